@@ -1,0 +1,268 @@
+//! The closed table of the kinds that Berth may apply or observe.
+//!
+//! A template that emits anything else is refused by [`crate::finish`], and the operator's RBAC is generated from the
+//! same table, so "what may Berth touch" has one answer.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// A kind from the closed table. The order of the variants is the order in which objects are applied, see [`Kind::ALL`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// `v1` Namespace.
+    Namespace,
+    /// `v1` ServiceAccount.
+    ServiceAccount,
+    /// `rbac.authorization.k8s.io/v1` ClusterRole (in tenants).
+    ClusterRole,
+    /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding (in tenants).
+    ClusterRoleBinding,
+    /// `rbac.authorization.k8s.io/v1` Role.
+    Role,
+    /// `rbac.authorization.k8s.io/v1` RoleBinding.
+    RoleBinding,
+    /// `networking.k8s.io/v1` NetworkPolicy.
+    NetworkPolicy,
+    /// `policy/v1` PodDisruptionBudget.
+    PodDisruptionBudget,
+    /// `v1` Secret.
+    Secret,
+    /// `v1` ConfigMap.
+    ConfigMap,
+    /// `v1` PersistentVolumeClaim (observed and deleted, made by StatefulSets).
+    PersistentVolumeClaim,
+    /// `v1` Service.
+    Service,
+    /// `v1` Endpoints (in tenants).
+    Endpoints,
+    /// `discovery.k8s.io/v1` EndpointSlice (in tenants).
+    EndpointSlice,
+    /// `berth.dev/v1alpha1` EtcdCluster.
+    EtcdCluster,
+    /// `berth.dev/v1alpha1` ClusterRevision.
+    ClusterRevision,
+    /// `apps/v1` StatefulSet.
+    StatefulSet,
+    /// `apps/v1` DaemonSet (in tenants).
+    DaemonSet,
+    /// `apps/v1` Deployment.
+    Deployment,
+    /// `v1` Pod (observed and deleted, made by workloads).
+    Pod,
+}
+
+/// One row of the table.
+struct Row {
+    kind: Kind,
+    name: &'static str,
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+    /// Berth writes objects of this kind itself. False: only observed and deleted.
+    applied: bool,
+}
+
+const fn row(
+    kind: Kind,
+    name: &'static str,
+    group: &'static str,
+    version: &'static str,
+    plural: &'static str,
+    namespaced: bool,
+) -> Row {
+    Row { kind, name, group, version, plural, namespaced, applied: true }
+}
+
+const fn observed(mut row: Row) -> Row {
+    row.applied = false;
+    row
+}
+
+const RBAC: &str = "rbac.authorization.k8s.io";
+const BERTH: &str = "berth.dev";
+
+/// In apply order: each object after those that it needs in order to work at once.
+/// The namespace holds everything. RBAC comes next, since a 403 for the next write costs a pass. Policies stand before the first
+/// pod that they protect. Secrets and ConfigMaps before what mounts them, or kubelet waits out its retry of a missing volume.
+/// Services before workloads, so that names and addresses are there when a pod asks. Etcd before its clients. Deployments last.
+static TABLE: &[Row] = &[
+    row(Kind::Namespace, "Namespace", "", "v1", "namespaces", false),
+    row(Kind::ServiceAccount, "ServiceAccount", "", "v1", "serviceaccounts", true),
+    row(Kind::ClusterRole, "ClusterRole", RBAC, "v1", "clusterroles", false),
+    row(Kind::ClusterRoleBinding, "ClusterRoleBinding", RBAC, "v1", "clusterrolebindings", false),
+    row(Kind::Role, "Role", RBAC, "v1", "roles", true),
+    row(Kind::RoleBinding, "RoleBinding", RBAC, "v1", "rolebindings", true),
+    row(Kind::NetworkPolicy, "NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies", true),
+    row(Kind::PodDisruptionBudget, "PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", true),
+    row(Kind::Secret, "Secret", "", "v1", "secrets", true),
+    row(Kind::ConfigMap, "ConfigMap", "", "v1", "configmaps", true),
+    observed(row(Kind::PersistentVolumeClaim, "PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", true)),
+    row(Kind::Service, "Service", "", "v1", "services", true),
+    row(Kind::Endpoints, "Endpoints", "", "v1", "endpoints", true),
+    row(Kind::EndpointSlice, "EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", true),
+    row(Kind::EtcdCluster, "EtcdCluster", BERTH, "v1alpha1", "etcdclusters", true),
+    row(Kind::ClusterRevision, "ClusterRevision", BERTH, "v1alpha1", "clusterrevisions", true),
+    row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
+    row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
+    row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
+    observed(row(Kind::Pod, "Pod", "", "v1", "pods", true)),
+];
+
+impl Kind {
+    /// Every kind, in apply order.
+    pub const ALL: [Self; 20] = [
+        Self::Namespace,
+        Self::ServiceAccount,
+        Self::ClusterRole,
+        Self::ClusterRoleBinding,
+        Self::Role,
+        Self::RoleBinding,
+        Self::NetworkPolicy,
+        Self::PodDisruptionBudget,
+        Self::Secret,
+        Self::ConfigMap,
+        Self::PersistentVolumeClaim,
+        Self::Service,
+        Self::Endpoints,
+        Self::EndpointSlice,
+        Self::EtcdCluster,
+        Self::ClusterRevision,
+        Self::StatefulSet,
+        Self::DaemonSet,
+        Self::Deployment,
+        Self::Pod,
+    ];
+
+    fn row(self) -> &'static Row {
+        &TABLE[self as usize]
+    }
+
+    /// The kind as manifests spell it, such as `Deployment`.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// The API group, empty for the core group.
+    pub fn group(self) -> &'static str {
+        self.row().group
+    }
+
+    /// The version within the group, such as `v1`.
+    pub fn version(self) -> &'static str {
+        self.row().version
+    }
+
+    /// `group/version`, or the bare version for the core group.
+    pub fn api_version(self) -> String {
+        match self.group() {
+            "" => self.version().to_owned(),
+            group => format!("{group}/{}", self.version()),
+        }
+    }
+
+    /// The resource name in URLs and RBAC rules, such as `deployments`.
+    pub fn plural(self) -> &'static str {
+        self.row().plural
+    }
+
+    /// Whether objects of this kind live in a namespace.
+    pub fn namespaced(self) -> bool {
+        self.row().namespaced
+    }
+
+    /// Whether Berth writes objects of this kind. False: it only observes and deletes them.
+    pub fn applied(self) -> bool {
+        self.row().applied
+    }
+
+    /// The position in apply order; smaller is applied first, larger is pruned first.
+    pub fn order(self) -> usize {
+        self as usize
+    }
+
+    /// Whether the kind has a pod template.
+    pub fn has_pods(self) -> bool {
+        matches!(self, Self::StatefulSet | Self::DaemonSet | Self::Deployment)
+    }
+
+    /// Finds the kind of a manifest by its `apiVersion` and `kind`; none outside of the table.
+    pub fn from_api_version(api_version: &str, kind: &str) -> Option<Self> {
+        let (group, version) = api_version.rsplit_once('/').unwrap_or(("", api_version));
+        Self::from_gvk(group, version, kind)
+    }
+
+    /// Finds a kind by group (empty for core), version and name; none outside of the table.
+    pub fn from_gvk(group: &str, version: &str, kind: &str) -> Option<Self> {
+        TABLE.iter().find(|row| row.group == group && row.version == version && row.name == kind).map(|row| row.kind)
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl Serialize for Kind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+/// Names one object. Ordered by apply order of the kind, then namespace, then name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub struct ObjectKey {
+    /// The kind.
+    pub kind: Kind,
+    /// The namespace; none for cluster-scoped kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// The name.
+    pub name: String,
+}
+
+impl ObjectKey {
+    /// The key of an object in a namespace.
+    pub fn namespaced(kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
+        Self { kind, namespace: Some(namespace.into()), name: name.into() }
+    }
+
+    /// The key of a cluster-scoped object.
+    pub fn cluster(kind: Kind, name: impl Into<String>) -> Self {
+        Self { kind, namespace: None, name: name.into() }
+    }
+}
+
+impl fmt::Display for ObjectKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.namespace {
+            Some(namespace) => write!(f, "{} {namespace}/{}", self.kind, self.name),
+            None => write!(f, "{} {}", self.kind, self.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn table_and_enum_agree() {
+        assert_eq!(TABLE.len(), Kind::ALL.len());
+        for (index, kind) in Kind::ALL.into_iter().enumerate() {
+            assert_eq!(kind.order(), index, "{kind}");
+            assert_eq!(TABLE[index].kind, kind, "{kind}");
+            assert_eq!(Kind::from_api_version(&kind.api_version(), kind.name()), Some(kind));
+        }
+        assert_eq!(Kind::from_api_version("batch/v1", "Job"), None);
+    }
+
+    #[test]
+    fn keys_read_like_kubectl() {
+        let key = ObjectKey::namespaced(Kind::Deployment, "acme-1", "kube-apiserver");
+        assert_eq!(key.to_string(), "Deployment acme-1/kube-apiserver");
+        assert!(ObjectKey::cluster(Kind::Namespace, "z") < key);
+    }
+}

@@ -1,0 +1,55 @@
+//! Values of kube-apiserver.
+
+use serde::Serialize;
+
+use super::{Meta, Workload};
+
+/// Everything the apiserver's templates may ask for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ApiServerValues {
+    /// Namespace, labels.
+    pub meta: Meta,
+    /// Pods. `replicas` counts the whole component, also when every slot is a Deployment of its own.
+    pub workload: Workload,
+    /// None: one Deployment `kube-apiserver` with `workload.replicas` pods. Some(n): a Deployment `kube-apiserver-<n>` with one pod,
+    /// for one VPC address; render once per slot and drop the repeated PodDisruptionBudget by its key.
+    pub slot: Option<i32>,
+    /// `--advertise-address`: the address under which nodes reach the API.
+    pub advertise_address: String,
+    /// `--service-cluster-ip-range`: one or two CIDRs.
+    pub service_cidrs: Vec<String>,
+    /// The `kubernetes` Service's DNS domain, such as `cluster.local`.
+    pub dns_domain: String,
+    /// How to reach etcd.
+    pub etcd: EtcdAccess,
+    /// Names of the Secrets.
+    pub secrets: ApiServerSecrets,
+    /// `--service-account-issuer`, at least one: the first signs, all are accepted.
+    pub service_account_issuers: Vec<String>,
+    /// JWT authenticators in the upstream shape of `AuthenticationConfiguration.jwt[]`.
+    pub jwt: Vec<serde_json::Value>,
+}
+
+/// How a component reaches etcd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EtcdAccess {
+    /// `https://<member>.<namespace>.svc:2379` of every member, by names that `host_aliases` resolve.
+    pub endpoints: Vec<String>,
+    /// The client certificate's Secret: `ca.crt`, `tls.crt`, `tls.key`.
+    pub client_secret: String,
+}
+
+/// Names of the Secrets that the apiserver mounts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ApiServerSecrets {
+    /// `<cluster>-ca`; only `tls.crt` is mounted.
+    pub ca: String,
+    /// `<cluster>-proxy`; only `tls.crt` is mounted.
+    pub front_proxy_ca: String,
+    /// `<cluster>-sa`: `tls.crt` is the public key, `tls.key` the private one.
+    pub service_account: String,
+    /// `kube-apiserver-pki`: `apiserver`, `apiserver-kubelet-client` and `front-proxy-client`, each `.crt` and `.key`.
+    pub pki: String,
+    /// `kube-apiserver-encryption`: `encryption.yaml`.
+    pub encryption: String,
+}

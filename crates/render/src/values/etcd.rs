@@ -1,0 +1,69 @@
+//! Values of an etcd cluster.
+
+use serde::Serialize;
+
+use super::{Meta, Workload};
+
+/// Everything the templates of etcd's Services may ask for. They come first: the members' names need their addresses.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EtcdServicesValues {
+    /// Namespace, labels, owner.
+    pub meta: Meta,
+    /// The `EtcdCluster`'s name: the name of the StatefulSet.
+    pub name: String,
+    /// Member names, in ordinal order: `<name>-0`, `<name>-1`, …
+    pub members: Vec<String>,
+}
+
+/// Everything etcd's other templates may ask for.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct EtcdValues {
+    /// Namespace, labels, owner.
+    pub meta: Meta,
+    /// Pods. `host_aliases` maps `<member>.<namespace>.svc` to the member Services' addresses.
+    pub workload: Workload,
+    /// The `EtcdCluster`'s name: the name of the StatefulSet.
+    pub name: String,
+    /// The `EtcdCluster`'s UID: half of the token that keeps clusters apart, and what the marker on the volume is compared with.
+    pub cluster_uid: String,
+    /// The other half: it grows with each bootstrap or restore, from 1.
+    pub epoch: i64,
+    /// Whether an empty volume may start.
+    pub state: EtcdState,
+    /// Names of the members in `--initial-cluster`, at least one; only read by a member whose data directory is empty.
+    pub members: Vec<String>,
+    /// Volumes.
+    pub storage: EtcdStorage,
+    /// `--quota-backend-bytes`, in bytes. Upstream suggests at most 8 GiB; the volume should hold three times as much.
+    pub quota_bytes: i64,
+    /// Names of the Secrets.
+    pub secrets: EtcdSecrets,
+}
+
+/// What etcd's gate is told about the cluster. Written into `<name>-bootstrap`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum EtcdState {
+    /// No quorum was ever seen in this epoch: empty volumes start, with `--initial-cluster-state=new`.
+    #[default]
+    Bootstrapping,
+    /// The cluster has had a quorum in this epoch: an empty volume is lost data.
+    Established,
+}
+
+/// The members' volumes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EtcdStorage {
+    /// StorageClass; none: the meta cluster's default.
+    pub class_name: Option<String>,
+    /// A quantity such as `10Gi`.
+    pub size: String,
+}
+
+/// Names of the Secrets that members mount, each with `tls.crt`, `tls.key` and `ca.crt`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EtcdSecrets {
+    /// `<name>-server`; its `ca.crt` is the client CA.
+    pub server: String,
+    /// `<name>-peer`; its `ca.crt` is the peer CA.
+    pub peer: String,
+}

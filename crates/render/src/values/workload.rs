@@ -1,0 +1,94 @@
+//! What all components have in common.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::{
+    api::core::v1::{ResourceRequirements, Toleration, TopologySpreadConstraint},
+    apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use serde::Serialize;
+
+/// Where the objects of one owner live, and what all of them carry. Applied by [`crate::finish`], not by templates.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Meta {
+    /// The namespace of every namespaced object.
+    pub namespace: String,
+    /// Put on every object and every pod template; a template's own labels win. Constant over the life of a tenant: a change here
+    /// rolls every pod.
+    pub labels: BTreeMap<String, String>,
+    /// The owner in the same namespace, if there is one (`EtcdCluster`). Never across namespaces.
+    pub owner: Option<OwnerReference>,
+}
+
+/// The part of a component that is about its pods.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Workload {
+    /// Pods of this component, over all of its Deployments. From 2 on there is a PodDisruptionBudget.
+    pub replicas: i32,
+    /// The version that the image holds, without `v`: `1.36.3`, `3.6.16`.
+    pub version: String,
+    /// The component's image, by tag or digest.
+    pub image: String,
+    /// The image of `berth-agent`, for the gate in the init container. Part of the tenant's revision.
+    pub agent_image: String,
+    /// Secrets of type `kubernetes.io/dockerconfigjson` in the same namespace.
+    pub image_pull_secrets: Vec<String>,
+    /// UID, GID and fsGroup of the pods: distinct per tenant, never 0.
+    pub run_as_user: i64,
+    /// Laid over the template's default requests, entry by entry. CPU limits are only set if asked for.
+    pub resources: Option<ResourceRequirements>,
+    /// Where the pods may run.
+    pub placement: Placement,
+    /// Names that the pods resolve without DNS.
+    pub host_aliases: Vec<HostAlias>,
+    /// Extra annotations of the pods (for networks).
+    pub pod_annotations: BTreeMap<String, String>,
+    /// Short name to digest of what the pods read only at start (Secrets; rendered ConfigMaps are added by themselves). Each becomes
+    /// the annotation `checksum.berth.dev/<name>` of the pod template, so that a change rolls the pods.
+    pub checksums: BTreeMap<String, String>,
+    /// Appended to the command line as they come, after every flag of the template.
+    pub extra_args: Vec<ExtraArg>,
+}
+
+/// A flag that the user asked for. Flags that Berth owns are refused before, see [`crate::owned_flag`].
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ExtraArg {
+    /// Without dashes.
+    pub name: String,
+    /// Printed as `--name=value`.
+    pub value: String,
+}
+
+/// One line of a pod's `/etc/hosts`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct HostAlias {
+    /// An IPv4 or IPv6 address.
+    pub ip: String,
+    /// The names that stand for it.
+    pub hostnames: Vec<String>,
+}
+
+/// Where pods may run. Empty: anywhere, replicas preferably on different nodes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Placement {
+    /// Labels that the node must have.
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints that the pods accept.
+    pub tolerations: Vec<Toleration>,
+    /// Spread constraints. A missing `labelSelector` is filled in with the component's own labels.
+    pub topology_spread: Vec<TopologySpreadConstraint>,
+    /// PriorityClass of the pods.
+    pub priority_class_name: Option<String>,
+    /// How strictly replicas keep to nodes of their own.
+    pub anti_affinity: AntiAffinity,
+}
+
+/// How strictly the replicas of one component avoid sharing a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum AntiAffinity {
+    /// Two replicas never share a node: a pod without a node of its own stays Pending.
+    Required,
+    /// The scheduler tries.
+    #[default]
+    Preferred,
+}
