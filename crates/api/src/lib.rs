@@ -1,1 +1,19 @@
+//! Berth's API: the custom resources, their conditions, names and labels.
+//!
+//! Nothing here talks to a cluster, reads a clock or draws randomness; every other crate may depend on this one.
 
+pub mod cluster;
+pub mod common;
+pub mod conditions;
+pub mod crds;
+pub mod etcd_cluster;
+pub mod labels;
+pub mod names;
+
+pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
+pub use etcd_cluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};
+
+/// API group of every custom resource of Berth.
+pub const GROUP: &str = "berth.dev";
+/// The one served version.
+pub const VERSION: &str = "v1alpha1";

@@ -1,0 +1,372 @@
+//! `Cluster`: a hosted Kubernetes control plane.
+
+use crate::common::{Arg, Resources, SecretRef, conditions_schema};
+use crate::etcd_cluster::Storage;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "berth.dev",
+    version = "v1alpha1",
+    kind = "Cluster",
+    namespaced,
+    status = "ClusterStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    category = "berth",
+    crates(kube_core = "kube_core", k8s_openapi = "k8s_openapi", schemars = "schemars", serde = "serde", serde_json = "serde_json"),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Available", type_ = "string", json_path = ".status.conditions[?(@.type=='Available')].status"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoints[0].host"),
+    printcolumn(name = "Since", type_ = "date", json_path = ".status.conditions[?(@.type=='Ready')].lastTransitionTime"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
+    printcolumn(name = "Control-Plane-Namespace", type_ = "string", json_path = ".status.controlPlaneNamespace.name", priority = 1),
+    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClusterSpec {
+    /// Kubernetes version, such as `1.36.3`. Another patch version of the same minor rolls the control plane, the API
+    /// server first. Another minor is refused by a condition until releases are supported.
+    #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
+    pub version: String,
+    /// Pods of each control-plane component. Default 1. A component may override it.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 5))]
+    pub replicas: i32,
+    /// The tenant's own networks.
+    #[serde(default)]
+    pub network: Network,
+    /// How the tenant's API is reached.
+    #[serde(default)]
+    pub endpoint: Endpoint,
+    /// The tenant's etcd.
+    #[serde(default)]
+    pub etcd: Etcd,
+    /// kube-apiserver.
+    #[serde(default)]
+    pub api_server: ApiServer,
+    /// kube-controller-manager.
+    #[serde(default)]
+    pub controller_manager: Component,
+    /// kube-scheduler.
+    #[serde(default)]
+    pub scheduler: Component,
+    /// What happens on deletion.
+    #[serde(default)]
+    pub deletion: Deletion,
+    /// Stops every change that Berth would make, drift repair and certificate renewal included. Deletion goes on.
+    /// Default false.
+    #[serde(default)]
+    pub paused: bool,
+}
+
+fn one() -> i32 {
+    1
+}
+
+/// The tenant's networks. They must not overlap each other; immutable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods hold addresses from it; make a new Cluster"},
+    {"rule": "self.serviceCIDRs.all(c, isCIDR(c))", "message": "serviceCIDRs: each must be a network in CIDR form, such as 10.112.0.0/16"},
+    {"rule": "self.podCIDRs.all(c, isCIDR(c))", "message": "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16"},
+    {"rule": "self.serviceCIDRs.all(s, !isCIDR(s) || self.podCIDRs.all(p, !isCIDR(p) || (!cidr(s).containsCIDR(p) && !cidr(p).containsCIDR(s))))", "message": "serviceCIDRs and podCIDRs overlap: choose networks that share no address"},
+    {"rule": "self.serviceCIDRs.size() < 2 || !self.serviceCIDRs.all(c, isCIDR(c)) || cidr(self.serviceCIDRs[0]).ip().family() != cidr(self.serviceCIDRs[1]).ip().family()", "message": "serviceCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"},
+    {"rule": "self.podCIDRs.size() < 2 || !self.podCIDRs.all(c, isCIDR(c)) || cidr(self.podCIDRs[0]).ip().family() != cidr(self.podCIDRs[1]).ip().family()", "message": "podCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"}
+])))]
+pub struct Network {
+    /// Networks of the tenant's Services: one, or two for dual stack. Default `10.112.0.0/16`.
+    #[serde(default = "service_cidrs", rename = "serviceCIDRs")]
+    #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub service_cidrs: Vec<String>,
+    /// Networks of the tenant's pods: one, or two for dual stack. Default `10.160.0.0/16`.
+    #[serde(default = "pod_cidrs", rename = "podCIDRs")]
+    #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub pod_cidrs: Vec<String>,
+    /// DNS domain of the tenant's Services. Default `cluster.local`.
+    #[serde(default = "dns_domain")]
+    #[schemars(length(min = 1, max = 100), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    pub dns_domain: String,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { service_cidrs: service_cidrs(), pod_cidrs: pod_cidrs(), dns_domain: dns_domain() }
+    }
+}
+
+fn service_cidrs() -> Vec<String> {
+    vec!["10.112.0.0/16".into()]
+}
+fn pod_cidrs() -> Vec<String> {
+    vec!["10.160.0.0/16".into()]
+}
+fn dns_domain() -> String {
+    "cluster.local".into()
+}
+
+/// How the API is published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EndpointType {
+    /// Reachable from inside the meta cluster.
+    #[default]
+    ClusterIP,
+    /// On a port of every node of the meta cluster; `host` is required.
+    NodePort,
+    /// Through the meta cluster's load balancer.
+    LoadBalancer,
+}
+
+/// How the tenant's API is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"}
+])))]
+pub struct Endpoint {
+    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP.
+    #[serde(default, rename = "type")]
+    pub type_: EndpointType,
+    /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
+    pub host: Option<String>,
+    /// Port of the API. Default 6443. With NodePort the port of the node is allocated by the meta cluster.
+    #[serde(default = "api_port")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// More names and addresses for the serving certificate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "certSANs")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 253), regex(pattern = r"^(\*\.)?[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$")), extend("x-kubernetes-list-type" = "set"))]
+    pub cert_sans: Vec<String>,
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Self { type_: EndpointType::ClusterIP, host: None, port: api_port(), cert_sans: vec![] }
+    }
+}
+
+fn api_port() -> i32 {
+    6443
+}
+
+/// The tenant's etcd. All of it stays as it was created, until the etcd life cycle is supported.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Etcd {
+    /// etcd version, such as `3.6.16`. Default: the newest that the Kubernetes minor supports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
+    pub version: Option<String>,
+    /// Members: 1, 3 or 5. Default 1.
+    #[serde(default = "one")]
+    #[schemars(extend("enum" = [1, 3, 5]))]
+    pub replicas: i32,
+    /// Volume of each member.
+    #[serde(default)]
+    pub storage: Storage,
+    /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+}
+
+impl Default for Etcd {
+    fn default() -> Self {
+        Self { version: None, replicas: 1, storage: Storage::default(), resources: None }
+    }
+}
+
+/// kube-apiserver.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ApiServer {
+    /// Pods. Default: `spec.replicas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10))]
+    pub replicas: Option<i32>,
+    /// Resources of the container. Default: small requests, no limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Extra flags, in this order; a flag may be given more than once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub extra_args: Vec<Arg>,
+    /// Structured authentication.
+    #[serde(default)]
+    pub authentication: Authentication,
+    /// Issuers of service-account tokens. The first signs, all are accepted. Default:
+    /// `https://kubernetes.default.svc.<dnsDomain>`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 512)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub service_account_issuers: Vec<String>,
+}
+
+/// Structured authentication of the API server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Authentication {
+    /// JWT authenticators in upstream's shape (`apiserver.config.k8s.io/v1` `AuthenticationConfiguration.jwt`).
+    /// The API server does not start with a wrong one, so a change rolls and stops at the first pod that fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), schema_with = "jwt_schema")]
+    pub jwt: Vec<serde_json::Value>,
+}
+
+fn jwt_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "array", "maxItems": 64, "x-kubernetes-list-type": "atomic",
+        "items": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}
+    })
+}
+
+/// kube-controller-manager or kube-scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Component {
+    /// Pods. Default: `spec.replicas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 10))]
+    pub replicas: Option<i32>,
+    /// Resources of the container. Default: small requests, no limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<Resources>,
+    /// Extra flags, in this order; a flag may be given more than once.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    pub extra_args: Vec<Arg>,
+}
+
+/// What becomes of the tenant's data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DataPolicy {
+    /// Everything goes.
+    #[default]
+    Delete,
+    /// The control-plane namespace stays, with etcd's volumes, the CAs and the service-account keys.
+    Retain,
+}
+
+/// What happens on deletion.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Deletion {
+    /// While true, deleting the `Cluster` is refused. Default true.
+    #[serde(default = "yes")]
+    pub protected: bool,
+    /// Delete or Retain. Default Delete.
+    #[serde(default)]
+    pub data_policy: DataPolicy,
+}
+
+impl Default for Deletion {
+    fn default() -> Self {
+        Self { protected: true, data_policy: DataPolicy::Delete }
+    }
+}
+
+fn yes() -> bool {
+    true
+}
+
+/// What was seen of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Blocked, Paused, Deleting. Code reads conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Kubernetes version that the API answered with; never a copy of the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where the API is reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub endpoints: Vec<PublishedEndpoint>,
+    /// Kubeconfigs in this namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub kubeconfigs: Vec<PublishedKubeconfig>,
+    /// Where the control plane runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_namespace: Option<NamespaceRef>,
+    /// The components.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub components: Vec<ComponentStatus>,
+    /// Certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<CertificatesStatus>,
+    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions_schema")]
+    pub conditions: Vec<Condition>,
+}
+
+/// An address of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PublishedEndpoint {
+    /// `admin` (for people and tools).
+    pub name: String,
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: i32,
+}
+
+/// A kubeconfig that was handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PublishedKubeconfig {
+    /// `admin`.
+    pub name: String,
+    /// The Secret, in the `Cluster`'s namespace, key `value`.
+    pub secret_ref: SecretRef,
+}
+
+/// A namespace, with the UID that it had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceRef {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+/// One component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentStatus {
+    /// Name, such as `kube-apiserver`.
+    pub name: String,
+    /// Version of its image that all of its pods run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Pods that are ready and up to date.
+    pub ready: i32,
+    /// Pods that are wanted.
+    pub desired: i32,
+}
+
+/// Certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificatesStatus {
+    /// When the first of them ends, if nothing renews it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub next_expiry: Option<Time>,
+}

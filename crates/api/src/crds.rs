@@ -1,0 +1,72 @@
+//! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
+
+use crate::{Cluster, EtcdCluster};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceDefinition, JSONSchemaProps, ValidationRule,
+};
+use kube_core::CustomResourceExt;
+
+/// All CustomResourceDefinitions of Berth.
+pub fn all() -> Vec<CustomResourceDefinition> {
+    vec![finish(Cluster::crd(), "acme"), finish(EtcdCluster::crd(), "etcd")]
+}
+
+/// Adds the rule on `metadata.name`, which derives of the spec cannot say: names become parts of DNS labels.
+fn finish(mut crd: CustomResourceDefinition, example: &str) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        let root: Option<&mut JSONSchemaProps> =
+            version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
+        if let Some(root) = root {
+            root.x_kubernetes_validations = Some(vec![ValidationRule {
+                rule: "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 40"
+                    .into(),
+                message: Some(format!(
+                    "metadata.name: must be a DNS label that starts with a letter, at most 40 characters, without dots: choose another name, such as '{example}'"
+                )),
+                ..ValidationRule::default()
+            }]);
+        }
+    }
+    crd
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_field_is_documented_and_every_list_and_string_is_bounded() {
+        for crd in all() {
+            let crd = serde_json::to_value(crd).unwrap();
+            let spec = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"];
+            let mut missing = vec![];
+            walk(spec, "spec", &mut missing);
+            assert!(missing.is_empty(), "{}", missing.join("\n"));
+        }
+    }
+
+    fn walk(schema: &serde_json::Value, path: &str, missing: &mut Vec<String>) {
+        // Upstream's own shapes bring their own documentation.
+        if path.ends_with(".resources") {
+            return;
+        }
+        if schema["type"] == "array" && schema["maxItems"].is_null() {
+            missing.push(format!("{path}: no maxItems"));
+        }
+        if schema["type"] == "string" && schema["maxLength"].is_null() && schema["enum"].is_null() {
+            missing.push(format!("{path}: no maxLength"));
+        }
+        if let Some(p) = schema["properties"].as_object() {
+            for (k, v) in p {
+                let path = format!("{path}.{k}");
+                if v["description"].is_null() {
+                    missing.push(format!("{path}: no description"));
+                }
+                walk(v, &path, missing);
+            }
+        }
+        if schema["items"].is_object() {
+            walk(&schema["items"], &format!("{path}[]"), missing);
+        }
+    }
+}

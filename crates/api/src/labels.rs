@@ -1,0 +1,45 @@
+//! Labels, annotations, finalizers and field managers: the strings by which Berth recognises what is its own.
+
+/// On every object that Berth makes; value [`MANAGED_BY_VALUE`].
+pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// Value of [`MANAGED_BY`].
+pub const MANAGED_BY_VALUE: &str = "berth";
+/// Component name, such as `kube-apiserver`.
+pub const COMPONENT: &str = "app.kubernetes.io/component";
+/// Instance: the `Cluster` or `EtcdCluster` name.
+pub const INSTANCE: &str = "app.kubernetes.io/instance";
+/// Name of the `Cluster` that an object belongs to.
+pub const CLUSTER_NAME: &str = "berth.dev/cluster-name";
+/// Namespace of the `Cluster` that an object belongs to.
+pub const CLUSTER_NAMESPACE: &str = "berth.dev/cluster-namespace";
+/// UID of the `Cluster` that an object belongs to.
+pub const CLUSTER_UID: &str = "berth.dev/cluster-uid";
+/// Name of the `EtcdCluster` that an object belongs to.
+pub const ETCD_CLUSTER: &str = "berth.dev/etcd-cluster";
+/// UID of the `EtcdCluster` that an object belongs to.
+pub const ETCD_CLUSTER_UID: &str = "berth.dev/etcd-cluster-uid";
+/// Cluster API's label: which cluster a kubeconfig Secret belongs to.
+pub const CAPI_CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
+/// Cluster API's Secret type.
+pub const CAPI_SECRET_TYPE: &str = "cluster.x-k8s.io/secret";
+
+/// Digest of the rendered object, to see at a glance that nothing is to be applied.
+pub const APPLIED_DIGEST: &str = "berth.dev/applied-digest";
+/// On the control-plane namespace: digest of the template set that the tenant is pinned to.
+pub const TEMPLATES: &str = "berth.dev/templates";
+/// On the control-plane namespace: the agent image that the tenant is pinned to.
+pub const AGENT_IMAGE: &str = "berth.dev/agent-image";
+/// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.
+pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
+/// On a `Cluster`: takes over a control-plane namespace whose recorded UID is the value.
+pub const ADOPT: &str = "berth.dev/adopt";
+/// On a PVC of an etcd member: the epoch in which it was bootstrapped.
+pub const BOOTSTRAPPED: &str = "berth.dev/bootstrapped";
+
+/// Holds a `Cluster` or `EtcdCluster` until what it owns is gone.
+pub const FINALIZER: &str = "berth.dev/control-plane";
+
+/// Field manager of server-side apply for a `Cluster`'s children.
+pub const MANAGER_CLUSTER: &str = "berth-cluster";
+/// Field manager of server-side apply for an `EtcdCluster`'s children.
+pub const MANAGER_ETCD: &str = "berth-etcd-cluster";

@@ -1,0 +1,122 @@
+//! Names of what Berth makes. The control-plane namespace holds one tenant, so names inside it need no prefix,
+//! except for those that Cluster API fixes (`<cluster>-ca`, `-proxy`, `-sa`, `-kubeconfig`).
+
+use sha2::{Digest, Sha256};
+
+/// A `Cluster`'s name: a DNS-1035 label of at most 40 characters.
+pub const CLUSTER_NAME_MAX: usize = 40;
+
+/// `<name>-<8 hex of SHA-256 of namespace/name>`: where the tenant's control plane runs.
+pub fn control_plane_namespace(namespace: &str, name: &str) -> String {
+    let hash = Sha256::digest(format!("{namespace}/{name}").as_bytes());
+    let hex: String = hash.iter().take(4).map(|b| format!("{b:02x}")).collect();
+    let cut: String = name.chars().take(63 - 9).collect();
+    format!("{}-{hex}", cut.trim_end_matches('-'))
+}
+
+/// Cluster CA Secret, in Cluster API's shape.
+pub fn ca(cluster: &str) -> String {
+    format!("{cluster}-ca")
+}
+/// Front-proxy CA Secret.
+pub fn proxy_ca(cluster: &str) -> String {
+    format!("{cluster}-proxy")
+}
+/// Service-account key pair Secret.
+pub fn service_account(cluster: &str) -> String {
+    format!("{cluster}-sa")
+}
+/// Kubeconfig Secret in the `Cluster`'s namespace.
+pub fn kubeconfig(cluster: &str) -> String {
+    format!("{cluster}-kubeconfig")
+}
+
+/// Secret with the apiserver's serving and client certificates.
+pub const APISERVER_PKI: &str = "kube-apiserver-pki";
+/// Secret with the `EncryptionConfiguration`.
+pub const APISERVER_ENCRYPTION: &str = "kube-apiserver-encryption";
+/// Secret with the controller-manager's certificates.
+pub const CONTROLLER_MANAGER_PKI: &str = "kube-controller-manager-pki";
+/// Secret with the scheduler's certificates.
+pub const SCHEDULER_PKI: &str = "kube-scheduler-pki";
+/// Secret with the tenant admins' kubeconfig, the source of the one in the `Cluster`'s namespace.
+pub const ADMIN_KUBECONFIG: &str = "admin-kubeconfig";
+/// Secret with the break-glass kubeconfig (`system:masters`), for the platform team only.
+pub const BREAK_GLASS_KUBECONFIG: &str = "break-glass-kubeconfig";
+/// Deployment, Service and label value of the API server.
+pub const APISERVER: &str = "kube-apiserver";
+/// Deployment and label value of the controller-manager.
+pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
+/// Deployment and label value of the scheduler.
+pub const SCHEDULER: &str = "kube-scheduler";
+/// The `EtcdCluster` of a tenant.
+pub const ETCD: &str = "etcd";
+/// RoleBinding that lets the operator read Secrets in one control-plane namespace.
+pub const OPERATOR_ROLE_BINDING: &str = "berth-operator";
+/// ClusterRole that [`OPERATOR_ROLE_BINDING`] refers to.
+pub const OPERATOR_NAMESPACE_ROLE: &str = "berth-control-plane-namespace";
+/// ConfigMap with the template set that a tenant is pinned to.
+pub fn templates(digest: &str) -> String {
+    format!("templates-{}", digest.get(..12).unwrap_or(digest))
+}
+
+/// Group of the tenant's admins, bound to `cluster-admin` inside the tenant.
+pub const ADMIN_GROUP: &str = "berth:cluster-admins";
+/// User and group of the operator's own short-lived credential inside a tenant.
+pub const OPERATOR_USER: &str = "berth:operator";
+
+/// Names of an `EtcdCluster`'s children.
+pub mod etcd {
+    /// Governing headless Service.
+    pub fn peer_service(e: &str) -> String {
+        format!("{e}-peers")
+    }
+    /// A member: pod, and the Service that gives it a stable address.
+    pub fn member(e: &str, ordinal: i32) -> String {
+        format!("{e}-{ordinal}")
+    }
+    /// Claim of a member's volume.
+    pub fn claim(e: &str, ordinal: i32) -> String {
+        format!("data-{e}-{ordinal}")
+    }
+    /// Peer CA Secret.
+    pub fn peer_ca(e: &str) -> String {
+        format!("{e}-peer-ca")
+    }
+    /// Client CA Secret.
+    pub fn client_ca(e: &str) -> String {
+        format!("{e}-client-ca")
+    }
+    /// Serving certificate of the members' client port.
+    pub fn server(e: &str) -> String {
+        format!("{e}-server")
+    }
+    /// Certificate for peers.
+    pub fn peer(e: &str) -> String {
+        format!("{e}-peer")
+    }
+    /// Client certificate of one of `spec.clients`.
+    pub fn client(e: &str, client: &str) -> String {
+        format!("{e}-client-{client}")
+    }
+    /// ConfigMap that tells the members' guard whether the cluster was ever formed.
+    pub fn bootstrap(e: &str) -> String {
+        format!("{e}-bootstrap")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_plane_namespaces_are_distinct_and_valid() {
+        let a = control_plane_namespace("team-a", "acme");
+        assert!(a.starts_with("acme-") && a.len() == 13, "{a}");
+        assert_ne!(a, control_plane_namespace("team-b", "acme"));
+        // "a/b-c" and "a-b/c" must not collide.
+        assert_ne!(control_plane_namespace("a", "b-c"), control_plane_namespace("a-b", "c"));
+        let long = control_plane_namespace("t", &"x".repeat(40));
+        assert!(long.len() <= 63);
+    }
+}
