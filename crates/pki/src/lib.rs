@@ -1,1 +1,43 @@
+//! Certificates, keys and kubeconfigs, as pure functions over PEM text.
+//!
+//! Every piece of a tenant's PKI follows the same three steps, and this crate holds the middle one and the last:
+//! a [`CertSpec`] says what should be there, [`inspect_pair`] reads what is there, [`decide`] compares the two, and
+//! [`issue`] makes what is missing. A plan shows the [`Decision`] and its reason before anything is made.
+//!
+//! What this crate must never do:
+//! - read a clock, a file, the network or the environment: `now` is an argument, everything else is PEM bytes;
+//! - use randomness outside of [`issue_ca`], [`issue`], [`generate_service_account_key`] and
+//!   [`generate_encryption_key`];
+//! - replace a CA: a CA that is damaged, expired or lost is [`Decision::Hold`], for a human to judge, because every
+//!   node and client of the tenant trusts it;
+//! - print a private key: they live in [`SecretString`], and no error message quotes its input;
+//! - depend on another Berth crate.
 
+mod decide;
+mod error;
+mod inspect;
+mod issue;
+mod kubeconfig;
+mod pem;
+mod reason;
+mod renewal;
+mod secret;
+mod service_account;
+mod spec;
+
+pub use decide::{Decision, KubeconfigTarget, decide, decide_ca, decide_kubeconfig};
+pub use error::PkiError;
+pub use inspect::{CertInfo, inspect, inspect_bundle, inspect_pair, verify_issued_by};
+pub use issue::{KeyPairPem, issue, issue_ca};
+pub use kubeconfig::{Credentials, Kubeconfig, KubeconfigInfo, PemSource, parse_kubeconfig_certificate};
+pub use reason::RenewReason;
+pub use renewal::{CaWarning, Severity, ca_expiry_warning, renew_at};
+pub use secret::SecretString;
+pub use service_account::{
+    ServiceAccountInfo, ServiceAccountKey, check_encryption_key, generate_encryption_key, generate_service_account_key,
+    inspect_service_account,
+};
+pub use spec::{BACKDATE, CertSpec, Lifetime, Usage};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,209 @@
+//! Kubeconfigs: written for kubectl, client-go and kube-rs, and read back to decide whether one is still right.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use crate::{CertInfo, PkiError, SecretString, inspect_bundle, inspect_pair};
+
+/// PEM text inside the kubeconfig, or a path to it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PemSource {
+    /// The text itself, embedded as `…-data`.
+    Inline(String),
+    /// A path where the kubeconfig is used. client-go reads a client certificate again from its file when it changes,
+    /// so that control-plane pods need no restart for it.
+    File(String),
+}
+
+/// How the user of a kubeconfig proves who it is.
+#[derive(Debug, Clone)]
+pub enum Credentials {
+    /// Embedded certificate and key: a kubeconfig for people. The YAML is then a secret.
+    Inline {
+        /// Client certificate.
+        cert_pem: String,
+        /// Its private key.
+        key_pem: SecretString,
+    },
+    /// Paths to certificate and key: a kubeconfig for pods. The YAML holds nothing secret.
+    Files {
+        /// Path of the client certificate.
+        cert: String,
+        /// Path of its private key.
+        key: String,
+    },
+}
+
+/// A kubeconfig with one cluster, one user and one context, which is the current one.
+#[derive(Debug, Clone)]
+pub struct Kubeconfig {
+    /// Name of the cluster entry. The context is called `<user>@<cluster>`.
+    pub cluster_name: String,
+    /// URL of the API, `https://host:port`.
+    pub server: String,
+    /// Name to expect in the server's certificate, if it differs from the host in `server`.
+    pub tls_server_name: Option<String>,
+    /// The CA certificates to trust; a bundle during a rotation.
+    pub ca: PemSource,
+    /// Name of the user entry. Who the user is, is in the certificate.
+    pub user: String,
+    /// Certificate and key.
+    pub credentials: Credentials,
+    /// Namespace of the context; `default` when it is absent.
+    pub namespace: Option<String>,
+}
+
+impl Kubeconfig {
+    /// The YAML text: the same bytes for the same value. All strings are quoted as in JSON, so that no name is taken
+    /// for a number, a boolean or syntax.
+    pub fn to_yaml(&self) -> String {
+        let context = quoted(&format!("{}@{}", self.user, self.cluster_name));
+        let (cluster, user) = (quoted(&self.cluster_name), quoted(&self.user));
+        let mut out = String::from("apiVersion: v1\nkind: Config\npreferences: {}\n");
+        let mut line = |indent: &str, key: &str, value: &str| {
+            out.push_str(indent);
+            out.push_str(key);
+            out.push_str(if value.is_empty() { ":" } else { ": " });
+            out.push_str(value);
+            out.push('\n');
+        };
+        line("", "clusters", "");
+        line("- ", "name", &cluster);
+        line("  ", "cluster", "");
+        line("    ", "server", &quoted(&self.server));
+        if let Some(name) = &self.tls_server_name {
+            line("    ", "tls-server-name", &quoted(name));
+        }
+        match &self.ca {
+            PemSource::Inline(pem) => line("    ", "certificate-authority-data", &STANDARD.encode(pem)),
+            PemSource::File(path) => line("    ", "certificate-authority", &quoted(path)),
+        }
+        line("", "users", "");
+        line("- ", "name", &user);
+        line("  ", "user", "");
+        match &self.credentials {
+            Credentials::Inline { cert_pem, key_pem } => {
+                line("    ", "client-certificate-data", &STANDARD.encode(cert_pem));
+                let key = Zeroizing::new(STANDARD.encode(key_pem.expose()));
+                line("    ", "client-key-data", &key);
+            }
+            Credentials::Files { cert, key } => {
+                line("    ", "client-certificate", &quoted(cert));
+                line("    ", "client-key", &quoted(key));
+            }
+        }
+        line("", "contexts", "");
+        line("- ", "name", &context);
+        line("  ", "context", "");
+        line("    ", "cluster", &cluster);
+        line("    ", "user", &user);
+        if let Some(namespace) = &self.namespace {
+            line("    ", "namespace", &quoted(namespace));
+        }
+        line("", "current-context", &context);
+        out
+    }
+}
+
+/// JSON strings are YAML strings.
+fn quoted(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
+}
+
+/// What the current context of a kubeconfig says. Holds nothing private.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KubeconfigInfo {
+    /// The client certificate, whose key was checked to belong to it.
+    pub client: CertInfo,
+    /// URL of the API.
+    pub server: String,
+    /// Name expected in the server's certificate, if set.
+    pub tls_server_name: Option<String>,
+    /// SHA-256 of each trusted CA certificate in hexadecimal, sorted.
+    pub ca_fingerprints: Vec<String>,
+    /// Namespace of the context, if set.
+    pub namespace: Option<String>,
+}
+
+/// Reads the current context of a kubeconfig with embedded credentials.
+///
+/// Fails when a part is missing, refers to a file, or when the key does not belong to the certificate: in all these
+/// cases the kubeconfig is to be made anew.
+pub fn parse_kubeconfig_certificate(yaml: &[u8]) -> Result<KubeconfigInfo, PkiError> {
+    let text = std::str::from_utf8(yaml).map_err(|_| PkiError::kubeconfig("it is not UTF-8"))?;
+    // The parser's message quotes the text, which holds a private key.
+    let file: File =
+        serde_saphyr::from_str(text).map_err(|_| PkiError::kubeconfig("it is not a kubeconfig in YAML"))?;
+    let context = find(file.contexts, &file.current_context, "context")?;
+    let cluster = find(file.clusters, &context.cluster, "cluster")?;
+    let user = find(file.users, &context.user, "user")?;
+
+    let ca = embedded(cluster.certificate_authority_data.as_deref(), "certificate-authority-data")?;
+    let cert = embedded(user.client_certificate_data.as_deref(), "client-certificate-data")?;
+    let key = embedded(user.client_key_data.as_ref().map(SecretString::expose), "client-key-data")?;
+    let mut ca_fingerprints: Vec<_> = inspect_bundle(&ca)?.into_iter().map(|c| c.fingerprint_sha256).collect();
+    ca_fingerprints.sort_unstable();
+    Ok(KubeconfigInfo {
+        client: inspect_pair(&cert, &key)?,
+        server: cluster.server,
+        tls_server_name: cluster.tls_server_name,
+        ca_fingerprints,
+        namespace: context.namespace,
+    })
+}
+
+fn find<T>(entries: Vec<Named<T>>, name: &str, what: &str) -> Result<T, PkiError> {
+    let mut matching = entries.into_iter().filter(|e| e.name == name);
+    matching.next().map(|e| e.entry).ok_or_else(|| PkiError::kubeconfig(format!("it has no {what} \"{name}\"")))
+}
+
+fn embedded(data: Option<&str>, field: &str) -> Result<Zeroizing<Vec<u8>>, PkiError> {
+    let data = data.ok_or_else(|| PkiError::kubeconfig(format!("it has no {field}")))?;
+    let decoded = STANDARD.decode(data.trim()).map(Zeroizing::new);
+    decoded.map_err(|_| PkiError::kubeconfig(format!("its {field} is not base64")))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct File {
+    clusters: Vec<Named<Cluster>>,
+    users: Vec<Named<User>>,
+    contexts: Vec<Named<Context>>,
+    current_context: String,
+}
+
+#[derive(Deserialize)]
+struct Named<T> {
+    name: String,
+    #[serde(alias = "cluster", alias = "user", alias = "context")]
+    entry: T,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct Cluster {
+    server: String,
+    tls_server_name: Option<String>,
+    certificate_authority_data: Option<String>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+struct User {
+    client_certificate_data: Option<String>,
+    #[serde(default, deserialize_with = "secret")]
+    client_key_data: Option<SecretString>,
+}
+
+#[derive(Deserialize)]
+struct Context {
+    cluster: String,
+    user: String,
+    namespace: Option<String>,
+}
+
+fn secret<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<SecretString>, D::Error> {
+    Ok(Option::<String>::deserialize(input)?.map(SecretString::from))
+}
