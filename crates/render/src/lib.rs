@@ -1,9 +1,30 @@
 //! Pure rendering: templates and typed values become Kubernetes objects.
 //!
 //! This crate must never read a clock, draw a random number, or hold a client: the operator, the command line and the tests
-//! call the same functions and must get the same bytes.
+//! call the same functions and must get the same bytes. Templates state structure; everything that depends on facts is decided
+//! before, in the [`values`]; what all objects have in common is added after, in the final pass.
 
+mod catalog;
+mod components;
+mod env;
+mod error;
+mod finish;
+mod images;
 mod kinds;
+mod lint;
+mod object;
+mod owned_flags;
 pub mod values;
+mod yaml;
 
+pub use catalog::{Catalog, FORMAT, TemplateSet, minor_of};
+pub use components::{
+    Component, render_apiserver, render_apiserver_service, render_controller_manager, render_etcd, render_etcd_services,
+    render_scheduler,
+};
+pub use error::{RenderError, TemplateSetError};
+pub use images::{UPSTREAM_REGISTRY, image};
 pub use kinds::{Kind, ObjectKey};
+pub use lint::{Finding, lint};
+pub use object::Object;
+pub use owned_flags::owned_flag;

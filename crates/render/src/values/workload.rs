@@ -13,9 +13,11 @@ use serde::Serialize;
 pub struct Meta {
     /// The namespace of every namespaced object.
     pub namespace: String,
-    /// Put on every object and every pod template; a template's own labels win. Constant over the life of a tenant: a change here
-    /// rolls every pod.
+    /// Put on every object, not on pods; a template's own labels win.
     pub labels: BTreeMap<String, String>,
+    /// Put on every pod template beside the template's own. Constant over the life of a tenant, so no UID that an adoption
+    /// changes: another label here rolls every pod.
+    pub pod_labels: BTreeMap<String, String>,
     /// The owner in the same namespace, if there is one (`EtcdCluster`). Never across namespaces.
     pub owner: Option<OwnerReference>,
 }

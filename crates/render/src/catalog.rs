@@ -1,0 +1,292 @@
+//! The templates of this build, and the one set of them that a tenant is pinned to.
+//!
+//! A tenant keeps the set that it was last rolled with in an immutable ConfigMap, so that a new operator never rolls it
+//! (invariant 7). [`FORMAT`] covers what the templates do not: see [`crate::finish`].
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+    sync::LazyLock,
+};
+
+use include_dir::{Dir, include_dir};
+use serde::Deserialize;
+use sha2::{Digest, Sha256};
+
+use crate::{error::TemplateSetError, object::hex};
+
+static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../templates");
+
+static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| Catalog::from_files(&embedded()));
+
+/// The contract between templates and this crate: values, and the final pass. It grows when the same template and values would
+/// render something else than before, and then the pass keeps doing for older formats what it did.
+pub const FORMAT: u32 = 1;
+
+const FORMAT_KEY: &str = "format";
+const NAME_KEY: &str = "name";
+const VERSIONS: &str = "versions.yaml";
+/// Keys of a ConfigMap cannot hold `/`.
+const SEPARATOR: &str = "__";
+
+/// All template sets that are built in.
+#[derive(Debug)]
+pub struct Catalog {
+    kubernetes: BTreeMap<String, TemplateSet>,
+    etcd: BTreeMap<String, TemplateSet>,
+}
+
+/// The templates of one Kubernetes minor (with those that all minors share), or of one etcd minor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TemplateSet {
+    name: String,
+    format: u32,
+    texts: BTreeMap<String, String>,
+    versions: Versions,
+}
+
+/// `versions.yaml` of a set: the versions of other parts that go with it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Versions {
+    /// The etcd version for a new tenant of a Kubernetes minor.
+    #[serde(default)]
+    etcd_default: String,
+    /// The etcd minors that the Kubernetes minor may run on, oldest first.
+    #[serde(default)]
+    etcd_minors: Vec<String>,
+}
+
+impl Catalog {
+    /// The catalog of this build.
+    pub fn builtin() -> &'static Self {
+        &BUILTIN
+    }
+
+    fn from_files(files: &BTreeMap<String, String>) -> Self {
+        let under = |prefix: &str| -> BTreeMap<String, BTreeMap<String, String>> {
+            let mut folders: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+            for (path, text) in files {
+                let minor = path.strip_prefix(prefix).and_then(|rest| rest.split_once('/'));
+                if let Some((minor, rest)) = minor {
+                    folders.entry(minor.to_owned()).or_default().insert(rest.to_owned(), text.clone());
+                }
+            }
+            folders
+        };
+        let common: BTreeMap<String, String> = files
+            .iter()
+            .filter(|(path, _)| path.starts_with("common/"))
+            .map(|(path, text)| (path.clone(), text.clone()))
+            .collect();
+        let kubernetes = under("v").into_iter().map(|(minor, mut texts)| {
+            texts.extend(common.clone());
+            let set = TemplateSet::new(format!("v{minor}"), FORMAT, texts);
+            (minor, set)
+        });
+        let etcd = under("etcd/v").into_iter().map(|(minor, texts)| {
+            let set = TemplateSet::new(format!("etcd-v{minor}"), FORMAT, texts);
+            (minor, set)
+        });
+        // A malformed versions.yaml cannot be shipped: a test parses every one.
+        let good = |(minor, set): (String, Result<TemplateSet, TemplateSetError>)| Some((minor, set.ok()?));
+        Self { kubernetes: kubernetes.filter_map(good).collect(), etcd: etcd.filter_map(good).collect() }
+    }
+
+    /// The Kubernetes minors, oldest first: `1.34`, `1.35`, …
+    pub fn minors(&self) -> Vec<&str> {
+        self.kubernetes.keys().map(String::as_str).collect()
+    }
+
+    /// The etcd minors, oldest first: `3.5`, `3.6`, …
+    pub fn etcd_minors(&self) -> Vec<&str> {
+        self.etcd.keys().map(String::as_str).collect()
+    }
+
+    /// The templates for a Kubernetes version (`1.36.3`) or minor (`1.36`). Any patch of a known minor will do: flags do not change
+    /// within a minor.
+    pub fn kubernetes(&self, version: &str) -> Option<&TemplateSet> {
+        self.kubernetes.get(minor_of(version)?)
+    }
+
+    /// The templates for an etcd version (`3.6.16`) or minor (`3.6`).
+    pub fn etcd(&self, version: &str) -> Option<&TemplateSet> {
+        self.etcd.get(minor_of(version)?)
+    }
+}
+
+impl TemplateSet {
+    fn new(name: String, format: u32, texts: BTreeMap<String, String>) -> Result<Self, TemplateSetError> {
+        let malformed = |reason: String| TemplateSetError::Malformed(format!("{name}/{VERSIONS}: {reason}"));
+        let versions = match texts.get(VERSIONS) {
+            None => Versions::default(),
+            Some(text) => {
+                let documents = crate::yaml::documents(text).map_err(|error| malformed(error.to_string()))?;
+                let document = documents.into_iter().next().unwrap_or_default();
+                serde_json::from_value(document).map_err(|error| malformed(error.to_string()))?
+            }
+        };
+        Ok(Self { name, format, texts, versions })
+    }
+
+    /// `v1.36` or `etcd-v3.6`.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The contract that the set was written for, see [`FORMAT`].
+    pub fn format(&self) -> u32 {
+        self.format
+    }
+
+    /// The etcd version for new tenants of this Kubernetes minor; empty for sets of etcd.
+    pub fn default_etcd(&self) -> &str {
+        &self.versions.etcd_default
+    }
+
+    /// The etcd minors that this Kubernetes minor may run on, oldest first; empty for sets of etcd.
+    pub fn etcd_minors(&self) -> &[String] {
+        &self.versions.etcd_minors
+    }
+
+    /// SHA-256 over format, names and texts, in hex: two sets with the same digest render the same.
+    pub fn digest(&self) -> String {
+        let mut hash = Sha256::new();
+        for (key, text) in self.to_data() {
+            for part in [key, text] {
+                hash.update((part.len() as u64).to_be_bytes());
+                hash.update(part);
+            }
+        }
+        hex(&hash.finalize())
+    }
+
+    /// The set as the `data` of a ConfigMap (some tens of KiB).
+    pub fn to_data(&self) -> BTreeMap<String, String> {
+        let texts = self.texts.iter().map(|(path, text)| (path.replace('/', SEPARATOR), text.clone()));
+        let head = [(FORMAT_KEY, self.format.to_string()), (NAME_KEY, self.name.clone())];
+        texts.chain(head.map(|(key, value)| (key.to_owned(), value))).collect()
+    }
+
+    /// Reads what [`Self::to_data`] wrote.
+    pub fn from_data(mut data: BTreeMap<String, String>) -> Result<Self, TemplateSetError> {
+        let missing = |key: &str| TemplateSetError::Malformed(format!("key {key} is missing"));
+        let found = data.remove(FORMAT_KEY).ok_or_else(|| missing(FORMAT_KEY))?;
+        let name = data.remove(NAME_KEY).ok_or_else(|| missing(NAME_KEY))?;
+        match found.parse::<u32>() {
+            Ok(format) if (1..=FORMAT).contains(&format) => {
+                let texts = data.into_iter().map(|(key, text)| (key.replace(SEPARATOR, "/"), text)).collect();
+                Self::new(name, format, texts)
+            }
+            _ => Err(TemplateSetError::UnknownFormat { found, known: FORMAT }),
+        }
+    }
+
+    /// The templates directly in a folder, by path: `apiserver` has `apiserver/deployment.yaml.j2` but not what is under
+    /// `apiserver/files`.
+    pub(crate) fn folder(&self, folder: &str) -> impl Iterator<Item = (&str, &str, &str)> {
+        let prefix = format!("{folder}/");
+        self.texts.iter().filter_map(move |(path, text)| {
+            let name = path.strip_prefix(&prefix)?.strip_suffix(".j2")?;
+            (!name.contains('/')).then_some((path.as_str(), name, text.as_str()))
+        })
+    }
+
+    /// Paths of all files, for tests that compare sets.
+    pub fn paths(&self) -> BTreeSet<&str> {
+        self.texts.keys().map(String::as_str).collect()
+    }
+}
+
+/// `1.36` of `1.36.3`, `v1.36.3` or `1.36`; none of anything else.
+pub fn minor_of(version: &str) -> Option<&str> {
+    let version = version.strip_prefix('v').unwrap_or(version);
+    let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    let mut parts = version.split('.');
+    let (major, minor) = (parts.next()?, parts.next()?);
+    let patch = parts.next();
+    let good = number(major) && number(minor) && patch.is_none_or(number) && parts.next().is_none();
+    if good { version.get(..=major.len() + minor.len()) } else { None }
+}
+
+/// Every embedded file by its path.
+fn embedded() -> BTreeMap<String, String> {
+    fn walk(dir: &Dir<'_>, out: &mut BTreeMap<String, String>) {
+        for file in dir.files() {
+            if let Some(text) = file.contents_utf8() {
+                out.insert(unix(file.path()), text.to_owned());
+            }
+        }
+        for dir in dir.dirs() {
+            walk(dir, out);
+        }
+    }
+    let mut out = BTreeMap::new();
+    walk(&EMBEDDED, &mut out);
+    out
+}
+
+fn unix(path: &Path) -> String {
+    path.components().map(|part| part.as_os_str().to_string_lossy()).collect::<Vec<_>>().join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn minors() {
+        for (version, minor) in
+            [("1.36.3", Some("1.36")), ("v1.34.0", Some("1.34")), ("3.6", Some("3.6")), ("1", None), ("1.x.2", None)]
+        {
+            assert_eq!(minor_of(version), minor, "{version}");
+        }
+        assert_eq!(Catalog::builtin().minors(), ["1.34", "1.35", "1.36"]);
+        assert_eq!(Catalog::builtin().etcd_minors(), ["3.5", "3.6"]);
+    }
+
+    #[test]
+    fn every_minor_has_the_same_files_and_a_known_etcd() {
+        let catalog = Catalog::builtin();
+        let mut file_sets: Vec<_> = catalog.kubernetes.values().map(TemplateSet::paths).collect();
+        file_sets.dedup();
+        assert_eq!(file_sets.len(), 1);
+        let mut file_sets: Vec<_> = catalog.etcd.values().map(TemplateSet::paths).collect();
+        file_sets.dedup();
+        assert_eq!(file_sets.len(), 1);
+        for set in catalog.kubernetes.values() {
+            assert!(catalog.etcd(set.default_etcd()).is_some(), "{}: {}", set.name(), set.default_etcd());
+            assert!(set.etcd_minors().iter().all(|minor| catalog.etcd(minor).is_some()), "{}", set.name());
+        }
+    }
+
+    #[test]
+    fn pinned_data_comes_back_the_same() {
+        for set in Catalog::builtin().kubernetes.values().chain(Catalog::builtin().etcd.values()) {
+            let data = set.to_data();
+            assert!(data.values().map(String::len).sum::<usize>() < 200_000, "{} must fit a ConfigMap", set.name());
+            assert!(data.keys().all(|key| key.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._".contains(&b))));
+            let back = TemplateSet::from_data(data).unwrap();
+            assert_eq!((&back, back.digest()), (set, set.digest()));
+        }
+        let mut newer = Catalog::builtin().kubernetes("1.36").unwrap().to_data();
+        newer.insert(FORMAT_KEY.to_owned(), "99".to_owned());
+        TemplateSet::from_data(newer).unwrap_err();
+        TemplateSet::from_data(BTreeMap::new()).unwrap_err();
+    }
+
+    /// `include_dir!` notices changed files but not new ones: fail here in place of shipping a stale catalog.
+    #[test]
+    fn embedded_is_what_is_on_disk() {
+        fn walk(dir: &Path, root: &Path, out: &mut BTreeSet<String>) {
+            for entry in std::fs::read_dir(dir).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() { walk(&path, root, out) } else { _ = out.insert(unix(path.strip_prefix(root).unwrap())) }
+            }
+        }
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates");
+        let mut disk = BTreeSet::new();
+        walk(&root, &root, &mut disk);
+        assert_eq!(embedded().into_keys().collect::<BTreeSet<_>>(), disk, "touch crates/render/src/catalog.rs");
+    }
+}

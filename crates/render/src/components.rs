@@ -1,0 +1,164 @@
+//! One function per component: values in, objects in apply order out.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{
+    Object, RenderError, TemplateSet, env,
+    finish::{Document, finish},
+    values::{
+        ApiServerServiceValues, ApiServerValues, ControllerManagerValues, EtcdServicesValues, EtcdState, EtcdValues,
+        SchedulerValues, Workload,
+    },
+    yaml,
+};
+
+/// The parts of a tenant that Berth runs in pods.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Component {
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// etcd.
+    Etcd,
+}
+
+impl Component {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Etcd];
+
+    /// The name of the binary, of its container and of the label `app.kubernetes.io/component`; but for etcd also of the
+    /// Deployment.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Etcd => "etcd",
+        }
+    }
+}
+
+/// What templates see: the values, and what follows from them.
+#[derive(Serialize)]
+struct Context<'a, T> {
+    #[serde(flatten)]
+    values: &'a T,
+    derived: Derived,
+    /// What the templates in `files/` rendered, by name without `.j2`; goes into ConfigMaps as text.
+    files: BTreeMap<String, String>,
+}
+
+/// Values that follow from others. As with the values, fields are only ever added.
+#[derive(Default, Serialize)]
+struct Derived {
+    /// The workload's name.
+    name: String,
+    /// The workload's replicas; less than the component's if every slot is a Deployment.
+    replicas: i32,
+    /// `--initial-cluster` of etcd.
+    initial_cluster: String,
+    /// `--initial-cluster-token` of etcd.
+    initial_cluster_token: String,
+    /// `--initial-cluster-state` of etcd.
+    initial_cluster_state: &'static str,
+}
+
+/// ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
+pub fn render_apiserver(set: &TemplateSet, values: &ApiServerValues) -> Result<Vec<Object>, RenderError> {
+    let name = Component::ApiServer.name();
+    let derived = match values.slot {
+        None => Derived { name: name.to_owned(), replicas: values.workload.replicas, ..Derived::default() },
+        Some(slot) => Derived { name: format!("{name}-{slot}"), replicas: 1, ..Derived::default() },
+    };
+    let documents = documents(set, "apiserver", values, derived)?;
+    finish(documents, &values.meta, Some(&values.workload))
+}
+
+/// ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
+pub fn render_controller_manager(
+    set: &TemplateSet,
+    values: &ControllerManagerValues,
+) -> Result<Vec<Object>, RenderError> {
+    let derived = deployment(Component::ControllerManager, &values.workload);
+    let documents = documents(set, "controller-manager", values, derived)?;
+    finish(documents, &values.meta, Some(&values.workload))
+}
+
+/// ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
+pub fn render_scheduler(set: &TemplateSet, values: &SchedulerValues) -> Result<Vec<Object>, RenderError> {
+    let derived = deployment(Component::Scheduler, &values.workload);
+    let documents = documents(set, "scheduler", values, derived)?;
+    finish(documents, &values.meta, Some(&values.workload))
+}
+
+/// The Service `kube-apiserver`, from the set of a Kubernetes minor.
+pub fn render_apiserver_service(
+    set: &TemplateSet,
+    values: &ApiServerServiceValues,
+) -> Result<Vec<Object>, RenderError> {
+    finish(documents(set, "common/apiserver", values, Derived::default())?, &values.meta, None)
+}
+
+/// The governing Service `<name>` and one Service with an address of its own per member, from the set of an etcd minor.
+pub fn render_etcd_services(set: &TemplateSet, values: &EtcdServicesValues) -> Result<Vec<Object>, RenderError> {
+    finish(documents(set, "services", values, Derived::default())?, &values.meta, None)
+}
+
+/// ConfigMap `<name>-bootstrap`, StatefulSet `<name>`, and from two members on a PodDisruptionBudget, from the set of an etcd minor.
+///
+/// Which members there are and whether the cluster is new stands in the ConfigMap and not in the StatefulSet, so that neither a
+/// finished bootstrap nor a new member changes the pods of the others.
+pub fn render_etcd(set: &TemplateSet, values: &EtcdValues) -> Result<Vec<Object>, RenderError> {
+    let peer = |member: &String| format!("{member}=https://{member}.{}.svc:2380", values.meta.namespace);
+    let derived = Derived {
+        name: values.name.clone(),
+        replicas: values.workload.replicas,
+        initial_cluster: values.members.iter().map(peer).collect::<Vec<_>>().join(","),
+        initial_cluster_token: format!("{}-{}", values.cluster_uid, values.epoch),
+        initial_cluster_state: match values.state {
+            EtcdState::Bootstrapping => "new",
+            EtcdState::Established => "existing",
+        },
+    };
+    finish(documents(set, "cluster", values, derived)?, &values.meta, Some(&values.workload))
+}
+
+fn deployment(component: Component, workload: &Workload) -> Derived {
+    Derived { name: component.name().to_owned(), replicas: workload.replicas, ..Derived::default() }
+}
+
+/// Renders a folder: first what is under `files/`, each of which must be YAML, then the templates of objects, which can put them
+/// into ConfigMaps.
+fn documents<T: Serialize>(
+    set: &TemplateSet,
+    folder: &str,
+    values: &T,
+    derived: Derived,
+) -> Result<Vec<Document>, RenderError> {
+    let mut context = Context { values, derived, files: BTreeMap::new() };
+    let mut files = BTreeMap::new();
+    for (path, name, text) in set.folder(&format!("{folder}/files")) {
+        let rendered = env::render(path, text, &context)?;
+        yaml::documents(&rendered).map_err(|source| RenderError::Yaml { template: path.to_owned(), source })?;
+        files.insert(name.to_owned(), rendered);
+    }
+    context.files = files;
+    let mut out = Vec::new();
+    let mut found = false;
+    for (path, _, text) in set.folder(folder) {
+        found = true;
+        let rendered = env::render(path, text, &context)?;
+        let values = yaml::documents(&rendered).map_err(|source| RenderError::Yaml { template: path.to_owned(), source })?;
+        out.extend(values.into_iter().map(|value| Document { template: path.to_owned(), value }));
+    }
+    if found {
+        Ok(out)
+    } else {
+        Err(RenderError::NoTemplates { set: set.name().to_owned(), folder: folder.to_owned() })
+    }
+}

@@ -1,0 +1,127 @@
+//! The final pass over what templates rendered: what is the same for every object is added here, once, and typed.
+//!
+//! A change to what this pass adds would roll every tenant. It is therefore part of [`crate::FORMAT`]: a new rule applies to new
+//! formats only, and the snapshots of the pinned ones show that.
+
+mod pods;
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    Object, ObjectKey, RenderError,
+    object::strings,
+    values::{Meta, Workload},
+};
+
+/// On a ConfigMap in a template: pods follow its changes by themselves (or read it only when they start anyway), so it has no checksum.
+const ROLLS_PODS: &str = "berth.dev/rolls-pods";
+
+/// A document and the template that it came from.
+pub(crate) struct Document {
+    pub(crate) template: String,
+    pub(crate) value: Value,
+}
+
+/// Turns the documents of one component into objects in apply order.
+pub(crate) fn finish(
+    documents: Vec<Document>,
+    meta: &Meta,
+    workload: Option<&Workload>,
+) -> Result<Vec<Object>, RenderError> {
+    let mut objects: BTreeMap<ObjectKey, (String, Object)> = BTreeMap::new();
+    for Document { template, mut value } in documents {
+        drop_nulls(&mut value);
+        add_meta(&mut value, meta);
+        let fault = |reason: String| RenderError::Object { template: template.clone(), reason };
+        let object = Object::new(value).map_err(fault)?;
+        if !object.key().kind.applied() {
+            return Err(fault(format!("{} is of a kind that Berth never applies", object.key())));
+        }
+        let key = object.key().clone();
+        if objects.insert(key.clone(), (template.clone(), object)).is_some() {
+            return Err(fault(format!("{key} is rendered twice")));
+        }
+    }
+    let Some(workload) = workload else {
+        return Ok(objects.into_values().map(|(_, object)| object).collect());
+    };
+    let checksums = checksums(objects.values().map(|(_, object)| object), workload);
+    let mut out = Vec::with_capacity(objects.len());
+    for (template, object) in objects.into_values() {
+        if object.key().kind.has_pods() {
+            let fault = |reason: String| RenderError::Object { template: template.clone(), reason };
+            let mut value = object.into_value();
+            pods::finish_workload(&mut value, meta, workload, &checksums).map_err(fault)?;
+            out.push(Object::new(value).map_err(fault)?);
+        } else {
+            out.push(object);
+        }
+    }
+    Ok(out)
+}
+
+/// Digests that pods carry: those that were passed in, and one per ConfigMap that was rendered with them.
+fn checksums<'a>(objects: impl Iterator<Item = &'a Object>, workload: &Workload) -> BTreeMap<String, String> {
+    let rendered = objects.filter(|object| object.key().kind == crate::Kind::ConfigMap);
+    let rolling = rendered.filter(|object| object.annotations().get(ROLLS_PODS) != Some(&"false"));
+    let mut sums: BTreeMap<String, String> = rolling
+        .map(|object| {
+            let data = object.get("/data").cloned().unwrap_or_default();
+            (object.key().name.clone(), crate::object::digest(&data))
+        })
+        .collect();
+    sums.extend(workload.checksums.clone());
+    sums
+}
+
+fn add_meta(value: &mut Value, meta: &Meta) {
+    let kind = value["kind"].as_str().unwrap_or_default();
+    let api_version = value["apiVersion"].as_str().unwrap_or_default();
+    let namespaced = crate::Kind::from_api_version(api_version, kind).is_some_and(crate::Kind::namespaced);
+    let Some(metadata) = map(value, "metadata") else { return };
+    if namespaced {
+        metadata.insert("namespace".to_owned(), meta.namespace.clone().into());
+        if let Some(owner) = &meta.owner {
+            metadata.insert("ownerReferences".to_owned(), json!([owner]));
+        }
+    }
+    merge_strings(metadata, "labels", &meta.labels);
+}
+
+/// Adds entries to a map of strings below `parent`; entries that are there stay.
+fn merge_strings(parent: &mut Map<String, Value>, key: &str, entries: &BTreeMap<String, String>) {
+    if entries.is_empty() {
+        return;
+    }
+    let target = parent.entry(key).or_insert_with(|| json!({}));
+    if let Some(target) = target.as_object_mut() {
+        for (key, value) in entries {
+            target.entry(key).or_insert_with(|| value.clone().into());
+        }
+    }
+}
+
+/// A map below `parent`, made if it is missing.
+fn map<'a>(parent: &'a mut Value, key: &str) -> Option<&'a mut Map<String, Value>> {
+    parent.as_object_mut()?.entry(key).or_insert_with(|| json!({})).as_object_mut()
+}
+
+/// Server-side apply treats null as a value: leave out what is not set.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.retain(|_, value| !value.is_null());
+            map.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+/// The labels by which a workload finds its pods.
+fn selector(workload: &Value) -> BTreeMap<String, String> {
+    let labels = strings(workload.pointer("/spec/selector/matchLabels"));
+    labels.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
+}

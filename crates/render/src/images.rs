@@ -1,0 +1,32 @@
+//! Where images come from.
+
+use crate::Component;
+
+/// Upstream's public registry.
+pub const UPSTREAM_REGISTRY: &str = "registry.k8s.io";
+
+/// The image of a component at a version without `v`. `registry` (such as `mirror.example.com/k8s`) replaces upstream's public
+/// registry and keeps its names and tags; empty: upstream.
+pub fn image(registry: &str, component: Component, version: &str) -> String {
+    let registry = if registry.is_empty() { UPSTREAM_REGISTRY } else { registry.trim_end_matches('/') };
+    let name = component.name();
+    match component {
+        Component::ApiServer | Component::ControllerManager | Component::Scheduler => {
+            format!("{registry}/{name}:v{version}")
+        }
+        // Upstream counts its builds of etcd's image; the first is enough, since tags are never moved.
+        Component::Etcd => format!("{registry}/{name}:{version}-0"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        assert_eq!(image("", Component::ApiServer, "1.36.3"), "registry.k8s.io/kube-apiserver:v1.36.3");
+        assert_eq!(image("", Component::Etcd, "3.6.16"), "registry.k8s.io/etcd:3.6.16-0");
+        assert_eq!(image("reg:5000/k8s/", Component::Scheduler, "1.34.4"), "reg:5000/k8s/kube-scheduler:v1.34.4");
+    }
+}
