@@ -150,7 +150,8 @@ fn difference(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timestam
         return Some(RenewReason::UsageChanged { was: describe_usage(info), now });
     }
     if info.common_name != spec.common_name || info.organizations != spec.organizations {
-        let now = spec.organizations.iter().map(|o| format!("O={o}, ")).collect::<String>() + "CN=" + &spec.common_name;
+        let parts = spec.organizations.iter().map(|o| format!("O={o}"));
+        let now = parts.chain([format!("CN={}", spec.common_name)]).collect::<Vec<_>>().join(", ");
         return Some(RenewReason::SubjectChanged { was: info.subject.clone(), now });
     }
     let text = |names: &[String], addresses: &[IpAddr]| -> BTreeSet<String> {

@@ -129,7 +129,7 @@ pub(crate) fn first<'a, 'b>(certs: &'a [CertificateDer<'b>]) -> Result<&'a Certi
 
 fn parse<'a>(der: &'a CertificateDer<'_>) -> Result<X509Certificate<'a>, PkiError> {
     match X509Certificate::from_der(der) {
-        Ok((rest, cert)) if rest.is_empty() => Ok(cert),
+        Ok(([], cert)) => Ok(cert),
         Ok(_) => Err(PkiError::garbled("certificate", "there is data after its end")),
         Err(_) => Err(PkiError::garbled("certificate", "it is not an X.509 certificate")),
     }

@@ -61,7 +61,7 @@ impl Kubeconfig {
     pub fn to_yaml(&self) -> String {
         let context = quoted(&format!("{}@{}", self.user, self.cluster_name));
         let (cluster, user) = (quoted(&self.cluster_name), quoted(&self.user));
-        let mut out = String::from("apiVersion: v1\nkind: Config\npreferences: {}\n");
+        let mut out = String::from("apiVersion: v1\nkind: Config\n");
         let mut line = |indent: &str, key: &str, value: &str| {
             out.push_str(indent);
             out.push_str(key);
