@@ -1,1 +1,25 @@
+//! What Berth's tests stand on, for development only.
+//!
+//! * [`apiserver`]: a real etcd and kube-apiserver on loopback, with RBAC and an audit log.
+//! * [`world`]: what the cluster's own controllers and kubelets would do, as far as it matters here.
+//! * [`fault`]: a service under kube's `Client` that counts mutating calls and breaks the one you name.
+//! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
+//! * [`sweep`]: runs a workload once undisturbed, then once for every mutating call and way to break it.
+//! * [`fixtures`]: objects from YAML or JSON, polling.
+//!
+//! Nothing here depends on Berth's other crates; they depend on this one in their tests.
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test harness fails by panicking with a message, it ships nowhere"
+)]
 
+pub mod apiserver;
+pub mod fault;
+pub mod fixtures;
+pub mod oracle;
+pub mod sweep;
+pub mod world;
+
+pub use apiserver::ApiServer;
+pub use fault::{Fault, FaultPlan};

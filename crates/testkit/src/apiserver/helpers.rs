@@ -1,0 +1,73 @@
+//! What nearly every test asks of the server first.
+
+use std::{
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use k8s_openapi::{
+    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::{
+    Api, ResourceExt as _,
+    api::{ListParams, Patch, PatchParams, PostParams},
+};
+
+use super::ApiServer;
+
+impl ApiServer {
+    /// A name that nothing else on this server has: `<prefix>-<number>`.
+    pub fn unique(&self, prefix: &str) -> String {
+        static NEXT: AtomicU32 = AtomicU32::new(1);
+        format!("{prefix}-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Creates a namespace with a unique name.
+    pub async fn namespace(&self, prefix: &str) -> String {
+        let name = self.unique(prefix);
+        let namespace = Namespace {
+            metadata: kube::core::ObjectMeta { name: Some(name.clone()), ..Default::default() },
+            ..Default::default()
+        };
+        let created = Api::<Namespace>::all(self.client()).create(&PostParams::default(), &namespace).await;
+        created.unwrap_or_else(|e| panic!("creating namespace {name}: {e}"));
+        name
+    }
+
+    /// The store's present resourceVersion, for [`FaultPlan::time_travel`](crate::FaultPlan::time_travel).
+    pub async fn resource_version(&self) -> Result<String> {
+        // A quorum read of a list carries the revision of the whole store, not that of the last namespace.
+        let list = Api::<Namespace>::all(self.client()).list_metadata(&ListParams::default()).await?;
+        list.metadata.resource_version.context("a list without resourceVersion")
+    }
+
+    /// Applies CRDs (or replaces them) and waits until the server serves them.
+    pub async fn install_crds(&self, crds: &[CustomResourceDefinition]) -> Result<()> {
+        let api = Api::<CustomResourceDefinition>::all(self.client());
+        for crd in crds {
+            let name = crd.name_any();
+            api.patch(&name, &PatchParams::apply("berth-testkit").force(), &Patch::Apply(crd)).await?;
+        }
+        for crd in crds {
+            let established = kube::runtime::conditions::is_crd_established();
+            let name = crd.name_any();
+            let wait = kube::runtime::wait::await_condition(api.clone(), &name, established);
+            tokio::time::timeout(Duration::from_secs(30), wait).await.context("a CRD was not established")??;
+        }
+        // Established comes a moment before the new path is served.
+        for crd in crds {
+            for version in crd.spec.versions.iter().filter(|v| v.served) {
+                let path = format!("/apis/{}/{}/{}?limit=1", crd.spec.group, version.name, crd.spec.names.plural);
+                let get = || async {
+                    self.client()
+                        .request_text(http::Request::get(&path).body(Vec::new())?)
+                        .await
+                        .map_err(anyhow::Error::from)
+                };
+                crate::fixtures::eventually(Duration::from_secs(30), &path, || async { get().await.map(drop) }).await?;
+            }
+        }
+        Ok(())
+    }
+}
