@@ -1,6 +1,6 @@
 //! The template engine: strict about what is undefined, and JSON-escaping, so that no value can break out of its scalar.
 
-use minijinja::{AutoEscape, Environment, UndefinedBehavior, value::Serde};
+use minijinja::{AutoEscape, Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
 use crate::RenderError;
@@ -10,8 +10,8 @@ use crate::RenderError;
 /// Escaping is JSON for every template, whatever its name: `{{ x }}` prints a whole YAML scalar (or list, or map) and never part
 /// of one. Hence `{{ "--flag=" ~ x }}`, not `--flag={{ x }}`.
 pub(crate) fn render(name: &str, text: &str, context: &impl Serialize) -> Result<String, RenderError> {
-    let mut env = environment();
     let fault = |error: minijinja::Error| template_error(name, text, error);
+    let mut env = environment().map_err(fault)?;
     env.add_template(name, text).map_err(fault)?;
     let template = env.get_template(name).map_err(fault)?;
     template.render(Serde(context)).map_err(fault)
@@ -20,20 +20,22 @@ pub(crate) fn render(name: &str, text: &str, context: &impl Serialize) -> Result
 /// The variables that a template reads, with nested names such as `workload.image`.
 #[cfg(test)]
 pub(crate) fn variables(name: &str, text: &str) -> Result<std::collections::BTreeSet<String>, RenderError> {
-    let mut env = environment();
     let fault = |error: minijinja::Error| template_error(name, text, error);
+    let mut env = environment().map_err(fault)?;
     env.add_template(name, text).map_err(fault)?;
     Ok(env.get_template(name).map_err(fault)?.undeclared_variables(true).into_iter().collect())
 }
 
-fn environment<'a>() -> Environment<'a> {
+fn environment<'a>() -> Result<Environment<'a>, minijinja::Error> {
     let mut env = Environment::new();
+    // A line that holds only a block tag leaves nothing behind.
+    let syntax = SyntaxConfig::builder().trim_blocks(true).lstrip_blocks(true).keep_trailing_newline(true).build()?;
+    env.set_syntax(syntax);
     env.set_undefined_behavior(UndefinedBehavior::Strict);
     env.set_auto_escape_callback(|_| AutoEscape::Json);
-    env.set_trim_blocks(true);
-    env.set_lstrip_blocks(true);
+    // Errors carry the source, so that they can name the expression.
     env.set_debug(true);
-    env
+    Ok(env)
 }
 
 fn template_error(name: &str, text: &str, error: minijinja::Error) -> RenderError {
