@@ -1,5 +1,6 @@
 //! `EtcdCluster`: an etcd with its own PKI. It knows nothing of `Cluster`.
 
+use crate::cluster::DataPolicy;
 use crate::common::{Resources, SecretRef, conditions_schema};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
@@ -9,7 +10,7 @@ use serde_json::json;
 
 /// An etcd cluster: members with volumes, a peer CA and a client CA of its own, and client certificates for those
 /// who are named in `clients`.
-#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "berth.dev",
     version = "v1alpha1",
@@ -53,17 +54,37 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub clients: Vec<EtcdClient>,
+    /// What deletion of the EtcdCluster leaves: Retain keeps volumes, CAs and the bootstrap ConfigMap, so that an
+    /// EtcdCluster of the same name finds its data again; Delete removes them. Default Retain.
+    #[serde(default = "retain")]
+    pub data_policy: DataPolicy,
     /// Stops changes (not deletion). Default false.
     #[serde(default)]
     pub paused: bool,
+}
+
+impl Default for EtcdClusterSpec {
+    fn default() -> Self {
+        Self {
+            version: String::new(),
+            replicas: one(),
+            storage: Storage::default(),
+            resources: None,
+            quota_backend_bytes: None,
+            clients: vec![],
+            data_policy: retain(),
+            paused: false,
+        }
+    }
 }
 
 /// Who uses an etcd.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdClient {
-    /// Name; the Secret is called `<etcd cluster>-client-<name>` with keys `tls.crt`, `tls.key` and `ca.crt`.
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    /// Name; the Secret is called `<etcd cluster>-client-<name>` with keys `tls.crt`, `tls.key` and `ca.crt`. `ca` is
+    /// taken: that Secret is the client CA.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), extend("x-kubernetes-validations" = json!([{"rule": "self != 'ca'", "message": "clients: the name ca is taken by the client CA; choose another"}])))]
     pub name: String,
 }
 
@@ -97,6 +118,10 @@ fn one() -> i32 {
     1
 }
 
+fn retain() -> DataPolicy {
+    DataPolicy::Retain
+}
+
 /// What was seen of an etcd cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -116,6 +141,10 @@ pub struct EtcdClusterStatus {
     /// Counts the times that the data was started from nothing or from a backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
+    /// UID that etcd's token and the markers on the volumes carry: that of the EtcdCluster that the data was first made
+    /// for. It stays when the EtcdCluster is restored from a backup and has another UID.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
     /// Members that answer, such as `3/3`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ready_members: Option<String>,

@@ -33,6 +33,10 @@ pub const AGENT_IMAGE: &str = "berth.dev/agent-image";
 pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
 /// On a `Cluster`: takes over a control-plane namespace whose recorded UID is the value.
 pub const ADOPT: &str = "berth.dev/adopt";
+/// On an etcd's StatefulSet and bootstrap ConfigMap: what the members run with and what their data is bound to, as JSON.
+pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
+/// On the Secret of an etcd client: the client's name in `spec.clients`.
+pub const ETCD_CLIENT: &str = "berth.dev/etcd-client";
 /// On a PVC of an etcd member: the epoch in which it was bootstrapped.
 pub const BOOTSTRAPPED: &str = "berth.dev/bootstrapped";
 

@@ -99,6 +99,11 @@ pub mod etcd {
     pub fn client(e: &str, client: &str) -> String {
         format!("{e}-client-{client}")
     }
+    /// ConfigMap with the template set that the members are pinned to. It has the cluster's name, since a namespace may
+    /// hold several.
+    pub fn templates(e: &str, digest: &str) -> String {
+        format!("{e}-{}", super::templates(digest))
+    }
     /// ConfigMap that tells the members' guard whether the cluster was ever formed.
     pub fn bootstrap(e: &str) -> String {
         format!("{e}-bootstrap")
