@@ -162,3 +162,58 @@ fn documents<T: Serialize>(
         Err(RenderError::NoTemplates { set: set.name().to_owned(), folder: folder.to_owned() })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use serde_json::Value;
+
+    use super::*;
+    use crate::Catalog;
+
+    /// Every path into the values that a template may name.
+    fn known<T: Serialize>(values: &T) -> BTreeSet<String> {
+        fn walk(value: &Value, path: &str, out: &mut BTreeSet<String>) {
+            out.insert(path.to_owned());
+            for (key, value) in value.as_object().into_iter().flatten() {
+                walk(value, &if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, out);
+            }
+        }
+        let context = Context { values, derived: Derived::default(), files: BTreeMap::new() };
+        let mut out = BTreeSet::new();
+        walk(&serde_json::to_value(context).unwrap(), "", &mut out);
+        out
+    }
+
+    #[test]
+    fn templates_ask_only_for_what_values_have() {
+        let kubernetes = [
+            ("apiserver", known(&ApiServerValues::default())),
+            ("controller-manager", known(&ControllerManagerValues::default())),
+            ("scheduler", known(&SchedulerValues::default())),
+            ("common/apiserver", known(&ApiServerServiceValues::default())),
+        ];
+        let etcd =
+            [("services", known(&EtcdServicesValues::default())), ("cluster", known(&EtcdValues::default()))];
+        let catalog = Catalog::builtin();
+        let sets = catalog.minors().into_iter().filter_map(|minor| catalog.kubernetes(minor)).map(|set| (set, &kubernetes[..]));
+        let etcd_sets = catalog.etcd_minors().into_iter().filter_map(|minor| catalog.etcd(minor)).map(|set| (set, &etcd[..]));
+        for (set, folders) in sets.chain(etcd_sets) {
+            let mut seen = 0;
+            for (folder, known) in folders {
+                for (path, _, text) in set.folder(folder).chain(set.folder(&format!("{folder}/files"))) {
+                    seen += 1;
+                    let unknown: Vec<_> = env::variables(path, text)
+                        .unwrap()
+                        .into_iter()
+                        .filter(|name| !known.contains(name) && !name.starts_with("files"))
+                        .collect();
+                    assert!(unknown.is_empty(), "{}/{path}: {unknown:?}", set.name());
+                }
+            }
+            let templates = set.paths().into_iter().filter(|path| path.ends_with(".j2")).count();
+            assert_eq!(seen, templates, "{}: a folder that nothing renders", set.name());
+        }
+    }
+}

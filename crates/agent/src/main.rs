@@ -1,0 +1,78 @@
+//! `berth-agent` runs beside tenants, in an image of its own: upstream images have no shell, so what has to happen before etcd or an
+//! apiserver starts happens here, in init containers.
+//!
+//! It knows nothing of Kubernetes' API and holds no token. Exit codes: 0 go, 1 error, 2 usage, 42 held (see [`guard`]).
+
+mod guard;
+mod volume;
+mod wait;
+
+use std::{path::PathBuf, process::ExitCode};
+
+use clap::{Parser, Subcommand};
+
+#[derive(Debug, Parser)]
+#[command(name = "berth-agent", version, about = "Runs beside Berth's tenants: gates before etcd and apiservers start")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Waits until HTTPS endpoints answer 200, for as long as it takes.
+    Wait(wait::Args),
+    /// Decides whether an etcd member may start on its volume; if not, says why and exits with 42.
+    Guard(GuardArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct GuardArgs {
+    /// Etcd's data directory. The marker lies beside it, on the same volume.
+    #[arg(long)]
+    data_dir: PathBuf,
+    /// The member's name.
+    #[arg(long)]
+    member: String,
+    /// What the operator says about the cluster: `{"clusterUID", "epoch", "state"}`.
+    #[arg(long)]
+    bootstrap: PathBuf,
+    /// Where the reason goes when the member is held.
+    #[arg(long, default_value = "/dev/termination-log")]
+    termination_log: PathBuf,
+}
+
+/// The pod is held: starting etcd would do harm.
+const HELD: u8 = 42;
+
+fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Wait(args) => wait::run(&args).map(|()| ExitCode::SUCCESS),
+        Command::Guard(args) => guard(&args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("berth-agent: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
+    let bootstrap = volume::read_bootstrap(&args.bootstrap)?;
+    let marker = volume::read_marker(&args.data_dir)?;
+    let data = volume::look(&args.data_dir)?;
+    match guard::decide(&bootstrap, &args.member, &marker, data) {
+        guard::Decision::Start => println!("member {} may start", args.member),
+        guard::Decision::MarkAndStart(marker) => {
+            volume::write_marker(&args.data_dir, &marker)?;
+            println!("member {} may start for the first time", args.member);
+        }
+        guard::Decision::Hold(reason) => {
+            eprintln!("{reason}");
+            if let Err(error) = std::fs::write(&args.termination_log, reason.to_string()) {
+                eprintln!("berth-agent: {}: {error}", args.termination_log.display());
+            }
+            return Ok(ExitCode::from(HELD));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,103 @@
+//! The files that [`crate::guard`] decides about.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context;
+
+use crate::guard::{Bootstrap, Data, Found, Marker};
+
+const MARKER: &str = "berth-member.json";
+
+/// Reads what the operator says.
+pub(crate) fn read_bootstrap(path: &Path) -> anyhow::Result<Bootstrap> {
+    let bytes = fs::read(path).with_context(|| path.display().to_string())?;
+    serde_json::from_slice(&bytes).with_context(|| path.display().to_string())
+}
+
+/// Reads the marker beside the data directory. An error means that the volume cannot be read, which proves nothing.
+pub(crate) fn read_marker(data_dir: &Path) -> anyhow::Result<Found> {
+    let path = marker_path(data_dir)?;
+    match fs::read(&path) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).map_or(Found::Garbage, Found::Marker)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Found::Nothing),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+/// Looks at the data directory as etcd does: what counts is a write-ahead log.
+pub(crate) fn look(data_dir: &Path) -> anyhow::Result<Data> {
+    let wal = data_dir.join("member").join("wal");
+    if names(&wal)?.iter().any(|name| Path::new(name).extension().is_some_and(|extension| extension == "wal")) {
+        return Ok(Data::Present);
+    }
+    Ok(if names(data_dir)?.is_empty() { Data::Empty } else { Data::Partial })
+}
+
+/// Writes the marker so that it is there, whole, after a power cut: temporary file, fsync, rename, fsync of the directory.
+pub(crate) fn write_marker(data_dir: &Path, marker: &Marker) -> anyhow::Result<()> {
+    let path = marker_path(data_dir)?;
+    write_durably(&path, &serde_json::to_vec(marker)?).with_context(|| path.display().to_string())
+}
+
+fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let temporary = path.with_extension("json.tmp");
+    let mut file = File::create(&temporary)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&temporary, path)?;
+    match path.parent() {
+        Some(parent) => File::open(parent)?.sync_all(),
+        None => Ok(()),
+    }
+}
+
+fn marker_path(data_dir: &Path) -> anyhow::Result<PathBuf> {
+    let volume = data_dir.parent().filter(|volume| !volume.as_os_str().is_empty());
+    Ok(volume.with_context(|| format!("--data-dir {} has no parent directory", data_dir.display()))?.join(MARKER))
+}
+
+/// Names in a directory; none if it does not exist.
+fn names(dir: &Path) -> anyhow::Result<Vec<String>> {
+    let entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error).with_context(|| dir.display().to_string()),
+    };
+    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect::<io::Result<_>>();
+    names.with_context(|| dir.display().to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marker_comes_back_and_leaves_nothing_else() {
+        let volume = tempfile::tempdir().unwrap();
+        let data = volume.path().join("data");
+        assert_eq!(read_marker(&data).unwrap(), Found::Nothing);
+        let marker = Marker { cluster_uid: "u".to_owned(), epoch: 1, member: "e-0".to_owned() };
+        write_marker(&data, &marker).unwrap();
+        assert_eq!(read_marker(&data).unwrap(), Found::Marker(marker));
+        assert_eq!(names(volume.path()).unwrap(), [MARKER]);
+        fs::write(volume.path().join(MARKER), "{").unwrap();
+        assert_eq!(read_marker(&data).unwrap(), Found::Garbage);
+    }
+
+    #[test]
+    fn only_a_log_is_data() {
+        let volume = tempfile::tempdir().unwrap();
+        let data = volume.path().join("data");
+        assert_eq!(look(&data).unwrap(), Data::Empty);
+        fs::create_dir_all(data.join("member/wal")).unwrap();
+        assert_eq!(look(&data).unwrap(), Data::Partial);
+        fs::write(data.join("member/wal/0.tmp"), "").unwrap();
+        assert_eq!(look(&data).unwrap(), Data::Partial);
+        fs::write(data.join("member/wal/0000000000000000-0000000000000000.wal"), "").unwrap();
+        assert_eq!(look(&data).unwrap(), Data::Present);
+    }
+}

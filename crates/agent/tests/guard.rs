@@ -1,0 +1,50 @@
+//! `berth-agent guard` as a pod runs it: files in, exit code and termination message out.
+
+use std::{fs, path::Path, process::Command};
+
+fn guard(volume: &Path, member: &str, state: &str) -> (i32, String) {
+    let bootstrap = volume.with_extension("bootstrap.json");
+    let message = volume.with_extension("termination-log");
+    let _ = fs::remove_file(&message);
+    fs::write(&bootstrap, format!(r#"{{"clusterUID": "u", "epoch": 1, "state": "{state}", "later": true}}"#)).unwrap();
+    let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+    let status = Command::new(env!("CARGO_BIN_EXE_berth-agent"))
+        .args(["guard".to_owned(), flag("data-dir", &volume.join("data")), format!("--member={member}")])
+        .args([flag("bootstrap", &bootstrap), flag("termination-log", &message)])
+        .status()
+        .unwrap();
+    (status.code().unwrap(), fs::read_to_string(&message).unwrap_or_default())
+}
+
+#[test]
+fn life_of_a_volume() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = dir.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    assert_eq!(guard(&volume, "e-0", "Bootstrapping"), (0, String::new()), "first start");
+    assert_eq!(guard(&volume, "e-0", "Bootstrapping"), (0, String::new()), "etcd never came up");
+    let wal = volume.join("data/member/wal");
+    fs::create_dir_all(&wal).unwrap();
+    fs::write(wal.join("0000000000000000-0000000000000000.wal"), "").unwrap();
+    assert_eq!(guard(&volume, "e-0", "Established"), (0, String::new()), "restart");
+    let (code, message) = guard(&volume, "e-1", "Established");
+    assert_eq!(code, 42);
+    assert!(message.starts_with("ForeignData: "), "{message}");
+    fs::remove_dir_all(volume.join("data")).unwrap();
+    let (code, message) = guard(&volume, "e-0", "Established");
+    assert_eq!(code, 42);
+    assert!(message.starts_with("DataLost: "), "{message}");
+    fs::remove_dir_all(&volume).unwrap();
+    fs::create_dir(&volume).unwrap();
+    assert_eq!(guard(&volume, "e-0", "Established").0, 42, "a new volume in an old epoch");
+}
+
+#[test]
+fn what_cannot_be_read_proves_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = dir.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    assert_eq!(guard(&volume, "e-0", "Nonsense"), (1, String::new()));
+    fs::write(volume.join("data"), "a file").unwrap();
+    assert_eq!(guard(&volume, "e-0", "Bootstrapping").0, 1);
+}

@@ -1,0 +1,145 @@
+//! The real binary of every minor accepts what its templates render: each flag exists, is not deprecated, and its value parses.
+//!
+//! The binaries come from `$BERTH_CACHE/bin` (default `~/.cache/berth/bin`): `kubernetes/v<version>/` and `etcd/v<version>/`.
+
+mod fixtures;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::PathBuf,
+    process::{Command, Stdio},
+};
+
+use berth_render::{Component, owned_flag};
+use fixtures::{Fixture, args, full, minimal};
+
+const KUBERNETES: [&str; 3] = ["1.34.4", "1.35.4", "1.36.3"];
+const ETCD: [&str; 2] = ["3.5.35", "3.6.16"];
+
+/// Flags that templates set and users may set again: defaults of taste, or where more is not worse.
+const OVERRIDABLE: &[&str] = &[
+    "allow-privileged",
+    "auto-compaction-mode",
+    "auto-compaction-retention",
+    "cipher-suites",
+    "controller-shutdown-timeout",
+    "controllers",
+    "enable-admission-plugins",
+    "enable-pprof",
+    "experimental-compact-hash-check-enabled",
+    "experimental-initial-corrupt-check",
+    "feature-gates",
+    "goaway-chance",
+    "leader-elect-lease-duration",
+    "leader-elect-renew-deadline",
+    "profiling",
+    "service-account-extend-token-expiration",
+    "service-account-lookup",
+    "snapshot-count",
+    "terminated-pod-gc-threshold",
+    "tls-cipher-suites",
+    "tls-curve-preferences",
+    "tls-min-version",
+];
+
+
+fn binary(component: Component, version: &str) -> PathBuf {
+    let cache = std::env::var_os("BERTH_CACHE").map(PathBuf::from);
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/berth"));
+    let cache = cache.or(home).expect("HOME or BERTH_CACHE is set");
+    let folder = if component == Component::Etcd { "etcd" } else { "kubernetes" };
+    let path = cache.join("bin").join(folder).join(format!("v{version}")).join(component.name());
+    assert!(path.exists(), "{} is missing: build the binaries of all minors first (make binaries)", path.display());
+    path
+}
+
+fn output(command: &mut Command) -> String {
+    let output = command.stdin(Stdio::null()).output().expect("the binary runs");
+    String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
+}
+
+/// The flags that a binary knows, with what it says about them.
+fn known(component: Component, version: &str) -> BTreeMap<String, String> {
+    let help = output(Command::new(binary(component, version)).arg("--help"));
+    let mut flags: BTreeMap<String, String> = BTreeMap::new();
+    let mut current = None;
+    for line in help.lines() {
+        let text = line.trim_start();
+        // `-v, --v Level` has a short form before the long one.
+        let flag = text.split_once("--").filter(|(before, _)| before.is_empty() || before.starts_with('-'));
+        if let Some((_, rest)) = flag.filter(|_| line.starts_with(' ')) {
+            let name = rest.split([' ', '=']).next().unwrap_or_default();
+            current = Some(name.to_owned());
+        }
+        if let Some(current) = &current {
+            flags.entry(current.clone()).or_default().push_str(text);
+        }
+    }
+    assert!(flags.len() > 50, "{component:?} {version}: --help was not understood: {} flags", flags.len());
+    flags
+}
+
+fn rendered() -> Vec<(Component, &'static str, Fixture)> {
+    let mut out = Vec::new();
+    for version in KUBERNETES {
+        for component in [Component::ApiServer, Component::ControllerManager, Component::Scheduler] {
+            out.extend([minimal, full].map(|fixture| (component, version, fixture(version, "3.6.16"))));
+        }
+    }
+    for version in ETCD {
+        out.extend([minimal, full].map(|fixture| (Component::Etcd, version, fixture("1.36.3", version))));
+    }
+    out
+}
+
+fn name(arg: &str) -> &str {
+    arg.trim_start_matches('-').split('=').next().unwrap_or_default()
+}
+
+#[test]
+fn every_flag_exists_and_is_not_deprecated() {
+    let mut seen = BTreeMap::new();
+    for (component, version, fixture) in rendered() {
+        let known = seen.entry((component, version)).or_insert_with(|| known(component, version));
+        for arg in args(&fixture.component(component).expect("renders")) {
+            let help = known.get(name(&arg));
+            let help = help.unwrap_or_else(|| panic!("{} {version} does not know {arg}", component.name()));
+            assert!(
+                !help.split_whitespace().take(12).any(|word| word.to_lowercase().contains("deprecated")),
+                "{} {version}: {arg} is deprecated: {help}",
+                component.name()
+            );
+        }
+    }
+}
+
+/// With the rendered command line and a flag at the end that does not exist, a binary that could parse everything before complains
+/// about that flag and nothing else.
+#[test]
+fn every_value_parses() {
+    const PROBE: &str = "berth-no-such-flag";
+    for (component, version, fixture) in rendered() {
+        let mut command = Command::new(binary(component, version));
+        command.args(args(&fixture.component(component).expect("renders"))).arg(format!("--{PROBE}"));
+        let output = output(&mut command);
+        let complaint = output.lines().find(|line| line.contains("flag") || line.contains("invalid")).unwrap_or(&output);
+        assert!(complaint.contains(PROBE), "{} {version}: {complaint}", component.name());
+    }
+}
+
+#[test]
+fn every_rendered_flag_is_owned_or_listed() {
+    let mut used = BTreeSet::new();
+    for (component, version, mut fixture) in rendered() {
+        fixture.apiserver.workload.extra_args.clear();
+        for arg in args(&fixture.component(component).expect("renders")) {
+            let name = name(&arg).to_owned();
+            let listed = OVERRIDABLE.contains(&name.as_str());
+            let owned = owned_flag(component, &name).is_some();
+            assert!(owned != listed, "{} {version}: --{name} is owned: {owned}, overridable: {listed}", component.name());
+            used.insert(name);
+        }
+    }
+    let unused: Vec<_> = OVERRIDABLE.iter().filter(|name| !used.contains(**name)).collect();
+    assert!(unused.is_empty(), "no template sets {unused:?}");
+}

@@ -1,0 +1,84 @@
+//! What comes out of the templates, whole. Few and large: a change shows in review as a diff of manifests.
+
+mod fixtures;
+
+use berth_render::{Component, Object, lint};
+use fixtures::{Fixture, full, minimal};
+
+const MINORS: [(&str, &str); 3] = [("1.34.4", "3.5.35"), ("1.35.4", "3.6.16"), ("1.36.3", "3.6.16")];
+
+fn text(objects: &[Object]) -> String {
+    let documents = objects.iter().map(|object| {
+        let json = serde_json::to_string_pretty(object).expect("JSON");
+        format!("# {}\n{json}\n", object.key())
+    });
+    documents.collect::<Vec<_>>().join("---\n")
+}
+
+fn every() -> impl Iterator<Item = (String, Fixture)> {
+    MINORS.into_iter().flat_map(|(version, etcd)| {
+        [(format!("minimal-{version}"), minimal(version, etcd)), (format!("full-{version}"), full(version, etcd))]
+    })
+}
+
+#[test]
+fn manifests() {
+    // The other minors are covered by the diffs below.
+    for (name, fixture) in every().filter(|(name, _)| name.ends_with("1.36.3")) {
+        insta::assert_snapshot!(name, text(&fixture.all()));
+    }
+}
+
+/// What an upgrade changes: lines that only one of two neighbouring minors has.
+#[test]
+fn upgrades() {
+    let lines = |version, etcd| -> Vec<String> { text(&minimal(version, etcd).all()).lines().map(str::to_owned).collect() };
+    for pair in MINORS.windows(2) {
+        let (old, new) = (lines(pair[0].0, pair[0].1), lines(pair[1].0, pair[1].1));
+        let missing = |from: &[String], other: &[String], sign: char| {
+            let lines = from.iter().filter(|line| !other.contains(line)).map(|line| format!("{sign}{line}\n"));
+            lines.collect::<String>()
+        };
+        let diff = missing(&old, &new, '-') + &missing(&new, &old, '+');
+        insta::assert_snapshot!(format!("upgrade-{}-to-{}", pair[0].0, pair[1].0), diff);
+    }
+}
+
+#[test]
+fn every_fixture_renders_twice_the_same_and_is_clean() {
+    for (name, fixture) in every() {
+        let (once, twice) = (fixture.all(), fixture.all());
+        assert_eq!(text(&once), text(&twice), "{name}");
+        assert!(once.iter().all(|object| object.key().kind.applied()), "{name}");
+        assert_eq!(lint(&once), [], "{name}");
+    }
+}
+
+/// Neither a finished bootstrap nor a new member may touch the pods of members that run.
+#[test]
+fn etcd_members_do_not_change_with_the_cluster() {
+    let pods = |fixture: &Fixture| {
+        let objects = fixture.component(Component::Etcd).expect("renders");
+        let set = objects.iter().find(|object| object.key().kind.has_pods()).expect("a StatefulSet").clone();
+        set.get("/spec/template").expect("a template").clone()
+    };
+    let mut fixture = minimal("1.36.3", "3.6.16");
+    let before = pods(&fixture);
+    fixture.etcd.state = berth_render::values::EtcdState::Established;
+    fixture.etcd.workload.replicas = 3;
+    fixture.etcd.members = vec!["acme-0".to_owned(), "acme-1".to_owned(), "acme-2".to_owned()];
+    assert_eq!(pods(&fixture), before);
+}
+
+#[test]
+fn configuration_rolls_pods() {
+    let pods = |fixture: &Fixture| {
+        let objects = fixture.component(Component::ApiServer).expect("renders");
+        let deployment = objects.iter().find(|object| object.key().kind.has_pods()).expect("a Deployment").clone();
+        deployment.get("/spec/template/metadata/annotations").expect("annotations").clone()
+    };
+    let mut fixture = minimal("1.36.3", "3.6.16");
+    let before = pods(&fixture);
+    fixture.apiserver.jwt.push(serde_json::json!({"issuer": {"url": "https://a.example.com"}}));
+    assert_ne!(pods(&fixture), before);
+}
