@@ -1,1 +1,16 @@
+//! The brain: what was observed and what is asked for become a plan. No client, no clock, no randomness.
+//!
+//! Both controllers, the command line and the tests call the same functions: [`cluster::plan`] and [`etcd::plan`].
 
+pub mod cluster;
+pub mod diff;
+pub mod etcd;
+pub mod model;
+pub mod observed;
+pub mod secrets;
+pub mod settings;
+pub mod workload;
+
+pub use model::{Action, Component, Plan, SecretEntry, SecretPlan, Stage, State};
+pub use observed::{Observed, SecretFacts};
+pub use settings::Settings;

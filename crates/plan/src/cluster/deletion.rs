@@ -1,0 +1,116 @@
+//! Taking a tenant down. Needs no part of it to be healthy, and no spec to be valid.
+
+use super::{ClusterPlan, Tenant, is_ours, kubeconfig};
+use crate::model::{Action, Component, Stage, State};
+use crate::observed::{self, Published, deleting, label};
+use berth_api::cluster::DataPolicy;
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_render::{Kind, ObjectKey};
+use jiff::SignedDuration;
+
+/// Seconds that pods get: enough to close files, and nobody is served any more.
+const GRACE: i64 = 1;
+
+/// The plan while `deletionTimestamp` is set.
+pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
+    let mut out = ClusterPlan { look_again: Some(SignedDuration::from_secs(2)), ..ClusterPlan::default() };
+    let mut stage = Stage::new(Component::Deletion, State::Ready);
+    if t.cluster.spec.deletion.protected {
+        stage.state = State::blocked(
+            Reason::Deleting,
+            "deletion was asked for, but spec.deletion.protected is true: set it to false to go on",
+        );
+        out.plan.stages.push(stage);
+        return out;
+    }
+    if let Published::Ours { uid, .. } = &t.observed.published {
+        stage.actions.push(Action::Delete { key: kubeconfig::published_key(t), uid: uid.clone(), grace: None });
+        stage.state = State::waiting("the kubeconfig to be gone");
+    }
+    let key = ObjectKey::cluster(Kind::Namespace, t.home.clone());
+    let home = t.observed.get(&key).filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid));
+    if let Some(home) = home {
+        let retain = t.cluster.spec.deletion.data_policy == DataPolicy::Retain;
+        down(t, &mut stage, home, &key, retain);
+    }
+    out.plan.finished = stage.state.is_done();
+    out.plan.stages.push(stage);
+    out
+}
+
+fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &ObjectKey, retain: bool) {
+    let delete = |key: &ObjectKey, o: &serde_json::Value, grace| Action::Delete {
+        key: key.clone(),
+        uid: observed::uid(o).to_owned(),
+        grace,
+    };
+    if deleting(home) {
+        stage.state = State::waiting(format!("namespace {} to be gone", t.home));
+    }
+    let mut left = vec![];
+    // 1. Nothing may start pods again.
+    for (key, d) in t.observed.of_kind(Kind::Deployment, &t.home).filter(|(_, d)| is_ours(d)) {
+        if d.pointer("/spec/replicas").and_then(serde_json::Value::as_i64) != Some(0) {
+            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(d).to_owned(), replicas: 0 });
+        }
+        if retain && !deleting(d) {
+            stage.actions.push(delete(key, d, None));
+        }
+        if retain {
+            left.push(key.to_string());
+        }
+    }
+    // 2. etcd ends by its own controller, which keeps volumes and CAs.
+    for (key, e) in t.observed.of_kind(Kind::EtcdCluster, &t.home).filter(|(_, e)| is_ours(e)) {
+        if !deleting(e) {
+            stage.actions.push(delete(key, e, None));
+        }
+        left.push(key.to_string());
+    }
+    // 3. Pods, quickly: their grace is for clients, and there are none.
+    for (key, p) in t.observed.of_kind(Kind::Pod, &t.home) {
+        let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
+        if short.is_none_or(|g| g > GRACE) {
+            stage.actions.push(delete(key, p, Some(GRACE)));
+        }
+        left.push(key.to_string());
+    }
+    if !left.is_empty() {
+        stage.state = State::waiting(format!("{} to be gone", shorten(&left)));
+        return;
+    }
+    // 4. What holds everything else.
+    if retain {
+        leave_data(t, stage, &delete);
+    } else if !deleting(home) {
+        stage.actions.push(delete(key, home, None));
+        stage.state = State::waiting(format!("namespace {} to be gone", t.home));
+    }
+}
+
+/// `Retain`: the namespace stays with etcd's volumes and CAs, the cluster's CAs, keys and templates.
+fn leave_data(t: &Tenant<'_>, stage: &mut Stage, delete: &dyn Fn(&ObjectKey, &serde_json::Value, Option<i64>) -> Action) {
+    let keep = [
+        names::ca(t.name),
+        names::proxy_ca(t.name),
+        names::service_account(t.name),
+        names::APISERVER_ENCRYPTION.to_owned(),
+    ];
+    for kind in [Kind::Secret, Kind::Service, Kind::ConfigMap, Kind::PodDisruptionBudget] {
+        for (key, o) in t.observed.of_kind(kind, &t.home).filter(|(_, o)| is_ours(o)) {
+            let kept = keep.contains(&key.name) || label(o, labels::ETCD_CLUSTER).is_some() || key.name.starts_with("templates-");
+            if !kept && !deleting(o) {
+                stage.actions.push(delete(key, o, None));
+            }
+        }
+    }
+}
+
+fn shorten(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+    }
+}

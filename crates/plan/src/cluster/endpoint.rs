@@ -1,0 +1,115 @@
+//! Stage 2: the Service of the API, and the address that it is published under.
+
+use super::{Tenant, ensure};
+use crate::model::{Component, Stage, State};
+use berth_api::cluster::EndpointType;
+use berth_api::conditions::Reason;
+use berth_api::names;
+use berth_render::{Kind, render_apiserver_service, values::{ApiServerServiceValues, ServiceType}};
+use serde_json::Value;
+use std::net::IpAddr;
+
+/// The stage.
+pub(super) fn stage(t: &Tenant<'_>) -> Stage {
+    let mut stage = Stage::new(Component::Endpoint, State::Ready);
+    let Some(templates) = t.templates() else {
+        stage.owns.push(t.key(Kind::Service, names::APISERVER));
+        stage.state = State::waiting("the template set");
+        return stage;
+    };
+    let endpoint = &t.cluster.spec.endpoint;
+    let values = ApiServerServiceValues {
+        meta: t.meta(),
+        service_type: match endpoint.type_ {
+            EndpointType::ClusterIP => ServiceType::ClusterIP,
+            EndpointType::NodePort => ServiceType::NodePort,
+            EndpointType::LoadBalancer => ServiceType::LoadBalancer,
+        },
+        port: endpoint.port,
+        ..ApiServerServiceValues::default()
+    };
+    match render_apiserver_service(templates, &values) {
+        Ok(objects) => objects.into_iter().for_each(|o| ensure(&mut stage, t.observed, o)),
+        Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
+    }
+    if stage.state.is_done() && published(t).is_none() {
+        stage.state = State::waiting(match endpoint.type_ {
+            EndpointType::LoadBalancer => "an address from the meta cluster's load balancer",
+            _ => "an address for Service kube-apiserver",
+        });
+    }
+    stage
+}
+
+fn service<'a>(t: &Tenant<'a>) -> Option<&'a Value> {
+    t.get(Kind::Service, names::APISERVER).filter(|s| super::is_ours(s))
+}
+
+/// The address inside the meta cluster.
+pub(super) fn cluster_ip(t: &Tenant<'_>) -> Option<IpAddr> {
+    service(t)?.pointer("/spec/clusterIP")?.as_str()?.parse().ok()
+}
+
+/// Name or address from the load balancer.
+fn load_balancer(t: &Tenant<'_>) -> Option<String> {
+    let first = service(t)?.pointer("/status/loadBalancer/ingress/0")?;
+    first["ip"].as_str().or_else(|| first["hostname"].as_str()).map(str::to_owned)
+}
+
+/// Host and port of the kubeconfig, once known.
+pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
+    let endpoint = &t.cluster.spec.endpoint;
+    let address = cluster_ip(t)?;
+    let host = |default: Option<String>| endpoint.host.clone().or(default);
+    match endpoint.type_ {
+        EndpointType::ClusterIP => Some((host(Some(address.to_string()))?, endpoint.port)),
+        EndpointType::LoadBalancer => {
+            let given = load_balancer(t)?;
+            Some((host(Some(given))?, endpoint.port))
+        }
+        EndpointType::NodePort => {
+            let port = service(t)?.pointer("/spec/ports/0/nodePort")?.as_i64()?;
+            Some((host(None)?, i32::try_from(port).ok()?))
+        }
+    }
+}
+
+/// Where pods of the control plane reach the API server: the Service's own address.
+pub(super) fn inside(t: &Tenant<'_>) -> Option<(IpAddr, String)> {
+    let address = cluster_ip(t)?;
+    Some((address, format!("https://{}.{}.svc:{}", names::APISERVER, t.home, t.cluster.spec.endpoint.port)))
+}
+
+/// The address that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach.
+pub(super) fn advertised(t: &Tenant<'_>) -> Option<IpAddr> {
+    let inside = cluster_ip(t)?;
+    let outside = t.cluster.spec.endpoint.host.clone().or_else(|| load_balancer(t)).and_then(|h| h.parse().ok());
+    Some(match t.cluster.spec.endpoint.type_ {
+        EndpointType::ClusterIP => inside,
+        EndpointType::NodePort | EndpointType::LoadBalancer => outside.unwrap_or(inside),
+    })
+}
+
+/// Every name and address of the API server: (DNS names, addresses).
+pub(super) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
+    let home = &t.home;
+    let domain = &t.cluster.spec.network.dns_domain;
+    let mut dns: Vec<String> = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"].map(str::to_owned).into();
+    dns.push(format!("kubernetes.default.svc.{domain}"));
+    let service = names::APISERVER;
+    dns.extend([service.to_owned(), format!("{service}.{home}"), format!("{service}.{home}.svc")]);
+    let mut ips: Vec<IpAddr> = vec![cluster_ip(t)?, IpAddr::from([127, 0, 0, 1])];
+    for cidr in &t.cluster.spec.network.service_cidrs {
+        let net: ipnet::IpNet = cidr.parse().ok()?;
+        // The first address of the range is the tenant's `kubernetes` Service.
+        ips.extend(net.hosts().find(|a| *a != net.network()));
+    }
+    let endpoint = &t.cluster.spec.endpoint;
+    for name in endpoint.cert_sans.iter().chain(&endpoint.host).cloned().chain(load_balancer(t)) {
+        match name.parse() {
+            Ok(ip) => ips.push(ip),
+            Err(_) => dns.push(name),
+        }
+    }
+    Some((dns, ips))
+}

@@ -1,0 +1,132 @@
+//! Stage 4: the tenant's `EtcdCluster`.
+
+use super::{Tenant, ensure, is_ours};
+use crate::model::{Component, Stage, State};
+use berth_api::cluster::DataPolicy;
+use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
+use berth_api::{EtcdCluster, names};
+use berth_render::{Catalog, Kind, Object, minor_of};
+use serde_json::json;
+
+/// Name of the tenant's API server among the etcd's clients.
+pub(super) const CLIENT: &str = names::APISERVER;
+
+/// The `EtcdCluster` as it was read.
+pub(super) fn observed(t: &Tenant<'_>) -> Option<EtcdCluster> {
+    let live = t.get(Kind::EtcdCluster, names::ETCD).filter(|e| is_ours(e))?;
+    serde_json::from_value(live.clone()).ok()
+}
+
+/// The version to run: the one asked for, or the newest that the Kubernetes minor supports.
+fn wanted_version(t: &Tenant<'_>) -> Result<String, State> {
+    let supported = t.templates().map(|s| s.etcd_minors().to_vec()).unwrap_or_default();
+    match &t.cluster.spec.etcd.version {
+        None => t
+            .templates()
+            .map(|s| s.default_etcd().to_owned())
+            .ok_or_else(|| State::waiting("the template set")),
+        Some(v) if minor_of(v).is_some_and(|m| supported.iter().any(|s| s == m)) && Catalog::builtin().etcd(v).is_some() => {
+            Ok(v.clone())
+        }
+        Some(v) => Err(State::blocked(
+            Reason::VersionUnsupported,
+            format!(
+                "spec.etcd.version: {v} is not supported with Kubernetes {}; supported are the patch versions of {}",
+                t.pin.version,
+                supported.join(", ")
+            ),
+        )),
+    }
+}
+
+/// The stage.
+pub(super) fn stage(t: &Tenant<'_>) -> Stage {
+    let mut stage = Stage::new(Component::Etcd, State::Ready);
+    let live = observed(t);
+    let etcd = &t.cluster.spec.etcd;
+    let mut spec = EtcdClusterSpec {
+        version: String::new(),
+        replicas: etcd.replicas,
+        storage: etcd.storage.clone(),
+        resources: etcd.resources.clone(),
+        quota_backend_bytes: None,
+        clients: vec![EtcdClient { name: CLIENT.into() }],
+        // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
+        data_policy: DataPolicy::Retain,
+        paused: t.cluster.spec.paused,
+    };
+    // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
+    let mut refusal = None;
+    match (&live, wanted_version(t)) {
+        (None, Ok(v)) => spec.version = v,
+        (None, Err(state)) => {
+            stage.owns.push(t.key(Kind::EtcdCluster, names::ETCD));
+            stage.state = state;
+            return stage;
+        }
+        (Some(live), wanted) => {
+            let unset = etcd.version.is_none();
+            spec.version.clone_from(&live.spec.version);
+            spec.replicas = live.spec.replicas;
+            spec.storage.clone_from(&live.spec.storage);
+            refusal = match wanted {
+                Err(state @ State::Blocked { .. }) => Some(state),
+                Ok(v) if !unset && v != live.spec.version => Some(changed("version", &live.spec.version, &v)),
+                _ if etcd.replicas != live.spec.replicas => {
+                    Some(changed("replicas", &live.spec.replicas.to_string(), &etcd.replicas.to_string()))
+                }
+                _ => None,
+            };
+        }
+    }
+    let object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
+        "metadata": {"name": names::ETCD, "namespace": t.home, "labels": t.labels()},
+        "spec": spec,
+    });
+    match Object::new(object) {
+        Ok(object) => ensure(&mut stage, t.observed, object),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+    if stage.state.is_done() {
+        stage.state = live.as_ref().map_or_else(|| State::waiting("EtcdCluster etcd"), judge);
+    }
+    // A refusal is worth saying, but a sick etcd comes first.
+    if let (true, Some(refused)) = (stage.state.is_done(), refusal) {
+        stage.state = refused;
+    }
+    stage
+}
+
+fn changed(field: &str, from: &str, to: &str) -> State {
+    State::blocked(
+        Reason::EtcdChangeUnsupported,
+        format!("spec.etcd.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}"),
+    )
+}
+
+fn judge(live: &EtcdCluster) -> State {
+    let Some(status) = &live.status else { return State::waiting("EtcdCluster etcd to be looked at") };
+    if status.observed_generation != live.metadata.generation {
+        return State::waiting("EtcdCluster etcd to take up its spec");
+    }
+    let Some(ready) = conditions::find(&status.conditions, ConditionType::Ready) else {
+        return State::waiting("EtcdCluster etcd to say how it is");
+    };
+    if ready.status == "True" {
+        return State::Ready;
+    }
+    let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == ready.reason).unwrap_or(Reason::Waiting);
+    let on = format!("etcd: {}", ready.message);
+    match reason {
+        Reason::DataLost
+        | Reason::ForeignData
+        | Reason::ForeignObject
+        | Reason::CertificateAuthorityLost
+        | Reason::CertificateAuthorityInvalid
+        | Reason::EtcdChangeUnsupported
+        | Reason::VersionUnsupported => State::Blocked { reason, message: on },
+        _ => State::Waiting { reason, on },
+    }
+}

@@ -1,0 +1,75 @@
+//! Stage 7: kubeconfigs. The admins' one is kept in the control-plane namespace and published from there; the
+//! break-glass one never leaves it.
+
+use super::{ClusterPlan, Tenant, endpoint, owner_labels, pki};
+use crate::model::{Action, Component, Stage, State};
+use crate::observed::Published;
+use crate::secrets::{Content, SecretSpec};
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_render::{Kind, ObjectKey};
+use std::collections::BTreeMap;
+
+/// The Secret in the `Cluster`'s namespace.
+pub(super) fn published_key(t: &Tenant<'_>) -> ObjectKey {
+    ObjectKey::namespaced(Kind::Secret, t.namespace, names::kubeconfig(t.name))
+}
+
+fn published_labels(t: &Tenant<'_>) -> BTreeMap<String, String> {
+    let mut all = owner_labels(t.namespace, t.name);
+    all.insert(labels::CAPI_CLUSTER_NAME.into(), t.name.into());
+    all
+}
+
+/// The stage.
+pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
+    let mut stage = Stage::new(Component::Kubeconfig, State::Ready);
+    let Some((host, port)) = endpoint::published(t) else {
+        stage.owns.extend([names::ADMIN_KUBECONFIG, names::BREAK_GLASS_KUBECONFIG].map(|n| t.secret(n)));
+        stage.state = State::waiting("the address of the API");
+        return stage;
+    };
+    let host = if host.contains(':') { format!("[{host}]") } else { host };
+    let server = format!("https://{host}:{port}");
+    let life = t.settings.leaf_lifetime;
+    let users = [
+        (names::ADMIN_KUBECONFIG, pki::client("admin", &[names::ADMIN_GROUP], life)),
+        (names::BREAK_GLASS_KUBECONFIG, pki::client("break-glass", &["system:masters"], life)),
+    ];
+    for (name, user) in users {
+        let content = Content::Kubeconfig(t.name.into(), server.clone(), user, t.secret(names::ca(t.name)));
+        let spec = SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents: vec![content] };
+        pki::judge_into(t, &mut stage, out, &spec, None);
+    }
+    publish(t, &mut stage);
+    stage
+}
+
+fn publish(t: &Tenant<'_>, stage: &mut Stage) {
+    let source = t.secret(names::ADMIN_KUBECONFIG);
+    let Some(wanted) = t.observed.secrets.get(&source).and_then(|f| f.digests.get("value")) else {
+        return;
+    };
+    let key = published_key(t);
+    let labels = published_labels(t);
+    let current = match &t.observed.published {
+        Published::Ours { value_sha256, labels: live, .. } => {
+            value_sha256 == wanted && labels.iter().all(|(k, v)| live.get(k) == Some(v))
+        }
+        Published::Absent => false,
+        Published::Unknown => return,
+        Published::Foreign(why) => {
+            stage.state = State::blocked(
+                Reason::ForeignObject,
+                format!("{key} exists and was not made by Berth; it was left as it is. Remove or rename it; the kubeconfig is in {source} meanwhile ({why})"),
+            );
+            return;
+        }
+    };
+    if !current {
+        stage.actions.push(Action::PublishKubeconfig { key: key.clone(), source, labels });
+        if stage.state.is_done() {
+            stage.state = State::waiting(format!("{key} to be written"));
+        }
+    }
+}

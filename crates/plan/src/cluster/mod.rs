@@ -1,0 +1,235 @@
+//! The plan for a `Cluster`: one function a stage, in the order in which a tenant comes up.
+
+mod components;
+mod deletion;
+mod endpoint;
+mod etcd;
+mod kubeconfig;
+mod namespace;
+mod pki;
+pub mod status;
+mod tenant;
+mod tenant_objects;
+mod validate;
+
+use crate::model::{Action, Component, Plan, Stage, State};
+use crate::observed::{self, Observed, annotation, label};
+use crate::settings::Settings;
+use berth_api::cluster::Cluster;
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_render::{Kind, Object, ObjectKey, values::Meta};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
+
+pub use namespace::Pin;
+pub use tenant_objects::stamp_key;
+pub use validate::pin_of;
+
+/// What a plan for a `Cluster` is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The `Cluster` as it was read.
+    pub cluster: &'a Cluster,
+    /// What was observed for it.
+    pub observed: &'a Observed,
+    /// The operator's configuration.
+    pub settings: &'a Settings,
+    /// The time of this pass.
+    pub now: Timestamp,
+}
+
+/// A plan, and what the status needs beside it.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterPlan {
+    /// What to do.
+    pub plan: Plan,
+    /// Look again after this long, even if nothing happens.
+    pub look_again: Option<SignedDuration>,
+    /// Published address, once known.
+    pub endpoint: Option<(String, i32)>,
+    /// When the first certificate ends.
+    pub next_expiry: Option<Timestamp>,
+    /// CAs that come to their end.
+    pub warnings: Vec<String>,
+}
+
+/// A `Cluster` with what every stage needs to know of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) observed: &'a Observed,
+    pub(crate) settings: &'a Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) uid: &'a str,
+    /// The control-plane namespace.
+    pub(crate) home: String,
+    /// Version, templates and agent that the tenant is (to be) rendered with.
+    pub(crate) pin: Pin,
+}
+
+impl<'a> Tenant<'a> {
+    fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
+        ObjectKey::namespaced(kind, self.home.clone(), name)
+    }
+
+    fn secret(&self, name: impl Into<String>) -> ObjectKey {
+        self.key(Kind::Secret, name)
+    }
+
+    fn get(&self, kind: Kind, name: &str) -> Option<&'a serde_json::Value> {
+        self.observed.get(&self.key(kind, name))
+    }
+
+    /// Labels of everything in the control-plane namespace. The UID is on the namespace alone: it changes when a
+    /// restored `Cluster` adopts its control plane, and that must roll nothing.
+    fn labels(&self) -> BTreeMap<String, String> {
+        owner_labels(self.namespace, self.name)
+    }
+
+    fn meta(&self) -> Meta {
+        Meta { namespace: self.home.clone(), labels: self.labels(), pod_labels: self.labels(), owner: None }
+    }
+
+    fn status(&self) -> berth_api::ClusterStatus {
+        self.cluster.status.clone().unwrap_or_default()
+    }
+}
+
+/// Labels that say which `Cluster` an object belongs to.
+pub(crate) fn owner_labels(namespace: &str, name: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
+        (labels::CLUSTER_NAME.to_owned(), name.to_owned()),
+        (labels::CLUSTER_NAMESPACE.to_owned(), namespace.to_owned()),
+    ])
+}
+
+/// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
+pub(crate) fn is_ours(object: &serde_json::Value) -> bool {
+    label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+        || annotation(object, labels::APPLIED_DIGEST).is_some()
+}
+
+/// The action that brings one object to what it should be; none if it is. Err: it is somebody else's.
+pub(crate) fn reconcile(observed: &Observed, object: Object) -> Result<Option<Action>, State> {
+    let digest = object.digest();
+    let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
+    match observed.get(object.key()) {
+        None => Ok(Some(Action::Apply(object))),
+        Some(live) if !is_ours(live) => Err(crate::secrets::foreign(object.key())),
+        Some(live) if observed::deleting(live) => {
+            Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())))
+        }
+        Some(live) if crate::diff::contains(live, object.value()) => Ok(None),
+        Some(_) => Ok(Some(Action::Apply(object))),
+    }
+}
+
+/// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.
+pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
+    stage.owns.push(object.key().clone());
+    let key = object.key().to_string();
+    match reconcile(observed, object) {
+        Ok(None) => {}
+        Ok(Some(action)) => {
+            stage.actions.push(action);
+            if stage.state.is_done() {
+                stage.state = State::waiting(format!("{key} to be written"));
+            }
+        }
+        Err(state) => {
+            if !matches!(stage.state, State::Blocked { .. }) {
+                stage.state = state;
+            }
+        }
+    }
+}
+
+/// The plan for a `Cluster`.
+pub fn plan(input: Input<'_>) -> ClusterPlan {
+    let mut out = ClusterPlan::default();
+    let Input { cluster, observed, settings, now } = input;
+    let (name, namespace) = (
+        cluster.metadata.name.as_deref().unwrap_or_default(),
+        cluster.metadata.namespace.as_deref().unwrap_or_default(),
+    );
+    let home = names::control_plane_namespace(namespace, name);
+    let live_namespace = observed.get(&ObjectKey::cluster(Kind::Namespace, home.clone()));
+    let (pin, refusal) = validate::pin_of(&cluster.spec, live_namespace, settings);
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let mut t = Tenant { cluster, observed, settings, now, name, namespace, uid, home, pin: Pin::default() };
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return deletion::plan(&t);
+    }
+    let mut spec = Stage::new(Component::Spec, State::Ready);
+    if let Some(state) = refusal {
+        spec.state = state;
+    } else if let Err(message) = validate::networks(&cluster.spec.network) {
+        spec.state = State::blocked(Reason::InvalidSpec, message);
+    }
+    let Some(pin) = pin else {
+        out.plan.stages.push(spec);
+        return out;
+    };
+    t.pin = pin;
+    let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
+    let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
+
+    let home = namespace::stage(&t);
+    let namespace_there = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone())).is_some();
+    let halt = stop(&home) || !namespace_there || (matches!(home.state, State::Waiting { .. }) && home.actions.is_empty());
+    out.plan.stages.extend([spec, home]);
+    if halt || networks_bad {
+        return out;
+    }
+
+    let endpoint = endpoint::stage(&t);
+    out.endpoint = endpoint::published(&t);
+    out.plan.stages.push(endpoint);
+
+    let pki = pki::stage(&t, &mut out);
+    let etcd = etcd::stage(&t);
+    out.plan.stages.extend([pki, etcd]);
+    let apiserver = components::apiserver(&t, out.plan.stage(Component::Pki));
+    let api_settled = apiserver.state.is_done();
+    let cm = components::controller_manager(&t, out.plan.stage(Component::Pki), api_settled);
+    let scheduler = components::scheduler(&t, out.plan.stage(Component::Pki), api_settled);
+    out.plan.stages.extend([apiserver, cm, scheduler]);
+    let kubeconfig = kubeconfig::stage(&t, &mut out);
+    out.plan.stages.push(kubeconfig);
+    let inside = tenant::stage(&t);
+    out.plan.stages.push(inside);
+    if cluster.spec.paused {
+        for stage in &mut out.plan.stages {
+            stage.actions.clear();
+        }
+    } else if out.plan.stages.iter().all(|s| s.state.is_done()) {
+        out.plan.prune = prune(&t, &out.plan);
+    }
+    let poll = tenant::poll(&t, &out);
+    out.look_again = [out.look_again, Some(poll)].into_iter().flatten().min();
+    out
+}
+
+/// Kinds whose leftovers are removed. Secrets are never: what holds keys goes only with its namespace.
+const PRUNED: [Kind; 4] = [Kind::ConfigMap, Kind::Service, Kind::PodDisruptionBudget, Kind::Deployment];
+
+/// Objects in the control-plane namespace that carry this tenant's labels and that no stage owns.
+fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {
+    let owned: std::collections::BTreeSet<_> = plan.stages.iter().flat_map(|s| &s.owns).collect();
+    let wanted = t.labels();
+    PRUNED
+        .iter()
+        .flat_map(|kind| t.observed.of_kind(*kind, &t.home))
+        .filter(|(key, o)| {
+            !owned.contains(key)
+                && wanted.iter().all(|(k, v)| label(o, k) == Some(v))
+                && label(o, labels::ETCD_CLUSTER).is_none()
+                && !observed::deleting(o)
+        })
+        .map(|(key, o)| Action::Delete { key: key.clone(), uid: observed::uid(o).to_owned(), grace: None })
+        .collect()
+}

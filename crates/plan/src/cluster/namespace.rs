@@ -1,0 +1,181 @@
+//! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
+
+use super::{Tenant, ensure, is_ours};
+use crate::model::{Action, Component, Stage, State};
+use crate::observed::{self, annotation, label};
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
+use serde_json::{Value, json};
+
+/// What a tenant is rendered with. Recorded on its namespace; a new operator does not change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pin {
+    /// Kubernetes version.
+    pub version: String,
+    /// Digest of the template set.
+    pub templates: String,
+    /// Agent image.
+    pub agent_image: String,
+}
+
+impl Tenant<'_> {
+    /// The template set that the tenant is pinned to, if it is at hand.
+    pub(super) fn templates(&self) -> Option<&TemplateSet> {
+        let builtin = Catalog::builtin().kubernetes(&self.pin.version);
+        builtin.filter(|s| s.digest() == self.pin.templates).or_else(|| {
+            self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates)
+        })
+    }
+}
+
+/// The stage.
+pub(super) fn stage(t: &Tenant<'_>) -> Stage {
+    let mut stage = Stage::new(Component::Namespace, State::Ready);
+    let key = ObjectKey::cluster(Kind::Namespace, t.home.clone());
+    let recorded = t.status().control_plane_namespace;
+    let adopt = t.cluster.metadata.annotations.as_ref().and_then(|a| a.get(labels::ADOPT)).map(String::as_str);
+    stage.owns.push(key.clone());
+    let Some(live) = t.observed.get(&key) else {
+        if let Some(lost) = recorded {
+            stage.state = State::blocked(
+                Reason::ControlPlaneLost,
+                format!(
+                    "namespace {} (UID {}) is gone, with the tenant's keys and data. Restore it from a backup and set the annotation {}={} on this Cluster, or delete the Cluster. Nothing is made anew by itself",
+                    lost.name, lost.uid, labels::ADOPT, t.uid
+                ),
+            );
+            return stage;
+        }
+        match Object::new(namespace(t)) {
+            Ok(object) => stage.actions.push(Action::Create(object)),
+            Err(e) => stage.state = State::blocked(Reason::Error, e),
+        }
+        if stage.state.is_done() {
+            stage.state = State::waiting(format!("namespace {} to be made", t.home));
+        }
+        return stage;
+    };
+    if let Some(state) = refuse(t, live, recorded.as_ref().map(|r| r.uid.as_str()), adopt) {
+        stage.state = state;
+        return stage;
+    }
+    match Object::new(namespace(t)) {
+        Ok(object) => ensure(&mut stage, t.observed, object),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+    rights(t, &mut stage);
+    pinned_templates(t, &mut stage);
+    stage
+}
+
+/// Why the namespace that is there cannot be used.
+fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&str>) -> Option<State> {
+    let home = &t.home;
+    let theirs = [(labels::CLUSTER_NAME, t.name), (labels::CLUSTER_NAMESPACE, t.namespace)];
+    if !is_ours(live) || theirs.iter().any(|(k, v)| label(live, k) != Some(v)) {
+        return Some(State::blocked(
+            Reason::ForeignObject,
+            format!("namespace {home} exists and does not belong to this Cluster; it was left as it is. Remove it, or choose another name for this Cluster"),
+        ));
+    }
+    if observed::deleting(live) {
+        return Some(State::Waiting {
+            reason: Reason::Waiting,
+            on: format!("namespace {home} to be gone: it is being deleted"),
+        });
+    }
+    let owner = label(live, labels::CLUSTER_UID).unwrap_or_default();
+    if owner != t.uid && adopt != Some(owner) {
+        return Some(State::blocked(
+            Reason::AdoptionRequired,
+            format!(
+                "namespace {home} belongs to a Cluster {}/{} with UID {owner}, which is gone. To take it over with its keys and data, set the annotation {}={owner} on this Cluster",
+                t.namespace, t.name, labels::ADOPT
+            ),
+        ));
+    }
+    let uid = observed::uid(live);
+    if recorded.is_some_and(|r| r != uid) && adopt.is_none_or(|a| a != owner && a != t.uid) {
+        return Some(State::blocked(
+            Reason::ControlPlaneLost,
+            format!(
+                "namespace {home} is not the one that this Cluster had (UID {} was recorded, {uid} is there). If it is a restored copy, set the annotation {}={} on this Cluster",
+                recorded.unwrap_or_default(), labels::ADOPT, t.uid
+            ),
+        ));
+    }
+    None
+}
+
+fn namespace(t: &Tenant<'_>) -> Value {
+    let mut all = t.labels();
+    all.insert(labels::CLUSTER_UID.into(), t.uid.into());
+    for mode in ["enforce", "warn"] {
+        all.insert(format!("pod-security.kubernetes.io/{mode}"), "restricted".into());
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Namespace",
+        "metadata": {"name": t.home, "labels": all, "annotations": {
+            (labels::KUBERNETES_VERSION): t.pin.version,
+            (labels::TEMPLATES): t.pin.templates,
+            (labels::AGENT_IMAGE): t.pin.agent_image,
+        }}
+    })
+}
+
+/// The pin that a namespace records, if it has one.
+pub(super) fn recorded_pin(live: &Value) -> Option<Pin> {
+    Some(Pin {
+        version: annotation(live, labels::KUBERNETES_VERSION)?.to_owned(),
+        templates: annotation(live, labels::TEMPLATES)?.to_owned(),
+        agent_image: annotation(live, labels::AGENT_IMAGE)?.to_owned(),
+    })
+}
+
+/// Lets the operator read and write what is in this namespace, Secrets among it, and nowhere else.
+fn rights(t: &Tenant<'_>, stage: &mut Stage) {
+    let Some((namespace, name)) = &t.settings.service_account else { return };
+    let binding = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": names::OPERATOR_ROLE_BINDING, "namespace": t.home, "labels": t.labels()},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": names::OPERATOR_NAMESPACE_ROLE},
+        "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
+    });
+    match Object::new(binding) {
+        Ok(object) => ensure(stage, t.observed, object),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+}
+
+/// Keeps the template set in the tenant's namespace, for operators that no longer have it built in.
+fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
+    let name = names::templates(&t.pin.templates);
+    let key = ObjectKey::namespaced(Kind::ConfigMap, t.home.clone(), name.clone());
+    stage.owns.push(key.clone());
+    if t.observed.get(&key).is_some() {
+        if t.templates().is_none() {
+            stage.state = State::blocked(
+                Reason::VersionUnsupported,
+                format!("{key} holds a template set that this operator cannot read; run the operator that wrote it, or set spec.version to another patch version"),
+            );
+        }
+        return;
+    }
+    let Some(set) = t.templates() else {
+        stage.state = State::blocked(
+            Reason::Error,
+            format!("{key}, the templates that the tenant runs with, is gone, and this operator has others. Restore it, or set spec.version to another patch version to roll the tenant with the templates of this operator"),
+        );
+        return;
+    };
+    let object = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
+        "metadata": {"name": name, "namespace": t.home, "labels": t.labels()},
+        "data": set.to_data(),
+    });
+    match Object::new(object) {
+        Ok(object) => stage.actions.push(Action::Create(object)),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+}

@@ -1,0 +1,126 @@
+//! Stage 3: keys and certificates.
+
+use super::{ClusterPlan, Tenant, endpoint, is_ours};
+use crate::model::{Component, Stage, State};
+use crate::secrets::{Content, SecretSpec, judge};
+use berth_api::{labels, names};
+use berth_pki::{CertSpec, Lifetime, Usage};
+use berth_render::{Kind, ObjectKey};
+
+/// User of the certificate by which the API server calls kubelets; bound to `system:kubelet-api-admin` in the tenant.
+pub(super) const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
+
+/// A client's certificate.
+pub(super) fn client(user: &str, groups: &[&str], lifetime: Lifetime) -> CertSpec {
+    CertSpec {
+        common_name: user.into(),
+        organizations: groups.iter().map(|g| (*g).to_owned()).collect(),
+        dns_names: vec![],
+        ip_addresses: vec![],
+        usage: Usage::Client,
+        lifetime,
+    }
+}
+
+fn ca(name: &str, lifetime: Lifetime) -> CertSpec {
+    CertSpec { usage: Usage::Ca, ..client(name, &[], lifetime) }
+}
+
+fn serving(name: &str, host: &str, home: &str, lifetime: Lifetime) -> CertSpec {
+    let dns_names = vec![host.into(), format!("{host}.{home}"), format!("{host}.{home}.svc"), "localhost".into()];
+    CertSpec { usage: Usage::Server, dns_names, ..client(name, &[], lifetime) }
+}
+
+/// The Secrets that hold what cannot be made again.
+pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
+    let life = t.settings.ca_lifetime;
+    let secret = |name: String, type_, content| SecretSpec {
+        key: t.secret(name),
+        type_,
+        labels: t.labels(),
+        contents: vec![content],
+    };
+    let generation = "-1";
+    vec![
+        secret(names::ca(t.name), labels::CAPI_SECRET_TYPE, Content::Ca(ca(&format!("kubernetes-ca{generation}"), life))),
+        secret(
+            names::proxy_ca(t.name),
+            labels::CAPI_SECRET_TYPE,
+            Content::Ca(ca(&format!("kubernetes-front-proxy-ca{generation}"), life)),
+        ),
+        secret(names::service_account(t.name), labels::CAPI_SECRET_TYPE, Content::ServiceAccountKey),
+        secret(names::APISERVER_ENCRYPTION.into(), "Opaque", Content::EncryptionConfig),
+    ]
+}
+
+/// What is there that trusts or needs the roots, if anything.
+fn roots_in_use(t: &Tenant<'_>) -> Option<String> {
+    let secrets = [names::APISERVER_PKI, names::CONTROLLER_MANAGER_PKI, names::SCHEDULER_PKI, names::ADMIN_KUBECONFIG];
+    let keys = secrets.map(|s| t.secret(s)).into_iter().chain([t.key(Kind::Deployment, names::APISERVER)]);
+    keys.into_iter().find(|k| t.observed.get(k).is_some()).map(|k| k.to_string())
+}
+
+fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {
+    let life = t.settings.leaf_lifetime;
+    let (ca, proxy) = (t.secret(names::ca(t.name)), t.secret(names::proxy_ca(t.name)));
+    let (dns_names, ip_addresses) = endpoint::sans(t)?;
+    let apiserver = CertSpec {
+        usage: Usage::Server,
+        dns_names,
+        ip_addresses,
+        ..client("kube-apiserver", &[], life)
+    };
+    let leaf = |name: &str, spec, issuer: &ObjectKey| Content::Leaf(name.into(), spec, issuer.clone());
+    let secret = |name: &str, contents| SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents };
+    let component = |secret_name: &str, host: &str| {
+        let user = format!("system:{host}");
+        let contents = vec![
+            leaf("client", client(&user, &[], life), &ca),
+            leaf("server", serving(host, host, &t.home, life), &ca),
+        ];
+        secret(secret_name, contents)
+    };
+    Some(vec![
+        secret(
+            names::APISERVER_PKI,
+            vec![
+                leaf("apiserver", apiserver, &ca),
+                leaf("apiserver-kubelet-client", client(KUBELET_CLIENT, &[], life), &ca),
+                leaf("front-proxy-client", client("front-proxy-client", &[], life), &proxy),
+            ],
+        ),
+        component(names::CONTROLLER_MANAGER_PKI, names::CONTROLLER_MANAGER),
+        component(names::SCHEDULER_PKI, names::SCHEDULER),
+    ])
+}
+
+/// The stage.
+pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
+    let mut stage = Stage::new(Component::Pki, State::Ready);
+    let in_use = roots_in_use(t);
+    let roots = roots(t);
+    let leaves = leaves(t);
+    if leaves.is_none() {
+        stage.state = State::waiting("the address of the API, for the names in its certificate");
+    }
+    for spec in roots.into_iter().chain(leaves.unwrap_or_default()) {
+        judge_into(t, &mut stage, out, &spec, in_use.as_deref());
+    }
+    stage
+}
+
+/// Judges one Secret as part of a stage.
+pub(super) fn judge_into(t: &Tenant<'_>, stage: &mut Stage, out: &mut ClusterPlan, spec: &SecretSpec, in_use: Option<&str>) {
+    stage.owns.push(spec.key.clone());
+    let judged = judge(t.observed, spec, in_use, is_ours, t.now, &t.home);
+    if !judged.state.is_done() && (stage.state.is_done() || matches!(judged.state, State::Blocked { .. })) {
+        stage.state = judged.state;
+    }
+    stage.actions.extend(judged.action);
+    out.warnings.extend(judged.warning);
+    out.next_expiry = [out.next_expiry, judged.expiry].into_iter().flatten().min();
+    if let Some(at) = judged.look_again {
+        let wait = at.duration_since(t.now).max(jiff::SignedDuration::from_secs(1));
+        out.look_again = [out.look_again, Some(wait)].into_iter().flatten().min();
+    }
+}

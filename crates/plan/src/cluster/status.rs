@@ -1,0 +1,250 @@
+//! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
+
+use super::{ClusterPlan, Input};
+use crate::model::{Component, Plan, State};
+use crate::observed::{ApiProbe, Published, uid};
+use crate::workload;
+use berth_api::cluster::{
+    CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
+};
+use berth_api::common::SecretRef;
+use berth_api::conditions::{self, ConditionType, Reason, Verdict};
+use berth_api::{EtcdCluster, labels, names};
+use berth_render::{Kind, ObjectKey};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// A call that failed in this pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Kind of failure: `PermissionDenied`, `Rejected`, `Error`.
+    pub reason: Reason,
+    /// Object and answer.
+    pub message: String,
+}
+
+/// The new status.
+pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
+    let Input { cluster, observed, now, .. } = input;
+    let old = cluster.status.clone().unwrap_or_default();
+    let (name, namespace) =
+        (cluster.metadata.name.clone().unwrap_or_default(), cluster.metadata.namespace.clone().unwrap_or_default());
+    let home = names::control_plane_namespace(&namespace, &name);
+    let generation = cluster.metadata.generation.unwrap_or_default();
+    let mut verdicts = verdicts(input, planned, failure, &home);
+    let mut status = ClusterStatus {
+        observed_generation: Some(generation),
+        version: version(input, &old, &home),
+        control_plane_namespace: home_ref(input, &old, &home),
+        components: components(input, &home),
+        certificates: planned.next_expiry.map(|t| CertificatesStatus { next_expiry: Some(Time(t)) }),
+        ..old.clone()
+    };
+    if let Some((host, port)) = &planned.endpoint {
+        status.endpoints = vec![PublishedEndpoint { name: "admin".into(), host: host.clone(), port: *port }];
+    }
+    match &observed.published {
+        Published::Ours { .. } => {
+            let secret_ref = SecretRef { name: names::kubeconfig(&name) };
+            status.kubeconfigs = vec![PublishedKubeconfig { name: "admin".into(), secret_ref }];
+        }
+        Published::Absent | Published::Foreign(_) => status.kubeconfigs.clear(),
+        Published::Unknown => {}
+    }
+    status.phase = Some(phase(input, planned, &verdicts, &old).to_owned());
+    // Conditions are published in a fixed order, so that nothing changes but what changed.
+    verdicts.sort_by_key(|v| v.type_);
+    status.conditions = conditions::merge(&old.conditions, &verdicts, generation, now);
+    status
+}
+
+fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, home: &str) -> Vec<Verdict> {
+    use ConditionType as T;
+    let plan = &planned.plan;
+    let cluster = input.cluster;
+    let etcd = etcd_verdict(input, home);
+    let control_plane = control_plane_verdict(input, plan, home);
+    let available = match (&input.observed.api, etcd.status) {
+        (ApiProbe::Answered { .. }, Some(true)) => {
+            Verdict::new(T::Available, Some(true), Reason::AsExpected, "the API answers through its endpoint and etcd has quorum")
+        }
+        (ApiProbe::Answered { .. }, _) => Verdict::new(T::Available, Some(false), etcd.reason, etcd.message.clone()),
+        (ApiProbe::Failed(why), _) => {
+            Verdict::new(T::Available, Some(false), Reason::APINotReachable, format!("the API does not answer: {why}"))
+        }
+        (ApiProbe::NotAsked, _) => Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is up"),
+    };
+    let problem = failure
+        .map(|f| (f.reason, f.message.clone()))
+        .or_else(|| plan.first_problem().map(|(s, r, m)| (r, format!("{}: {m}", s.component.name()))));
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
+    let paused = cluster.spec.paused && !deleting;
+    let ready = match &problem {
+        _ if deleting => {
+            let m = problem.as_ref().map_or("being deleted".to_owned(), |(_, m)| format!("being deleted; {m}"));
+            Verdict::new(T::Ready, Some(false), Reason::Deleting, m)
+        }
+        Some((reason, message)) => Verdict::new(T::Ready, Some(false), *reason, message.clone()),
+        None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
+        None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+    };
+    let progressing = if paused {
+        Verdict::new(T::Progressing, Some(false), Reason::Paused, "spec.paused is true: nothing is changed, repaired or renewed")
+    } else if deleting {
+        Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted")
+    } else {
+        let moving = plan.stages.iter().find_map(|s| match &s.state {
+            State::Waiting { on, .. } => Some(format!("{}: waiting for {on}", s.component.name())),
+            _ => None,
+        });
+        match moving {
+            Some(m) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, m),
+            None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
+        }
+    };
+    vec![ready, available, progressing, degraded(planned, failure, &etcd), pki_verdict(plan), etcd, control_plane]
+}
+
+/// Things that do not get better by waiting.
+fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) -> Verdict {
+    use ConditionType as T;
+    if let Some(f) = failure {
+        return Verdict::new(T::Degraded, Some(true), f.reason, f.message.clone());
+    }
+    if let Some((stage, reason, message)) = planned.plan.blocked() {
+        return Verdict::new(T::Degraded, Some(true), reason, format!("{}: {message}", stage.component.name()));
+    }
+    let lasting = [
+        Reason::ImageUnavailable,
+        Reason::ContainerFailing,
+        Reason::Unschedulable,
+        Reason::Rejected,
+        Reason::QuorumLost,
+        Reason::EtcdAlarm,
+    ];
+    for stage in &planned.plan.stages {
+        if let State::Waiting { reason, on } = &stage.state
+            && lasting.contains(reason)
+        {
+            return Verdict::new(T::Degraded, Some(true), *reason, format!("{}: {on}", stage.component.name()));
+        }
+    }
+    if etcd.status == Some(false) && lasting.contains(&etcd.reason) {
+        return Verdict { type_: T::Degraded, status: Some(true), ..etcd.clone() };
+    }
+    if let Some(warning) = planned.warnings.first() {
+        return Verdict::new(T::Degraded, Some(true), Reason::CertificateAuthorityExpiring, warning.clone());
+    }
+    Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong")
+}
+
+fn pki_verdict(plan: &Plan) -> Verdict {
+    use ConditionType as T;
+    match plan.stage(Component::Pki).map(|s| &s.state) {
+        None => Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not looked at yet"),
+        Some(State::Ready | State::Disabled) => {
+            Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs, keys and certificates are in order")
+        }
+        Some(s) => {
+            let (reason, message) = s.problem().unwrap_or((Reason::Waiting, ""));
+            Verdict::new(T::PKIReady, Some(false), reason, message)
+        }
+    }
+}
+
+fn etcd_verdict(input: Input<'_>, home: &str) -> Verdict {
+    use ConditionType as T;
+    let key = ObjectKey::namespaced(Kind::EtcdCluster, home, names::ETCD);
+    let live = input.observed.get(&key).and_then(|e| serde_json::from_value::<EtcdCluster>(e.clone()).ok());
+    let status = live.and_then(|e| e.status).unwrap_or_default();
+    match conditions::find(&status.conditions, T::Available) {
+        None => Verdict::new(T::EtcdAvailable, None, Reason::NotYetObserved, "EtcdCluster etcd has no status yet"),
+        Some(c) => {
+            let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == c.reason).unwrap_or(Reason::Waiting);
+            let value = match c.status.as_str() {
+                "True" => Some(true),
+                "False" => Some(false),
+                _ => None,
+            };
+            Verdict::new(T::EtcdAvailable, value, reason, c.message.clone())
+        }
+    }
+}
+
+fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
+    use ConditionType as T;
+    let down = [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER].into_iter().find(|name| {
+        let key = ObjectKey::namespaced(Kind::Deployment, home, *name);
+        !input.observed.get(&key).is_some_and(|d| workload::deployment(d).serving)
+    });
+    match down {
+        None => Verdict::new(T::ControlPlaneAvailable, Some(true), Reason::AsExpected, "every component has a pod that is ready"),
+        Some(name) => {
+            let stage = plan.stages.iter().find(|s| s.component.name() == name);
+            let (reason, message) = stage.and_then(|s| s.state.problem()).unwrap_or((Reason::PodsNotReady, "no pod is ready"));
+            Verdict::new(T::ControlPlaneAvailable, Some(false), reason, format!("{name}: {message}"))
+        }
+    }
+}
+
+/// The version that answered: asked for after a change, and kept while nothing changes.
+fn version(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<String> {
+    if let ApiProbe::Answered { version: Some(v), .. } = &input.observed.api {
+        let key = ObjectKey::namespaced(Kind::Deployment, home, names::APISERVER);
+        // While pods of two versions answer, the older one counts.
+        let settled = input.observed.get(&key).is_some_and(|d| workload::deployment(d).settled);
+        if settled || old.version.is_none() {
+            return Some(v.clone());
+        }
+    }
+    old.version.clone()
+}
+
+/// Recorded as soon as it is ours, so that its loss is noticed. What was recorded is never forgotten, unless an
+/// adoption puts another in its place.
+fn home_ref(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<NamespaceRef> {
+    let live = input.observed.get(&ObjectKey::cluster(Kind::Namespace, home))?;
+    let ours = crate::observed::label(live, labels::CLUSTER_UID) == input.cluster.metadata.uid.as_deref();
+    let adopting = input.cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(labels::ADOPT));
+    let same = old.control_plane_namespace.as_ref().is_none_or(|r| r.uid == uid(live));
+    if ours && (same || adopting) {
+        return Some(NamespaceRef { name: home.to_owned(), uid: uid(live).to_owned() });
+    }
+    old.control_plane_namespace.clone()
+}
+
+fn components(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
+    [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER]
+        .into_iter()
+        .filter_map(|name| {
+            let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home, name))?;
+            let rollout = workload::deployment(d);
+            let image = workload::image_of(d).and_then(|i| i.rsplit_once(":v")).map(|(_, v)| v.to_owned());
+            let version = image.filter(|_| rollout.settled).or_else(|| {
+                input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone()
+            });
+            Some(ComponentStatus { name: name.into(), version, ready: rollout.ready, desired: rollout.desired })
+        })
+        .collect()
+}
+
+fn phase(input: Input<'_>, planned: &ClusterPlan, verdicts: &[Verdict], old: &ClusterStatus) -> &'static str {
+    let is = |t: ConditionType| verdicts.iter().find(|v| v.type_ == t).and_then(|v| v.status) == Some(true);
+    let was_up = old.version.is_some();
+    if input.cluster.metadata.deletion_timestamp.is_some() {
+        "Deleting"
+    } else if input.cluster.spec.paused {
+        "Paused"
+    } else if planned.plan.blocked().is_some() && !is(ConditionType::Available) {
+        "Blocked"
+    } else if is(ConditionType::Ready) {
+        "Ready"
+    } else if !was_up {
+        if planned.plan.stages.len() < 3 { "Pending" } else { "Provisioning" }
+    } else if !is(ConditionType::Available) {
+        "Unavailable"
+    } else if is(ConditionType::Degraded) {
+        "Degraded"
+    } else {
+        "Updating"
+    }
+}

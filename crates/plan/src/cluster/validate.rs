@@ -1,0 +1,101 @@
+//! What the spec asks for that needs facts to be judged: versions, networks, flags.
+
+use super::Pin;
+use super::namespace::recorded_pin;
+use crate::model::State;
+use crate::settings::Settings;
+use berth_api::ClusterSpec;
+use berth_api::cluster::Network;
+use berth_api::common::Arg;
+use berth_api::conditions::Reason;
+use berth_render::{Catalog, Component as Binary, minor_of, owned_flag, values::ExtraArg};
+use ipnet::IpNet;
+use serde_json::Value;
+
+/// What the tenant is to be rendered with, and why a wish was refused. Without a pin nothing can be made.
+pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings) -> (Option<Pin>, Option<State>) {
+    let old = namespace.and_then(recorded_pin);
+    if let Some(old) = &old
+        && old.version == spec.version
+    {
+        return (Some(old.clone()), None);
+    }
+    let catalog = Catalog::builtin();
+    let supported = catalog.minors().join(", ");
+    let same_minor = old.as_ref().is_none_or(|o| minor_of(&o.version) == minor_of(&spec.version));
+    match (catalog.kubernetes(&spec.version), same_minor) {
+        (Some(set), true) => {
+            let pin = Pin {
+                version: spec.version.clone(),
+                templates: set.digest(),
+                agent_image: settings.agent_image.clone(),
+            };
+            (Some(pin), None)
+        }
+        (None, _) => {
+            let state = State::blocked(
+                Reason::VersionUnsupported,
+                format!("spec.version: {} is not supported; supported are the patch versions of {supported}", spec.version),
+            );
+            (old, Some(state))
+        }
+        (Some(_), false) => {
+            let running = old.as_ref().map(|o| o.version.clone()).unwrap_or_default();
+            let state = State::blocked(
+                Reason::MinorChangeUnsupported,
+                format!(
+                    "spec.version: {} is another minor than {running}, which runs; changes of the minor are refused until releases are supported. Set a patch version of {}",
+                    spec.version,
+                    minor_of(&running).unwrap_or_default()
+                ),
+            );
+            (old, Some(state))
+        }
+    }
+}
+
+/// Networks that the API server or the controller-manager would not start with.
+pub(super) fn networks(network: &Network) -> Result<(), String> {
+    let parse = |field: &str, list: &[String]| -> Result<Vec<IpNet>, String> {
+        list.iter()
+            .map(|c| {
+                let net: IpNet = c.parse().map_err(|_| {
+                    format!("spec.network.{field}: {c} is not a network in CIDR form, such as 10.112.0.0/16")
+                })?;
+                if net.trunc() == net {
+                    Ok(net)
+                } else {
+                    Err(format!("spec.network.{field}: {c} has host bits set; write {}", net.trunc()))
+                }
+            })
+            .collect()
+    };
+    let services = parse("serviceCIDRs", &network.service_cidrs)?;
+    let pods = parse("podCIDRs", &network.pod_cidrs)?;
+    for s in &services {
+        let (low, high) = if s.addr().is_ipv4() { (12, 28) } else { (108, 120) };
+        if !(low..=high).contains(&s.prefix_len()) {
+            return Err(format!("spec.network.serviceCIDRs: {s} must be between /{low} and /{high}"));
+        }
+    }
+    for p in &pods {
+        let (low, high) = if p.addr().is_ipv4() { (8, 24) } else { (48, 64) };
+        if !(low..=high).contains(&p.prefix_len()) {
+            return Err(format!("spec.network.podCIDRs: {p} must be between /{low} and /{high}: each node gets a part of it"));
+        }
+        if let Some(s) = services.iter().find(|s| s.contains(p) || p.contains(*s)) {
+            return Err(format!("spec.network: podCIDRs {p} and serviceCIDRs {s} overlap; choose networks that share no address"));
+        }
+    }
+    Ok(())
+}
+
+/// Extra flags, or why they are refused.
+pub(super) fn extra_args(field: &str, owner: Binary, args: &[Arg]) -> Result<Vec<ExtraArg>, String> {
+    args.iter()
+        .map(|a| match owned_flag(owner, &a.name) {
+            Some(alternative) => Err(format!("spec.{field}.extraArgs: --{} is set by Berth: {alternative}", a.name)),
+            None => Ok(ExtraArg { name: a.name.clone(), value: a.value.clone() }),
+        })
+        .collect()
+}

@@ -1,0 +1,78 @@
+//! Does what is there already say everything that we would apply?
+
+use serde_json::Value;
+
+/// True if every field of `want` has the same value in `live`. Fields that only `live` has are the API server's
+/// defaults or other writers' business. Lists of named items (containers, volumes, ports) match by name, so that an
+/// injected sidecar is no drift; all other lists must be equal item by item.
+pub fn contains(live: &Value, want: &Value) -> bool {
+    match (live, want) {
+        (Value::Object(live), Value::Object(want)) => want.iter().all(|(k, w)| match live.get(k) {
+            Some(l) => contains(l, w),
+            None => is_empty(w),
+        }),
+        (Value::Array(live), Value::Array(want)) => lists(live, want),
+        (l, w) => l == w,
+    }
+}
+
+/// What the API server drops on the way in.
+fn is_empty(v: &Value) -> bool {
+    match v {
+        Value::Null => true,
+        Value::Array(a) => a.is_empty(),
+        Value::Object(o) => o.values().all(is_empty),
+        _ => false,
+    }
+}
+
+fn lists(live: &[Value], want: &[Value]) -> bool {
+    if live.len() == want.len() && live.iter().zip(want).all(|(l, w)| contains(l, w)) {
+        return true;
+    }
+    let named = |v: &Value| v.get("name").and_then(Value::as_str).map(str::to_owned);
+    live.len() > want.len()
+        && want.iter().all(|w| match named(w) {
+            Some(name) => live.iter().any(|l| named(l).as_deref() == Some(&name) && contains(l, w)),
+            None => false,
+        })
+}
+
+/// Where `live` first differs from `want`, for plans and logs.
+pub fn first_difference(live: &Value, want: &Value, path: &str) -> Option<String> {
+    match (live, want) {
+        (Value::Object(l), Value::Object(w)) => w.iter().find_map(|(k, w)| {
+            let path = format!("{path}.{k}");
+            match l.get(k) {
+                Some(l) => first_difference(l, w, &path),
+                None if is_empty(w) => None,
+                None => Some(format!("{path} is missing")),
+            }
+        }),
+        (Value::Array(l), Value::Array(w)) if l.len() == w.len() => {
+            l.iter().zip(w).enumerate().find_map(|(i, (l, w))| first_difference(l, w, &format!("{path}[{i}]")))
+        }
+        (l, w) if contains(l, w) => None,
+        _ => Some(format!("{path} differs")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn defaults_and_sidecars_are_no_drift_but_edits_are() {
+        let want = json!({"spec": {"replicas": 1, "containers": [{"name": "a", "args": ["x"]}], "empty": []}});
+        let check = |live: Value, expect: bool| {
+            assert_eq!(contains(&live, &want), expect, "{live}");
+            assert_eq!(first_difference(&live, &want, "").is_none(), expect, "{live}");
+        };
+        check(json!({"spec": {"replicas": 1, "more": 2, "containers": [{"name": "a", "args": ["x"], "tty": false}]}}), true);
+        check(json!({"spec": {"replicas": 1, "containers": [{"name": "b"}, {"name": "a", "args": ["x"]}]}}), true);
+        check(json!({"spec": {"replicas": 2, "containers": [{"name": "a", "args": ["x"]}]}}), false);
+        check(json!({"spec": {"replicas": 1, "containers": [{"name": "a", "args": ["x", "y"]}]}}), false);
+        check(json!({"spec": {"replicas": 1, "containers": []}}), false);
+    }
+}

@@ -1,0 +1,46 @@
+//! One object: is it there, is it ours, does it say what it should?
+
+use crate::model::{Action, Stage, State};
+use crate::observed::{self, Observed};
+use berth_api::labels;
+use berth_render::Object;
+use serde_json::Value;
+
+/// The action that brings one object to what it should be; none if it is. Err: it is somebody else's, or going away.
+pub(crate) fn reconcile(
+    observed: &Observed,
+    object: Object,
+    ours: impl Fn(&Value) -> bool,
+) -> Result<Option<Action>, State> {
+    let digest = object.digest();
+    let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
+    match observed.get(object.key()) {
+        None => Ok(Some(Action::Apply(object))),
+        Some(live) if !ours(live) => Err(crate::secrets::foreign(object.key())),
+        Some(live) if observed::deleting(live) => {
+            Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())))
+        }
+        Some(live) if crate::diff::contains(live, object.value()) => Ok(None),
+        Some(_) => Ok(Some(Action::Apply(object))),
+    }
+}
+
+/// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.
+pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object, ours: impl Fn(&Value) -> bool) {
+    stage.owns.push(object.key().clone());
+    let key = object.key().to_string();
+    match reconcile(observed, object, ours) {
+        Ok(None) => {}
+        Ok(Some(action)) => {
+            stage.actions.push(action);
+            if stage.state.is_done() {
+                stage.state = State::waiting(format!("{key} to be written"));
+            }
+        }
+        Err(state) => {
+            if !matches!(stage.state, State::Blocked { .. }) {
+                stage.state = state;
+            }
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! What the members run with and what their data is bound to.
+//!
+//! It is decided once, and then read from what is there: the status, the `StatefulSet` and the bootstrap `ConfigMap` each hold
+//! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
+
+use super::{Input, is_ours, name_of};
+use crate::model::State;
+use crate::observed::{Observed, annotation, deleting, label};
+use berth_api::conditions::Reason;
+use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::{labels, names};
+use berth_render::values::EtcdState;
+use berth_render::{Catalog, Kind, ObjectKey};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// Whether the cluster ever had all its members.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Stand {
+    /// Not yet: an empty volume starts.
+    #[default]
+    Bootstrapping,
+    /// Yes: an empty volume is lost data. There is no way back.
+    Established,
+}
+
+impl From<Stand> for EtcdState {
+    fn from(stand: Stand) -> Self {
+        match stand {
+            Stand::Bootstrapping => Self::Bootstrapping,
+            Stand::Established => Self::Established,
+        }
+    }
+}
+
+/// What the members run with, also when the spec asks for something else by now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Record {
+    /// UID in etcd's token and in the markers on the volumes: that of the `EtcdCluster` that the data was first made for.
+    #[serde(rename = "clusterUID")]
+    pub cluster_uid: String,
+    /// Counts the times that the data was started from nothing or from a backup.
+    pub epoch: i64,
+    /// Whether the cluster was ever formed.
+    pub state: Stand,
+    /// etcd's version.
+    pub version: String,
+    /// Members.
+    pub replicas: i32,
+    /// Digest of the template set.
+    pub templates: String,
+    /// Agent image.
+    pub agent_image: String,
+}
+
+impl Record {
+    /// As an annotation.
+    pub(crate) fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// What one source says; sources may be damaged, so every field is optional.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Said {
+    #[serde(rename = "clusterUID")]
+    cluster_uid: Option<String>,
+    epoch: Option<i64>,
+    state: Option<Stand>,
+    version: Option<String>,
+    replicas: Option<i32>,
+    templates: Option<String>,
+    agent_image: Option<String>,
+}
+
+fn parse(text: Option<&str>) -> Said {
+    text.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default()
+}
+
+/// Everything that is known, in the order of trust.
+fn sources(etcd: &EtcdCluster, observed: &Observed) -> Vec<Said> {
+    let (name, namespace) = name_of(etcd);
+    let get = |kind, name_: &str| {
+        let key = ObjectKey::namespaced(kind, namespace, name_);
+        observed.get(&key).filter(|o| is_ours(o, name))
+    };
+    let mut all = vec![];
+    if let Some(s) = &etcd.status {
+        let formed = s.cluster_id.is_some();
+        all.push(Said {
+            cluster_uid: s.identity.clone(),
+            epoch: s.epoch,
+            state: formed.then_some(Stand::Established),
+            version: s.version.clone().filter(|_| formed),
+            replicas: i32::try_from(s.members.len()).ok().filter(|n| formed && *n > 0),
+            templates: s.templates.as_ref().map(|t| t.digest.clone()),
+            agent_image: s.templates.as_ref().map(|t| t.agent_image.clone()),
+        });
+    }
+    if let Some(set) = get(Kind::StatefulSet, name) {
+        // What a StatefulSet says of itself is more current than the status: it is what the pods are made from.
+        all.insert(0, parse(annotation(set, labels::ETCD_RECORD)));
+        let text = |path: &str| set.pointer(path).and_then(Value::as_str).map(str::to_owned);
+        all.push(Said { version: text("/spec/template/metadata/labels/app.kubernetes.io~1version"), ..Said::default() });
+    }
+    if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
+        // Templates and image were those of a StatefulSet that may be gone: new pods may start with newer ones.
+        let noted = parse(annotation(map, labels::ETCD_RECORD));
+        all.push(Said { templates: None, agent_image: None, ..noted });
+        let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
+        let members = data("initial-cluster").map(|m| m.split(',').count());
+        all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data("bootstrap.json")) });
+    }
+    all
+}
+
+/// What members run with, if there are any or ever were; fields that nothing says anything about are as asked for.
+pub(crate) fn running(etcd: &EtcdCluster, observed: &Observed) -> Option<Record> {
+    let all = sources(etcd, observed);
+    // Identity is what makes a cluster: without it there never was one.
+    let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
+    let version = all.iter().find_map(|s| s.version.clone()).unwrap_or_else(|| etcd.spec.version.clone());
+    Some(Record {
+        cluster_uid: identity,
+        epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
+        state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
+        replicas: all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas),
+        templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(&version)),
+        agent_image: all.iter().find_map(|s| s.agent_image.clone()).unwrap_or_default(),
+        version,
+    })
+}
+
+fn builtin(version: &str) -> String {
+    Catalog::builtin().etcd(version).map(berth_render::TemplateSet::digest).unwrap_or_default()
+}
+
+/// What the members run with, or what new ones will. Err: volumes are there of which nothing says whose they are.
+pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
+    let Input { etcd, observed, settings, .. } = input;
+    if let Some(mut record) = running(etcd, observed) {
+        if record.agent_image.is_empty() {
+            record.agent_image.clone_from(&settings.agent_image);
+        }
+        return Ok((record, true));
+    }
+    let (name, namespace) = name_of(etcd);
+    let volume = observed
+        .of_kind(Kind::PersistentVolumeClaim, namespace)
+        .find(|(_, v)| label(v, labels::ETCD_CLUSTER) == Some(name));
+    match volume {
+        Some((key, v)) if deleting(v) => Err(State::waiting(format!("{key} of an earlier etcd to be gone"))),
+        Some((key, _)) => Err(State::blocked(
+            Reason::ForeignData,
+            format!(
+                "{key} holds the data of an earlier etcd, but ConfigMap {namespace}/{}, which says whose data it is, is gone. Restore the ConfigMap from a backup, or delete the volumes if their data is not wanted. Nothing is started over them",
+                names::etcd::bootstrap(name)
+            ),
+        )),
+        None => Ok((
+            Record {
+                cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),
+                epoch: 1,
+                state: Stand::Bootstrapping,
+                version: etcd.spec.version.clone(),
+                replicas: etcd.spec.replicas,
+                templates: builtin(&etcd.spec.version),
+                agent_image: settings.agent_image.clone(),
+            },
+            false,
+        )),
+    }
+}
+
+/// The `ConfigMap` with the template set that the members are pinned to, if there are members: to be read into
+/// [`Observed::pinned`] unless that set is built in.
+pub fn pinned_templates(etcd: &EtcdCluster, observed: &Observed) -> Option<ObjectKey> {
+    let (name, namespace) = name_of(etcd);
+    let digest = running(etcd, observed)?.templates;
+    Some(ObjectKey::namespaced(Kind::ConfigMap, namespace, names::etcd::templates(name, &digest)))
+}

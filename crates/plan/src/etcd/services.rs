@@ -1,0 +1,73 @@
+//! Stage 2: an address for each member that outlives its pods.
+
+use super::{Subject, is_ours};
+use crate::ensure::ensure;
+use crate::model::{Component, Stage, State};
+use crate::observed::Observed;
+use berth_api::conditions::Reason;
+use berth_api::etcd_cluster::EtcdEndpoint;
+use berth_api::names;
+use berth_render::values::EtcdServicesValues;
+use berth_render::{Kind, ObjectKey, render_etcd_services};
+use std::net::IpAddr;
+
+/// Port for clients.
+const CLIENT_PORT: u16 = 2379;
+
+/// The stage.
+pub(super) fn stage(s: &Subject<'_>) -> Stage {
+    let mut stage = Stage::new(Component::Endpoint, State::Ready);
+    let Some(templates) = s.templates() else { return stage };
+    let values = EtcdServicesValues { meta: s.meta(), name: s.name.to_owned(), members: s.members() };
+    match render_etcd_services(templates, &values) {
+        Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
+        Ok(objects) => {
+            for object in objects {
+                ensure(&mut stage, s.observed, object, |o| is_ours(o, s.name));
+            }
+        }
+    }
+    if stage.state.is_done() && addresses(s.observed, s.namespace, s.name, s.record.replicas).is_none() {
+        stage.state = State::waiting("addresses of the members' Services");
+    }
+    stage
+}
+
+/// Members with their addresses, once every one of them has one.
+pub(super) fn addresses(
+    observed: &Observed,
+    namespace: &str,
+    name: &str,
+    replicas: i32,
+) -> Option<Vec<(String, IpAddr)>> {
+    (0..replicas)
+        .map(|i| {
+            let member = names::etcd::member(name, i);
+            let service = observed.get(&ObjectKey::namespaced(Kind::Service, namespace, &*member))?;
+            let address = service.pointer("/spec/clusterIP")?.as_str()?.parse().ok()?;
+            is_ours(service, name).then_some((member, address))
+        })
+        .collect()
+}
+
+/// The name by which a member is reached; it is in the serving certificate.
+pub(super) fn host(member: &str, namespace: &str) -> String {
+    format!("{member}.{namespace}.svc")
+}
+
+/// Where clients connect; empty until all addresses are known.
+pub(super) fn endpoints(observed: &Observed, namespace: &str, name: &str, replicas: i32) -> Vec<EtcdEndpoint> {
+    let known = addresses(observed, namespace, name, replicas).unwrap_or_default();
+    known
+        .into_iter()
+        .map(|(member, address)| {
+            let host = host(&member, namespace);
+            EtcdEndpoint {
+                url: format!("https://{host}:{CLIENT_PORT}"),
+                name: member,
+                host,
+                address: address.to_string(),
+            }
+        })
+        .collect()
+}

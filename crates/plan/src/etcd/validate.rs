@@ -1,0 +1,97 @@
+//! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
+
+use super::{Input, Record, Subject, record};
+use crate::ensure::ensure;
+use crate::model::{Component, Stage, State};
+use berth_api::conditions::Reason;
+use berth_api::etcd_cluster::EtcdClusterSpec;
+use berth_api::names;
+use berth_render::{Catalog, Kind, Object};
+use serde_json::json;
+
+/// The stage, and what the members run with. Without a record nothing can be made.
+pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
+    let mut stage = Stage::new(Component::Spec, State::Ready);
+    let spec = &input.etcd.spec;
+    let (record, known) = match record::of(input) {
+        Ok(found) => found,
+        Err(state) => {
+            stage.state = state;
+            return (stage, None);
+        }
+    };
+    if !known && Catalog::builtin().etcd(&spec.version).is_none() {
+        stage.state = State::blocked(
+            Reason::VersionUnsupported,
+            format!(
+                "spec.version: {} is not supported; supported are the patch versions of {}",
+                spec.version,
+                Catalog::builtin().etcd_minors().join(", ")
+            ),
+        );
+        return (stage, None);
+    }
+    let s = Subject::new(input, record);
+    pinned(&s, &mut stage);
+    if let Some(refusal) = refusal(spec, &s.record)
+        && !matches!(stage.state, State::Blocked { .. })
+    {
+        stage.state = refusal;
+    }
+    (stage, Some(s.record))
+}
+
+/// A wish that cannot be fulfilled. What runs goes on as it is, and the rest of the spec still takes effect.
+fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
+    if spec.clients.iter().any(|c| c.name == "ca") {
+        let message = "spec.clients: the name ca is taken by the client CA's Secret; choose another";
+        return Some(State::blocked(Reason::InvalidSpec, message));
+    }
+    let changed = |field: &str, from: &str, to: &str| {
+        State::blocked(
+            Reason::EtcdChangeUnsupported,
+            format!("spec.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}; what runs goes on unchanged"),
+        )
+    };
+    if spec.version != record.version {
+        return Some(changed("version", &record.version, &spec.version));
+    }
+    if spec.replicas != record.replicas {
+        return Some(changed("replicas", &record.replicas.to_string(), &spec.replicas.to_string()));
+    }
+    None
+}
+
+/// Keeps the template set beside the members, for operators that no longer have it built in.
+fn pinned(s: &Subject<'_>, stage: &mut Stage) {
+    let name = names::etcd::templates(s.name, &s.record.templates);
+    let key = s.key(Kind::ConfigMap, name.clone());
+    stage.owns.push(key.clone());
+    let there = s.observed.get(&key).is_some();
+    match s.templates() {
+        Some(_) if there => {}
+        Some(set) => {
+            let object = json!({
+                "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
+                "metadata": {"name": name, "namespace": s.namespace, "labels": s.labels()},
+                "data": set.to_data(),
+            });
+            match Object::new(object) {
+                Ok(object) => ensure(stage, s.observed, object, |o| super::is_ours(o, s.name)),
+                Err(e) => stage.state = State::blocked(Reason::Error, e),
+            }
+        }
+        None if there => {
+            stage.state = State::blocked(
+                Reason::VersionUnsupported,
+                format!("{key} holds a template set that this operator cannot read; run the operator that wrote it. The members go on as they are"),
+            );
+        }
+        None => {
+            stage.state = State::blocked(
+                Reason::Error,
+                format!("{key}, the templates that the members run with, is gone, and this operator has others. Restore it from a backup. The members go on as they are"),
+            );
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! A plan as a value: stages, what each waits for, and the actions that bring the tenant closer.
+
+use berth_api::conditions::Reason;
+use berth_pki::CertSpec;
+use berth_render::{Object, ObjectKey};
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// What a stage is about. The order is the order in which a tenant comes up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+pub enum Component {
+    /// The spec itself.
+    Spec,
+    /// The control-plane namespace and the operator's rights in it.
+    Namespace,
+    /// The Service of the API and its address.
+    Endpoint,
+    /// CAs, keys and certificates.
+    Pki,
+    /// etcd.
+    Etcd,
+    /// kube-apiserver.
+    ApiServer,
+    /// kube-controller-manager.
+    ControllerManager,
+    /// kube-scheduler.
+    Scheduler,
+    /// Kubeconfigs that are handed out.
+    Kubeconfig,
+    /// Objects inside the tenant.
+    Tenant,
+    /// Taking everything down.
+    Deletion,
+}
+
+impl Component {
+    /// As people call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Spec => "spec",
+            Self::Namespace => "namespace",
+            Self::Endpoint => "endpoint",
+            Self::Pki => "pki",
+            Self::Etcd => "etcd",
+            Self::ApiServer => "kube-apiserver",
+            Self::ControllerManager => "kube-controller-manager",
+            Self::Scheduler => "kube-scheduler",
+            Self::Kubeconfig => "kubeconfig",
+            Self::Tenant => "tenant",
+            Self::Deletion => "deletion",
+        }
+    }
+}
+
+/// Where a stage stands.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum State {
+    /// Done; nothing to do.
+    Ready,
+    /// Something that comes by itself is awaited. Not an error.
+    Waiting {
+        /// Why, for machines.
+        reason: Reason,
+        /// What for, for people.
+        on: String,
+    },
+    /// Nothing goes on until a person does something.
+    Blocked {
+        /// Why, for machines.
+        reason: Reason,
+        /// What is wrong and the way out.
+        message: String,
+    },
+    /// Not asked for.
+    Disabled,
+}
+
+impl State {
+    /// Waiting for `on`.
+    pub fn waiting(on: impl Into<String>) -> Self {
+        Self::Waiting { reason: Reason::Waiting, on: on.into() }
+    }
+    /// Blocked.
+    pub fn blocked(reason: Reason, message: impl Into<String>) -> Self {
+        Self::Blocked { reason, message: message.into() }
+    }
+    /// True if done or not asked for.
+    pub fn is_done(&self) -> bool {
+        matches!(self, Self::Ready | Self::Disabled)
+    }
+    /// Reason and text, if not done.
+    pub fn problem(&self) -> Option<(Reason, &str)> {
+        match self {
+            Self::Waiting { reason, on } => Some((*reason, on)),
+            Self::Blocked { reason, message } => Some((*reason, message)),
+            Self::Ready | Self::Disabled => None,
+        }
+    }
+}
+
+/// One write. What a plan holds is safe to print: private keys are made when the action is carried out.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum Action {
+    /// Server-side apply.
+    Apply(Object),
+    /// Create; if something of that name is there by then, look again.
+    Create(Object),
+    /// Make or complete a Secret.
+    Secret(SecretPlan),
+    /// Delete, if it is still the object that was observed.
+    Delete {
+        /// Which object.
+        key: ObjectKey,
+        /// Its UID when it was observed.
+        uid: String,
+        /// Seconds that pods get to end; None: what the object says.
+        grace: Option<i64>,
+    },
+    /// Set `spec.replicas`, if it is still the object that was observed.
+    Scale {
+        /// Which workload.
+        key: ObjectKey,
+        /// Its UID when it was observed.
+        uid: String,
+        /// Pods.
+        replicas: i32,
+    },
+    /// Server-side apply inside the tenant.
+    TenantApply(Object),
+    /// Publish the admin kubeconfig into the `Cluster`'s namespace, under its own name.
+    PublishKubeconfig {
+        /// The Secret to make.
+        key: ObjectKey,
+        /// Where its content comes from, key `value`.
+        source: ObjectKey,
+        /// Its labels.
+        labels: BTreeMap<String, String>,
+    },
+}
+
+impl Action {
+    /// What a person reads in a plan.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Apply(o) => format!("apply {}", o.key()),
+            Self::Create(o) => format!("create {}", o.key()),
+            Self::Secret(s) => {
+                let why: Vec<_> = s.entries.iter().map(SecretEntry::describe).collect();
+                format!("{} {}: {}", if s.existing.is_some() { "update" } else { "create" }, s.key, why.join(", "))
+            }
+            Self::Delete { key, .. } => format!("delete {key}"),
+            Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
+            Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
+            Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
+        }
+    }
+}
+
+/// How to make or complete a Secret.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct SecretPlan {
+    /// Which Secret.
+    pub key: ObjectKey,
+    /// Its type.
+    pub type_: String,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// UID and resourceVersion of what is there; None: it is created, and never overwritten.
+    pub existing: Option<(String, String)>,
+    /// What to make; the rest of the Secret stays.
+    pub entries: Vec<SecretEntry>,
+}
+
+/// One thing to make inside a Secret.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub enum SecretEntry {
+    /// A CA, in `tls.crt` and `tls.key`.
+    Ca(CertSpec),
+    /// A certificate, in `<name>.crt` and `<name>.key`.
+    Leaf {
+        /// Name of the two keys.
+        name: String,
+        /// What it says.
+        spec: CertSpec,
+        /// Secret of the CA.
+        issuer: ObjectKey,
+        /// Why it is made.
+        why: String,
+    },
+    /// A copy of the CA's certificate.
+    CaCopy {
+        /// Key in the Secret.
+        name: String,
+        /// Secret of the CA.
+        issuer: ObjectKey,
+    },
+    /// A service-account key pair: `tls.crt` public, `tls.key` private.
+    ServiceAccountKey,
+    /// An `EncryptionConfiguration` with a new secretbox key, in `encryption.yaml`.
+    EncryptionConfig,
+    /// A kubeconfig with a certificate of its own, in `value`.
+    Kubeconfig {
+        /// Name of the cluster entry.
+        cluster: String,
+        /// `https://host:port`.
+        server: String,
+        /// The user's certificate.
+        spec: CertSpec,
+        /// Secret of the CA that issues and that is trusted.
+        issuer: ObjectKey,
+        /// Why it is made.
+        why: String,
+    },
+}
+
+impl SecretEntry {
+    fn describe(&self) -> String {
+        match self {
+            Self::Ca(spec) => format!("CA {}", spec.common_name),
+            Self::Leaf { name, why, .. } => format!("certificate {name} ({why})"),
+            Self::CaCopy { name, .. } => format!("copy of the CA in {name}"),
+            Self::ServiceAccountKey => "service-account key".into(),
+            Self::EncryptionConfig => "encryption key".into(),
+            Self::Kubeconfig { why, .. } => format!("kubeconfig ({why})"),
+        }
+    }
+}
+
+/// One stage.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Stage {
+    /// What it is about.
+    pub component: Component,
+    /// Where it stands.
+    pub state: State,
+    /// What belongs to it, also while it waits; nothing here is an orphan.
+    pub owns: Vec<ObjectKey>,
+    /// What to do now.
+    pub actions: Vec<Action>,
+}
+
+impl Stage {
+    /// A stage without actions.
+    pub fn new(component: Component, state: State) -> Self {
+        Self { component, state, owns: vec![], actions: vec![] }
+    }
+}
+
+/// What to do for one tenant now, and why not more.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Plan {
+    /// In the order of coming up.
+    pub stages: Vec<Stage>,
+    /// Orphans to delete, once everything else is settled.
+    pub prune: Vec<Action>,
+    /// The finalizer may go.
+    pub finished: bool,
+}
+
+impl Plan {
+    /// The stage of that component.
+    pub fn stage(&self, component: Component) -> Option<&Stage> {
+        self.stages.iter().find(|s| s.component == component)
+    }
+    /// All actions in order.
+    pub fn actions(&self) -> impl Iterator<Item = &Action> {
+        self.stages.iter().flat_map(|s| &s.actions).chain(&self.prune)
+    }
+    /// True if there is nothing to write.
+    pub fn is_empty(&self) -> bool {
+        self.actions().next().is_none()
+    }
+    /// The first blocked stage.
+    pub fn blocked(&self) -> Option<(&Stage, Reason, &str)> {
+        self.stages.iter().find_map(|s| match &s.state {
+            State::Blocked { reason, message } => Some((s, *reason, message.as_str())),
+            _ => None,
+        })
+    }
+    /// The first stage that is not done.
+    pub fn first_problem(&self) -> Option<(&Stage, Reason, &str)> {
+        self.blocked().or_else(|| self.stages.iter().find_map(|s| s.state.problem().map(|(r, m)| (s, r, m))))
+    }
+}

@@ -1,0 +1,191 @@
+//! What was read, as plain data.
+
+use berth_pki::{CertInfo, KubeconfigInfo, PkiError};
+use berth_render::{Kind, ObjectKey, TemplateSet};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Everything a plan may look at. Secrets appear as facts; their bytes stay with whoever reads and writes.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Objects by key. Secrets are here too, without data.
+    pub objects: BTreeMap<ObjectKey, Value>,
+    /// What the Secrets hold.
+    pub secrets: BTreeMap<ObjectKey, SecretFacts>,
+    /// The template set that the tenant is pinned to, if that is not the built-in one.
+    pub pinned: Option<TemplateSet>,
+    /// What the tenant's API said, if it was asked.
+    pub api: ApiProbe,
+    /// Objects inside the tenant, if they were read in this pass.
+    pub tenant_objects: Option<BTreeMap<ObjectKey, Value>>,
+    /// The published kubeconfig: fingerprint of its content.
+    pub published: Published,
+    /// What etcd's members said, if they were asked.
+    pub etcd: Option<EtcdProbe>,
+}
+
+/// The admin kubeconfig in the `Cluster`'s namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Published {
+    /// Not looked at.
+    #[default]
+    Unknown,
+    /// Not there.
+    Absent,
+    /// There, and ours.
+    Ours {
+        /// UID.
+        uid: String,
+        /// SHA-256 of the key `value`.
+        value_sha256: String,
+        /// Labels.
+        labels: BTreeMap<String, String>,
+    },
+    /// There, and somebody else's; it could not even be read.
+    Foreign(String),
+}
+
+/// What the tenant's API said to the operator's own credential, through the published endpoint.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum ApiProbe {
+    /// Not asked: no pod is ready that could answer.
+    #[default]
+    NotAsked,
+    /// It answered.
+    Answered {
+        /// `gitVersion` without `v`, if it was asked for.
+        version: Option<String>,
+        /// Digest of the objects that Berth last applied inside the tenant.
+        applied: Option<String>,
+    },
+    /// It did not.
+    Failed(String),
+}
+
+/// What etcd's members said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EtcdProbe {
+    /// By member name.
+    pub members: BTreeMap<String, Result<MemberProbe, String>>,
+    /// From a linearizable member list: (name, ID, learner). None: no quorum answered.
+    pub list: Option<Vec<(String, String, bool)>>,
+    /// Raised alarms, such as `NOSPACE on etcd-0`.
+    pub alarms: Vec<String>,
+}
+
+/// One member's own status.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemberProbe {
+    /// Cluster ID in hexadecimal.
+    pub cluster_id: String,
+    /// Member ID in hexadecimal.
+    pub member_id: String,
+    /// Leader's ID in hexadecimal; "0" if there is none.
+    pub leader: String,
+    /// Version.
+    pub version: String,
+}
+
+/// Facts about a Secret, none of them secret.
+#[derive(Clone, Debug, Default)]
+pub struct SecretFacts {
+    /// Type.
+    pub type_: String,
+    /// Key pairs by name: `tls` for `tls.crt` and `tls.key`.
+    pub pairs: BTreeMap<String, Result<CertInfo, PkiError>>,
+    /// The service-account key pair in `tls.crt` and `tls.key`, if that is what it holds.
+    pub service_account: Option<Result<String, PkiError>>,
+    /// The kubeconfig in `value`.
+    pub kubeconfig: Option<Result<KubeconfigInfo, PkiError>>,
+    /// SHA-256 of every key's bytes, in hexadecimal.
+    pub digests: BTreeMap<String, String>,
+    /// False if `encryption.yaml` is there and does not hold a usable key.
+    pub encryption_ok: bool,
+}
+
+impl SecretFacts {
+    /// Reads a Secret's data.
+    pub fn read(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> Self {
+        let mut pairs = BTreeMap::new();
+        for (name, cert) in data.iter().filter_map(|(k, v)| k.strip_suffix(".crt").map(|n| (n, v))) {
+            if let Some(key) = data.get(&format!("{name}.key")) {
+                pairs.insert(name.to_owned(), berth_pki::inspect_pair(cert, key));
+            }
+        }
+        let service_account = match (data.get("tls.crt"), data.get("tls.key")) {
+            (Some(public), Some(private)) if !is_certificate(public) => {
+                Some(berth_pki::inspect_service_account(public, private).map(|i| i.public_key_sha256))
+            }
+            _ => None,
+        };
+        let kubeconfig = data.get("value").map(|v| berth_pki::parse_kubeconfig_certificate(v));
+        let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
+        let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
+        Self { type_: type_.into(), pairs, service_account, kubeconfig, digests, encryption_ok }
+    }
+}
+
+fn is_certificate(pem: &[u8]) -> bool {
+    pem.windows(17).any(|w| w == b"BEGIN CERTIFICATE")
+}
+
+fn encryption_ok(yaml: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(yaml) else { return false };
+    let Ok(v) = serde_json::from_str::<Value>(text) else { return false };
+    v.pointer("/resources/0/providers/0/secretbox/keys/0/secret")
+        .and_then(Value::as_str)
+        .is_some_and(|k| berth_pki::check_encryption_key(k).is_ok())
+}
+
+/// SHA-256 in hexadecimal.
+pub fn sha256(bytes: &[u8]) -> String {
+    use sha2::Digest;
+    use std::fmt::Write;
+    sha2::Sha256::digest(bytes).iter().fold(String::new(), |mut s, b| {
+        let _ = write!(s, "{b:02x}");
+        s
+    })
+}
+
+impl Observed {
+    /// The object of that key.
+    pub fn get(&self, key: &ObjectKey) -> Option<&Value> {
+        self.objects.get(key)
+    }
+    /// Objects of a kind in a namespace.
+    pub fn of_kind<'a>(&'a self, kind: Kind, namespace: &'a str) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+        self.objects.iter().filter(move |(k, _)| k.kind == kind && k.namespace.as_deref() == Some(namespace))
+    }
+    /// Takes in what the API server answered to a write.
+    pub fn put(&mut self, key: ObjectKey, object: Value) {
+        self.objects.insert(key, object);
+    }
+    /// The key pair of that name in a Secret.
+    pub fn pair(&self, secret: &ObjectKey, name: &str) -> Option<Result<&CertInfo, &PkiError>> {
+        self.secrets.get(secret)?.pairs.get(name).map(Result::as_ref)
+    }
+    /// The CA's certificate in a Secret of Cluster API's shape, if it is whole.
+    pub fn ca(&self, secret: &ObjectKey) -> Option<&CertInfo> {
+        self.pair(secret, "tls").and_then(Result::ok)
+    }
+}
+
+/// `metadata.uid`.
+pub fn uid(object: &Value) -> &str {
+    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
+}
+
+/// `metadata.labels[name]`.
+pub fn label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/metadata/labels")?.get(name)?.as_str()
+}
+
+/// `metadata.annotations[name]`.
+pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
+    object.pointer("/metadata/annotations")?.get(name)?.as_str()
+}
+
+/// True if it is being deleted.
+pub fn deleting(object: &Value) -> bool {
+    object.pointer("/metadata/deletionTimestamp").is_some_and(|v| !v.is_null())
+}

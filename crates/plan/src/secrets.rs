@@ -1,0 +1,235 @@
+//! Secrets: which to make, which entries to renew, and which to leave to a person.
+
+use crate::model::{Action, SecretEntry, SecretPlan, State};
+use crate::observed::{self, Observed, SecretFacts};
+use berth_api::conditions::Reason;
+use berth_pki::{CertInfo, CertSpec, Decision, KubeconfigTarget, decide, decide_ca, decide_kubeconfig};
+use berth_render::ObjectKey;
+use jiff::Timestamp;
+use std::collections::BTreeMap;
+
+/// What a Secret should hold.
+#[derive(Clone, Debug)]
+pub struct SecretSpec {
+    /// Which Secret.
+    pub key: ObjectKey,
+    /// Its type. Default `Opaque`.
+    pub type_: &'static str,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its entries.
+    pub contents: Vec<Content>,
+}
+
+/// One wanted entry. Roots are made once and never replaced; everything else follows its specification.
+#[derive(Clone, Debug)]
+pub enum Content {
+    /// Root: a CA in `tls.crt` and `tls.key`.
+    Ca(CertSpec),
+    /// Root: a service-account key pair.
+    ServiceAccountKey,
+    /// Root: the encryption key of what lies in etcd.
+    EncryptionConfig,
+    /// A certificate in `<name>.crt` and `<name>.key`.
+    Leaf(String, CertSpec, ObjectKey),
+    /// A copy of a CA's certificate, under that name.
+    CaCopy(String, ObjectKey),
+    /// A kubeconfig in `value`: cluster name, server, certificate, CA.
+    Kubeconfig(String, String, CertSpec, ObjectKey),
+}
+
+impl Content {
+    fn is_root(&self) -> bool {
+        matches!(self, Self::Ca(_) | Self::ServiceAccountKey | Self::EncryptionConfig)
+    }
+}
+
+/// What is to be done about a Secret.
+#[derive(Debug)]
+pub struct Judged {
+    /// Where it stands.
+    pub state: State,
+    /// What to do.
+    pub action: Option<Action>,
+    /// When to look again, at the latest.
+    pub look_again: Option<Timestamp>,
+    /// When the first of its certificates ends.
+    pub expiry: Option<Timestamp>,
+    /// A CA that comes to its end.
+    pub warning: Option<String>,
+}
+
+/// Compares one Secret with what it should hold. `roots_in_use`: something that trusts or needs the roots is there, so a
+/// missing root is lost and not new.
+pub fn judge(
+    observed: &Observed,
+    spec: &SecretSpec,
+    roots_in_use: Option<&str>,
+    ours: impl Fn(&serde_json::Value) -> bool,
+    now: Timestamp,
+    seed: &str,
+) -> Judged {
+    let mut out = Judged { state: State::Ready, action: None, look_again: None, expiry: None, warning: None };
+    let live = observed.get(&spec.key);
+    let facts = observed.secrets.get(&spec.key);
+    if let Some(live) = live {
+        if !ours(live) {
+            out.state = foreign(&spec.key);
+            return out;
+        }
+        if observed::deleting(live) {
+            out.state = State::waiting(format!("{} to be gone: it is being deleted", spec.key));
+            return out;
+        }
+    } else if let (Some(user), true) = (roots_in_use, spec.contents.iter().any(Content::is_root)) {
+        out.state = State::blocked(
+            Reason::CertificateAuthorityLost,
+            format!(
+                "{} is gone while {user} depends on it; restore it from a backup. No new one is made: nothing that trusts the old one would accept it",
+                spec.key
+            ),
+        );
+        return out;
+    }
+    let mut entries = vec![];
+    for content in &spec.contents {
+        match judge_content(observed, spec, content, facts, now, seed, &mut out) {
+            Ok(entry) => entries.extend(entry),
+            Err(state) => {
+                out.state = state;
+                // One damaged or missing root says nothing about the other entries, but a Secret is written as a whole.
+                return out;
+            }
+        }
+    }
+    let relabel = live.is_some_and(|l| spec.labels.iter().any(|(k, v)| observed::label(l, k) != Some(v)));
+    if !entries.is_empty() || relabel {
+        let existing = live.map(|l| {
+            let rv = l.pointer("/metadata/resourceVersion").and_then(serde_json::Value::as_str).unwrap_or_default();
+            (observed::uid(l).to_owned(), rv.to_owned())
+        });
+        out.state = State::waiting(format!("{} to be written", spec.key));
+        out.action = Some(Action::Secret(SecretPlan {
+            key: spec.key.clone(),
+            type_: spec.type_.into(),
+            labels: spec.labels.clone(),
+            existing,
+            entries,
+        }));
+    }
+    out
+}
+
+/// Somebody else's object under our name.
+pub fn foreign(key: &ObjectKey) -> State {
+    State::blocked(
+        Reason::ForeignObject,
+        format!("{key} exists and was not made by Berth; it was left as it is. Remove or rename it, or choose another name for this cluster"),
+    )
+}
+
+fn judge_content(
+    observed: &Observed,
+    spec: &SecretSpec,
+    content: &Content,
+    facts: Option<&SecretFacts>,
+    now: Timestamp,
+    seed: &str,
+    out: &mut Judged,
+) -> Result<Option<SecretEntry>, State> {
+    let invalid = |why: String| {
+        State::blocked(
+            Reason::CertificateAuthorityInvalid,
+            format!("{}: {why}. Restore it from a backup; it is not replaced, since everything that trusts it would break", spec.key),
+        )
+    };
+    match content {
+        Content::Ca(ca) => {
+            let found = facts.map(|f| f.pairs.get("tls").map(Result::as_ref));
+            if let Some(None) = found {
+                return Err(invalid("it holds no tls.crt with tls.key".into()));
+            }
+            match decide_ca(found.flatten(), now) {
+                Decision::Hold { why } => Err(invalid(why.to_string())),
+                Decision::Issue => Ok(Some(SecretEntry::Ca(ca.clone()))),
+                Decision::Keep { .. } | Decision::Renew { .. } => {
+                    if let Some(Some(Ok(info))) = found {
+                        earliest(&mut out.expiry, info.not_after);
+                        out.warning = berth_pki::ca_expiry_warning(info, now).map(|w| format!("{}: {w}", spec.key));
+                    }
+                    Ok(None)
+                }
+            }
+        }
+        Content::ServiceAccountKey => match facts {
+            None => Ok(Some(SecretEntry::ServiceAccountKey)),
+            Some(f) => match &f.service_account {
+                Some(Ok(_)) => Ok(None),
+                Some(Err(e)) => Err(invalid(e.to_string())),
+                None => Err(invalid("it holds no key pair in tls.crt and tls.key".into())),
+            },
+        },
+        Content::EncryptionConfig => match facts {
+            None => Ok(Some(SecretEntry::EncryptionConfig)),
+            Some(f) if f.encryption_ok => Ok(None),
+            Some(_) => Err(invalid("encryption.yaml holds no usable secretbox key".into())),
+        },
+        Content::Leaf(name, cert, issuer) => {
+            let ca = issuer_of(observed, issuer)?;
+            let found = facts.and_then(|f| f.pairs.get(name)).map(Result::as_ref);
+            let decision = decide(cert, found, ca, now, seed);
+            note(out, &decision, found.and_then(Result::ok));
+            Ok(why(decision).map(|why| SecretEntry::Leaf {
+                name: name.clone(),
+                spec: cert.clone(),
+                issuer: issuer.clone(),
+                why,
+            }))
+        }
+        Content::CaCopy(name, issuer) => {
+            issuer_of(observed, issuer)?;
+            let wanted = observed.secrets.get(issuer).and_then(|f| f.digests.get("tls.crt"));
+            let same = facts.is_some_and(|f| f.digests.get(name) == wanted);
+            Ok((!same).then(|| SecretEntry::CaCopy { name: name.clone(), issuer: issuer.clone() }))
+        }
+        Content::Kubeconfig(cluster, server, cert, issuer) => {
+            let ca = issuer_of(observed, issuer)?;
+            let found = facts.and_then(|f| f.kubeconfig.as_ref()).map(Result::as_ref);
+            let target = KubeconfigTarget { server, tls_server_name: None, trust: std::slice::from_ref(ca) };
+            let decision = decide_kubeconfig(cert, target, found, ca, now, seed);
+            note(out, &decision, found.and_then(Result::ok).map(|i| &i.client));
+            Ok(why(decision).map(|why| SecretEntry::Kubeconfig {
+                cluster: cluster.clone(),
+                server: server.clone(),
+                spec: cert.clone(),
+                issuer: issuer.clone(),
+                why,
+            }))
+        }
+    }
+}
+
+fn issuer_of<'a>(observed: &'a Observed, issuer: &ObjectKey) -> Result<&'a CertInfo, State> {
+    observed.ca(issuer).ok_or_else(|| State::waiting(format!("the CA in {issuer}")))
+}
+
+fn why(decision: Decision) -> Option<String> {
+    match decision {
+        Decision::Keep { .. } | Decision::Hold { .. } => None,
+        Decision::Issue => Some("there is none".into()),
+        Decision::Renew { why } => Some(why.to_string()),
+    }
+}
+
+fn note(out: &mut Judged, decision: &Decision, found: Option<&CertInfo>) {
+    if let Decision::Keep { renew_at } = decision {
+        earliest(&mut out.look_again, *renew_at);
+    }
+    if let Some(info) = found {
+        earliest(&mut out.expiry, info.not_after);
+    }
+}
+
+fn earliest(slot: &mut Option<Timestamp>, at: Timestamp) {
+    *slot = Some(slot.map_or(at, |s| s.min(at)));
+}

@@ -1,0 +1,154 @@
+//! How a Deployment or StatefulSet and its pods are doing.
+
+use crate::observed::{Observed, deleting, label};
+use berth_api::conditions::Reason;
+use berth_render::{Kind, ObjectKey};
+use serde_json::Value;
+
+/// A workload's rollout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rollout {
+    /// Pods that are wanted.
+    pub desired: i32,
+    /// Pods that are up to date and ready.
+    pub ready: i32,
+    /// Every pod is of the newest template, ready, and no other is left.
+    pub settled: bool,
+    /// At least one pod serves.
+    pub serving: bool,
+}
+
+fn int(v: &Value, path: &str) -> i32 {
+    v.pointer(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
+}
+
+/// Reads a Deployment's status.
+pub fn deployment(d: &Value) -> Rollout {
+    let desired = int(d, "/spec/replicas");
+    let current = d.pointer("/status/observedGeneration").and_then(Value::as_i64)
+        == d.pointer("/metadata/generation").and_then(Value::as_i64);
+    let (updated, total, available) =
+        (int(d, "/status/updatedReplicas"), int(d, "/status/replicas"), int(d, "/status/availableReplicas"));
+    Rollout {
+        desired,
+        ready: if current { updated.min(available) } else { 0 },
+        settled: current && updated == desired && total == desired && available == desired,
+        serving: available > 0,
+    }
+}
+
+/// The version label of the image that a workload's first container runs.
+pub fn image_of(workload: &Value) -> Option<&str> {
+    workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
+}
+
+/// What a person should know about pods that are not ready: (reason, text). Judged from container states and scheduling.
+pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
+    let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");
+    if deleting(pod) {
+        return None;
+    }
+    for c in pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten() {
+        if c["type"] == "PodScheduled" && c["status"] == "False" {
+            let m = c["message"].as_str().unwrap_or("no node takes it");
+            return Some((Reason::Unschedulable, format!("pod {name} has no node: {m}")));
+        }
+    }
+    let statuses = ["initContainerStatuses", "containerStatuses"];
+    for c in statuses.iter().filter_map(|s| pod["status"][s].as_array()).flatten() {
+        let container = c["name"].as_str().unwrap_or("?");
+        if let Some((reason, text)) = data_problem(c) {
+            return Some((reason, format!("pod {name}: {text}")));
+        }
+        let waiting = &c["state"]["waiting"];
+        let why = waiting["reason"].as_str().unwrap_or_default();
+        let message = waiting["message"].as_str().unwrap_or_default();
+        match why {
+            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+                let image = c["image"].as_str().unwrap_or("?");
+                return Some((Reason::ImageUnavailable, format!("pod {name}: image {image}: {why}: {message}")));
+            }
+            "CrashLoopBackOff" | "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
+                let last = &c["lastState"]["terminated"];
+                let code = last["exitCode"].as_i64().map_or(String::new(), |n| format!(" (last exit code {n})"));
+                let said = last["message"].as_str().map_or(String::new(), |m| format!(": {}", m.trim()));
+                return Some((
+                    Reason::ContainerFailing,
+                    format!("pod {name}: container {container}: {why}{code}{said} {message}").trim_end().to_owned(),
+                ));
+            }
+            _ => {}
+        }
+    }
+    None
+}
+
+/// What the guard of an etcd member said about its volume.
+fn data_problem(container: &Value) -> Option<(Reason, String)> {
+    let said = ["/state/terminated", "/lastState/terminated"].iter().find_map(|p| {
+        let t = container.pointer(p)?;
+        (t["exitCode"].as_i64() == Some(42)).then(|| t["message"].as_str().unwrap_or_default().trim().to_owned())
+    })?;
+    // A guard that has passed since has nothing to complain about.
+    if container["ready"] == true || container.pointer("/state/terminated/exitCode").and_then(Value::as_i64) == Some(0) {
+        return None;
+    }
+    let reason = if said.starts_with("ForeignData") { Reason::ForeignData } else { Reason::DataLost };
+    Some((reason, said))
+}
+
+/// Pods of a component, by label.
+pub fn pods_of<'a>(
+    observed: &'a Observed,
+    namespace: &'a str,
+    name: &'a str,
+    value: &'a str,
+) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+    observed.of_kind(Kind::Pod, namespace).filter(move |(_, p)| label(p, name) == Some(value))
+}
+
+/// True if the pod's Ready condition is true and it is not being deleted.
+pub fn pod_ready(pod: &Value) -> bool {
+    !deleting(pod)
+        && pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten().any(|c| {
+            c["type"] == "Ready" && c["status"] == "True"
+        })
+}
+
+/// True once the pod's main containers have started.
+pub fn pod_running(pod: &Value) -> bool {
+    !deleting(pod)
+        && pod.pointer("/status/containerStatuses").and_then(Value::as_array).is_some_and(|c| {
+            !c.is_empty() && c.iter().all(|c| c["state"]["running"].is_object())
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_rollout_is_settled_only_when_the_newest_template_is_everywhere() {
+        let d = |generation: i64, updated: i32, total: i32, available: i32| {
+            json!({"metadata": {"generation": 2}, "spec": {"replicas": 2},
+                "status": {"observedGeneration": generation, "updatedReplicas": updated, "replicas": total, "availableReplicas": available}})
+        };
+        assert!(deployment(&d(2, 2, 2, 2)).settled);
+        assert!(!deployment(&d(1, 2, 2, 2)).settled, "not yet seen");
+        assert!(!deployment(&d(2, 1, 3, 2)).settled, "old pod left");
+        let r = deployment(&d(2, 1, 3, 2));
+        assert!(r.serving && r.ready == 1);
+    }
+
+    #[test]
+    fn pods_say_what_is_wrong() {
+        let pod = |s: Value| json!({"metadata": {"name": "p"}, "status": s});
+        let (r, m) = pod_problem(&pod(json!({"containerStatuses": [{"name": "c", "image": "x:1", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}))).unwrap();
+        assert_eq!(r, Reason::ImageUnavailable);
+        assert!(m.contains("x:1") && m.contains("not found"));
+        let held = json!({"initContainerStatuses": [{"name": "guard", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 42, "message": "DataLost: the volume is empty"}}}]});
+        assert_eq!(pod_problem(&pod(held)).unwrap().0, Reason::DataLost);
+        assert_eq!(pod_problem(&pod(json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]}))), None);
+    }
+}
