@@ -1,1 +1,35 @@
+//! A real Kubernetes cluster on one Linux machine, without Docker: what `make demo`, the e2e tests and the benches run on.
+//!
+//! - [`binaries`]: Kubernetes, etcd, containerd and more, built from Go modules into a cache outside of the checkout.
+//! - [`images`]: FROM-scratch images of them, and of Berth's own programs.
+//! - [`Cluster`]: a one-node cluster in a network namespace of its own, reachable from the host by address. Any number
+//!   (up to sixteen) run side by side.
+//!
+//! What a cluster starts is known by pid and start time and by a mark in its environment, so that taking it down ends
+//! that and nothing else.
 
+mod addons;
+mod api;
+pub mod binaries;
+mod cgroups;
+mod cluster;
+mod components;
+pub mod deps;
+mod files;
+pub mod images;
+mod layout;
+mod mounts;
+mod network;
+mod node_config;
+pub mod paths;
+mod pki;
+mod process;
+mod slot;
+mod state;
+pub mod supervisor;
+pub mod versions;
+
+pub use addons::STORAGE_CLASS;
+pub use cluster::{Cluster, Component, Config, Status, list};
+pub use slot::Slot;
+pub use state::Phase;

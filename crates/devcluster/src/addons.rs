@@ -1,0 +1,156 @@
+//! What is inside of a fresh cluster: cluster DNS, and the class of the local volumes.
+
+use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
+use serde_json::{Value, json};
+
+use crate::{slot::Slot, versions::COREDNS};
+
+/// The class of the local volumes; the default class.
+pub const STORAGE_CLASS: &str = "local";
+
+/// All objects, in the order in which they are applied.
+pub(crate) fn objects(slot: Slot) -> Vec<Value> {
+    let mut all = dns(slot);
+    all.push(json!({
+        "apiVersion": "storage.k8s.io/v1",
+        "kind": "StorageClass",
+        "metadata": {
+            "name": STORAGE_CLASS,
+            "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}
+        },
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "WaitForFirstConsumer",
+        "reclaimPolicy": "Delete"
+    }));
+    all
+}
+
+/// CoreDNS as kubeadm deploys it, but for `forward`: there is nothing outside to forward to, so other names do not exist.
+fn dns(slot: Slot) -> Vec<Value> {
+    let labels = json!({"k8s-app": "kube-dns"});
+    let corefile = "\
+.:53 {
+    errors
+    health {
+       lameduck 5s
+    }
+    ready
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+       pods insecure
+       fallthrough in-addr.arpa ip6.arpa
+       ttl 30
+    }
+    prometheus :9153
+    template ANY ANY {
+       rcode NXDOMAIN
+    }
+    cache 30 {
+       disable success cluster.local
+       disable denial cluster.local
+    }
+    loop
+    reload
+    loadbalance
+}
+";
+    let metadata = |name: &str| json!({"name": name, "namespace": "kube-system", "labels": labels});
+    let probe = |path: &str, port: u16| json!({"httpGet": {"path": path, "port": port}, "timeoutSeconds": 5});
+    let mut liveness = probe("/health", 8080);
+    liveness["initialDelaySeconds"] = json!(60);
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata("coredns")}),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRole",
+            "metadata": {"name": "system:coredns"},
+            "rules": [
+                {
+                    "apiGroups": [""],
+                    "resources": ["endpoints", "services", "pods", "namespaces"],
+                    "verbs": ["list", "watch"]
+                },
+                {"apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["list", "watch"]}
+            ]
+        }),
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1",
+            "kind": "ClusterRoleBinding",
+            "metadata": {"name": "system:coredns"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "system:coredns"},
+            "subjects": [{"kind": "ServiceAccount", "name": "coredns", "namespace": "kube-system"}]
+        }),
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata("coredns"), "data": {"Corefile": corefile}}),
+        json!({
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": metadata("kube-dns"),
+            "spec": {
+                "clusterIP": slot.dns_service().to_string(),
+                "selector": labels,
+                "ports": [
+                    {"name": "dns", "port": 53, "protocol": "UDP", "targetPort": 53},
+                    {"name": "dns-tcp", "port": 53, "protocol": "TCP", "targetPort": 53},
+                    {"name": "metrics", "port": 9153, "protocol": "TCP", "targetPort": 9153}
+                ]
+            }
+        }),
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": metadata("coredns"),
+            "spec": {
+                "replicas": 1,
+                "selector": {"matchLabels": labels},
+                "template": {
+                    "metadata": {"labels": labels},
+                    "spec": {
+                        "serviceAccountName": "coredns",
+                        "priorityClassName": "system-cluster-critical",
+                        "dnsPolicy": "Default",
+                        "containers": [{
+                            "name": "coredns",
+                            "image": format!("registry.k8s.io/coredns/coredns:v{COREDNS}"),
+                            "imagePullPolicy": "IfNotPresent",
+                            "args": ["-conf", "/etc/coredns/Corefile"],
+                            "resources": {"requests": {"cpu": "10m", "memory": "40Mi"}, "limits": {"memory": "170Mi"}},
+                            "volumeMounts": [{"name": "config", "mountPath": "/etc/coredns", "readOnly": true}],
+                            "ports": [
+                                {"name": "dns", "containerPort": 53, "protocol": "UDP"},
+                                {"name": "dns-tcp", "containerPort": 53, "protocol": "TCP"},
+                                {"name": "metrics", "containerPort": 9153, "protocol": "TCP"}
+                            ],
+                            "securityContext": {
+                                "allowPrivilegeEscalation": false,
+                                "readOnlyRootFilesystem": true,
+                                "capabilities": {"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}
+                            },
+                            "livenessProbe": liveness,
+                            "startupProbe": {
+                                "httpGet": {"path": "/ready", "port": 8181},
+                                "periodSeconds": 1,
+                                "failureThreshold": 120
+                            },
+                            "readinessProbe": probe("/ready", 8181)
+                        }],
+                        "volumes": [{
+                            "name": "config",
+                            "configMap": {"name": "coredns", "items": [{"key": "Corefile", "path": "Corefile"}]}
+                        }]
+                    }
+                }
+            }
+        }),
+    ]
+}
+
+/// Whether a node is ready for pods.
+pub(crate) fn node_is_ready(node: &Node) -> bool {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
+}
+
+/// Whether a Deployment has the replicas that it wants.
+pub(crate) fn deployment_is_ready(deployment: &Deployment) -> bool {
+    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
+    deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0) >= wanted
+}

@@ -1,0 +1,46 @@
+//! The binaries that a cluster needs: where they lie in the cache, and how they are built from Go modules.
+//!
+//! Layout under [`paths::cache`]`/bin`: `kubernetes/<v1.x.y>/<name>`, `etcd/<v3.x.y>/<name>`,
+//! `tools/<name>-<x.y.z>/<name>`. A file that is there is complete: each is built under a temporary name and renamed.
+
+mod build;
+mod catalog;
+mod go_module;
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+
+pub use build::build;
+pub use catalog::{Artifact, Selection};
+
+use crate::paths;
+
+/// The path of one built binary, for example `path("kubernetes", "v1.36.3", "kube-apiserver")`,
+/// `path("etcd", "v3.6.16", "etcdctl")` or `path("helm", "3.22.0", "helm")`. An error says how to build it.
+pub fn path(component: &str, version: &str, name: &str) -> Result<PathBuf> {
+    let path = directory(component, version).join(name);
+    if !path.exists() {
+        bail!("{name} {version} is not built ({} is missing): run `devcluster build`", path.display());
+    }
+    Ok(path)
+}
+
+/// The directory with the binaries of one component and version, whether or not they are built yet.
+pub fn directory(component: &str, version: &str) -> PathBuf {
+    let bin = paths::cache().join("bin");
+    match component {
+        "kubernetes" | "etcd" => bin.join(component).join(version),
+        tool => bin.join("tools").join(format!("{tool}-{version}")),
+    }
+}
+
+/// `kubectl` of the meta cluster's version.
+pub fn kubectl() -> Result<PathBuf> {
+    path("kubernetes", crate::versions::KUBERNETES, "kubectl")
+}
+
+/// `helm`, in the version that charts are tested with.
+pub fn helm() -> Result<PathBuf> {
+    path("helm", crate::versions::HELM, "helm")
+}

@@ -1,0 +1,203 @@
+//! Building: one artifact after the other, each under its own lock, each file renamed into place when it is complete.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    time::Instant,
+};
+
+use anyhow::{Context, Result, bail};
+
+use super::{
+    catalog::{Artifact, Recipe, Selection},
+    directory, go_module,
+};
+use crate::{deps, files, paths};
+
+/// Builds what is selected and not there yet. Prints a line per binary; `go`'s own output goes to a log that errors name.
+pub fn build(selection: &Selection) -> Result<()> {
+    let artifacts = selection.artifacts().map_err(|unknown| {
+        let known: Vec<_> = Selection::All.artifacts().unwrap_or_default().iter().map(Artifact::name).collect();
+        anyhow::anyhow!("nothing to build is called {}; known are {}", unknown.join(", "), known.join(", "))
+    })?;
+    let missing: Vec<_> = artifacts.iter().filter(|a| !a.is_built()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    deps::check_build()?;
+    let start = Instant::now();
+    for (index, artifact) in missing.iter().enumerate() {
+        eprintln!("[{}/{}] {}", index + 1, missing.len(), artifact.name());
+        build_artifact(artifact).with_context(|| format!("cannot build {}", artifact.name()))?;
+    }
+    eprintln!("built {} of {} artifacts in {} s", missing.len(), artifacts.len(), start.elapsed().as_secs());
+    Ok(())
+}
+
+fn build_artifact(artifact: &Artifact) -> Result<()> {
+    let cache = paths::cache();
+    let name = artifact.name();
+    let _lock = files::Lock::acquire(&cache.join("locks").join(&name), &name)?;
+    let target = directory(artifact.component, artifact.version);
+    files::create_dir(&target)?;
+    let log = cache.join("build").join(format!("{name}.log"));
+    files::create_dir(&cache.join("build"))?;
+    files::remove(&log)?;
+    let module = go_module::prepare(artifact, cache.join("build").join(&name), &log)?;
+    for (binary, package) in &artifact.binaries {
+        let path = artifact.binary(binary);
+        if path.exists() {
+            continue;
+        }
+        remove_leftovers(&target, binary)?;
+        let start = Instant::now();
+        eprint!("      {binary} … ");
+        // A directory of its own: `go install` chooses the file's name itself.
+        let staging = files::temporary_beside(&path)?;
+        files::create_dir(&staging)?;
+        let result = compile(artifact, binary, package, &module, &staging, &log);
+        if let Err(e) = result.and_then(|built| {
+            fs::rename(&built, &path).with_context(|| format!("cannot move {} to {}", built.display(), path.display()))
+        }) {
+            eprintln!("failed");
+            files::remove(&staging)?;
+            return Err(e);
+        }
+        files::remove(&staging)?;
+        eprintln!("{:.1} s", start.elapsed().as_secs_f32());
+    }
+    if artifact.component == "kwok" {
+        copy_stages(artifact)?;
+    }
+    Ok(())
+}
+
+/// Runs the compiler; gives the path of the binary within `staging`.
+fn compile(
+    artifact: &Artifact,
+    binary: &str,
+    package: &str,
+    module: &Path,
+    staging: &Path,
+    log: &Path,
+) -> Result<PathBuf> {
+    let built = staging.join(binary);
+    let mut go = Command::new("go");
+    go.env("CGO_ENABLED", "0").env("GOBIN", staging).env_remove("GOOS").env_remove("GOARCH");
+    match &artifact.recipe {
+        Recipe::Wrapper { test, .. } => {
+            go.current_dir(module).args(if *test { &["test", "-c"][..] } else { &["build"] });
+            go.arg("-trimpath").arg(format!("-ldflags={}", ldflags(artifact))).arg("-o").arg(&built).arg(package);
+        }
+        Recipe::Install { cgo_tags } => {
+            go.current_dir(std::env::temp_dir()).arg("install").arg("-trimpath");
+            if let Some(tags) = cgo_tags {
+                go.env("CGO_ENABLED", "1").args(["-tags", tags]);
+            }
+            go.arg(format!("-ldflags={}", ldflags(artifact))).arg(format!("{package}@v{}", artifact.version));
+        }
+        Recipe::Source { code } => {
+            let source = staging.join("main.go");
+            files::write(&source, code)?;
+            go.current_dir(staging).args(["build", "-trimpath", "-ldflags=-s -w", "-o"]).arg(&built).arg("main.go");
+        }
+    }
+    run_logged(&mut go, log)?;
+    if !built.exists() {
+        bail!("`go` succeeded but made no {}", built.display());
+    }
+    Ok(built)
+}
+
+/// Linker flags: stripped, and with the version that the binary reports (without it every component says v0.0.0).
+fn ldflags(artifact: &Artifact) -> String {
+    let version = artifact.version;
+    let variables: Vec<String> = match artifact.component {
+        "kubernetes" => {
+            let mut numbers = version.trim_start_matches('v').split('.');
+            let (major, minor) = (numbers.next().unwrap_or("1"), numbers.next().unwrap_or("0"));
+            ["k8s.io/component-base/version", "k8s.io/client-go/pkg/version"]
+                .iter()
+                .flat_map(|package| {
+                    [
+                        format!("{package}.gitVersion={version}"),
+                        format!("{package}.gitMajor={major}"),
+                        format!("{package}.gitMinor={minor}"),
+                        format!("{package}.gitTreeState=clean"),
+                    ]
+                })
+                .collect()
+        }
+        "containerd" => vec![format!("github.com/containerd/containerd/v2/version.Version=v{version}")],
+        "helm" => vec![
+            format!("helm.sh/helm/v3/internal/version.version=v{version}"),
+            "helm.sh/helm/v3/internal/version.gitTreeState=clean".to_owned(),
+        ],
+        "kwok" => vec![format!("sigs.k8s.io/kwok/pkg/consts.Version=v{version}")],
+        "cni-plugins" => {
+            vec![format!("github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=v{version}")]
+        }
+        _ => Vec::new(),
+    };
+    variables.iter().fold("-s -w".to_owned(), |flags, variable| format!("{flags} -X {variable}"))
+}
+
+/// Runs a command with its output in a log; the error carries the log's last lines.
+pub(super) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
+    let file = fs::OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(log)
+        .with_context(|| format!("cannot open {}", log.display()))?;
+    let status = command
+        .stdin(Stdio::null())
+        .stdout(file.try_clone()?)
+        .stderr(file)
+        .status()
+        .with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    if status.success() {
+        return Ok(());
+    }
+    let text = fs::read_to_string(log).unwrap_or_default();
+    let lines: Vec<_> = text.lines().collect();
+    let tail = lines[lines.len().saturating_sub(12)..].join("\n");
+    bail!("{} ended with {status}; the end of {}:\n{tail}", command.get_program().display(), log.display())
+}
+
+/// What a killed build of this binary left behind. The artifact's lock is held, so nobody is at work on it.
+fn remove_leftovers(dir: &Path, binary: &str) -> Result<()> {
+    let prefix = format!(".{binary}.");
+    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(&prefix) && name.ends_with(".tmp") {
+            files::remove(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// kwok does nothing without stages; they lie beside its sources.
+fn copy_stages(artifact: &Artifact) -> Result<()> {
+    let target = artifact.binary("stages");
+    if target.exists() {
+        return Ok(());
+    }
+    let sources = go_module::downloaded_sources("sigs.k8s.io/kwok", &format!("v{}", artifact.version))?;
+    let staging = files::temporary_beside(&target)?;
+    files::remove(&staging)?;
+    files::create_dir(&staging)?;
+    for stage in ["node/fast", "node/heartbeat-with-lease", "pod/fast"] {
+        let from = sources.join("kustomize/stage").join(stage);
+        for entry in fs::read_dir(&from).with_context(|| format!("kwok's stages are not in {}", from.display()))? {
+            let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if name.ends_with(".yaml") && name != "kustomization.yaml" {
+                let content = fs::read(entry.path())?;
+                files::write(&staging.join(format!("{}-{name}", stage.replace('/', "-"))), content)?;
+            }
+        }
+    }
+    fs::rename(&staging, &target).with_context(|| format!("cannot move kwok's stages to {}", target.display()))
+}

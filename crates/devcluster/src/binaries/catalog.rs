@@ -1,0 +1,228 @@
+//! What is built, in the order in which it is needed, as data.
+
+use std::path::PathBuf;
+
+use crate::versions::{
+    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_PREVIOUS_PATCH,
+    KWOK, RUNC,
+};
+
+/// Which artifacts to build.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Selection {
+    /// What `devcluster up` and the tests of every day need.
+    Core,
+    /// Also Kubernetes' own e2e suite and kwok.
+    All,
+    /// No more than one cluster needs: the newest Kubernetes and etcd, containerd and so on.
+    Cluster,
+    /// These by name (`kubernetes-v1.35.4`, `kube-apiserver-v1.36.3`, `etcd`, `e2e.test`, `kwok` …).
+    Named(Vec<String>),
+}
+
+/// One or more binaries of one module and version that are built together.
+#[derive(Clone, Debug)]
+pub struct Artifact {
+    /// The name for people and for `devcluster build NAME`.
+    pub label: &'static str,
+    /// The component: a folder of the cache, see [`super::directory`].
+    pub component: &'static str,
+    /// The version that the binaries report.
+    pub version: &'static str,
+    /// The binaries and the package of each.
+    pub binaries: Vec<(&'static str, String)>,
+    /// Whether [`Selection::Core`] has it.
+    pub core: bool,
+    pub(super) recipe: Recipe,
+}
+
+/// How an artifact is built.
+#[derive(Clone, Debug)]
+pub(super) enum Recipe {
+    /// `go build` of the packages in a wrapper module that requires `modules` at `source_version`. With
+    /// `staging_of`, the staging modules that this module replaces by paths are replaced by their published versions.
+    Wrapper { modules: Vec<&'static str>, source_version: &'static str, staging_of: Option<&'static str>, test: bool },
+    /// `go install package@version`.
+    Install { cgo_tags: Option<&'static str> },
+    /// Embedded sources, without any module.
+    Source { code: &'static str },
+}
+
+impl Artifact {
+    /// The path of one binary in the cache.
+    pub fn binary(&self, name: &str) -> PathBuf {
+        super::directory(self.component, self.version).join(name)
+    }
+
+    /// Label and version, for example `etcd-v3.6.16`.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.label, self.version)
+    }
+
+    /// Whether every file is there. kwok also has its stages.
+    pub fn is_built(&self) -> bool {
+        self.binaries.iter().all(|(name, _)| self.binary(name).exists())
+            && (self.component != "kwok" || self.binary("stages").exists())
+    }
+
+    fn is_for_clusters(&self) -> bool {
+        let version = match self.component {
+            "kubernetes" => KUBERNETES,
+            "etcd" => ETCD,
+            _ => self.version,
+        };
+        self.core && self.component != "helm" && self.version == version
+    }
+
+    fn matches(&self, wanted: &str) -> bool {
+        wanted == self.label
+            || wanted == self.name()
+            || self.binaries.iter().any(|(name, _)| wanted == *name || wanted == format!("{name}-{}", self.version))
+    }
+}
+
+impl Selection {
+    /// The artifacts, in build order. Names that match nothing are returned as the error.
+    pub fn artifacts(&self) -> Result<Vec<Artifact>, Vec<String>> {
+        let all = catalog();
+        match self {
+            Self::Core => Ok(all.into_iter().filter(|a| a.core).collect()),
+            Self::All => Ok(all),
+            Self::Cluster => Ok(all.into_iter().filter(Artifact::is_for_clusters).collect()),
+            Self::Named(names) => {
+                let unknown: Vec<_> = names.iter().filter(|n| !all.iter().any(|a| a.matches(n))).cloned().collect();
+                if unknown.is_empty() {
+                    Ok(all.into_iter().filter(|a| names.iter().any(|n| a.matches(n))).collect())
+                } else {
+                    Err(unknown)
+                }
+            }
+        }
+    }
+}
+
+const CONTROL_PLANE: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+const NODE_AND_CLIENT: [&str; 4] = ["kubelet", "kube-proxy", "kubectl", "kubeadm"];
+
+fn catalog() -> Vec<Artifact> {
+    let mut all = vec![
+        kubernetes(KUBERNETES, KUBERNETES, &[&CONTROL_PLANE[..], &NODE_AND_CLIENT[..]].concat()),
+        etcd(ETCD),
+        tool(
+            "containerd",
+            CONTAINERD,
+            "github.com/containerd/containerd/v2/cmd/",
+            &["containerd", "containerd-shim-runc-v2", "ctr"],
+        ),
+        Artifact {
+            recipe: Recipe::Install { cgo_tags: Some("seccomp") },
+            binaries: vec![("runc", "github.com/opencontainers/runc".to_owned())],
+            ..tool("runc", RUNC, "", &[])
+        },
+        cni_plugins(),
+        Artifact {
+            binaries: vec![("coredns", "github.com/coredns/coredns".to_owned())],
+            ..tool("coredns", COREDNS, "", &[])
+        },
+        Artifact {
+            binaries: vec![("pause", String::new())],
+            recipe: Recipe::Source { code: include_str!("../images/pause.go") },
+            ..tool("pause", crate::versions::PAUSE, "", &[])
+        },
+        tool("helm", HELM, "helm.sh/helm/v3/cmd/", &["helm"]),
+        // The sources of the newest patch, linked with the number of the one before: a test that rolls a patch needs
+        // two versions that report different numbers, not two different programs, and this spares a build.
+        kubernetes(KUBERNETES_PREVIOUS_PATCH, KUBERNETES, &CONTROL_PLANE),
+    ];
+    all.extend(KUBERNETES_OLDER.map(|version| kubernetes(version, version, &CONTROL_PLANE)));
+    all.push(etcd(ETCD_OLDER));
+    all.push(Artifact {
+        label: "e2e.test",
+        binaries: vec![("e2e.test", "k8s.io/kubernetes/test/e2e".to_owned())],
+        core: false,
+        recipe: kubernetes_recipe(KUBERNETES, true),
+        ..kubernetes(KUBERNETES, KUBERNETES, &[])
+    });
+    all.push(Artifact { core: false, ..tool("kwok", KWOK, "sigs.k8s.io/kwok/cmd/", &["kwok"]) });
+    all
+}
+
+fn kubernetes(version: &'static str, source_version: &'static str, names: &[&'static str]) -> Artifact {
+    Artifact {
+        label: "kubernetes",
+        component: "kubernetes",
+        version,
+        binaries: names.iter().map(|name| (*name, format!("k8s.io/kubernetes/cmd/{name}"))).collect(),
+        core: true,
+        recipe: kubernetes_recipe(source_version, false),
+    }
+}
+
+fn kubernetes_recipe(source_version: &'static str, test: bool) -> Recipe {
+    Recipe::Wrapper { modules: vec!["k8s.io/kubernetes"], source_version, staging_of: Some("k8s.io/kubernetes"), test }
+}
+
+fn etcd(version: &'static str) -> Artifact {
+    let modules = vec!["go.etcd.io/etcd/server/v3", "go.etcd.io/etcd/etcdctl/v3", "go.etcd.io/etcd/etcdutl/v3"];
+    Artifact {
+        label: "etcd",
+        component: "etcd",
+        version,
+        binaries: ["etcd", "etcdctl", "etcdutl"].into_iter().zip(modules.iter().map(|m| (*m).to_owned())).collect(),
+        core: true,
+        recipe: Recipe::Wrapper { modules, source_version: version, staging_of: None, test: false },
+    }
+}
+
+fn tool(component: &'static str, version: &'static str, prefix: &str, names: &[&'static str]) -> Artifact {
+    Artifact {
+        label: component,
+        component,
+        version,
+        binaries: names.iter().map(|name| (*name, format!("{prefix}{name}"))).collect(),
+        core: true,
+        recipe: Recipe::Install { cgo_tags: None },
+    }
+}
+
+fn cni_plugins() -> Artifact {
+    let module = "github.com/containernetworking/plugins/plugins";
+    let plugins = [
+        ("bridge", "main"),
+        ("macvlan", "main"),
+        ("ptp", "main"),
+        ("loopback", "main"),
+        ("portmap", "meta"),
+        ("host-local", "ipam"),
+        ("static", "ipam"),
+    ];
+    Artifact {
+        binaries: plugins.map(|(name, kind)| (name, format!("{module}/{kind}/{name}"))).to_vec(),
+        ..tool("cni-plugins", CNI_PLUGINS, "", &[])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_select_an_artifact_a_binary_or_a_component() {
+        let named = |n: &str| {
+            let artifacts = Selection::Named(vec![n.to_owned()]).artifacts().unwrap();
+            artifacts.iter().map(Artifact::name).collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(named("kwok"), "kwok-0.8.0");
+        assert_eq!(named("etcd-v3.5.35"), "etcd-v3.5.35");
+        assert_eq!(named("kubelet"), "kubernetes-v1.36.3");
+        assert_eq!(named("etcd"), "etcd-v3.6.16 etcd-v3.5.35");
+        assert_eq!(Selection::Named(vec!["nope".to_owned()]).artifacts().unwrap_err(), ["nope"]);
+    }
+
+    #[test]
+    fn core_leaves_out_what_takes_long_and_is_seldom_needed() {
+        let core = Selection::Core.artifacts().unwrap();
+        assert!(core.iter().all(|a| a.binaries.iter().all(|(name, _)| *name != "e2e.test" && *name != "kwok")));
+        assert_eq!(Selection::All.artifacts().unwrap().len(), core.len() + 2);
+    }
+}

@@ -1,0 +1,242 @@
+//! The library's face: bring a cluster up, ask where its things are, take it down.
+
+mod down;
+mod up;
+
+use std::{
+    net::Ipv4Addr,
+    path::{Path, PathBuf},
+    process::Command,
+    time::Duration,
+};
+
+use anyhow::{Result, anyhow, bail};
+
+use crate::{
+    binaries, deps, files, images,
+    layout::{Layout, RunDir},
+    process::{self, Process},
+    slot::{self, Slot},
+    state::{Phase, State},
+};
+
+/// What a cluster shall be. `Config::default()` is the cluster `demo`.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The cluster's name: at most 20 lower-case letters, digits and dashes.
+    pub name: String,
+    /// How many local volumes are offered. A running cluster keeps the number that it was made with.
+    pub volumes: u16,
+    /// More images to import, beside pause, CoreDNS and the newest Kubernetes control plane and etcd.
+    pub images: Vec<PathBuf>,
+    /// How long coming up may take.
+    pub timeout: Duration,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self { name: "demo".to_owned(), volumes: 24, images: Vec::new(), timeout: Duration::from_mins(2) }
+    }
+}
+
+impl Config {
+    /// The default under another name.
+    pub fn named(name: impl Into<String>) -> Self {
+        Self { name: name.into(), ..Self::default() }
+    }
+}
+
+/// A cluster that is up, or was.
+#[derive(Clone, Debug)]
+pub struct Cluster {
+    layout: Layout,
+    slot: Slot,
+}
+
+impl Cluster {
+    /// Brings a cluster up and waits until its node is ready and cluster DNS answers.
+    ///
+    /// A running cluster is left as it is, a stopped one is started, one whose `up` was cut off is cleared and made anew.
+    pub fn up(config: &Config) -> Result<Self> {
+        deps::check_root()?;
+        deps::check()?;
+        let layout = Layout::new(&config.name)?;
+        let _lock = lock(&layout)?;
+        let slot = up::up(&layout, config)?;
+        Ok(Self { layout, slot })
+    }
+
+    /// A handle to a cluster that exists.
+    pub fn open(name: &str) -> Result<Self> {
+        let layout = Layout::new(name)?;
+        let Some(state) = State::read(&layout)? else {
+            bail!("there is no cluster `{name}` in {}: run `devcluster up --name {name}`", layout.dir.display());
+        };
+        Ok(Self { layout, slot: state.slot })
+    }
+
+    /// Ends the cluster: kills what it started, and removes its mounts, cgroups, network namespace and files.
+    pub fn down(&self) -> Result<()> {
+        Self::remove(&self.layout.name)
+    }
+
+    /// Like [`Cluster::down`], by name; also clears what a cut-off `up` left. A cluster that does not exist is fine.
+    pub fn remove(name: &str) -> Result<()> {
+        deps::check_root()?;
+        let layout = Layout::new(name)?;
+        let lock = lock(&layout)?;
+        down::remove(&layout)?;
+        files::remove(&layout.lock())?;
+        drop(lock);
+        Ok(())
+    }
+
+    /// Stops every process at once, pods included, as if the machine lost its power. Data and addresses are kept.
+    pub fn stop(&self) -> Result<()> {
+        deps::check_root()?;
+        let _lock = lock(&self.layout)?;
+        down::stop(&self.layout)
+    }
+
+    /// Starts a stopped cluster, with the same addresses, certificates, etcd data and volumes.
+    pub fn start(&self, timeout: Duration) -> Result<()> {
+        deps::check_root()?;
+        let _lock = lock(&self.layout)?;
+        up::start(&self.layout, timeout)
+    }
+
+    /// The cluster's name.
+    pub fn name(&self) -> &str {
+        &self.layout.name
+    }
+
+    /// The file of the administrator's kubeconfig. It holds its certificates and works on the host, by address.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.layout.kubeconfig(crate::pki::ADMIN)
+    }
+
+    /// `kubectl` with the administrator's kubeconfig.
+    pub fn kubectl(&self) -> Result<Command> {
+        let mut command = Command::new(binaries::kubectl()?);
+        command.env("KUBECONFIG", self.kubeconfig());
+        Ok(command)
+    }
+
+    /// The API server's audit log: one JSON event per line, level Metadata.
+    pub fn audit_log(&self) -> PathBuf {
+        self.layout.audit_log()
+    }
+
+    /// The log of a component, for example `kube-apiserver` or `kubelet`.
+    pub fn log(&self, component: &str) -> PathBuf {
+        self.layout.log(component)
+    }
+
+    /// The cluster's directory.
+    pub fn dir(&self) -> &Path {
+        &self.layout.dir
+    }
+
+    /// The network namespace, for `nsenter --net=…`.
+    pub fn netns(&self) -> PathBuf {
+        self.layout.netns()
+    }
+
+    /// A command that runs on the node: in its network namespace, with the host's files.
+    pub fn node_command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net={}", self.netns().display())).arg(program);
+        command
+    }
+
+    /// The node's name.
+    pub fn node(&self) -> String {
+        self.layout.node()
+    }
+
+    /// The directory behind a PersistentVolume of the pool, on this machine.
+    pub fn volume_dir(&self, pv: &str) -> PathBuf {
+        self.layout.volume(pv)
+    }
+
+    /// A directory of CNI plugins into which tests may put their own.
+    pub fn cni_bin(&self) -> PathBuf {
+        self.layout.dir.join("cni-bin")
+    }
+
+    /// The directory of CNI configurations; the first by name is used, the cluster's own is `10-pods.conflist`.
+    pub fn cni_conf(&self) -> PathBuf {
+        self.layout.config("cni")
+    }
+
+    /// containerd's socket, for `ctr --address`.
+    pub fn containerd_socket(&self) -> PathBuf {
+        RunDir::new(self.slot).containerd_socket()
+    }
+
+    /// The addresses that the cluster uses.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// This machine's address as pods see it: a server that a test runs on the host is reachable there.
+    pub fn host_address(&self) -> Ipv4Addr {
+        self.slot.host_address()
+    }
+
+    /// Imports image archives, replacing images of the same name.
+    pub fn load_images(&self, archives: &[PathBuf]) -> Result<()> {
+        images::import(&self.containerd_socket(), archives)
+    }
+
+    /// How the cluster is.
+    pub fn status(&self) -> Result<Status> {
+        let state = State::read(&self.layout)?.ok_or_else(|| anyhow!("cluster `{}` is gone", self.layout.name))?;
+        let components = process::recorded_all(&RunDir::new(self.slot))
+            .into_iter()
+            .map(|(name, process)| Component { name, pid: process.pid, alive: process.is_alive() })
+            .collect();
+        Ok(Status { phase: state.phase, components })
+    }
+
+    /// The pid of a component's process, if it runs: for tests that kill one.
+    pub fn component_pid(&self, component: &str) -> Option<i32> {
+        process::recorded(&RunDir::new(self.slot), component).filter(|p| Process::is_alive(*p)).map(|p| p.pid)
+    }
+}
+
+/// How a cluster is.
+#[derive(Clone, Debug)]
+pub struct Status {
+    /// What was last done with it.
+    pub phase: Phase,
+    /// Its processes.
+    pub components: Vec<Component>,
+}
+
+/// One process of a cluster.
+#[derive(Clone, Debug)]
+pub struct Component {
+    /// The component's name.
+    pub name: String,
+    /// Its last known pid.
+    pub pid: i32,
+    /// Whether it runs.
+    pub alive: bool,
+}
+
+/// The names of all clusters of this state directory.
+pub fn list() -> Result<Vec<String>> {
+    let mut names: Vec<String> = slot::holders()?
+        .into_iter()
+        .filter(|(_, owner)| owner.parent() == Some(crate::paths::state().as_path()))
+        .filter_map(|(_, owner)| Some(owner.file_name()?.to_string_lossy().into_owned()))
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// One at a time for each cluster.
+fn lock(layout: &Layout) -> Result<files::Lock> {
+    files::Lock::acquire(&layout.lock(), &format!("the cluster {}", layout.name))
+}

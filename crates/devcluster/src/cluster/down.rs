@@ -1,0 +1,110 @@
+//! Ending: what was started is killed, and nothing of it stays.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    path::Path,
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+
+use crate::{
+    cgroups, files,
+    layout::{Layout, RunDir},
+    mounts, network,
+    process::{self, Process},
+    slot::{self, Slot},
+    state::{Phase, State},
+};
+
+/// Stops the cluster and removes all of it. Safe to repeat, and on any half-made cluster.
+pub(super) fn remove(layout: &Layout) -> Result<()> {
+    let slot = held_slot(layout)?;
+    halt(layout, slot)?;
+    files::remove(&layout.dir)?;
+    if let Some(slot) = slot {
+        slot::release(slot, &layout.dir)?;
+    }
+    Ok(())
+}
+
+/// Stops the cluster's processes and keeps its data.
+pub(super) fn stop(layout: &Layout) -> Result<()> {
+    if let Some(mut state) = State::read(layout)? {
+        state.phase = Phase::Stopped;
+        state.write(layout)?;
+        halt(layout, Some(state.slot))?;
+    }
+    Ok(())
+}
+
+/// Kills every process and removes what a reboot would remove: mounts, cgroups, the network namespace, sockets.
+pub(super) fn halt(layout: &Layout, slot: Option<Slot>) -> Result<()> {
+    let run = slot.map(RunDir::new);
+    process::kill_until_gone(&layout.name, || processes(layout, run.as_ref()))?;
+    let mut directories = vec![layout.dir.as_path()];
+    directories.extend(run.as_ref().map(|run| run.0.as_path()));
+    mounts::unmount_below(&directories)?;
+    network::remove(layout, slot)?;
+    remove_cgroups(layout)?;
+    if let Some(run) = &run {
+        files::remove(&run.0)?;
+    }
+    remove_traces_elsewhere(layout)
+}
+
+/// Everything that the cluster runs: recorded components, whatever carries its marker, and the containers.
+fn processes(layout: &Layout, run: Option<&RunDir>) -> BTreeSet<Process> {
+    let mut all = process::marked(layout);
+    all.extend(cgroups::processes(layout));
+    all.extend(run.map(process::recorded_all).unwrap_or_default().into_iter().map(|(_, process)| process));
+    all
+}
+
+/// The slot in the state, or the leased one if the state was never written.
+fn held_slot(layout: &Layout) -> Result<Option<Slot>> {
+    // A state that cannot be read must not keep `down` from clearing it.
+    if let Ok(Some(state)) = State::read(layout) {
+        return Ok(Some(state.slot));
+    }
+    Ok(slot::holders()?.into_iter().find(|(_, owner)| *owner == layout.dir).map(|(slot, _)| slot))
+}
+
+/// A cgroup is busy until the last killed process has been reaped.
+fn remove_cgroups(layout: &Layout) -> Result<()> {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    loop {
+        match cgroups::remove(layout) {
+            Err(e) if Instant::now() > deadline => return Err(e),
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+            Ok(()) => return Ok(()),
+        }
+    }
+}
+
+/// Two things lie at fixed places outside of the cluster's directories: kubelet's links to the logs of containers, and
+/// libcni's results of calls that were never undone.
+fn remove_traces_elsewhere(layout: &Layout) -> Result<()> {
+    let pod_logs = layout.pod_logs();
+    for link in entries(Path::new("/var/log/containers")) {
+        if fs::read_link(&link).is_ok_and(|target| target.starts_with(&pod_logs)) {
+            files::remove(&link)?;
+        }
+    }
+    let network = format!("{}-", layout.scope());
+    for result in entries(Path::new("/var/lib/cni/results")) {
+        // The rest of the name is a container's ID of 64 digits and an interface; `demo` must not take `demo-2`'s.
+        let name = result.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        let id = name.strip_prefix(&network).and_then(|rest| rest.split('-').next());
+        if id.is_some_and(|id| id.len() == 64) {
+            files::remove(&result)?;
+        }
+    }
+    Ok(())
+}
+
+fn entries(directory: &Path) -> Vec<std::path::PathBuf> {
+    fs::read_dir(directory).map(|all| all.flatten().map(|entry| entry.path()).collect()).unwrap_or_default()
+}

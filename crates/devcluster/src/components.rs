@@ -1,0 +1,146 @@
+//! The command lines of the cluster's processes. Pure, but for finding the binaries.
+
+use std::path::Path;
+
+use anyhow::Result;
+
+use crate::{
+    binaries,
+    layout::{Layout, RunDir},
+    process::Spec,
+    slot::Slot,
+    versions::{CONTAINERD, ETCD, KUBERNETES},
+};
+
+/// etcd, the API server and containerd: they need nobody, and everything else needs them.
+pub(crate) fn first(layout: &Layout, run: &RunDir, slot: Slot) -> Result<Vec<Spec>> {
+    Ok(vec![etcd(layout)?, apiserver(layout, slot)?, containerd(layout, run)?])
+}
+
+/// What ends, rather than waits, when the API does not answer yet.
+pub(crate) fn second(layout: &Layout, slot: Slot) -> Result<Vec<Spec>> {
+    Ok(vec![controller_manager(layout, slot)?, scheduler(layout)?, kubelet(layout, slot)?, kube_proxy(layout, slot)?])
+}
+
+fn etcd(layout: &Layout) -> Result<Spec> {
+    let flags = vec![
+        flag("name", "meta"),
+        path_flag("data-dir", &layout.etcd()),
+        flag("listen-client-urls", "http://127.0.0.1:2379"),
+        flag("advertise-client-urls", "http://127.0.0.1:2379"),
+        flag("listen-peer-urls", "http://127.0.0.1:2380"),
+        flag("initial-advertise-peer-urls", "http://127.0.0.1:2380"),
+        flag("initial-cluster", "meta=http://127.0.0.1:2380"),
+        flag("quota-backend-bytes", "4294967296"),
+        // A test fixture: it survives its processes, not the machine's power. Etcds of tenants never run so.
+        "--unsafe-no-fsync".to_owned(),
+    ];
+    spec("etcd", &binaries::path("etcd", ETCD, "etcd")?, flags)
+}
+
+fn apiserver(layout: &Layout, slot: Slot) -> Result<Spec> {
+    let flags = vec![
+        flag("etcd-servers", "http://127.0.0.1:2379"),
+        flag("secure-port", "6443"),
+        flag("advertise-address", slot.node_address()),
+        flag("service-cluster-ip-range", slot.service_cidr()),
+        path_flag("tls-cert-file", &layout.pki("apiserver.crt")),
+        path_flag("tls-private-key-file", &layout.pki("apiserver.key")),
+        path_flag("client-ca-file", &layout.pki("ca.crt")),
+        path_flag("kubelet-client-certificate", &layout.pki("apiserver-kubelet-client.crt")),
+        path_flag("kubelet-client-key", &layout.pki("apiserver-kubelet-client.key")),
+        path_flag("kubelet-certificate-authority", &layout.pki("ca.crt")),
+        flag("kubelet-preferred-address-types", "InternalIP"),
+        flag("service-account-issuer", "https://kubernetes.default.svc.cluster.local"),
+        path_flag("service-account-key-file", &layout.pki("sa.pub")),
+        path_flag("service-account-signing-key-file", &layout.pki("sa.key")),
+        flag("authorization-mode", "Node,RBAC"),
+        flag("enable-admission-plugins", "NodeRestriction"),
+        flag("allow-privileged", "true"),
+        path_flag("audit-policy-file", &layout.config("audit-policy.json")),
+        path_flag("audit-log-path", &layout.audit_log()),
+        flag("audit-log-maxsize", "2000"),
+        flag("audit-log-maxbackup", "1"),
+        flag("profiling", "false"),
+    ];
+    spec("kube-apiserver", &kubernetes("kube-apiserver")?, flags)
+}
+
+fn controller_manager(layout: &Layout, slot: Slot) -> Result<Spec> {
+    let mut flags = kubeconfigs(layout, "controller-manager");
+    flags.extend([
+        path_flag("service-account-private-key-file", &layout.pki("sa.key")),
+        path_flag("root-ca-file", &layout.pki("ca.crt")),
+        path_flag("cluster-signing-cert-file", &layout.pki("ca.crt")),
+        path_flag("cluster-signing-key-file", &layout.pki("ca.key")),
+        flag("use-service-account-credentials", "true"),
+        flag("allocate-node-cidrs", "true"),
+        flag("cluster-cidr", slot.pod_cidr()),
+        flag("service-cluster-ip-range", slot.service_cidr()),
+        flag("leader-elect", "false"),
+        flag("profiling", "false"),
+    ]);
+    spec("kube-controller-manager", &kubernetes("kube-controller-manager")?, flags)
+}
+
+fn scheduler(layout: &Layout) -> Result<Spec> {
+    let mut flags = kubeconfigs(layout, "scheduler");
+    flags.extend([flag("leader-elect", "false"), flag("profiling", "false")]);
+    spec("kube-scheduler", &kubernetes("kube-scheduler")?, flags)
+}
+
+fn containerd(layout: &Layout, run: &RunDir) -> Result<Spec> {
+    let _ = run;
+    let binary = binaries::path("containerd", CONTAINERD, "containerd")?;
+    let config = layout.config("containerd.toml");
+    // containerd looks for its shim beside itself as well as in PATH.
+    spec("containerd", &binary, vec!["--config".to_owned(), config.to_string_lossy().into_owned()])
+}
+
+fn kubelet(layout: &Layout, slot: Slot) -> Result<Spec> {
+    let flags = vec![
+        path_flag("config", &layout.config("kubelet.json")),
+        path_flag("kubeconfig", &layout.kubeconfig("kubelet")),
+        path_flag("root-dir", &layout.kubelet()),
+        path_flag("cert-dir", &layout.kubelet().join("pki")),
+        flag("hostname-override", layout.node()),
+        flag("node-ip", slot.node_address()),
+        flag("v", 2),
+    ];
+    spec("kubelet", &kubernetes("kubelet")?, flags)
+}
+
+fn kube_proxy(layout: &Layout, slot: Slot) -> Result<Spec> {
+    let flags = vec![
+        path_flag("kubeconfig", &layout.kubeconfig("kube-proxy")),
+        flag("proxy-mode", "nftables"),
+        flag("cluster-cidr", slot.pod_cidr()),
+        flag("hostname-override", layout.node()),
+        flag("conntrack-max-per-core", 0),
+    ];
+    spec("kube-proxy", &kubernetes("kube-proxy")?, flags)
+}
+
+fn kubernetes(name: &str) -> Result<std::path::PathBuf> {
+    binaries::path("kubernetes", KUBERNETES, name)
+}
+
+fn kubeconfigs(layout: &Layout, user: &str) -> Vec<String> {
+    ["kubeconfig", "authentication-kubeconfig", "authorization-kubeconfig"]
+        .map(|name| path_flag(name, &layout.kubeconfig(user)))
+        .to_vec()
+}
+
+fn flag(name: &str, value: impl std::fmt::Display) -> String {
+    format!("--{name}={value}")
+}
+
+fn path_flag(name: &str, value: &Path) -> String {
+    flag(name, value.display())
+}
+
+fn spec(name: &'static str, binary: &Path, flags: Vec<String>) -> Result<Spec> {
+    let mut argv = vec![binary.to_string_lossy().into_owned()];
+    argv.extend(flags);
+    Ok(Spec { name, argv })
+}

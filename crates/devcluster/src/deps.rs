@@ -1,0 +1,125 @@
+//! What the machine must have, checked all at once so that a first run ends with one list and not with five.
+
+use std::{env, path::Path, process::Command};
+
+use anyhow::{Context, Result, bail};
+
+/// A Debian package, how to see that it is there, and what it is for.
+struct Dependency {
+    package: &'static str,
+    probe: Probe,
+    needed_for: &'static str,
+}
+
+enum Probe {
+    Program(&'static str),
+    PkgConfig(&'static str),
+}
+
+const DEPENDENCIES: [Dependency; 11] = [
+    program("iptables", "iptables", "the pods' bridge (masquerading) and host ports"),
+    program("nftables", "nft", "kube-proxy"),
+    program("conntrack", "conntrack", "kube-proxy"),
+    program("ethtool", "ethtool", "kubelet"),
+    program("socat", "socat", "port-forward"),
+    program("ipset", "ipset", "kube-proxy"),
+    program("iproute2", "ip", "the cluster's network namespace"),
+    program("util-linux", "setsid", "processes that outlive the terminal"),
+    program("pkg-config", "pkg-config", "building runc"),
+    program("gcc", "gcc", "building runc"),
+    Dependency {
+        package: "libseccomp-dev",
+        probe: Probe::PkgConfig("libseccomp"),
+        needed_for: "building runc, which without seccomp starts no pod",
+    },
+];
+
+const fn program(package: &'static str, name: &'static str, needed_for: &'static str) -> Dependency {
+    Dependency { package, probe: Probe::Program(name), needed_for }
+}
+
+/// The Debian packages that are not there.
+pub fn missing() -> Vec<&'static str> {
+    DEPENDENCIES.iter().filter(|d| !d.is_there()).map(|d| d.package).collect()
+}
+
+/// Fails with the exact line to type if a package is missing.
+pub fn check() -> Result<()> {
+    let missing: Vec<_> = DEPENDENCIES.iter().filter(|d| !d.is_there()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let why: String = missing.iter().map(|d| format!("\n  {:<16} {}", d.package, d.needed_for)).collect();
+    let packages: Vec<_> = missing.iter().map(|d| d.package).collect();
+    bail!(
+        "packages are missing:{why}\ninstall them with `devcluster deps --install`, or\n  \
+         apt-get update && apt-get install -y --no-install-recommends {}",
+        packages.join(" ")
+    )
+}
+
+/// [`check`], and a Go compiler.
+pub(crate) fn check_build() -> Result<()> {
+    check()?;
+    if find("go").is_none() {
+        bail!("`go` is not in PATH: the cluster's binaries are built from Go modules; install Go 1.26 or newer");
+    }
+    Ok(())
+}
+
+/// Fails unless run by root, who alone may make namespaces, mounts and cgroups.
+pub(crate) fn check_root() -> Result<()> {
+    if !nix::unistd::geteuid().is_root() {
+        bail!("a cluster needs namespaces, mounts and cgroups: run as root");
+    }
+    Ok(())
+}
+
+/// Installs what is missing with apt-get.
+pub fn install() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for arguments in [&["update", "-q"][..], &["install", "-y", "-q", "--no-install-recommends"]] {
+        let packages = if arguments[0] == "install" { &missing[..] } else { &[] };
+        let status = Command::new("apt-get")
+            .args(arguments)
+            .args(packages)
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .status()
+            .context("cannot run apt-get: install the packages with your system's package manager")?;
+        if !status.success() {
+            bail!("`apt-get {} {}` ended with {status}", arguments.join(" "), packages.join(" "));
+        }
+    }
+    check()
+}
+
+impl Dependency {
+    fn is_there(&self) -> bool {
+        match self.probe {
+            Probe::Program(name) => find(name).is_some(),
+            Probe::PkgConfig(library) => {
+                Command::new("pkg-config").args(["--exists", library]).status().is_ok_and(|status| status.success())
+            }
+        }
+    }
+}
+
+/// The `PATH` of everything that is started: the caller's, and the directories where Debian keeps network tools.
+pub(crate) fn search_path() -> String {
+    let path = env::var("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"];
+    let mut parts: Vec<&str> = path.split(':').filter(|p| !p.is_empty()).collect();
+    for directory in system {
+        if !parts.contains(&directory) {
+            parts.push(directory);
+        }
+    }
+    parts.join(":")
+}
+
+fn find(program: &str) -> Option<std::path::PathBuf> {
+    search_path().split(':').map(|dir| Path::new(dir).join(program)).find(|path| path.is_file())
+}

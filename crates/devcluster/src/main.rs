@@ -1,0 +1,254 @@
+//! `devcluster`: a real Kubernetes cluster on one Linux machine, without Docker.
+
+use std::{
+    fs,
+    os::unix::process::CommandExt,
+    path::PathBuf,
+    process::{Command, ExitCode},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, anyhow};
+use berth_devcluster::{
+    Cluster, Config, Phase,
+    binaries::{self, Selection},
+    deps, images, supervisor,
+};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A real Kubernetes cluster on one Linux machine, without Docker.
+#[derive(Debug, Parser)]
+#[command(name = "devcluster", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Verb,
+}
+
+#[derive(Debug, Args)]
+struct Name {
+    /// The cluster's name.
+    #[arg(long, default_value = "demo", env = "BERTH_CLUSTER")]
+    name: String,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    /// Check which Debian packages are missing, or install them.
+    Deps {
+        /// Install what is missing with apt-get.
+        #[arg(long)]
+        install: bool,
+    },
+    /// Build the binaries that are not in the cache yet.
+    Build {
+        /// What to build when no names are given.
+        #[arg(long, value_enum, default_value_t = Only::Core)]
+        only: Only,
+        /// Artifacts by name, for example `kwok`, `e2e.test` or `kubernetes-v1.35.4`.
+        names: Vec<String>,
+    },
+    /// Bring a cluster up, or leave it alone if it is.
+    Up {
+        #[command(flatten)]
+        name: Name,
+        /// Seconds that it may take.
+        #[arg(long, default_value_t = 120)]
+        timeout: u64,
+        /// How many local volumes to offer.
+        #[arg(long, default_value_t = 24)]
+        volumes: u16,
+        /// Import the images of every version that is built, not only of the newest.
+        #[arg(long)]
+        all_images: bool,
+    },
+    /// Take a cluster down: nothing of it is left.
+    Down {
+        #[command(flatten)]
+        name: Name,
+        /// Every cluster of this state directory.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Stop every process of a cluster at once, as if the machine lost its power. Its data is kept.
+    Stop(Name),
+    /// Start a stopped cluster.
+    Start {
+        #[command(flatten)]
+        name: Name,
+        /// Seconds that it may take.
+        #[arg(long, default_value_t = 120)]
+        timeout: u64,
+    },
+    /// Show clusters and their processes. Exit code 3 if one is not whole.
+    Status,
+    /// Run kubectl as the administrator.
+    Kubectl {
+        #[command(flatten)]
+        name: Name,
+        /// kubectl's own arguments.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Print the administrator's kubeconfig, which works on this machine, or its path.
+    Kubeconfig {
+        #[command(flatten)]
+        name: Name,
+        /// Print the path of the file instead.
+        #[arg(long)]
+        path: bool,
+        /// Write it to a file instead.
+        #[arg(long)]
+        out: Option<PathBuf>,
+    },
+    /// Print a component's log (without a name: list them).
+    Logs {
+        #[command(flatten)]
+        name: Name,
+        /// The component, for example `kubelet`; also `audit` and `supervisor`.
+        component: Option<String>,
+    },
+    /// Write a FROM-scratch image of static binaries as an OCI archive.
+    Image {
+        /// The archive to write.
+        #[arg(long)]
+        out: PathBuf,
+        /// The name under which pods ask for it: NAME:TAG.
+        #[arg(long = "ref")]
+        reference: String,
+        /// The entry point.
+        #[arg(long)]
+        entrypoint: Option<String>,
+        /// The user to run as, by number.
+        #[arg(long, default_value = "")]
+        user: String,
+        /// Files: SOURCE:PATH-IN-IMAGE.
+        #[arg(required = true)]
+        files: Vec<String>,
+    },
+    /// Import image archives into a running cluster.
+    Load {
+        #[command(flatten)]
+        name: Name,
+        /// OCI archives.
+        #[arg(required = true)]
+        archives: Vec<PathBuf>,
+    },
+    /// Look after a cluster. `up` starts this; nobody else should.
+    #[command(hide = true)]
+    Supervise(Name),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Only {
+    /// What clusters and everyday tests need.
+    Core,
+    /// Also Kubernetes' own e2e suite and kwok.
+    All,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("error: {e:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(verb: Verb) -> Result<ExitCode> {
+    match verb {
+        Verb::Deps { install: true } => deps::install()?,
+        Verb::Deps { install: false } => deps::check()?,
+        Verb::Build { only, names } => binaries::build(&match only {
+            _ if !names.is_empty() => Selection::Named(names),
+            Only::Core => Selection::Core,
+            Only::All => Selection::All,
+        })?,
+        Verb::Up { name, timeout, volumes, all_images } => {
+            binaries::build(&Selection::Cluster)?;
+            let images = if all_images { images::all_built()? } else { Vec::new() };
+            let timeout = Duration::from_secs(timeout);
+            let cluster = Cluster::up(&Config { name: name.name, volumes, images, timeout })?;
+            println!("export KUBECONFIG={}", cluster.kubeconfig().display());
+        }
+        Verb::Down { all: false, name } => Cluster::remove(&name.name)?,
+        Verb::Down { all: true, .. } => {
+            for name in berth_devcluster::list()? {
+                Cluster::remove(&name)?;
+            }
+        }
+        Verb::Stop(name) => Cluster::open(&name.name)?.stop()?,
+        Verb::Start { name, timeout } => Cluster::open(&name.name)?.start(Duration::from_secs(timeout))?,
+        Verb::Status => return status(),
+        Verb::Kubectl { name, arguments } => {
+            let error = Cluster::open(&name.name)?.kubectl()?.args(arguments).exec();
+            return Err(error).context("cannot run kubectl");
+        }
+        Verb::Kubeconfig { name, path, out } => {
+            let file = Cluster::open(&name.name)?.kubeconfig();
+            if path {
+                println!("{}", file.display());
+            } else if let Some(out) = out {
+                fs::copy(&file, &out).with_context(|| format!("cannot write {}", out.display()))?;
+            } else {
+                print!("{}", fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?);
+            }
+        }
+        Verb::Logs { name, component } => logs(&Cluster::open(&name.name)?, component)?,
+        Verb::Image { out, reference, entrypoint, user, files } => images::write_oci(
+            &out,
+            &images::ImageSpec {
+                reference,
+                entrypoint: entrypoint.into_iter().collect(),
+                files: files.iter().map(|file| images::parse_file(file)).collect::<Result<_>>()?,
+                user,
+            },
+        )?,
+        Verb::Load { name, archives } => Cluster::open(&name.name)?.load_images(&archives)?,
+        Verb::Supervise(name) => supervisor::run(&name.name)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status() -> Result<ExitCode> {
+    let mut whole = true;
+    for name in berth_devcluster::list()? {
+        let cluster = Cluster::open(&name);
+        let Ok((cluster, status)) = cluster.and_then(|c| c.status().map(|s| (c, s))) else {
+            println!("{name}: cut off before it came up; `devcluster up` makes it anew, `devcluster down` clears it");
+            whole = false;
+            continue;
+        };
+        println!(
+            "{name}: {:?}, https://{}:6443, addresses {}",
+            status.phase,
+            cluster.slot().node_address(),
+            cluster.slot().range()
+        );
+        for component in &status.components {
+            println!(
+                "  {:<24} {}",
+                component.name,
+                if component.alive { component.pid.to_string() } else { "dead".to_owned() }
+            );
+        }
+        whole &= status.phase != Phase::Creating && status.components.iter().all(|c| c.alive);
+    }
+    Ok(if whole { ExitCode::SUCCESS } else { ExitCode::from(3) })
+}
+
+fn logs(cluster: &Cluster, component: Option<String>) -> Result<()> {
+    let directory = cluster.dir().join("log");
+    let Some(component) = component else {
+        for entry in fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))? {
+            println!("{}", entry?.file_name().to_string_lossy().trim_end_matches(".log"));
+        }
+        return Ok(());
+    };
+    let file = cluster.log(&component);
+    if !file.exists() {
+        return Err(anyhow!("there is no log {}: `devcluster logs` lists them", file.display()));
+    }
+    Err(Command::new("cat").arg(&file).exec()).with_context(|| format!("cannot print {}", file.display()))
+}

@@ -1,0 +1,170 @@
+//! The configuration files of the node: containerd, CNI, kubelet, and the API server's audit policy.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde_json::json;
+
+use crate::{
+    binaries, files,
+    layout::{Layout, RunDir},
+    slot::Slot,
+    versions,
+};
+
+/// Writes all configuration files.
+pub(crate) fn write(layout: &Layout, run: &RunDir, slot: Slot) -> Result<()> {
+    for directory in [layout.dir.join("config/cni"), layout.dir.join("log"), layout.pod_logs(), layout.kubelet()] {
+        files::create_dir(&directory)?;
+    }
+    files::write(&layout.config("containerd.toml"), containerd(layout, run)?)?;
+    files::write(&layout.config("cni/10-pods.conflist"), pretty(&cni(layout, run, slot))?)?;
+    files::write(&layout.config("kubelet.json"), pretty(&kubelet(layout, run, slot))?)?;
+    files::write(&layout.config("audit-policy.json"), pretty(&audit_policy())?)?;
+    link_cni_plugins(layout)
+}
+
+fn pretty(value: &serde_json::Value) -> Result<String> {
+    Ok(serde_json::to_string_pretty(value)? + "\n")
+}
+
+/// A directory of links to the built plugins, in which tests can put plugins of their own.
+fn link_cni_plugins(layout: &Layout) -> Result<()> {
+    let plugins = binaries::directory("cni-plugins", versions::CNI_PLUGINS);
+    let links = layout.dir.join("cni-bin");
+    files::create_dir(&links)?;
+    for entry in fs::read_dir(&plugins).with_context(|| format!("the CNI plugins are not in {}", plugins.display()))? {
+        let entry = entry?;
+        let link = links.join(entry.file_name());
+        if !link.exists() {
+            files::remove(&link)?;
+            std::os::unix::fs::symlink(entry.path(), &link)
+                .with_context(|| format!("cannot make the link {}", link.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn containerd(layout: &Layout, run: &RunDir) -> Result<String> {
+    let runc = binaries::path("runc", versions::RUNC, "runc")?;
+    Ok(format!(
+        r#"version = 3
+root = "{root}"
+state = "{run}/containerd"
+disabled_plugins = [
+  "io.containerd.internal.v1.opt",
+  "io.containerd.snapshotter.v1.blockfile",
+  "io.containerd.snapshotter.v1.btrfs",
+  "io.containerd.snapshotter.v1.devmapper",
+  "io.containerd.snapshotter.v1.erofs",
+  "io.containerd.snapshotter.v1.zfs",
+]
+
+[grpc]
+  address = "{socket}"
+
+# Sockets of shims: by default all containerds of a machine share /run/containerd/s.
+[plugins."io.containerd.shim.v1.manager"]
+  socket_dir = "{run}/s"
+
+# Its socket would be /var/run/nri/nri.sock for every containerd of the machine.
+[plugins."io.containerd.nri.v1.nri"]
+  disable = true
+
+[plugins."io.containerd.cri.v1.images"]
+  snapshotter = "overlayfs"
+
+[plugins."io.containerd.cri.v1.images".pinned_images]
+  sandbox = "registry.k8s.io/pause:{pause}"
+
+[plugins."io.containerd.cri.v1.runtime"]
+  restrict_oom_score_adj = true
+  netns_mounts_under_state_dir = true
+
+[plugins."io.containerd.cri.v1.runtime".cni]
+  bin_dirs = ["{cni_bin}"]
+  conf_dir = "{cni_conf}"
+  use_internal_loopback = true
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc]
+  runtime_type = "io.containerd.runc.v2"
+
+[plugins."io.containerd.cri.v1.runtime".containerd.runtimes.runc.options]
+  BinaryName = "{runc}"
+  SystemdCgroup = false
+"#,
+        root = layout.containerd().display(),
+        run = run.0.display(),
+        socket = run.containerd_socket().display(),
+        pause = versions::PAUSE,
+        cni_bin = layout.dir.join("cni-bin").display(),
+        cni_conf = layout.config("cni").display(),
+        runc = runc.display(),
+    ))
+}
+
+fn cni(layout: &Layout, run: &RunDir, slot: Slot) -> serde_json::Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "name": layout.scope(),
+        "plugins": [
+            {
+                "type": "bridge",
+                "bridge": "cni0",
+                "isGateway": true,
+                "ipMasq": true,
+                "hairpinMode": true,
+                "ipam": {
+                    "type": "host-local",
+                    "dataDir": run.0.join("cni"),
+                    "ranges": [[{"subnet": slot.node_pod_cidr()}]],
+                    "routes": [{"dst": "0.0.0.0/0"}]
+                }
+            },
+            {"type": "portmap", "capabilities": {"portMappings": true}}
+        ]
+    })
+}
+
+fn kubelet(layout: &Layout, run: &RunDir, slot: Slot) -> serde_json::Value {
+    let socket = format!("unix://{}", run.containerd_socket().display());
+    json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1",
+        "kind": "KubeletConfiguration",
+        "authentication": {
+            "anonymous": {"enabled": false},
+            "webhook": {"enabled": true},
+            "x509": {"clientCAFile": layout.pki("ca.crt")}
+        },
+        "authorization": {"mode": "Webhook"},
+        "tlsCertFile": layout.pki("kubelet-server.crt"),
+        "tlsPrivateKeyFile": layout.pki("kubelet-server.key"),
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": format!("/{}", layout.scope()),
+        "failCgroupV1": false,
+        "failSwapOn": false,
+        "containerRuntimeEndpoint": socket,
+        "imageServiceEndpoint": socket,
+        // Since 1.35 kubelet otherwise asks a registry again for an image that came under another name.
+        "imagePullCredentialsVerificationPolicy": "NeverVerify",
+        // Images are imported once and cannot be pulled again.
+        "imageGCHighThresholdPercent": 100,
+        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+        "clusterDNS": [slot.dns_service().to_string()],
+        "clusterDomain": "cluster.local",
+        "resolvConf": "/etc/resolv.conf",
+        "maxPods": 250,
+        "podLogsDir": layout.pod_logs(),
+        "volumePluginDir": layout.kubelet().join("volume-plugins")
+    })
+}
+
+/// Who wrote what, without bodies: benches and tests count writes by user.
+fn audit_policy() -> serde_json::Value {
+    json!({
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [{"level": "Metadata"}]
+    })
+}

@@ -1,0 +1,141 @@
+//! The cluster's certificates and kubeconfigs. ECDSA P-256 throughout: a cluster's PKI takes milliseconds.
+
+use std::net::IpAddr;
+
+use anyhow::{Context, Result};
+use base64::{Engine, prelude::BASE64_STANDARD};
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
+    SanType,
+};
+use time::{Duration, OffsetDateTime};
+
+use crate::{files, layout::Layout, slot::Slot};
+
+/// The users that have a kubeconfig: file name, certificate name and group.
+pub(crate) const ADMIN: &str = "admin";
+const YEARS: i64 = 10;
+
+struct Leaf {
+    file: &'static str,
+    name: String,
+    group: &'static str,
+    sans: Vec<String>,
+    kubeconfig: bool,
+}
+
+/// Makes the CA, all certificates, the service-account key and the kubeconfigs. An existing PKI is kept: tokens and
+/// kubeconfigs that people hold stay good over stop and start.
+pub(crate) fn ensure(layout: &Layout, slot: Slot) -> Result<()> {
+    let complete = layout.pki("complete");
+    if complete.exists() {
+        return Ok(());
+    }
+    files::create_dir(&layout.dir.join("pki"))?;
+    let ca_key = KeyPair::generate().context("cannot generate the CA's key")?;
+    let mut ca = params("berth-devcluster-ca", None, &[])?;
+    ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
+    let ca_pem = ca.self_signed(&ca_key).context("cannot sign the CA's certificate")?.pem();
+    files::write(&layout.pki("ca.crt"), &ca_pem)?;
+    files::write_secret(&layout.pki("ca.key"), ca_key.serialize_pem())?;
+    let issuer = Issuer::new(ca, ca_key);
+    for leaf in leaves(layout, slot) {
+        let key = KeyPair::generate().context("cannot generate a key")?;
+        let mut certificate = params(&leaf.name, Some(leaf.group), &leaf.sans)?;
+        certificate.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        certificate.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let pem = certificate
+            .signed_by(&key, &issuer)
+            .with_context(|| format!("cannot sign the certificate of {}", leaf.name))?
+            .pem();
+        let key_pem = key.serialize_pem();
+        if leaf.kubeconfig {
+            files::write_secret(&layout.kubeconfig(leaf.file), kubeconfig(layout, slot, &ca_pem, &pem, &key_pem))?;
+        } else {
+            files::write(&layout.pki(&format!("{}.crt", leaf.file)), pem)?;
+            files::write_secret(&layout.pki(&format!("{}.key", leaf.file)), key_pem)?;
+        }
+    }
+    let service_accounts = KeyPair::generate().context("cannot generate the service-account key")?;
+    files::write_secret(&layout.pki("sa.key"), service_accounts.serialize_pem())?;
+    files::write(&layout.pki("sa.pub"), service_accounts.public_key_pem())?;
+    files::write(&complete, "")
+}
+
+fn leaves(layout: &Layout, slot: Slot) -> Vec<Leaf> {
+    let node_user = format!("system:node:{}", layout.node());
+    let client = |file, name: &str, group| Leaf { file, name: name.to_owned(), group, sans: vec![], kubeconfig: true };
+    let server_names = [
+        "localhost".to_owned(),
+        "kubernetes".to_owned(),
+        "kubernetes.default".to_owned(),
+        "kubernetes.default.svc".to_owned(),
+        "kubernetes.default.svc.cluster.local".to_owned(),
+        "127.0.0.1".to_owned(),
+        slot.node_address().to_string(),
+        slot.kubernetes_service().to_string(),
+    ];
+    vec![
+        Leaf {
+            file: "apiserver",
+            name: "kube-apiserver".to_owned(),
+            group: "",
+            sans: server_names.to_vec(),
+            kubeconfig: false,
+        },
+        Leaf {
+            kubeconfig: false,
+            ..client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
+        },
+        Leaf {
+            sans: vec![layout.node(), slot.node_address().to_string()],
+            kubeconfig: false,
+            ..client("kubelet-server", &node_user, "system:nodes")
+        },
+        client(ADMIN, "admin", "system:masters"),
+        // The supervisor has a name of its own, so that audit logs tell its writes from a person's.
+        client("supervisor", "devcluster-supervisor", "system:masters"),
+        client("controller-manager", "system:kube-controller-manager", ""),
+        client("scheduler", "system:kube-scheduler", ""),
+        client("kubelet", &node_user, "system:nodes"),
+        client("kube-proxy", "system:kube-proxy", ""),
+    ]
+}
+
+fn params(name: &str, group: Option<&str>, sans: &[String]) -> Result<CertificateParams> {
+    let mut params = CertificateParams::new(Vec::new())?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    if let Some(group) = group.filter(|group| !group.is_empty()) {
+        params.distinguished_name.push(DnType::OrganizationName, group);
+    }
+    params.subject_alt_names = sans
+        .iter()
+        .map(|san| match san.parse::<IpAddr>() {
+            Ok(address) => Ok(SanType::IpAddress(address)),
+            Err(_) => Ok(SanType::DnsName(san.as_str().try_into()?)),
+        })
+        .collect::<Result<_>>()?;
+    let now = OffsetDateTime::now_utc();
+    params.not_before = now - Duration::hours(1);
+    params.not_after = now + Duration::days(365 * YEARS);
+    Ok(params)
+}
+
+fn kubeconfig(layout: &Layout, slot: Slot, ca: &str, certificate: &str, key: &str) -> String {
+    let encode = |pem: &str| BASE64_STANDARD.encode(pem);
+    format!(
+        "apiVersion: v1\nkind: Config\n\
+         clusters:\n- name: {name}\n  cluster:\n    server: https://{address}:6443\n    \
+         certificate-authority-data: {ca}\n\
+         users:\n- name: {name}\n  user:\n    client-certificate-data: {certificate}\n    client-key-data: {key}\n\
+         contexts:\n- name: {name}\n  context: {{cluster: {name}, user: {name}}}\n\
+         current-context: {name}\n",
+        name = layout.scope(),
+        address = slot.node_address(),
+        ca = encode(ca),
+        certificate = encode(certificate),
+        key = encode(key),
+    )
+}

@@ -1,0 +1,56 @@
+//! What is remembered of a cluster between runs of `devcluster`.
+
+use std::fs;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::{files, layout::Layout, slot::Slot};
+
+/// How far a cluster's life has come. Written before the step that it announces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Phase {
+    /// `up` began and has not ended: nothing in it is worth keeping.
+    Creating,
+    /// It came up. (Its processes may have died since, for example with the machine.)
+    Running,
+    /// Its processes are stopped, its data is kept.
+    Stopped,
+}
+
+/// The content of state.json.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct State {
+    pub(crate) phase: Phase,
+    pub(crate) slot: Slot,
+    /// How many local volumes there are.
+    pub(crate) volumes: u16,
+    /// The boot in which it was started: after a reboot nothing of it runs, whatever the pids say.
+    pub(crate) boot: String,
+}
+
+impl State {
+    /// Reads the state; none if there is no such cluster, or if it was cut off before this was written.
+    pub(crate) fn read(layout: &Layout) -> Result<Option<Self>> {
+        let path = layout.state();
+        let Some(text) = files::read_optional(&path)? else { return Ok(None) };
+        serde_json::from_str(&text)
+            .map(Some)
+            .with_context(|| format!("{} is no state of this devcluster: `devcluster down` clears it", path.display()))
+    }
+
+    pub(crate) fn write(&self, layout: &Layout) -> Result<()> {
+        files::write(&layout.state(), serde_json::to_vec_pretty(self)?)
+    }
+
+    /// Whether the machine is still in the boot in which the cluster was started.
+    pub(crate) fn is_of_this_boot(&self) -> Result<bool> {
+        Ok(self.boot == boot()?)
+    }
+}
+
+/// The kernel's name for this boot.
+pub(crate) fn boot() -> Result<String> {
+    let path = "/proc/sys/kernel/random/boot_id";
+    Ok(fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?.trim().to_owned())
+}

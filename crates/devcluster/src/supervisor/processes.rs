@@ -1,0 +1,77 @@
+//! Restarting components, as an init system would.
+
+use std::{
+    collections::HashMap,
+    process::Child,
+    time::{Duration, Instant},
+};
+
+use anyhow::Result;
+use tokio::time::sleep;
+
+use crate::{
+    components,
+    layout::{Layout, RunDir},
+    process::{self, Process, Spec},
+    slot::Slot,
+};
+
+const PERIOD: Duration = Duration::from_millis(500);
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+const LONGEST_PAUSE: Duration = Duration::from_secs(20);
+
+/// When a component was last started by us, and how long to wait before the next time.
+struct Restart {
+    at: Instant,
+    pause: Duration,
+}
+
+/// Looks after every component, for ever.
+pub(super) async fn keep(layout: &Layout, run: &RunDir, slot: Slot) {
+    let mut children: Vec<Child> = Vec::new();
+    let mut restarts: HashMap<&'static str, Restart> = HashMap::new();
+    loop {
+        // Our own children would stay zombies.
+        children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
+        match specs(layout, run, slot) {
+            Ok(specs) => {
+                for spec in specs {
+                    match restart_if_dead(layout, run, &spec, &mut restarts) {
+                        Ok(child) => children.extend(child),
+                        Err(e) => eprintln!("processes: {e:#}"),
+                    }
+                }
+            }
+            Err(e) => eprintln!("processes: {e:#}"),
+        }
+        sleep(PERIOD).await;
+    }
+}
+
+fn specs(layout: &Layout, run: &RunDir, slot: Slot) -> Result<Vec<Spec>> {
+    let mut all = components::first(layout, run, slot)?;
+    all.extend(components::second(layout, slot)?);
+    Ok(all)
+}
+
+fn restart_if_dead(
+    layout: &Layout,
+    run: &RunDir,
+    spec: &Spec,
+    restarts: &mut HashMap<&'static str, Restart>,
+) -> Result<Option<Child>> {
+    if process::recorded(run, spec.name).is_some_and(Process::is_alive) {
+        return Ok(None);
+    }
+    let now = Instant::now();
+    let pause = match restarts.get(spec.name) {
+        Some(last) if now < last.at + last.pause => return Ok(None),
+        // It ran for a good while: start over with the short pause.
+        Some(last) if now > last.at + LONGEST_PAUSE * 3 => FIRST_PAUSE,
+        Some(last) => (last.pause * 2).min(LONGEST_PAUSE),
+        None => FIRST_PAUSE,
+    };
+    restarts.insert(spec.name, Restart { at: now, pause });
+    eprintln!("processes: {} has ended, starting it again", spec.name);
+    process::ensure(layout, run, spec)
+}

@@ -1,0 +1,24 @@
+//! The versions that Berth is built and tested against. A new one is a line here.
+
+/// The Kubernetes of the meta cluster, and the newest that tenants may run.
+pub const KUBERNETES: &str = "v1.36.3";
+
+/// The patch release before [`KUBERNETES`], for tests that roll a patch.
+pub const KUBERNETES_PREVIOUS_PATCH: &str = "v1.36.2";
+
+/// Older minors that tenants may run: only their control-plane binaries are built.
+pub const KUBERNETES_OLDER: [&str; 2] = ["v1.35.4", "v1.34.4"];
+
+/// The etcd of the meta cluster and the default of tenants.
+pub const ETCD: &str = "v3.6.16";
+
+/// The older etcd minor that tenants may run.
+pub const ETCD_OLDER: &str = "v3.5.35";
+
+pub(crate) const CONTAINERD: &str = "2.4.2";
+pub(crate) const RUNC: &str = "1.5.2";
+pub(crate) const CNI_PLUGINS: &str = "1.9.1";
+pub(crate) const COREDNS: &str = "1.15.0";
+pub(crate) const HELM: &str = "3.22.0";
+pub(crate) const KWOK: &str = "0.8.0";
+pub(crate) const PAUSE: &str = "3.10.1";
