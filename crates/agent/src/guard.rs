@@ -101,20 +101,20 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         Marker { cluster_uid: bootstrap.cluster_uid.clone(), epoch: bootstrap.epoch, member: member.to_owned() };
     let lost = || Reason::DataLost { member: member.to_owned(), epoch: bootstrap.epoch };
     let foreign = |found: String| Reason::ForeignData { member: member.to_owned(), epoch: bootstrap.epoch, found };
-    match (found, data, bootstrap.state) {
-        (Found::Nothing, Data::Empty, State::Bootstrapping) => Decision::MarkAndStart(expected),
-        (Found::Nothing, Data::Empty, State::Established) => Decision::Hold(lost()),
-        (Found::Nothing, Data::Partial | Data::Present, _) => {
-            Decision::Hold(foreign("data that no marker vouches for".to_owned()))
-        }
-        (Found::Garbage, _, _) => Decision::Hold(foreign("a marker that cannot be read".to_owned())),
-        (Found::Marker(marker), _, _) if *marker != expected => Decision::Hold(foreign(format!(
+    let hold = match found {
+        Found::Garbage => foreign("a marker that cannot be read".to_owned()),
+        Found::Marker(marker) if *marker != expected => foreign(format!(
             "the data of member {} of cluster {} in epoch {}",
             marker.member, marker.cluster_uid, marker.epoch
-        ))),
-        (Found::Marker(_), Data::Present, _) | (Found::Marker(_), _, State::Bootstrapping) => Decision::Start,
-        (Found::Marker(_), Data::Empty | Data::Partial, State::Established) => Decision::Hold(lost()),
-    }
+        )),
+        Found::Nothing if data != Data::Empty => foreign("data that no marker vouches for".to_owned()),
+        Found::Marker(_) if data == Data::Present => return Decision::Start,
+        // From here on the member is ours, or new, and there is nothing that etcd could go on with.
+        Found::Marker(_) | Found::Nothing if bootstrap.state == State::Established => lost(),
+        Found::Marker(_) => return Decision::Start,
+        Found::Nothing => return Decision::MarkAndStart(expected),
+    };
+    Decision::Hold(hold)
 }
 
 #[cfg(test)]

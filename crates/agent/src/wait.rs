@@ -47,7 +47,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // As process 1 of its container it would ignore SIGTERM, and every deletion of a waiting pod would take the grace period.
-    signal_hook::flag::register_conditional_shutdown(signal_hook::consts::SIGTERM, 143, Arc::new(AtomicBool::new(true)))?;
+    signal_hook::flag::register_conditional_shutdown(
+        signal_hook::consts::SIGTERM,
+        143,
+        Arc::new(AtomicBool::new(true)),
+    )?;
     // Fails only if there is a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let start = Instant::now();

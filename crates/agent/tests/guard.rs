@@ -1,4 +1,5 @@
 //! `berth-agent guard` as a pod runs it: files in, exit code and termination message out.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::{fs, path::Path, process::Command};
 

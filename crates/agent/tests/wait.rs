@@ -1,4 +1,5 @@
 //! `berth-agent wait` against a TLS server that asks for client certificates, as etcd does.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::{
     io::{BufRead, BufReader, Write},

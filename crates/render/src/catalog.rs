@@ -281,7 +281,11 @@ mod tests {
         fn walk(dir: &Path, root: &Path, out: &mut BTreeSet<String>) {
             for entry in std::fs::read_dir(dir).unwrap() {
                 let path = entry.unwrap().path();
-                if path.is_dir() { walk(&path, root, out) } else { _ = out.insert(unix(path.strip_prefix(root).unwrap())) }
+                if path.is_dir() {
+                    walk(&path, root, out);
+                } else {
+                    out.insert(unix(path.strip_prefix(root).unwrap()));
+                }
             }
         }
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates");

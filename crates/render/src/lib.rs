@@ -19,8 +19,8 @@ mod yaml;
 
 pub use catalog::{Catalog, FORMAT, TemplateSet, minor_of};
 pub use components::{
-    Component, render_apiserver, render_apiserver_service, render_controller_manager, render_etcd, render_etcd_services,
-    render_scheduler,
+    Component, render_apiserver, render_apiserver_service, render_controller_manager, render_etcd,
+    render_etcd_services, render_scheduler,
 };
 pub use error::{RenderError, TemplateSetError};
 pub use images::{UPSTREAM_REGISTRY, image};

@@ -15,10 +15,7 @@ const PROXY: &str = "Berth sets up the front proxy itself";
 
 /// For every component.
 const COMMON: Rows = &[
-    (
-        &["cert-dir", "client-ca-file", "tls-cert-file", "tls-private-key-file", "tls-sni-cert-key"],
-        PATHS,
-    ),
+    (&["cert-dir", "client-ca-file", "tls-cert-file", "tls-private-key-file", "tls-sni-cert-key"], PATHS),
     (&["bind-address", "permit-address-sharing", "permit-port-sharing", "secure-port"], PORT),
     (&["help", "version"], EXITS),
     (
@@ -48,7 +45,10 @@ const API_SERVER: Rows = &[
         "Berth sets it from spec.etcd",
     ),
     (&["service-cluster-ip-range"], "use spec.network.serviceCIDRs"),
-    (&["advertise-address", "endpoint-reconciler-type"], "Berth publishes the API's address itself; use spec.endpoint or spec.vpc"),
+    (
+        &["advertise-address", "endpoint-reconciler-type"],
+        "Berth publishes the API's address itself; use spec.endpoint or spec.vpc",
+    ),
     (&["service-account-issuer"], "use spec.apiServer.serviceAccountIssuers"),
     (
         &["service-account-key-file", "service-account-signing-endpoint", "service-account-signing-key-file"],
@@ -81,10 +81,7 @@ const API_SERVER: Rows = &[
         "Berth encrypts Secrets at rest with a key of its own",
     ),
     (&["audit-log-path", "audit-policy-file"], "the audit log goes to the container's output, with Berth's policy"),
-    (
-        &["kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key"],
-        PATHS,
-    ),
+    (&["kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key"], PATHS),
     (&["kubelet-preferred-address-types"], "Berth reaches kubelets by their InternalIP first"),
     (&["proxy-client-cert-file", "proxy-client-key-file"], PROXY),
     (

@@ -32,7 +32,8 @@ fn manifests() {
 /// What an upgrade changes: lines that only one of two neighbouring minors has.
 #[test]
 fn upgrades() {
-    let lines = |version, etcd| -> Vec<String> { text(&minimal(version, etcd).all()).lines().map(str::to_owned).collect() };
+    let lines =
+        |version, etcd| -> Vec<String> { text(&minimal(version, etcd).all()).lines().map(str::to_owned).collect() };
     for pair in MINORS.windows(2) {
         let (old, new) = (lines(pair[0].0, pair[0].1), lines(pair[1].0, pair[1].1));
         let missing = |from: &[String], other: &[String], sign: char| {
