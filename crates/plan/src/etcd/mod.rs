@@ -145,12 +145,16 @@ fn name_of(etcd: &EtcdCluster) -> (&str, &str) {
     (m.name.as_deref().unwrap_or_default(), m.namespace.as_deref().unwrap_or_default())
 }
 
-/// True if it belongs to the `EtcdCluster` of that name. An object without the label but with the digest that Berth leaves
-/// on what it applies has lost its label, which is repaired; one that names another cluster is that cluster's.
+/// True if it belongs to the `EtcdCluster` of that name. One that names another owner is that owner's; one of Berth's that
+/// names none has lost its label, which is repaired.
 pub(crate) fn is_ours(object: &Value, name: &str) -> bool {
-    match label(object, labels::ETCD_CLUSTER) {
-        Some(owner) => owner == name,
-        None => annotation(object, labels::APPLIED_DIGEST).is_some(),
+    match (label(object, labels::ETCD_CLUSTER), label(object, labels::CLUSTER_NAME)) {
+        (Some(owner), _) => owner == name,
+        (None, Some(_)) => false,
+        (None, None) => {
+            label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+                || annotation(object, labels::APPLIED_DIGEST).is_some()
+        }
     }
 }
 

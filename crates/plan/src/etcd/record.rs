@@ -87,21 +87,19 @@ fn sources(etcd: &EtcdCluster, observed: &Observed) -> Vec<Said> {
         observed.get(&key).filter(|o| is_ours(o, name))
     };
     let mut all = vec![];
-    if let Some(s) = &etcd.status {
-        let formed = s.cluster_id.is_some();
-        all.push(Said {
-            cluster_uid: s.identity.clone(),
-            epoch: s.epoch,
-            state: formed.then_some(Stand::Established),
-            version: s.version.clone().filter(|_| formed),
-            replicas: i32::try_from(s.members.len()).ok().filter(|n| formed && *n > 0),
-            templates: s.templates.as_ref().map(|t| t.digest.clone()),
-            agent_image: s.templates.as_ref().map(|t| t.agent_image.clone()),
-        });
-    }
+    let status = etcd.status.clone().unwrap_or_default();
+    let formed = status.cluster_id.is_some();
+    // First what only the operator can write. It never changes, so it cannot be stale.
+    all.push(Said {
+        cluster_uid: status.identity,
+        epoch: status.epoch,
+        state: formed.then_some(Stand::Established),
+        templates: status.templates.as_ref().map(|t| t.digest.clone()),
+        agent_image: status.templates.map(|t| t.agent_image),
+        ..Said::default()
+    });
     if let Some(set) = get(Kind::StatefulSet, name) {
-        // What a StatefulSet says of itself is more current than the status: it is what the pods are made from.
-        all.insert(0, parse(annotation(set, labels::ETCD_RECORD)));
+        all.push(parse(annotation(set, labels::ETCD_RECORD)));
         let text = |path: &str| set.pointer(path).and_then(Value::as_str).map(str::to_owned);
         all.push(Said { version: text("/spec/template/metadata/labels/app.kubernetes.io~1version"), ..Said::default() });
     }
@@ -112,6 +110,10 @@ fn sources(etcd: &EtcdCluster, observed: &Observed) -> Vec<Said> {
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
         let members = data("initial-cluster").map(|m| m.split(',').count());
         all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data("bootstrap.json")) });
+    }
+    if formed {
+        let members = i32::try_from(status.members.len()).ok().filter(|n| *n > 0);
+        all.push(Said { version: status.version, replicas: members, ..Said::default() });
     }
     all
 }

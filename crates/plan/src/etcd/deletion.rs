@@ -1,0 +1,81 @@
+//! Taking an etcd down. Needs no member to be healthy, and no spec to be valid.
+
+use super::{EtcdPlan, Input, name_of};
+use crate::model::{Action, Component, Stage, State};
+use crate::observed::{self, deleting, label};
+use berth_api::cluster::DataPolicy;
+use berth_api::{labels, names};
+use berth_render::{Kind, ObjectKey};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+/// Seconds that pods get: etcd needs no more to close its files, and nobody is to be served.
+const GRACE: i64 = 1;
+
+/// The plan while `deletionTimestamp` is set.
+pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
+    let mut stage = Stage::new(Component::Deletion, State::Ready);
+    let mut left = members(input, &mut stage);
+    if left.is_empty() {
+        left = rest(input, &mut stage);
+    }
+    match left.as_slice() {
+        [] => {}
+        [one] => stage.state = State::waiting(format!("{one} to be gone")),
+        [first, rest @ ..] => stage.state = State::waiting(format!("{first} and {} more to be gone", rest.len())),
+    }
+    let mut out = EtcdPlan { look_again: Some(SignedDuration::from_secs(2)), ..EtcdPlan::default() };
+    out.plan.finished = stage.state.is_done();
+    out.plan.stages.push(stage);
+    out
+}
+
+/// What of a kind carries the cluster's name. Only the label counts here: what lost it is not worth a mistake.
+fn children<'a>(input: Input<'a>, kind: Kind) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+    let (name, namespace) = name_of(input.etcd);
+    input.observed.of_kind(kind, namespace).filter(move |(_, o)| label(o, labels::ETCD_CLUSTER) == Some(name))
+}
+
+fn delete(key: &ObjectKey, object: &Value, grace: Option<i64>) -> Action {
+    Action::Delete { key: key.clone(), uid: observed::uid(object).to_owned(), grace }
+}
+
+/// First the processes, so that nothing writes any more. Returns what is still there.
+fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
+    for (key, set) in children(input, Kind::StatefulSet) {
+        if set.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
+            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(set).to_owned(), replicas: 0 });
+        }
+    }
+    let mut left = vec![];
+    for (key, pod) in children(input, Kind::Pod) {
+        let given = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
+        if given.is_none_or(|g| g > GRACE) {
+            stage.actions.push(delete(key, pod, Some(GRACE)));
+        }
+        left.push(key.clone());
+    }
+    left
+}
+
+/// Then what they needed; `Retain` leaves what an `EtcdCluster` of the same name needs to find its data.
+fn rest(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
+    let (name, _) = name_of(input.etcd);
+    let retain = input.etcd.spec.data_policy == DataPolicy::Retain;
+    let kept = |key: &ObjectKey| match key.kind {
+        Kind::PersistentVolumeClaim => true,
+        Kind::Secret => [names::etcd::peer_ca(name), names::etcd::client_ca(name)].contains(&key.name),
+        Kind::ConfigMap => key.name == names::etcd::bootstrap(name),
+        _ => false,
+    };
+    let mut left = vec![];
+    for kind in super::OBSERVED.into_iter().rev() {
+        for (key, object) in children(input, kind).filter(|(key, _)| !(retain && kept(key))) {
+            if !deleting(object) {
+                stage.actions.push(delete(key, object, None));
+            }
+            left.push(key.clone());
+        }
+    }
+    left
+}

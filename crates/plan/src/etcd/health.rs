@@ -1,0 +1,174 @@
+//! How the members are: what they said themselves, and what their pods show.
+
+use super::{Stand, Subject};
+use crate::observed::{EtcdProbe, MemberProbe};
+use crate::workload::{pod_problem, pod_ready};
+use berth_api::conditions::Reason;
+use semver::Version;
+use std::collections::BTreeSet;
+
+/// What one pass saw of the members.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Health {
+    /// Every member that there should be, by ordinal.
+    pub members: Vec<Member>,
+    /// Whether a majority serves: Some after the members, or at least kubelet, were asked.
+    pub quorum: Option<bool>,
+    /// All members answered in one probe, with one cluster ID and one leader: the cluster is formed.
+    pub complete: bool,
+    /// The cluster ID that a quorum agrees on.
+    pub cluster_id: Option<String>,
+    /// The lowest version that members report.
+    pub version: Option<String>,
+    /// Raised alarms.
+    pub alarms: Vec<String>,
+    /// A volume that is empty or another's.
+    pub data: Option<(Reason, String)>,
+    /// What else keeps a pod from running.
+    pub pods: Option<(Reason, String)>,
+}
+
+/// One member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Member {
+    /// Its name.
+    pub name: String,
+    /// etcd's ID, if it answered.
+    pub id: Option<String>,
+    /// It leads.
+    pub leader: bool,
+    /// It answered.
+    pub answered: bool,
+    /// Why it is not ready. None: it is.
+    pub problem: Option<String>,
+}
+
+impl Health {
+    /// Members that are ready.
+    pub fn ready(&self) -> usize {
+        self.members.iter().filter(|m| m.problem.is_none()).count()
+    }
+    /// Every member is ready.
+    pub fn all_ready(&self) -> bool {
+        !self.members.is_empty() && self.ready() == self.members.len()
+    }
+    /// A member's data differs from the others': etcd refuses to serve.
+    pub fn corrupt(&self) -> bool {
+        self.alarms.iter().any(|a| a.contains("CORRUPT"))
+    }
+}
+
+/// Judges what was observed.
+pub(super) fn judge(s: &Subject<'_>) -> Health {
+    let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
+    let probe = s.observed.etcd.as_ref();
+    let mut out = Health { data: data(s), alarms: probe.map(|p| p.alarms.clone()).unwrap_or_default(), ..Health::default() };
+    for name in s.members() {
+        let mut member = match probe {
+            Some(probe) => asked(&name, probe, recorded),
+            None => unasked(s, &name),
+        };
+        if let Some(found) = s.pod(&name).and_then(pod_problem) {
+            member.problem = Some(found.1.clone());
+            if out.pods.is_none() && !is_data(found.0) {
+                out.pods = Some(found);
+            }
+        } else if s.pod(&name).is_none() {
+            member.problem = Some(format!("pod {name} is not there"));
+        }
+        out.members.push(member);
+    }
+    let answers: Vec<&MemberProbe> = probe.iter().flat_map(|p| p.members.values()).flatten().collect();
+    let ids: BTreeSet<&str> = answers.iter().map(|a| a.cluster_id.as_str()).collect();
+    if ids.len() > 1 || recorded.is_some_and(|r| ids.iter().any(|id| *id != r)) {
+        out.data = out.data.or_else(|| Some((Reason::ForeignData, stranger(s, recorded))));
+    }
+    out.quorum = match probe {
+        Some(probe) => Some(probe.list.is_some()),
+        None => {
+            // Readiness is a read that needs a quorum, but kubelet may not have looked yet.
+            let ready = s.members().iter().filter(|m| s.pod(m).is_some_and(pod_ready)).count();
+            (ready * 2 > out.members.len()).then_some(true)
+        }
+    };
+    let whole = probe.and_then(|p| p.list.as_ref()).is_some_and(|l| l.len() == out.members.len());
+    let leaders: BTreeSet<&str> = answers.iter().map(|a| a.leader.as_str()).collect();
+    let agreed = ids.len() == 1 && out.data.is_none();
+    out.complete = whole && agreed && leaders.len() == 1 && out.all_ready();
+    out.cluster_id = ids.first().filter(|_| agreed && out.quorum == Some(true)).map(|id| (*id).to_owned());
+    out.version = lowest(&answers);
+    out
+}
+
+/// From what the members said.
+fn asked(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
+    let mut member = Member { name: name.to_owned(), ..Member::default() };
+    let said = match probe.members.get(name) {
+        None => {
+            member.problem = Some("it was not asked".into());
+            return member;
+        }
+        Some(Err(why)) => {
+            member.problem = Some(why.clone());
+            return member;
+        }
+        Some(Ok(said)) => said,
+    };
+    member.answered = true;
+    member.id = Some(said.member_id.clone());
+    member.leader = said.leader == said.member_id;
+    let listed = probe.list.as_ref().map(|l| l.iter().find(|(_, id, _)| *id == said.member_id));
+    member.problem = match listed {
+        _ if recorded.is_some_and(|r| r != said.cluster_id) => Some(format!("it is of cluster {}", said.cluster_id)),
+        _ if said.leader == "0" => Some("it sees no leader".into()),
+        None => Some("too few members answer for a quorum".into()),
+        Some(None) => Some("it is not in the list of members".into()),
+        Some(Some((_, _, true))) => Some("it is a learner".into()),
+        Some(Some(_)) => None,
+    };
+    member
+}
+
+/// From what kubelet says.
+fn unasked(s: &Subject<'_>, name: &str) -> Member {
+    let ready = s.pod(name).is_some_and(pod_ready);
+    Member { name: name.to_owned(), problem: (!ready).then(|| format!("pod {name} is not ready")), ..Member::default() }
+}
+
+fn is_data(reason: Reason) -> bool {
+    matches!(reason, Reason::DataLost | Reason::ForeignData)
+}
+
+/// What a guard said, and what a person can do.
+fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
+    let (member, (reason, said)) = s.members().into_iter().find_map(|m| {
+        let found = s.pod(&m).and_then(pod_problem).filter(|(r, _)| is_data(*r))?;
+        Some((m, found))
+    })?;
+    let volume = format!("data-{member}");
+    let way_out = if s.record.replicas == 1 {
+        format!("Restore volume {volume} from a backup and delete pod {member}; or, if the data is not wanted, delete this EtcdCluster with spec.dataPolicy Delete and make it anew")
+    } else {
+        format!("Restore volume {volume} from a backup and delete pod {member}. To replace a member by an empty one is not supported yet; keep the other members' volumes")
+    };
+    Some((reason, format!("{said}. Member {member} is held and nothing is overwritten. {way_out}")))
+}
+
+fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
+    let said = |name: &String| match s.observed.etcd.as_ref()?.members.get(name)? {
+        Ok(m) if recorded != Some(&m.cluster_id) => Some(format!("{name} is of cluster {}", m.cluster_id)),
+        _ => None,
+    };
+    let found: Vec<_> = s.members().iter().filter_map(said).collect();
+    let known = recorded.map(|r| format!(", and this is cluster {r}")).unwrap_or_default();
+    format!("members are not of one cluster: {}{known}. Nothing is overwritten: restore the right volumes from a backup", found.join(", "))
+}
+
+fn lowest(answers: &[&MemberProbe]) -> Option<String> {
+    answers.iter().filter_map(|a| Version::parse(&a.version).ok()).min().map(|v| v.to_string())
+}
+
+/// Whether an empty volume may still start. Never goes back.
+pub(super) fn stand(s: &Subject<'_>, health: &Health) -> Stand {
+    if health.complete { Stand::Established } else { s.record.state }
+}

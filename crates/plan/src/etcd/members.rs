@@ -1,0 +1,156 @@
+//! Stage 4: the members: what starts them, and how they are.
+
+use super::{EtcdPlan, Health, Stand, Subject, health, is_ours, roll, services};
+use crate::ensure::ensure;
+use crate::model::{Component, Stage, State};
+use crate::observed::sha256;
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
+use berth_render::{Component as Binary, Kind, Object, image, render_etcd};
+use std::collections::BTreeMap;
+
+/// Size of the database, unless asked for: 2 GiB, as etcd's own default.
+const QUOTA: i64 = 2 * 1024 * 1024 * 1024;
+
+/// The stage.
+pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
+    let mut stage = Stage::new(Component::Etcd, State::Ready);
+    match objects(s, &out.health) {
+        Err(state) => {
+            // Still ours, so that nothing takes them for orphans.
+            stage.owns.extend([
+                s.key(Kind::PodDisruptionBudget, s.name),
+                s.key(Kind::ConfigMap, names::etcd::bootstrap(s.name)),
+                s.key(Kind::StatefulSet, s.name),
+            ]);
+            stage.state = state;
+        }
+        Ok(objects) => {
+            for object in objects {
+                ensure(&mut stage, s.observed, object, |o| is_ours(o, s.name));
+            }
+        }
+    }
+    if let Some(state) = judge(s, &out.health, &stage.state) {
+        stage.state = state;
+    }
+    let (roll, next) = roll::next(s, &out.health);
+    if stage.state.is_done()
+        && let Some(state) = roll
+    {
+        stage.state = state;
+        stage.actions.extend(next);
+    }
+    stage
+}
+
+/// The ConfigMap, the StatefulSet and the PodDisruptionBudget, or what is missing for them.
+fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
+    let templates = s.templates().ok_or_else(|| State::waiting("the template set"))?;
+    let mut record = s.record.clone();
+    record.state = health::stand(s, health);
+    let values = EtcdValues {
+        meta: s.meta(),
+        workload: workload(s)?,
+        name: s.name.to_owned(),
+        cluster_uid: record.cluster_uid.clone(),
+        epoch: record.epoch,
+        state: record.state.into(),
+        members: s.members(),
+        storage: EtcdStorage {
+            class_name: s.etcd.spec.storage.class_name.clone(),
+            size: s.etcd.spec.storage.size.clone(),
+        },
+        quota_bytes: s.etcd.spec.quota_backend_bytes.unwrap_or(QUOTA),
+        secrets: EtcdSecrets { server: names::etcd::server(s.name), peer: names::etcd::peer(s.name) },
+    };
+    let rendered = render_etcd(templates, &values).map_err(|e| State::blocked(Reason::Error, e.to_string()))?;
+    let note = record.to_json();
+    let recorded = |o: Object| match o.key().kind {
+        Kind::StatefulSet | Kind::ConfigMap => o.with_annotation(labels::ETCD_RECORD, &note),
+        _ => o,
+    };
+    Ok(rendered.into_iter().map(recorded).collect())
+}
+
+fn workload(s: &Subject<'_>) -> Result<Workload, State> {
+    let addresses = services::addresses(s.observed, s.namespace, s.name, s.record.replicas)
+        .ok_or_else(|| State::waiting("the members' addresses"))?;
+    let alias = |(member, address): &(String, std::net::IpAddr)| HostAlias {
+        ip: address.to_string(),
+        hostnames: vec![services::host(member, s.namespace)],
+    };
+    Ok(Workload {
+        replicas: s.record.replicas,
+        version: s.record.version.clone(),
+        image: image(&s.settings.registry, Binary::Etcd, &s.record.version),
+        agent_image: s.record.agent_image.clone(),
+        run_as_user: run_as_user(s),
+        resources: s.etcd.spec.resources.clone(),
+        host_aliases: addresses.iter().map(alias).collect(),
+        checksums: checksums(s).ok_or_else(|| State::waiting("the CAs"))?,
+        ..Workload::default()
+    })
+}
+
+/// etcd reads certificates at every handshake, but CAs only when it starts. What the members' own Secrets hold counts too,
+/// so that the members can be looked after while a CA's Secret is missing.
+fn checksums(s: &Subject<'_>) -> Option<BTreeMap<String, String>> {
+    let digest = |secret: String, key: &str| s.observed.secrets.get(&s.secret(secret))?.digests.get(key).cloned();
+    let sum = |name: &str, ca: String, leaf: String| {
+        let found = digest(ca, "tls.crt").or_else(|| digest(leaf, "ca.crt"))?;
+        Some((name.to_owned(), found.chars().take(16).collect()))
+    };
+    [
+        sum("client-ca", names::etcd::client_ca(s.name), names::etcd::server(s.name)),
+        sum("peer-ca", names::etcd::peer_ca(s.name), names::etcd::peer(s.name)),
+    ]
+    .into_iter()
+    .collect()
+}
+
+/// UID of the processes and owner of the files: from the name, so that clusters differ and that none ever changes.
+fn run_as_user(s: &Subject<'_>) -> i64 {
+    let hash = sha256(format!("{}/{}", s.namespace, s.name).as_bytes());
+    100_000 + hash.get(..8).and_then(|h| i64::from_str_radix(h, 16).ok()).unwrap_or_default() % 1_000_000
+}
+
+/// How the members are, if that is worth more than what the stage says already.
+fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
+    if matches!(so_far, State::Blocked { .. }) {
+        return None;
+    }
+    if let Some((reason, message)) = &health.data {
+        return Some(State::blocked(*reason, message.clone()));
+    }
+    let formed = s.record.state == Stand::Established;
+    let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
+    let why = why.unwrap_or_default();
+    let of = health.members.len();
+    if formed && health.quorum == Some(false) {
+        let on = format!("a quorum: {} of {of} members are ready; {why}", health.ready());
+        return Some(State::Waiting { reason: Reason::QuorumLost, on });
+    }
+    if !so_far.is_done() {
+        return None;
+    }
+    if !health.alarms.is_empty() {
+        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(health) });
+    }
+    if !health.all_ready() {
+        let reason = health.pods.as_ref().map_or(if formed { Reason::PodsNotReady } else { Reason::Waiting }, |p| p.0);
+        return Some(State::Waiting { reason, on: format!("members: {} of {of} are ready; {why}", health.ready()) });
+    }
+    (!formed).then(|| State::waiting("all members to agree"))
+}
+
+/// What an alarm means and what helps.
+fn alarm(health: &Health) -> String {
+    let help = if health.corrupt() {
+        "a member's data differs from the others'; restore its volume, or the cluster, from a backup"
+    } else {
+        "the database is full and refuses writes; raise spec.quotaBackendBytes, or delete keys, then compact, defragment and disarm with etcdctl"
+    };
+    format!("the alarm to be disarmed: {}: {help}", health.alarms.join(", "))
+}

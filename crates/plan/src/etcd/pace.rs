@@ -1,0 +1,36 @@
+//! When to look again, though nothing was announced.
+
+use super::{EtcdPlan, Subject};
+use crate::workload::pod_running;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+
+/// Members that have just started are about to answer.
+const FORMING: SignedDuration = SignedDuration::from_millis(250);
+/// Something is not as it should be, and members do not send events.
+const UNWELL: SignedDuration = SignedDuration::from_secs(5);
+/// Nothing runs that could be asked.
+pub(super) const SLOW: SignedDuration = SignedDuration::from_secs(10);
+/// All is well: notices a lost quorum or an alarm.
+const WELL: SignedDuration = SignedDuration::from_secs(30);
+/// A process that has not answered after this is not about to.
+const STARTING: SignedDuration = SignedDuration::from_mins(1);
+
+/// The pace for what was seen.
+pub(super) fn of(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
+    if out.health.all_ready() && out.plan.first_problem().is_none() {
+        return WELL;
+    }
+    let running: Vec<_> = s.members().into_iter().filter_map(|m| s.pod(&m).filter(|p| pod_running(p))).collect();
+    if running.is_empty() {
+        return SLOW;
+    }
+    let fresh = |pod: &&Value| started(pod).is_none_or(|at| s.now.duration_since(at) < STARTING);
+    if !out.health.all_ready() && running.iter().any(fresh) { FORMING } else { UNWELL }
+}
+
+/// When the youngest of the pod's containers started.
+fn started(pod: &Value) -> Option<Timestamp> {
+    let containers = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
+    containers.iter().filter_map(|c| c.pointer("/state/running/startedAt")?.as_str()?.parse().ok()).max()
+}

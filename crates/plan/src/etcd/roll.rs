@@ -1,0 +1,42 @@
+//! One pod after the other, followers first, and only while every member is ready.
+
+use super::{Health, Subject};
+use crate::model::{Action, State};
+use crate::observed::{deleting, label, uid};
+use crate::workload::pod_ready;
+use berth_api::conditions::Reason;
+use berth_render::Kind;
+use serde_json::Value;
+
+/// Label by which a StatefulSet's controller marks what a pod was made from.
+const REVISION: &str = "controller-revision-hash";
+
+/// Where the roll stands, and the one pod to replace now. (None, None): every pod is of the newest template.
+pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<Action>) {
+    let Some(set) = s.get(Kind::StatefulSet, s.name) else { return (None, None) };
+    let number = |path: &str| set.pointer(path).and_then(Value::as_i64);
+    let revision = set.pointer("/status/updateRevision").and_then(Value::as_str);
+    let (Some(revision), true) = (revision, number("/metadata/generation") == number("/status/observedGeneration")) else {
+        return (Some(State::waiting(format!("StatefulSet {} to be taken up", s.name))), None);
+    };
+    let members = s.members();
+    let old: Vec<&String> =
+        members.iter().filter(|m| s.pod(m).is_some_and(|p| label(p, REVISION) != Some(revision))).collect();
+    if old.is_empty() {
+        return (None, None);
+    }
+    let rolling = |on: String| Some(State::Waiting { reason: Reason::RollingOut, on });
+    let whole = members.iter().all(|m| s.pod(m).is_some_and(|p| !deleting(p)));
+    let safe = members.len() == 1 || (health.all_ready() && !health.corrupt() && members.iter().all(|m| s.pod(m).is_some_and(pod_ready)));
+    if !whole || !safe {
+        return (rolling(format!("all members to be ready before pod {} is replaced", old[0])), None);
+    }
+    // Followers first: each loss of a leader costs an election.
+    let leads = |m: &String| health.members.iter().any(|h| h.name == *m && h.leader);
+    let chosen = old.iter().rev().find(|m| !leads(m)).or(old.last());
+    let action = chosen.and_then(|m| {
+        Some(Action::Delete { key: s.key(Kind::Pod, m.as_str()), uid: uid(s.pod(m)?).to_owned(), grace: None })
+    });
+    let name = chosen.map(|m| m.as_str()).unwrap_or_default();
+    (rolling(format!("pod {name} to be replaced; {} of {} are of an older template", old.len(), members.len())), action)
+}

@@ -1,0 +1,233 @@
+//! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
+
+use super::{EtcdPlan, Input, Stand, name_of, record, title};
+use crate::cluster::status::Failure;
+use crate::model::{Component, Plan, State};
+use berth_api::cluster::CertificatesStatus;
+use berth_api::common::SecretRef;
+use berth_api::conditions::{self, ConditionType, Reason, Verdict};
+use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, PinnedTemplates};
+use berth_api::names;
+use berth_render::{Kind, ObjectKey};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// The new status. `input.observed` is what was observed, with the answers to this pass's writes in it.
+pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
+    let Input { etcd, observed, now, .. } = input;
+    let old = etcd.status.clone().unwrap_or_default();
+    let generation = etcd.metadata.generation.unwrap_or_default();
+    let health = &planned.health;
+    let mut verdicts = verdicts(input, planned, failure);
+    let phase = phase(input, planned, &verdicts, &old).to_owned();
+    let mut status = EtcdClusterStatus {
+        observed_generation: Some(generation),
+        phase: Some(phase),
+        version: health.version.clone().filter(|_| old.version.is_none() || health.all_ready()).or(old.version.clone()),
+        clients: clients(input),
+        ..old.clone()
+    };
+    if let Some(record) = &planned.record {
+        status.identity = Some(record.cluster_uid.clone());
+        status.epoch = Some(record.epoch);
+        let (digest, agent_image) = (record.templates.clone(), record.agent_image.clone());
+        status.templates = Some(PinnedTemplates { digest, agent_image });
+        status.ready_members = Some(format!("{}/{}", health.ready(), health.members.len()));
+        status.members = members(planned, &old);
+        // Only once the members' guards know it too: from then on an empty volume is lost data.
+        let written = record::running(etcd, observed).is_some_and(|r| r.state == Stand::Established);
+        if status.cluster_id.is_none() && written {
+            status.cluster_id.clone_from(&health.cluster_id);
+        }
+    }
+    if !planned.endpoints.is_empty() {
+        status.endpoints.clone_from(&planned.endpoints);
+    }
+    if let Some(at) = planned.next_expiry {
+        status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
+    }
+    // Conditions are published in a fixed order, so that nothing changes but what changed.
+    verdicts.sort_by_key(|v| v.type_);
+    status.conditions = conditions::merge(&old.conditions, &verdicts, generation, now);
+    status
+}
+
+fn members(planned: &EtcdPlan, old: &EtcdClusterStatus) -> Vec<EtcdMember> {
+    let known = |name: &str| old.members.iter().find(|m| m.name == name).and_then(|m| m.id.clone());
+    let member = |m: &super::Member| EtcdMember {
+        name: m.name.clone(),
+        id: m.id.clone().or_else(|| known(&m.name)),
+        ready: m.problem.is_none(),
+        message: m.problem.clone(),
+    };
+    planned.health.members.iter().map(member).collect()
+}
+
+/// Clients whose certificate is there.
+fn clients(input: Input<'_>) -> Vec<EtcdClientStatus> {
+    let (name, namespace) = name_of(input.etcd);
+    let issued = |secret: &str| {
+        let key = ObjectKey::namespaced(Kind::Secret, namespace, secret);
+        let ours = input.observed.get(&key).is_some_and(|o| super::is_ours(o, name));
+        let whole = input.observed.secrets.get(&key).is_some_and(|f| f.digests.contains_key("ca.crt"));
+        ours && whole && matches!(input.observed.pair(&key, "tls"), Some(Ok(_)))
+    };
+    let named = input.etcd.spec.clients.iter().map(|c| (c.name.clone(), names::etcd::client(name, &c.name)));
+    named
+        .filter(|(client, secret)| client != "ca" && issued(secret))
+        .map(|(name, secret)| EtcdClientStatus { name, secret_ref: SecretRef { name: secret } })
+        .collect()
+}
+
+/// What is most worth saying: a sick etcd before a wish that was refused.
+fn problem(plan: &Plan) -> Option<(Reason, String)> {
+    let found = |want: fn(&State) -> bool| {
+        let order = [Component::Etcd, Component::Pki, Component::Endpoint, Component::Spec, Component::Deletion];
+        order.into_iter().filter_map(|c| plan.stage(c)).find(|s| want(&s.state)).and_then(|s| {
+            let (reason, message) = s.state.problem()?;
+            Some((reason, format!("{}: {message}", title(s.component))))
+        })
+    };
+    found(|s| matches!(s, State::Blocked { .. })).or_else(|| {
+        let first = plan.stages.iter().find_map(|s| s.state.problem().map(|(r, m)| (s, r, m)));
+        let waiting = |(stage, reason, message): (&crate::Stage, Reason, &str)| {
+            (reason, format!("{}: waiting for {message}", title(stage.component)))
+        };
+        first.map(waiting)
+    })
+}
+
+fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> Vec<Verdict> {
+    use ConditionType as T;
+    let plan = &planned.plan;
+    let deleting = input.etcd.metadata.deletion_timestamp.is_some();
+    let paused = input.etcd.spec.paused && !deleting;
+    let available = available(planned, deleting);
+    let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
+    let ready = match &problem {
+        _ if deleting => {
+            let rest = problem.as_ref().map(|(_, m)| format!("; {m}")).unwrap_or_default();
+            Verdict::new(T::Ready, Some(false), Reason::Deleting, format!("being deleted{rest}"))
+        }
+        Some((reason, message)) => Verdict::new(T::Ready, Some(false), *reason, message.clone()),
+        None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
+        None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+    };
+    let waiting = plan.stages.iter().find_map(|s| match &s.state {
+        State::Waiting { on, .. } => Some(format!("{}: waiting for {on}", title(s.component))),
+        _ => None,
+    });
+    let progressing = match waiting {
+        _ if paused => Verdict::new(
+            T::Progressing,
+            Some(false),
+            Reason::Paused,
+            "spec.paused is true: nothing is changed, repaired or renewed",
+        ),
+        _ if deleting => Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted"),
+        Some(on) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, on),
+        None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
+    };
+    vec![ready, available, progressing, degraded(planned, failure), pki(plan), members_ready(planned, deleting)]
+}
+
+/// Whether clients are served.
+fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
+    use ConditionType as T;
+    let health = &planned.health;
+    let no = |reason, message: String| Verdict::new(T::Available, Some(false), reason, message);
+    let formed = planned.record.as_ref().is_some_and(|r| r.state == Stand::Established);
+    let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
+    let why = why.unwrap_or_else(|| "nothing runs yet".into());
+    match health.quorum {
+        _ if deleting => no(Reason::Deleting, "being deleted".into()),
+        Some(true) if health.corrupt() => {
+            no(Reason::EtcdAlarm, format!("etcd refuses to serve: {}", health.alarms.join(", ")))
+        }
+        Some(true) => Verdict::new(T::Available, Some(true), Reason::AsExpected, "a quorum of members answers"),
+        _ => match (&health.data, &health.pods) {
+            (Some((reason, message)), _) => no(*reason, message.clone()),
+            (None, Some((reason, message))) if !formed => no(*reason, message.clone()),
+            _ if formed => {
+                let (up, of) = (health.ready(), health.members.len());
+                no(Reason::QuorumLost, format!("no quorum: {up} of {of} members are ready; {why}"))
+            }
+            _ => no(Reason::Waiting, format!("the cluster is not formed yet; {why}")),
+        },
+    }
+}
+
+/// Things that do not get better by waiting.
+fn degraded(planned: &EtcdPlan, failure: Option<&Failure>) -> Verdict {
+    use ConditionType as T;
+    let yes = |reason, message: String| Verdict::new(T::Degraded, Some(true), reason, message);
+    if let Some(f) = failure {
+        return yes(f.reason, f.message.clone());
+    }
+    let lasting = [
+        Reason::ImageUnavailable,
+        Reason::ContainerFailing,
+        Reason::Unschedulable,
+        Reason::Rejected,
+        Reason::QuorumLost,
+        Reason::EtcdAlarm,
+        Reason::PodsNotReady,
+    ];
+    let blocked = planned.plan.blocked().is_some();
+    match problem(&planned.plan) {
+        Some((reason, message)) if blocked || lasting.contains(&reason) => yes(reason, message),
+        _ => match planned.warnings.first() {
+            Some(warning) => yes(Reason::CertificateAuthorityExpiring, warning.clone()),
+            None => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
+        },
+    }
+}
+
+fn pki(plan: &Plan) -> Verdict {
+    use ConditionType as T;
+    let Some(stage) = plan.stage(Component::Pki) else {
+        return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not looked at yet");
+    };
+    match stage.state.problem() {
+        None => Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs and certificates are in order"),
+        Some((reason, message)) => Verdict::new(T::PKIReady, Some(false), reason, message),
+    }
+}
+
+fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {
+    use ConditionType as T;
+    let health = &planned.health;
+    let (up, of) = (health.ready(), health.members.len());
+    if deleting {
+        return Verdict::new(T::MembersReady, Some(false), Reason::Deleting, "being deleted");
+    }
+    if of == 0 {
+        return Verdict::new(T::MembersReady, None, Reason::NotYetObserved, "not looked at yet");
+    }
+    if health.all_ready() {
+        return Verdict::new(T::MembersReady, Some(true), Reason::AsExpected, format!("{up} of {of} members are ready"));
+    }
+    let found = health.data.as_ref().or(health.pods.as_ref()).map_or(Reason::PodsNotReady, |(r, _)| *r);
+    let why: Vec<_> =
+        health.members.iter().filter_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?))).collect();
+    let message = format!("{up} of {of} members are ready; {}", why.join("; "));
+    Verdict::new(T::MembersReady, Some(false), found, message)
+}
+
+fn phase(input: Input<'_>, planned: &EtcdPlan, verdicts: &[Verdict], old: &EtcdClusterStatus) -> &'static str {
+    let is = |t: ConditionType| verdicts.iter().find(|v| v.type_ == t).and_then(|v| v.status) == Some(true);
+    if input.etcd.metadata.deletion_timestamp.is_some() {
+        "Deleting"
+    } else if input.etcd.spec.paused {
+        "Paused"
+    } else if is(ConditionType::Ready) {
+        "Ready"
+    } else if planned.record.is_none() {
+        "Pending"
+    } else if is(ConditionType::Available) {
+        if is(ConditionType::Degraded) || old.cluster_id.is_some() { "Degraded" } else { "Forming" }
+    } else if old.cluster_id.is_some() {
+        "Unavailable"
+    } else {
+        "Forming"
+    }
+}
