@@ -23,3 +23,4 @@ pub mod world;
 
 pub use apiserver::ApiServer;
 pub use fault::{Fault, FaultPlan};
+pub use world::World;

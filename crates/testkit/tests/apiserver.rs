@@ -2,11 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use berth_testkit::{ApiServer, yaml};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use berth_testkit::{ApiServer, World, yaml};
+use k8s_openapi::{
+    api::core::v1::{ConfigMap, Secret},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
-    Api, Client, Config,
-    api::{DeleteParams, ListParams, PostParams},
+    Api, Client, Config, ResourceExt as _,
+    api::{ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, PostParams},
 };
 
 fn config_map(name: &str) -> ConfigMap {
@@ -90,4 +93,39 @@ async fn private_server_stops_starts_and_pauses() {
     let dir = server.dir().to_owned();
     drop(server);
     assert!(!dir.exists(), "a clean stop leaves nothing");
+}
+
+#[tokio::test]
+async fn crds_are_served_once_installed_and_the_world_knows_them() {
+    let server = ApiServer::shared().await;
+    let crd: CustomResourceDefinition = yaml!(
+        "{{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {{name: things.example.com}},
+           spec: {{group: example.com, scope: Namespaced, names: {{plural: things, singular: thing, kind: Thing}},
+             versions: [{{name: v1, served: true, storage: true, subresources: {{status: {{}}}},
+               schema: {{openAPIV3Schema: {{type: object, x-kubernetes-preserve-unknown-fields: true}}}}}}]}}}}"
+    );
+    server.install_crds(std::slice::from_ref(&crd)).await.expect("installed");
+    server.install_crds(&[crd]).await.expect("twice is fine");
+    let ns = server.namespace("crd").await;
+    let mine = ns.clone();
+    let _world = World::builder(server.client()).namespaces(move |n| n == mine).start().await.expect("world");
+    let things = ApiResource::from_gvk(&GroupVersionKind::gvk("example.com", "v1", "Thing"));
+    let things = Api::<DynamicObject>::namespaced_with(server.client(), &ns, &things);
+    let thing: DynamicObject = yaml!("{{apiVersion: example.com/v1, kind: Thing, metadata: {{name: t}}}}");
+    let owner = things.create(&PostParams::default(), &thing).await.expect("create").uid().expect("uid");
+    let maps = Api::<ConfigMap>::namespaced(server.client(), &ns);
+    let child: ConfigMap = yaml!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: m, ownerReferences: [
+           {{apiVersion: example.com/v1, kind: Thing, name: t, uid: {owner}}}]}}}}"
+    );
+    maps.create(&PostParams::default(), &child).await.expect("create");
+    things.delete("t", &DeleteParams::default()).await.expect("delete");
+    let gone = async || maps.get_opt("m").await.expect("get").is_none();
+    berth_testkit::fixtures::until(Duration::from_secs(10), "what it owned is gone", gone).await;
+}
+
+#[test]
+fn a_missing_binary_says_what_to_run() {
+    let error = berth_testkit::apiserver::binary("kubernetes", "v0.0.0", "kube-apiserver").expect_err("not there");
+    assert!(error.to_string().contains("run `make binaries`"), "{error}");
 }

@@ -11,7 +11,8 @@ use k8s_openapi::{
 };
 use kube::{
     Api, ResourceExt as _,
-    api::{ListParams, Patch, PatchParams, PostParams},
+    api::{GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
+    discovery::Discovery,
 };
 
 use super::ApiServer;
@@ -42,7 +43,7 @@ impl ApiServer {
         list.metadata.resource_version.context("a list without resourceVersion")
     }
 
-    /// Applies CRDs (or replaces them) and waits until the server serves them.
+    /// Applies CRDs (or replaces them) and waits until the server serves them and discovery lists them.
     pub async fn install_crds(&self, crds: &[CustomResourceDefinition]) -> Result<()> {
         let api = Api::<CustomResourceDefinition>::all(self.client());
         for crd in crds {
@@ -55,17 +56,18 @@ impl ApiServer {
             let wait = kube::runtime::wait::await_condition(api.clone(), &name, established);
             tokio::time::timeout(Duration::from_secs(30), wait).await.context("a CRD was not established")??;
         }
-        // Established comes a moment before the new path is served.
+        // Established comes a moment before the new path is served and listed.
         for crd in crds {
+            let (group, names) = (&crd.spec.group, &crd.spec.names);
             for version in crd.spec.versions.iter().filter(|v| v.served) {
-                let path = format!("/apis/{}/{}/{}?limit=1", crd.spec.group, version.name, crd.spec.names.plural);
-                let get = || async {
-                    self.client()
-                        .request_text(http::Request::get(&path).body(Vec::new())?)
-                        .await
-                        .map_err(anyhow::Error::from)
+                let path = format!("/apis/{group}/{}/{}?limit=1", version.name, names.plural);
+                let served = async || {
+                    self.client().request_text(http::Request::get(&path).body(Vec::new())?).await?;
+                    let discovery = Discovery::new(self.client()).filter(&[group]).run_aggregated().await?;
+                    let kind = GroupVersionKind::gvk(group, &version.name, &names.kind);
+                    discovery.resolve_gvk(&kind).context("not in discovery")
                 };
-                crate::fixtures::eventually(Duration::from_secs(30), &path, || async { get().await.map(drop) }).await?;
+                crate::fixtures::eventually(Duration::from_secs(30), &path, served).await?;
             }
         }
         Ok(())

@@ -141,8 +141,7 @@ fn clear(dir: &Path) {
             continue;
         }
         let Some(pid) = read_pid(&path) else { continue };
-        let cmdline = format!("/proc/{}/cmdline", pid.as_raw_nonzero());
-        let ours = || fs::read(&cmdline).is_ok_and(|c| String::from_utf8_lossy(&c).contains(&*dir.to_string_lossy()));
+        let ours = || runs_in(dir, pid.as_raw_nonzero());
         if ours() {
             let _ = kill_process(pid, Signal::KILL);
         }
@@ -154,8 +153,44 @@ fn clear(dir: &Path) {
     let _ = fs::remove_dir_all(dir);
 }
 
+/// Whether the process has the directory in its command line.
+fn runs_in(dir: &Path, pid: impl std::fmt::Display) -> bool {
+    let cmdline = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&cmdline).contains(&*dir.to_string_lossy())
+}
+
 /// Start time of a process in clock ticks (field 22 of its stat), with the pid a name that is never used twice.
 fn start_time(pid: i32) -> Option<String> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(") ")?.1.split(' ').nth(19).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_killed_run_left_behind_is_cleared() {
+        let root = std::env::temp_dir().join("berth-testkit");
+        // No process has this start time. Another test binary may clear it as soon as it has this name.
+        let dir = root.join(format!("{}-0-left", std::process::id()));
+        let aside = root.join(format!("aside-{}", std::process::id()));
+        fs::create_dir_all(&aside).expect("directory");
+        let mut left = Command::new("/bin/sh").args(["-c", "read -r _"]).arg(&dir).stdin(Stdio::piped()).spawn();
+        let left = left.as_mut().expect("process");
+        fs::write(aside.join("etcd.pid"), left.id().to_string()).expect("pid file");
+        // A pid that was given to somebody else since.
+        fs::write(aside.join("other.pid"), std::process::id().to_string()).expect("pid file");
+        // spawn() returns a moment before the new command line can be read.
+        while !runs_in(&dir, left.id()) {
+            std::thread::yield_now();
+        }
+        fs::rename(&aside, &dir).expect("rename");
+        let mine = run_dir().expect("a directory of our own");
+        assert!(!dir.exists() && mine.path().exists());
+        let killed = std::os::unix::process::ExitStatusExt::signal(&left.wait().expect("wait"));
+        assert_eq!(killed, Some(9));
+        let again = run_dir().expect("another one");
+        assert!(mine.path().exists() && again.path() != mine.path(), "those of the living stay");
+    }
 }
