@@ -1,6 +1,6 @@
 //! What is inside of a fresh cluster: cluster DNS, and the class of the local volumes.
 
-use k8s_openapi::api::{apps::v1::Deployment, core::v1::Node};
+use k8s_openapi::{api::core::v1::Node, jiff::Timestamp};
 use serde_json::{Value, json};
 
 use crate::{slot::Slot, versions::COREDNS};
@@ -28,8 +28,9 @@ pub(crate) fn objects(slot: Slot) -> Vec<Value> {
 /// CoreDNS as kubeadm deploys it, but for `forward`: there is nothing outside to forward to, so other names do not exist.
 fn dns(slot: Slot) -> Vec<Value> {
     let labels = json!({"k8s-app": "kube-dns"});
+    // Two server blocks, since `template` in one block would answer before `kubernetes` is asked.
     let corefile = "\
-.:53 {
+cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {
     errors
     health {
        lameduck 5s
@@ -37,20 +38,21 @@ fn dns(slot: Slot) -> Vec<Value> {
     ready
     kubernetes cluster.local in-addr.arpa ip6.arpa {
        pods insecure
-       fallthrough in-addr.arpa ip6.arpa
        ttl 30
     }
     prometheus :9153
-    template ANY ANY {
-       rcode NXDOMAIN
-    }
     cache 30 {
        disable success cluster.local
        disable denial cluster.local
     }
-    loop
     reload
     loadbalance
+}
+.:53 {
+    errors
+    template ANY ANY {
+       rcode NXDOMAIN
+    }
 }
 ";
     let metadata = |name: &str| json!({"name": name, "namespace": "kube-system", "labels": labels});
@@ -143,14 +145,14 @@ fn dns(slot: Slot) -> Vec<Value> {
     ]
 }
 
-/// Whether a node is ready for pods.
-pub(crate) fn node_is_ready(node: &Node) -> bool {
+/// Whether a node is ready for pods, and has said so since a moment: after a restart its old word means nothing.
+pub(crate) fn node_is_ready(node: &Node, since: Timestamp) -> bool {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
-    conditions.is_some_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"))
-}
-
-/// Whether a Deployment has the replicas that it wants.
-pub(crate) fn deployment_is_ready(deployment: &Deployment) -> bool {
-    let wanted = deployment.spec.as_ref().and_then(|spec| spec.replicas).unwrap_or(1);
-    deployment.status.as_ref().and_then(|status| status.ready_replicas).unwrap_or(0) >= wanted
+    conditions.is_some_and(|all| {
+        all.iter().any(|condition| {
+            condition.type_ == "Ready"
+                && condition.status == "True"
+                && condition.last_heartbeat_time.as_ref().is_some_and(|time| time.0 >= since)
+        })
+    })
 }

@@ -95,6 +95,11 @@ impl Layout {
         self.dir.join("etcd")
     }
 
+    /// Which pod addresses are taken.
+    pub(crate) fn address_leases(&self) -> PathBuf {
+        self.dir.join("cni")
+    }
+
     /// One node's name.
     pub(crate) fn node(&self) -> String {
         format!("{}-1", self.name)
@@ -115,7 +120,7 @@ impl Layout {
     }
 }
 
-/// What does not survive a reboot: sockets, containerd's state, address leases. Short, for the sockets' sake.
+/// What does not survive a reboot: sockets and containerd's state. Short, for the sockets' sake.
 #[derive(Clone, Debug)]
 pub(crate) struct RunDir(pub(crate) PathBuf);
 

@@ -15,6 +15,7 @@ mod cgroups;
 mod cluster;
 mod components;
 pub mod deps;
+mod dns;
 mod files;
 pub mod images;
 mod layout;

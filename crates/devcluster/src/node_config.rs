@@ -18,7 +18,7 @@ pub(crate) fn write(layout: &Layout, run: &RunDir, slot: Slot) -> Result<()> {
         files::create_dir(&directory)?;
     }
     files::write(&layout.config("containerd.toml"), containerd(layout, run)?)?;
-    files::write(&layout.config("cni/10-pods.conflist"), pretty(&cni(layout, run, slot))?)?;
+    files::write(&layout.config("cni/10-pods.conflist"), pretty(&cni(layout, slot))?)?;
     files::write(&layout.config("kubelet.json"), pretty(&kubelet(layout, run, slot))?)?;
     files::write(&layout.config("audit-policy.json"), pretty(&audit_policy())?)?;
     link_cni_plugins(layout)
@@ -103,7 +103,7 @@ disabled_plugins = [
     ))
 }
 
-fn cni(layout: &Layout, run: &RunDir, slot: Slot) -> serde_json::Value {
+fn cni(layout: &Layout, slot: Slot) -> serde_json::Value {
     json!({
         "cniVersion": "1.0.0",
         "name": layout.scope(),
@@ -116,7 +116,7 @@ fn cni(layout: &Layout, run: &RunDir, slot: Slot) -> serde_json::Value {
                 "hairpinMode": true,
                 "ipam": {
                     "type": "host-local",
-                    "dataDir": run.0.join("cni"),
+                    "dataDir": layout.address_leases(),
                     "ranges": [[{"subnet": slot.node_pod_cidr()}]],
                     "routes": [{"dst": "0.0.0.0/0"}]
                 }

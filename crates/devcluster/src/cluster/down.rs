@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeSet,
     fs,
+    net::IpAddr,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -52,7 +53,20 @@ pub(super) fn halt(layout: &Layout, slot: Option<Slot>) -> Result<()> {
     if let Some(run) = &run {
         files::remove(&run.0)?;
     }
+    free_pod_addresses(layout)?;
     remove_traces_elsewhere(layout)
+}
+
+/// No pod runs any more, so no address is taken. Which one was given last is kept: after a start pods get addresses that
+/// nobody had, and what still holds old endpoints reaches nobody rather than somebody else.
+fn free_pod_addresses(layout: &Layout) -> Result<()> {
+    for lease in entries(&layout.address_leases().join(layout.scope())) {
+        let is_address = lease.file_name().is_some_and(|name| name.to_string_lossy().parse::<IpAddr>().is_ok());
+        if is_address {
+            files::remove(&lease)?;
+        }
+    }
+    Ok(())
 }
 
 /// Everything that the cluster runs: recorded components, whatever carries its marker, and the containers.

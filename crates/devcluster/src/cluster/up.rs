@@ -9,15 +9,15 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Node, PersistentVolume, ServiceAccount},
+use k8s_openapi::{
+    api::core::v1::{Node, PersistentVolume, ServiceAccount},
+    jiff::{SignedDuration, Timestamp},
 };
 use kube::{Api, Client, api::ListParams};
 
 use super::{Config, down};
 use crate::{
-    addons, api, cgroups, components, files, images,
+    addons, api, cgroups, components, dns, files, images,
     layout::{Layout, RunDir},
     network, node_config, pki,
     process::{self, Process},
@@ -84,6 +84,8 @@ fn is_whole(layout: &Layout, state: &State) -> Result<bool> {
 fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State> {
     let start = Instant::now();
     let deadline = start + config.timeout;
+    // Times in objects are whole seconds.
+    let since = Timestamp::now() - SignedDuration::from_secs(1);
     let slot = slot::lease(&layout.dir)?;
     if slot != state.slot {
         bail!(
@@ -114,7 +116,7 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
         api::block_on(async {
             let client = api::client(&layout.kubeconfig(pki::ADMIN)).await?;
             api::apply(&client, addons::objects(slot)).await?;
-            let waited = api::wait(deadline, || is_usable(layout, &run, &client, state.volumes)).await;
+            let waited = api::wait(deadline, || is_usable(layout, &state, &client, since)).await;
             waited.with_context(|| logs_hint(layout))
         })?;
         anyhow::Ok(())
@@ -173,21 +175,20 @@ fn import_missing(layout: &Layout, run: &RunDir, config: &Config, deadline: Inst
 }
 
 /// What is still missing before pods can run, if anything.
-async fn is_usable(layout: &Layout, run: &RunDir, client: &Client, volumes: u16) -> Result<Option<String>> {
-    fail_if_dead(layout, run)?;
+async fn is_usable(layout: &Layout, state: &State, client: &Client, since: Timestamp) -> Result<Option<String>> {
+    let slot = state.slot;
     let node = Api::<Node>::all(client.clone()).get_opt(&layout.node()).await?;
-    if !node.is_some_and(|node| addons::node_is_ready(&node)) {
+    if !node.is_some_and(|node| addons::node_is_ready(&node, since)) {
         return Ok(Some(format!("node {}", layout.node())));
     }
     if Api::<ServiceAccount>::default_namespaced(client.clone()).get_opt("default").await?.is_none() {
         return Ok(Some("the service account of the namespace default".to_owned()));
     }
     let offered = Api::<PersistentVolume>::all(client.clone()).list_metadata(&ListParams::default()).await?;
-    if offered.items.len() < usize::from(volumes) {
+    if offered.items.len() < usize::from(state.volumes) {
         return Ok(Some("the local volumes".to_owned()));
     }
-    let dns = Api::<Deployment>::namespaced(client.clone(), "kube-system").get_opt("coredns").await?;
-    if !dns.is_some_and(|dns| addons::deployment_is_ready(&dns)) {
+    if !dns::resolves(slot.dns_service(), "kubernetes.default.svc.cluster.local") {
         return Ok(Some("cluster DNS (deployment coredns in kube-system)".to_owned()));
     }
     Ok(None)
