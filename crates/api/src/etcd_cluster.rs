@@ -129,7 +129,7 @@ pub struct EtcdClusterStatus {
     /// Generation of the spec that this status speaks of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// For people: Pending, Forming, Ready, Degraded, Unavailable, Paused, Deleting. Code reads conditions.
+    /// For people: Pending, Forming, Ready, Updating, Degraded, Unavailable, Paused, Deleting. Code reads conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Version that the members report, the lowest.

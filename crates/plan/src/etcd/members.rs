@@ -128,7 +128,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
     let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
     let why = why.unwrap_or_default();
     let of = health.members.len();
-    if formed && health.quorum == Some(false) {
+    if formed && health.quorum != Some(true) {
         let on = format!("a quorum: {} of {of} members are ready; {why}", health.ready());
         return Some(State::Waiting { reason: Reason::QuorumLost, on });
     }

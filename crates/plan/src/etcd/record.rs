@@ -7,7 +7,7 @@ use super::{Input, is_ours, name_of};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
 use berth_api::conditions::Reason;
-use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::{labels, names};
 use berth_render::values::EtcdState;
 use berth_render::{Catalog, Kind, ObjectKey};
@@ -80,14 +80,14 @@ fn parse(text: Option<&str>) -> Said {
 }
 
 /// Everything that is known, in the order of trust.
-fn sources(etcd: &EtcdCluster, observed: &Observed) -> Vec<Said> {
+fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Observed) -> Vec<Said> {
     let (name, namespace) = name_of(etcd);
     let get = |kind, name_: &str| {
         let key = ObjectKey::namespaced(kind, namespace, name_);
         observed.get(&key).filter(|o| is_ours(o, name))
     };
     let mut all = vec![];
-    let status = etcd.status.clone().unwrap_or_default();
+    let status = status.cloned().unwrap_or_default();
     let formed = status.cluster_id.is_some();
     // First what only the operator can write. It never changes, so it cannot be stale.
     all.push(Said {
@@ -120,7 +120,15 @@ fn sources(etcd: &EtcdCluster, observed: &Observed) -> Vec<Said> {
 
 /// What members run with, if there are any or ever were; fields that nothing says anything about are as asked for.
 pub(crate) fn running(etcd: &EtcdCluster, observed: &Observed) -> Option<Record> {
-    let all = sources(etcd, observed);
+    merge(etcd, &sources(etcd, etcd.status.as_ref(), observed))
+}
+
+/// What is written beside the members, whatever the status says.
+pub(crate) fn written(etcd: &EtcdCluster, observed: &Observed) -> Option<Record> {
+    merge(etcd, &sources(etcd, None, observed))
+}
+
+fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
     // Identity is what makes a cluster: without it there never was one.
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
     let version = all.iter().find_map(|s| s.version.clone()).unwrap_or_else(|| etcd.spec.version.clone());

@@ -9,7 +9,11 @@ use berth_api::conditions::{self, ConditionType, Reason, Verdict};
 use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, PinnedTemplates};
 use berth_api::names;
 use berth_render::{Kind, ObjectKey};
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// A member may be away this long before the cluster counts as degraded.
+const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
 
 /// The new status. `input.observed` is what was observed, with the answers to this pass's writes in it.
 pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
@@ -26,17 +30,21 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
         clients: clients(input),
         ..old.clone()
     };
-    if let Some(record) = &planned.record {
-        status.identity = Some(record.cluster_uid.clone());
-        status.epoch = Some(record.epoch);
-        let (digest, agent_image) = (record.templates.clone(), record.agent_image.clone());
-        status.templates = Some(PinnedTemplates { digest, agent_image });
+    if planned.record.is_some() {
         status.ready_members = Some(format!("{}/{}", health.ready(), health.members.len()));
         status.members = members(planned, &old);
-        // Only once the members' guards know it too: from then on an empty volume is lost data.
-        let written = record::running(etcd, observed).is_some_and(|r| r.state == Stand::Established);
-        if status.cluster_id.is_none() && written {
+    }
+    // Recorded once it stands beside the members too; until then the spec may still change.
+    if let Some(record) = record::written(etcd, observed) {
+        if status.cluster_id.is_none() && record.state == Stand::Established {
             status.cluster_id.clone_from(&health.cluster_id);
+        }
+        status.identity.get_or_insert(record.cluster_uid);
+        status.epoch = status.epoch.max(Some(record.epoch));
+        // Empty: the StatefulSet is not there yet, so that nothing is pinned.
+        if !record.agent_image.is_empty() {
+            let pin = PinnedTemplates { digest: record.templates, agent_image: record.agent_image };
+            status.templates.get_or_insert(pin);
         }
     }
     if !planned.endpoints.is_empty() {
@@ -127,7 +135,7 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         Some(on) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, on),
         None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
     };
-    vec![ready, available, progressing, degraded(planned, failure), pki(plan), members_ready(planned, deleting)]
+    vec![ready, available, progressing, degraded(input, planned, failure), pki(plan), members_ready(planned, deleting)]
 }
 
 /// Whether clients are served.
@@ -157,7 +165,7 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
 }
 
 /// Things that do not get better by waiting.
-fn degraded(planned: &EtcdPlan, failure: Option<&Failure>) -> Verdict {
+fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> Verdict {
     use ConditionType as T;
     let yes = |reason, message: String| Verdict::new(T::Degraded, Some(true), reason, message);
     if let Some(f) = failure {
@@ -170,16 +178,23 @@ fn degraded(planned: &EtcdPlan, failure: Option<&Failure>) -> Verdict {
         Reason::Rejected,
         Reason::QuorumLost,
         Reason::EtcdAlarm,
-        Reason::PodsNotReady,
     ];
     let blocked = planned.plan.blocked().is_some();
     match problem(&planned.plan) {
         Some((reason, message)) if blocked || lasting.contains(&reason) => yes(reason, message),
+        Some((reason, message)) if reason == Reason::PodsNotReady && long_down(input) => yes(reason, message),
         _ => match planned.warnings.first() {
             Some(warning) => yes(Reason::CertificateAuthorityExpiring, warning.clone()),
             None => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
         },
     }
+}
+
+/// A member that starts anew takes its time; one that stays away is a loss of redundancy.
+fn long_down(input: Input<'_>) -> bool {
+    let status = input.etcd.status.as_ref();
+    let since = status.and_then(|s| conditions::find(&s.conditions, ConditionType::MembersReady));
+    since.is_some_and(|c| c.status == "False" && input.now.duration_since(c.last_transition_time.0) >= PATIENCE)
 }
 
 fn pki(plan: &Plan) -> Verdict {
@@ -224,7 +239,7 @@ fn phase(input: Input<'_>, planned: &EtcdPlan, verdicts: &[Verdict], old: &EtcdC
     } else if planned.record.is_none() {
         "Pending"
     } else if is(ConditionType::Available) {
-        if is(ConditionType::Degraded) || old.cluster_id.is_some() { "Degraded" } else { "Forming" }
+        if is(ConditionType::Degraded) { "Degraded" } else if old.cluster_id.is_some() { "Updating" } else { "Forming" }
     } else if old.cluster_id.is_some() {
         "Unavailable"
     } else {

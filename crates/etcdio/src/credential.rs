@@ -1,0 +1,66 @@
+//! The operator's own client certificate: short-lived, in memory only.
+
+use crate::error::TargetError;
+use berth_api::names;
+use berth_pki::{CertSpec, Lifetime, Usage};
+use jiff::{SignedDuration, Timestamp};
+use rustls::{ClientConfig, RootCertStore};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use std::sync::Arc;
+
+/// How long a credential is valid.
+pub const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+
+/// What the operator shows to etcd, and what it believes. Cloning is cheap and shares TLS sessions.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    config: Arc<ClientConfig>,
+    renew_at: Timestamp,
+}
+
+impl Credential {
+    /// Issues one, signed by the client CA, which is also the CA that the members' certificates are checked against.
+    pub fn issue(ca_cert_pem: &[u8], ca_key_pem: &[u8], now: Timestamp) -> Result<Self, TargetError> {
+        let spec = CertSpec {
+            common_name: names::OPERATOR_USER.into(),
+            organizations: vec![],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage: Usage::Client,
+            lifetime: Lifetime::leaf(LIFETIME),
+        };
+        let pair = berth_pki::issue(&spec, ca_cert_pem, ca_key_pem, now)?;
+        let info = berth_pki::inspect(pair.cert_pem.as_bytes())?;
+        let life = info.not_after.duration_since(now);
+        Ok(Self {
+            config: Arc::new(config(ca_cert_pem, pair.cert_pem.as_bytes(), pair.key_pem.expose_bytes())?),
+            renew_at: now.saturating_add(life * 2 / 3).unwrap_or(info.not_after),
+        })
+    }
+
+    /// False when it is time for a new one.
+    pub fn is_fresh(&self, now: Timestamp) -> bool {
+        now < self.renew_at
+    }
+
+    pub(crate) fn tls(&self) -> Arc<ClientConfig> {
+        self.config.clone()
+    }
+}
+
+fn config(ca: &[u8], cert: &[u8], key: &[u8]) -> Result<ClientConfig, TargetError> {
+    let refused = |e: &dyn std::fmt::Display| TargetError::Tls(e.to_string());
+    let mut roots = RootCertStore::empty();
+    for found in CertificateDer::pem_slice_iter(ca) {
+        roots.add(found.map_err(|e| refused(&e))?).map_err(|e| refused(&e))?;
+    }
+    let chain = CertificateDer::pem_slice_iter(cert).collect::<Result<Vec<_>, _>>().map_err(|e| refused(&e))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|e| refused(&e))?;
+    ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|e| refused(&e))?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)
+        .map_err(|e| refused(&e))
+}
