@@ -4,6 +4,7 @@
 
 pub mod cluster;
 pub mod diff;
+pub(crate) mod ensure;
 pub mod etcd;
 pub mod model;
 pub mod observed;
