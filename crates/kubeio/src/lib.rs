@@ -1,1 +1,21 @@
+//! The only crate that writes to Kubernetes: reading what a plan needs, carrying out its actions, writing status.
+//!
+//! Every call has a deadline. Every write asks the [`Fence`] first, so that an operator that lost its lease writes
+//! nothing. Private keys live here and nowhere else: [`Snapshot`] holds them beside the facts that plans see.
 
+mod apply;
+mod calls;
+mod error;
+mod fence;
+mod observe;
+mod secrets;
+mod status;
+mod tenant;
+
+pub use apply::carry_out;
+pub use calls::{Calls, Io};
+pub use error::{IoError, Kindred};
+pub use fence::Fence;
+pub use observe::{Snapshot, observe_cluster, observe_etcd};
+pub use status::{Own, patch_finalizers, write_status};
+pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};

@@ -123,6 +123,12 @@ pub fn pod_running(pod: &Value) -> bool {
         })
 }
 
+/// When the pod's last main container started.
+pub fn started_at(pod: &Value) -> Option<jiff::Timestamp> {
+    let all = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
+    all.iter().filter_map(|c| c.pointer("/state/running/startedAt")?.as_str()?.parse().ok()).max()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

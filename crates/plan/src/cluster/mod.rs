@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
 pub use namespace::Pin;
-pub use tenant_objects::stamp_key;
+pub use tenant::probe_key;
 pub use validate::pin_of;
 
 /// What a plan for a `Cluster` is made from.

@@ -11,7 +11,7 @@ use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
 use berth_api::{EtcdCluster, labels, names};
 use berth_render::{Kind, ObjectKey};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// A call that failed in this pass.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +55,35 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     verdicts.sort_by_key(|v| v.type_);
     status.conditions = conditions::merge(&old.conditions, &verdicts, generation, now);
     status
+}
+
+/// The status when a pass could not even look: what was known stays, and `Ready` says why it may be old.
+pub fn failed(old: &ClusterStatus, generation: i64, failure: &Failure, now: jiff::Timestamp) -> ClusterStatus {
+    ClusterStatus { conditions: failed_conditions(&old.conditions, generation, failure, now), ..old.clone() }
+}
+
+/// `Ready` false and `Degraded` true for that reason; every other condition as it was, or Unknown.
+pub fn failed_conditions(
+    old: &[Condition],
+    generation: i64,
+    failure: &Failure,
+    now: jiff::Timestamp,
+) -> Vec<Condition> {
+    use ConditionType as T;
+    let all = [T::Ready, T::Available, T::Progressing, T::Degraded, T::PKIReady, T::EtcdAvailable, T::ControlPlaneAvailable];
+    all.iter()
+        .flat_map(|t| {
+            let verdict = match t {
+                T::Ready => Verdict::new(*t, Some(false), failure.reason, failure.message.clone()),
+                T::Degraded => Verdict::new(*t, Some(true), failure.reason, failure.message.clone()),
+                _ => match conditions::find(old, *t) {
+                    Some(c) => return vec![c.clone()],
+                    None => Verdict::new(*t, None, Reason::NotYetObserved, "not looked at yet"),
+                },
+            };
+            conditions::merge(old, &[verdict], generation, now)
+        })
+        .collect()
 }
 
 fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, home: &str) -> Vec<Verdict> {
@@ -202,7 +231,9 @@ fn version(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<String> 
 /// Recorded as soon as it is ours, so that its loss is noticed. What was recorded is never forgotten, unless an
 /// adoption puts another in its place.
 fn home_ref(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<NamespaceRef> {
-    let live = input.observed.get(&ObjectKey::cluster(Kind::Namespace, home))?;
+    let Some(live) = input.observed.get(&ObjectKey::cluster(Kind::Namespace, home)) else {
+        return old.control_plane_namespace.clone();
+    };
     let ours = crate::observed::label(live, labels::CLUSTER_UID) == input.cluster.metadata.uid.as_deref();
     let adopting = input.cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(labels::ADOPT));
     let same = old.control_plane_namespace.as_ref().is_none_or(|r| r.uid == uid(live));

@@ -5,15 +5,16 @@ use crate::diff::contains;
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::ApiProbe;
 use crate::workload;
-use berth_api::conditions::Reason;
+use berth_api::conditions::{ConditionType, Reason, is_true};
 use berth_api::{labels, names};
-use berth_render::Kind;
+use berth_render::{Kind, Object, ObjectKey};
 use jiff::SignedDuration;
+use serde_json::Value;
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(Component::Tenant, State::Ready);
-    let applied = match &t.observed.api {
+    let read = match &t.observed.api {
         ApiProbe::NotAsked => {
             stage.state = State::waiting("kube-apiserver to answer");
             return stage;
@@ -22,39 +23,53 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             stage.state = State::Waiting { reason: Reason::APINotReachable, on: format!("the API to answer: {why}") };
             return stage;
         }
-        ApiProbe::Answered { applied, .. } => applied.as_deref(),
+        ApiProbe::Answered { read, .. } => read,
     };
     let Some(objects) = tenant_objects::all(t) else {
         stage.state = State::waiting("the address of the API");
         return stage;
     };
-    let up_to_date = applied.is_some_and(|a| objects.last().is_some_and(|o| o.annotations().get(labels::APPLIED_DIGEST) == Some(&a)));
-    match &t.observed.tenant_objects {
-        // Not read in this pass: the stamp, which is written last, speaks for all.
-        None if up_to_date => {}
-        None => stage.actions = objects.into_iter().map(Action::TenantApply).collect(),
-        Some(live) => {
-            stage.actions = objects
-                .into_iter()
-                .filter(|o| !live.get(o.key()).is_some_and(|l| contains(l, o.value())))
-                .map(Action::TenantApply)
-                .collect();
-        }
-    }
+    // The stamp is written last and speaks for all; any other object speaks for itself.
+    let stamp = tenant_objects::stamp_key();
+    let everything = objects.last().is_some_and(|o| read.get(&stamp).is_some_and(|live| differs(live.as_ref(), o)));
+    stage.actions = objects
+        .into_iter()
+        .filter(|o| everything || read.get(o.key()).is_some_and(|live| differs(live.as_ref(), o)))
+        .map(Action::TenantApply)
+        .collect();
     if !stage.actions.is_empty() {
         stage.state = State::waiting(format!("{} objects to be written inside the tenant", stage.actions.len()));
     }
     stage
 }
 
+fn differs(live: Option<&Value>, wanted: &Object) -> bool {
+    !live.is_some_and(|l| contains(l, wanted.value()))
+}
+
+/// The one object to read inside the tenant in this pass. A tenant that is not known to be well: the stamp. Otherwise all
+/// in turn, one a minute, which costs no more and finds drift of each.
+pub fn probe_key(input: super::Input<'_>) -> ObjectKey {
+    let conditions = input.cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let keys = tenant_objects::keys();
+    let minute = usize::try_from(input.now.as_second() / 60).unwrap_or_default();
+    match keys.get(minute % keys.len()) {
+        Some(key) if is_true(conditions, ConditionType::Ready) => key.clone(),
+        _ => tenant_objects::stamp_key(),
+    }
+}
+
 /// How soon to look again, if no event comes first.
 pub(super) fn poll(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
-    let running = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
-        .any(|(_, p)| workload::pod_running(p));
+    let started = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
+        .filter(|(_, p)| workload::pod_running(p))
+        .filter_map(|(_, p)| workload::started_at(p))
+        .max();
+    // The API comes up within seconds of its process; kubelet's probe would tell later. One that does not is no hurry.
+    let running = started.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
     let settled = out.plan.stages.iter().all(|s| s.state.is_done());
     match (answered, running, settled) {
-        // The API comes up within a second or two of its process; kubelet's probe would tell later.
         (false, true, _) => SignedDuration::from_millis(250),
         (_, _, false) if t.get(Kind::Deployment, names::APISERVER).is_some() => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),

@@ -6,17 +6,28 @@ use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+const KUBELET_API_ADMIN: &str = "berth:kubelet-api-admin";
 const STAMP: &str = "berth:cluster-admins";
 
 /// The object that is written last and carries the digest of all: reading this one tells that nothing is to be written.
-pub fn stamp_key() -> ObjectKey {
+pub(super) fn stamp_key() -> ObjectKey {
     ObjectKey::cluster(Kind::ClusterRoleBinding, STAMP)
+}
+
+/// Keys of all objects, in the order of [`all`].
+pub(super) fn keys() -> [ObjectKey; 4] {
+    [
+        ObjectKey::cluster(Kind::ClusterRoleBinding, KUBELET_API_ADMIN),
+        ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes"),
+        ObjectKey::namespaced(Kind::Endpoints, "default", "kubernetes"),
+        stamp_key(),
+    ]
 }
 
 /// All objects, the stamp last. None while the address is not known.
 pub(super) fn all(t: &Tenant<'_>) -> Option<Vec<Object>> {
     let mut values = vec![
-        binding("berth:kubelet-api-admin", "system:kubelet-api-admin", json!({
+        binding(KUBELET_API_ADMIN, "system:kubelet-api-admin", json!({
             "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": pki::KUBELET_CLIENT,
         })),
     ];

@@ -1,0 +1,101 @@
+//! Carrying out a plan's actions, in their order, and taking in what the API server answers.
+
+use crate::calls::Io;
+use crate::error::{IoError, Kindred};
+use crate::observe::{Snapshot, take_data};
+use crate::secrets;
+use base64::Engine;
+use berth_api::labels;
+use berth_plan::observed::{ApiProbe, Published, sha256, uid};
+use berth_plan::{Action, Plan};
+use berth_render::Kind;
+use jiff::Timestamp;
+use serde_json::json;
+
+/// Carries out what the plan says. The answers are put into the snapshot, so that the next plan builds on them without
+/// another read. Stops at the first failure: later actions may build on the one that failed.
+///
+/// Returns how many writes were made. A conflict is no failure: somebody was quicker, and the next pass looks again.
+pub async fn carry_out(
+    io: &Io,
+    tenant: Option<&Io>,
+    snapshot: &mut Snapshot,
+    plan: &Plan,
+    manager: &str,
+    now: Timestamp,
+) -> Result<usize, IoError> {
+    let mut done = 0;
+    for action in plan.actions() {
+        tracing::debug!(action = action.describe(), "carry out");
+        one(io, tenant, snapshot, action, manager, now).await?;
+        done += 1;
+    }
+    Ok(done)
+}
+
+async fn one(
+    io: &Io,
+    tenant: Option<&Io>,
+    snapshot: &mut Snapshot,
+    action: &Action,
+    manager: &str,
+    now: Timestamp,
+) -> Result<(), IoError> {
+    match action {
+        Action::Apply(object) => {
+            let live = io.apply(object, manager).await?;
+            snapshot.put(object.key().kind, live);
+        }
+        Action::Create(object) => {
+            let live = io.create(object.key(), object.value(), manager).await?;
+            snapshot.put(object.key().kind, live);
+        }
+        Action::Secret(plan) => {
+            let live = secrets::write(io, snapshot, plan, manager, now).await?;
+            snapshot.put(Kind::Secret, live);
+        }
+        Action::Delete { key, uid, grace } => {
+            io.delete(key, uid, *grace).await?;
+            // It is gone, or on its way; the next pass sees which.
+        }
+        Action::Scale { key, uid, replicas } => {
+            let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
+            match io.merge(key, "", &format!("fieldManager={manager}"), &patch).await {
+                Ok(live) => snapshot.put(key.kind, live),
+                Err(e) if e.kind == Kindred::NotFound => {}
+                Err(e) => return Err(e),
+            }
+        }
+        Action::TenantApply(object) => {
+            let Some(tenant) = tenant else {
+                return Err(IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"));
+            };
+            let live = tenant.apply(object, labels::MANAGER_CLUSTER).await?;
+            if let ApiProbe::Answered { read, .. } = &mut snapshot.observed.api {
+                read.insert(object.key().clone(), Some(live));
+            }
+        }
+        Action::PublishKubeconfig { key, source, labels } => {
+            let value = snapshot.secret(source, "value").unwrap_or_default().to_vec();
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret", "type": labels::CAPI_SECRET_TYPE,
+                "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
+                "data": {"value": base64::engine::general_purpose::STANDARD.encode(&value)},
+            });
+            let mut live = match &snapshot.observed.published {
+                Published::Ours { uid, .. } => {
+                    let patch = json!({"metadata": {"uid": uid, "labels": labels}, "data": secret["data"]});
+                    io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?
+                }
+                _ => io.create(key, &secret, manager).await?,
+            };
+            let written = take_data(&mut live);
+            snapshot.observed.published = Published::Ours {
+                uid: uid(&live).to_owned(),
+                value_sha256: written.get("value").map(|v| sha256(v)).unwrap_or_default(),
+                labels: labels.clone(),
+            };
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Calls to one API server, with a deadline each, a fence before each write, and a count.
+
+use crate::error::{IoError, Kindred};
+use crate::fence::Fence;
+use berth_render::{Kind, Object, ObjectKey};
+use http::{Method, Request};
+use kube::Client;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Numbers of calls, by sort.
+#[derive(Debug, Default)]
+pub struct Calls {
+    /// GET, LIST.
+    pub reads: AtomicU64,
+    /// POST, PUT, PATCH, DELETE, but for dry runs.
+    pub writes: AtomicU64,
+    /// Calls that failed.
+    pub failures: AtomicU64,
+}
+
+/// Access to an API server.
+#[derive(Clone)]
+pub struct Io {
+    client: Client,
+    fence: Fence,
+    calls: Arc<Calls>,
+    deadline: Duration,
+}
+
+impl std::fmt::Debug for Io {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Io").field("deadline", &self.deadline).finish_non_exhaustive()
+    }
+}
+
+impl Io {
+    /// Access through `client`. `deadline` bounds each call.
+    pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
+        Self { client, fence, calls, deadline }
+    }
+
+    /// The same fence and deadline for another API server; its calls are counted in `calls`.
+    #[must_use]
+    pub fn to(&self, client: Client, calls: Arc<Calls>, deadline: Duration) -> Self {
+        Self { client, fence: self.fence.clone(), calls, deadline }
+    }
+
+    /// The client itself, for watches.
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// What was counted.
+    pub fn calls(&self) -> &Calls {
+        &self.calls
+    }
+
+    /// The object, or None.
+    pub async fn get(&self, key: &ObjectKey) -> Result<Option<Value>, IoError> {
+        match self.call(Method::GET, &format!("get {key}"), &path(key), None, None).await {
+            Ok(v) => Ok(Some(v)),
+            Err(e) if e.kind == Kindred::NotFound => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// All objects of a kind in a namespace.
+    pub async fn list(&self, kind: Kind, namespace: &str, selector: Option<&str>) -> Result<Vec<Value>, IoError> {
+        let mut url = collection(kind, Some(namespace));
+        if let Some(s) = selector {
+            url = format!("{url}?labelSelector={}", encode(s));
+        }
+        let mut answer = self.call(Method::GET, &format!("list {} in {namespace}", kind.plural()), &url, None, None).await?;
+        match answer.get_mut("items").map(Value::take) {
+            Some(Value::Array(items)) => Ok(items),
+            _ => Ok(vec![]),
+        }
+    }
+
+    /// A path as it is, such as `/version`.
+    pub async fn raw(&self, url: &str) -> Result<Value, IoError> {
+        self.call(Method::GET, &format!("get {url}"), url, None, None).await
+    }
+
+    /// Server-side apply, forced.
+    pub async fn apply(&self, object: &Object, manager: &str) -> Result<Value, IoError> {
+        let url = format!("{}?fieldManager={manager}&force=true", path(object.key()));
+        let what = format!("apply {}", object.key());
+        self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
+    }
+
+    /// Create; a 409 says that something of that name is there.
+    pub async fn create(&self, key: &ObjectKey, value: &Value, manager: &str) -> Result<Value, IoError> {
+        let url = format!("{}?fieldManager={manager}", collection(key.kind, key.namespace.as_deref()));
+        self.call(Method::POST, &format!("create {key}"), &url, Some(value), None).await
+    }
+
+    /// Merge patch. `suffix`: empty or `/status`. `query`: such as `dryRun=All`.
+    pub async fn merge(&self, key: &ObjectKey, suffix: &str, query: &str, patch: &Value) -> Result<Value, IoError> {
+        let url = format!("{}{suffix}?{query}", path(key));
+        self.call(Method::PATCH, &format!("patch {key}{suffix}"), &url, Some(patch), Some("application/merge-patch+json")).await
+    }
+
+    /// Delete, if it still has that UID. Gone already is as good.
+    pub async fn delete(&self, key: &ObjectKey, uid: &str, grace: Option<i64>) -> Result<(), IoError> {
+        let mut options = json!({
+            "apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}, "propagationPolicy": "Background",
+        });
+        if let Some(grace) = grace {
+            options["gracePeriodSeconds"] = grace.into();
+        }
+        match self.call(Method::DELETE, &format!("delete {key}"), &path(key), Some(&options), None).await {
+            Ok(_) => Ok(()),
+            // Not there, or another one of that name by now: the one we meant is gone.
+            Err(e) if matches!(e.kind, Kindred::NotFound | Kindred::Conflict) => Ok(()),
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn call(
+        &self,
+        method: Method,
+        what: &str,
+        url: &str,
+        body: Option<&Value>,
+        content: Option<&str>,
+    ) -> Result<Value, IoError> {
+        let writes = method != Method::GET && !url.contains("dryRun=All");
+        if writes && !self.fence.is_open() {
+            return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
+        }
+        let counter = if writes { &self.calls.writes } else { &self.calls.reads };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let bytes = match body {
+            None => vec![],
+            Some(b) => serde_json::to_vec(b).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?,
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(url)
+            .header("content-type", content.unwrap_or("application/json"))
+            .body(bytes)
+            .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
+        let answer = tokio::time::timeout(self.deadline, self.client.request::<Value>(request)).await;
+        let result = match answer {
+            Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {:?}", self.deadline))),
+            Ok(Err(e)) => Err(IoError::from_kube(what, &e)),
+            Ok(Ok(v)) => Ok(v),
+        };
+        if result.is_err() {
+            self.calls.failures.fetch_add(1, Ordering::Relaxed);
+        }
+        result
+    }
+}
+
+fn collection(kind: Kind, namespace: Option<&str>) -> String {
+    let root = match kind.group() {
+        "" => format!("/api/{}", kind.version()),
+        group => format!("/apis/{group}/{}", kind.version()),
+    };
+    match namespace {
+        Some(ns) if kind.namespaced() => format!("{root}/namespaces/{ns}/{}", kind.plural()),
+        _ => format!("{root}/{}", kind.plural()),
+    }
+}
+
+fn path(key: &ObjectKey) -> String {
+    format!("{}/{}", collection(key.kind, key.namespace.as_deref()), encode(&key.name))
+}
+
+/// Percent-encodes what has a meaning in URLs. Names of RBAC objects hold colons.
+fn encode(text: &str) -> String {
+    text.bytes()
+        .map(|b| match b {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),
+            _ => format!("%{b:02X}"),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_follow_the_table_of_kinds() {
+        assert_eq!(
+            path(&ObjectKey::namespaced(Kind::Deployment, "a", "b")),
+            "/apis/apps/v1/namespaces/a/deployments/b"
+        );
+        assert_eq!(path(&ObjectKey::cluster(Kind::Namespace, "a")), "/api/v1/namespaces/a");
+        assert_eq!(
+            path(&ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:x")),
+            "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings/berth%3Ax"
+        );
+    }
+}

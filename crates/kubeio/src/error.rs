@@ -1,0 +1,102 @@
+//! What can go wrong with a call.
+
+use berth_api::conditions::Reason;
+use berth_plan::cluster::status::Failure;
+
+/// What kind of failure it is; decides what happens next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kindred {
+    /// 404.
+    NotFound,
+    /// 409: somebody was quicker. Look again.
+    Conflict,
+    /// 403 by RBAC.
+    Forbidden,
+    /// 400, 422, or 403 by admission: the object is refused.
+    Rejected,
+    /// 429, 5xx, timeout, connection: try again later.
+    Transient,
+    /// The lease is lost: this process must not write.
+    Fenced,
+    /// Everything else.
+    Other,
+}
+
+/// A failed call.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{what}: {message}")]
+pub struct IoError {
+    /// Kind of failure.
+    pub kind: Kindred,
+    /// Verb and object.
+    pub what: String,
+    /// What was answered.
+    pub message: String,
+}
+
+impl IoError {
+    pub(crate) fn new(kind: Kindred, what: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { kind, what: what.into(), message: message.into() }
+    }
+
+    pub(crate) fn from_kube(what: &str, error: &kube::Error) -> Self {
+        let (kind, message) = match error {
+            kube::Error::Api(status) => {
+                let kind = match status.code {
+                    404 => Kindred::NotFound,
+                    409 => Kindred::Conflict,
+                    403 if is_rbac(&status.message) => Kindred::Forbidden,
+                    400 | 403 | 405 | 413 | 415 | 422 => Kindred::Rejected,
+                    401 => Kindred::Forbidden,
+                    429 | 500..=599 => Kindred::Transient,
+                    _ => Kindred::Other,
+                };
+                (kind, status.message.clone())
+            }
+            kube::Error::HyperError(_) | kube::Error::Service(_) => (Kindred::Transient, chain(error)),
+            _ => (Kindred::Other, chain(error)),
+        };
+        Self::new(kind, what, message)
+    }
+
+    /// What a condition says of it.
+    pub fn failure(&self) -> Failure {
+        let reason = match self.kind {
+            Kindred::Forbidden => Reason::PermissionDenied,
+            Kindred::Rejected => Reason::Rejected,
+            _ => Reason::Error,
+        };
+        Failure { reason, message: self.to_string() }
+    }
+}
+
+/// RBAC and admission both answer 403; only the authorizer says who "cannot" do what to which resource.
+fn is_rbac(message: &str) -> bool {
+    message.contains("cannot ") && message.contains(" resource ") && !message.contains("ValidatingAdmissionPolicy")
+}
+
+/// The error with its causes, each once.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(c) = cause {
+        let said = c.to_string();
+        if !text.contains(&said) {
+            text.push_str(": ");
+            text.push_str(&said);
+        }
+        cause = c.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admission_is_told_from_rbac() {
+        assert!(is_rbac(r#"secrets is forbidden: User "x" cannot list resource "secrets" in API group "" in the namespace "a""#));
+        assert!(!is_rbac(r#"pods "a" is forbidden: exceeded quota: q, requested: pods=1"#));
+    }
+}

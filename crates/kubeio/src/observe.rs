@@ -1,0 +1,176 @@
+//! Reading what a plan looks at. Always from the API server, never from memory: any pass may be the first one.
+
+use crate::calls::Io;
+use crate::error::{IoError, Kindred};
+use base64::Engine;
+use berth_api::{Cluster, EtcdCluster, labels, names};
+use berth_plan::observed::{Published, annotation, label, sha256, uid};
+use berth_plan::{Observed, SecretFacts};
+use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What was observed, with the bytes of Secrets beside it.
+#[derive(Default)]
+pub struct Snapshot {
+    /// What plans see.
+    pub observed: Observed,
+    /// Data of Secrets. Never printed.
+    pub(crate) raw: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
+    /// Secrets could not be read: the operator's rights in the namespace are not there (yet).
+    pub secrets_denied: Option<IoError>,
+}
+
+impl std::fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Snapshot").field("objects", &self.observed.objects.len()).finish_non_exhaustive()
+    }
+}
+
+impl Snapshot {
+    /// Takes in an object as the API server answered it. A Secret's data turns into facts.
+    pub(crate) fn put(&mut self, kind: Kind, mut object: Value) {
+        let text = |p: &str| object.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let key = match text("/metadata/namespace") {
+            ns if kind.namespaced() => ObjectKey::namespaced(kind, ns, text("/metadata/name")),
+            _ => ObjectKey::cluster(kind, text("/metadata/name")),
+        };
+        if let Some(m) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            m.remove("managedFields");
+        }
+        if kind == Kind::Secret {
+            let data = take_data(&mut object);
+            let type_ = object["type"].as_str().unwrap_or_default().to_owned();
+            self.observed.secrets.insert(key.clone(), SecretFacts::read(&type_, &data));
+            self.raw.insert(key.clone(), data);
+        }
+        self.observed.put(key, object);
+    }
+
+    /// Bytes of one key of a Secret.
+    pub fn secret(&self, key: &ObjectKey, name: &str) -> Option<&[u8]> {
+        self.raw.get(key)?.get(name).map(Vec::as_slice)
+    }
+}
+
+/// Removes and decodes `data`.
+pub(crate) fn take_data(secret: &mut Value) -> BTreeMap<String, Vec<u8>> {
+    let data = secret.as_object_mut().and_then(|o| o.remove("data"));
+    let Some(Value::Object(data)) = data else { return BTreeMap::new() };
+    data.into_iter()
+        .filter_map(|(k, v)| Some((k, base64::engine::general_purpose::STANDARD.decode(v.as_str()?).ok()?)))
+        .collect()
+}
+
+async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: &str, selector: Option<&str>) -> Result<(), IoError> {
+    let lists = try_join_all(kinds.iter().map(|kind| async move {
+        match io.list(*kind, namespace, selector).await {
+            // The right comes with a RoleBinding that this very operator makes; until it is there, there is nothing to see.
+            Err(e) if *kind == Kind::Secret && e.kind == Kindred::Forbidden => Ok((*kind, vec![], Some(e))),
+            Err(e) => Err(e),
+            Ok(items) => Ok((*kind, items, None)),
+        }
+    }))
+    .await?;
+    for (kind, items, denied) in lists {
+        if denied.is_some() {
+            snapshot.secrets_denied = denied;
+        }
+        for item in items {
+            snapshot.put(kind, item);
+        }
+    }
+    Ok(())
+}
+
+const CLUSTER_KINDS: [Kind; 8] = [
+    Kind::RoleBinding,
+    Kind::PodDisruptionBudget,
+    Kind::Secret,
+    Kind::ConfigMap,
+    Kind::Service,
+    Kind::EtcdCluster,
+    Kind::Deployment,
+    Kind::Pod,
+];
+
+/// Reads a `Cluster`'s namespace, what is in it, and the published kubeconfig.
+pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::default();
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+    let home = names::control_plane_namespace(namespace, name);
+    let key = ObjectKey::cluster(Kind::Namespace, home.clone());
+    let (live, published) = futures::join!(io.get(&key), published(io, namespace, name));
+    snapshot.observed.published = published?;
+    let Some(live) = live? else { return Ok(snapshot) };
+    let ours = label(&live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE);
+    snapshot.put(Kind::Namespace, live);
+    if ours {
+        list_into(io, &mut snapshot, &CLUSTER_KINDS, &home, None).await?;
+        let digest = snapshot.observed.get(&key).and_then(|n| annotation(n, labels::TEMPLATES));
+        let map = digest.map(|d| ObjectKey::namespaced(Kind::ConfigMap, home.clone(), names::templates(d)));
+        pinned(&mut snapshot, &home, map.as_ref());
+    }
+    Ok(snapshot)
+}
+
+/// Reads the children of an `EtcdCluster`.
+pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::default();
+    let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
+    list_into(io, &mut snapshot, &berth_plan::etcd::OBSERVED, namespace, None).await?;
+    let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
+    pinned(&mut snapshot, namespace, key.as_ref());
+    Ok(snapshot)
+}
+
+/// Keeps the pinned template set, if this build does not have it built in, and forgets all texts: they are long.
+fn pinned(snapshot: &mut Snapshot, namespace: &str, wanted: Option<&ObjectKey>) {
+    let keys: Vec<ObjectKey> = snapshot
+        .observed
+        .of_kind(Kind::ConfigMap, namespace)
+        .filter(|(k, o)| k.name.contains("templates-") && o["immutable"] == true)
+        .map(|(k, _)| k.clone())
+        .collect();
+    for key in keys {
+        let Some(map) = snapshot.observed.objects.get_mut(&key) else { continue };
+        let data = map.as_object_mut().and_then(|m| m.remove("data"));
+        if wanted == Some(&key) && !builtin(&key.name) {
+            snapshot.observed.pinned =
+                data.and_then(|d| serde_json::from_value(d).ok()).and_then(|d| TemplateSet::from_data(d).ok());
+        }
+    }
+}
+
+/// True if the ConfigMap of that name holds a template set that this build has.
+fn builtin(name: &str) -> bool {
+    let catalog = Catalog::builtin();
+    let kubernetes = catalog.minors().into_iter().filter_map(|m| catalog.kubernetes(m));
+    let etcd = catalog.etcd_minors().into_iter().filter_map(|m| catalog.etcd(m));
+    kubernetes.chain(etcd).any(|s| name.ends_with(&names::templates(&s.digest())))
+}
+
+/// Looks at the published kubeconfig without the right to read Secrets: an empty patch, as a dry run, changes nothing and
+/// answers with the object. The chart's admission policy refuses it for Secrets that are not Berth's.
+async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, IoError> {
+    let key = ObjectKey::namespaced(Kind::Secret, namespace, names::kubeconfig(name));
+    let answer = io.merge(&key, "", "dryRun=All", &json!({})).await;
+    let mut secret = match answer {
+        Ok(secret) => secret,
+        Err(e) if e.kind == Kindred::NotFound => return Ok(Published::Absent),
+        Err(e) if e.kind == Kindred::Rejected => return Ok(Published::Foreign(e.message)),
+        Err(e) => return Err(e),
+    };
+    let data = take_data(&mut secret);
+    if label(&secret, labels::CLUSTER_NAME) != Some(name) || secret["type"] != labels::CAPI_SECRET_TYPE {
+        return Ok(Published::Foreign("it does not carry Berth's labels".into()));
+    }
+    let labels = secret.pointer("/metadata/labels").cloned().and_then(|l| serde_json::from_value(l).ok()).unwrap_or_default();
+    Ok(Published::Ours {
+        uid: uid(&secret).to_owned(),
+        value_sha256: data.get("value").map(|v| sha256(v)).unwrap_or_default(),
+        labels,
+    })
+}

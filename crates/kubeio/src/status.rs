@@ -1,0 +1,64 @@
+//! Status and finalizers of Berth's own resources.
+
+use crate::calls::Io;
+use crate::error::IoError;
+use berth_render::{Kind, ObjectKey};
+use kube::Resource;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// One of Berth's own resources: enough to write its status and finalizers.
+#[derive(Clone, Debug)]
+pub struct Own {
+    /// Which object.
+    pub key: ObjectKey,
+    /// Its UID.
+    pub uid: String,
+    /// Plural in URLs, for kinds outside of the table.
+    pub resource_version: Option<String>,
+}
+
+impl Own {
+    /// Reads metadata.
+    pub fn of<K: Resource>(kind: Kind, object: &K) -> Self {
+        let meta = object.meta();
+        Self {
+            key: ObjectKey::namespaced(
+                kind,
+                meta.namespace.clone().unwrap_or_default(),
+                meta.name.clone().unwrap_or_default(),
+            ),
+            uid: meta.uid.clone().unwrap_or_default(),
+            resource_version: meta.resource_version.clone(),
+        }
+    }
+}
+
+/// Writes the status, if it differs from what was read. The UID keeps it from a namesake that came after.
+pub async fn write_status<S: Serialize + PartialEq>(io: &Io, own: &Own, old: Option<&S>, new: &S) -> Result<bool, IoError> {
+    if old == Some(new) {
+        return Ok(false);
+    }
+    let to_value = |s: &S| serde_json::to_value(s).unwrap_or_default();
+    let new = to_value(new);
+    let mut status = new.clone();
+    // A merge patch removes nothing by leaving it out.
+    if let (Some(Value::Object(old)), Value::Object(fields)) = (old.map(to_value), &mut status) {
+        for key in old.keys() {
+            if !fields.contains_key(key) {
+                fields.insert(key.clone(), Value::Null);
+            }
+        }
+    }
+    let patch = json!({"metadata": {"uid": own.uid}, "status": status});
+    io.merge(&own.key, "/status", "fieldManager=berth-status", &patch).await?;
+    Ok(true)
+}
+
+/// Sets the finalizers, if nobody changed the object since it was read.
+pub async fn patch_finalizers(io: &Io, own: &Own, finalizers: &[String]) -> Result<Value, IoError> {
+    let patch = json!({
+        "metadata": {"uid": own.uid, "resourceVersion": own.resource_version, "finalizers": finalizers}
+    });
+    io.merge(&own.key, "", "fieldManager=berth", &patch).await
+}
