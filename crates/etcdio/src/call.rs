@@ -42,7 +42,7 @@ impl Deadline {
 pub(crate) struct Connection {
     host: String,
     sender: SendRequest<Full<Bytes>>,
-    task: JoinHandle<()>,
+    task: JoinHandle<hyper::Result<()>>,
 }
 
 impl Drop for Connection {
@@ -60,11 +60,7 @@ impl Connection {
         let stream = by.within("shaking hands (TLS)", shake).await?.map_err(|e| CallError::io(&e))?;
         let (sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(|e| CallError::http(&e))?;
-        let task = tokio::spawn(async move {
-            // Its end is reported to whoever waits for an answer.
-            _ = connection.await;
-        });
-        Ok(Self { host: member.host.to_str().into_owned(), sender, task })
+        Ok(Self { host: member.host.to_str().into_owned(), sender, task: tokio::spawn(connection) })
     }
 
     /// Asks.
@@ -75,7 +71,15 @@ impl Connection {
             .body(Full::new(Bytes::from_static(call.body.as_bytes())))
             .map_err(|e| CallError::Broken(e.to_string()))?;
         let exchange = async {
-            let answer = self.sender.send_request(request).await.map_err(|e| CallError::http(&e))?;
+            let answer = match self.sender.send_request(request).await {
+                Ok(answer) => answer,
+                // A request that was cancelled says nothing; how the connection ended does.
+                Err(e) if e.is_canceled() => match (&mut self.task).await {
+                    Ok(Err(why)) => return Err(CallError::http(&why)),
+                    _ => return Err(CallError::http(&e)),
+                },
+                Err(e) => return Err(CallError::http(&e)),
+            };
             let status = answer.status().as_u16();
             let body = Limited::new(answer.into_body(), LARGEST).collect().await;
             let body = body.map_err(|e| CallError::Broken(e.to_string()))?;

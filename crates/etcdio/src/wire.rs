@@ -97,7 +97,9 @@ pub(crate) fn read<T: DeserializeOwned>(call: Call, status: u16, body: &[u8]) ->
     if status != 200 {
         let message = serde_json::from_slice::<Refusal>(body).map(|r| r.message).unwrap_or_default();
         let message = if message.is_empty() { String::from_utf8_lossy(body).trim().to_owned() } else { message };
-        return Err(CallError::Http { status, message: message.chars().take(200).collect() });
+        // Addresses with ports of the moment would make every message a new one.
+        let words: Vec<_> = message.split_whitespace().filter(|w| !w.contains("->")).collect();
+        return Err(CallError::Http { status, message: words.join(" ").chars().take(200).collect() });
     }
     serde_json::from_slice(body).map_err(|e| CallError::Garbled { call: call.path, problem: e.to_string() })
 }
@@ -121,6 +123,8 @@ mod tests {
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: etcdserver: no leader");
         let refused = read::<Members>(MEMBERS, 404, b"404 page not found\n");
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 404: 404 page not found");
+        let refused = read::<Status>(STATUS, 503, br#"{"message":"write tcp 1.2.3.4:34786->1.2.3.4:41745: write: broken pipe"}"#);
+        assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: write tcp write: broken pipe");
         let garbled = read::<Status>(STATUS, 200, b"<html>").unwrap_err();
         assert!(matches!(garbled, CallError::Garbled { call: "/v3/maintenance/status", .. }), "{garbled}");
     }

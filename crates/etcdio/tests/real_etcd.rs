@@ -1,0 +1,164 @@
+//! What a probe says of real etcd processes, in good and in bad times.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod common;
+
+use berth_etcdio::{Credential, EtcdTarget, Member, probe};
+use berth_pki::Usage;
+use berth_plan::observed::EtcdProbe;
+use common::{Etcd, Options, ca, versions};
+use jiff::{SignedDuration, Timestamp};
+use std::time::{Duration, Instant};
+
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// Probes until `good` says so.
+async fn until(target: &EtcdTarget, etcd: &Etcd, what: &str, good: impl Fn(&EtcdProbe) -> bool) -> EtcdProbe {
+    let end = Instant::now() + Duration::from_secs(60);
+    loop {
+        let said = probe(target, LIMIT).await;
+        if good(&said) {
+            return said;
+        }
+        assert!(Instant::now() < end, "no {what}: {said:#?}\n{}", etcd.log());
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+fn whole(members: usize) -> impl Fn(&EtcdProbe) -> bool {
+    move |p| {
+        p.members.values().all(|m| m.as_ref().is_ok_and(|m| m.leader != "0"))
+            && p.list.as_ref().is_some_and(|l| l.len() == members && l.iter().all(|(name, _, _)| !name.is_empty()))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_member_answers_for_itself_and_for_the_cluster() {
+    for version in versions() {
+        let etcd = Etcd::start(&Options::new(version, 1));
+        let target = etcd.target();
+        let said = until(&target, &etcd, "answer", whole(1)).await;
+        let member = said.members["etcd-0"].as_ref().unwrap();
+        assert_eq!(member.version, version);
+        assert_eq!(member.leader, member.member_id);
+        assert_eq!(said.list.as_deref(), Some(&[("etcd-0".to_owned(), member.member_id.clone(), false)][..]));
+        assert!(said.alarms.is_empty(), "{:?}", said.alarms);
+        assert!(member.cluster_id.len() > 10 && member.cluster_id.chars().all(|c| c.is_ascii_hexdigit()));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn three_members_lose_one_then_the_quorum_and_come_back() {
+    for version in versions() {
+        let mut etcd = Etcd::start(&Options::new(version, 3));
+        let target = etcd.target();
+        let said = until(&target, &etcd, "cluster of three", whole(3)).await;
+        let ids: std::collections::BTreeSet<_> =
+            said.members.values().map(|m| m.as_ref().unwrap().cluster_id.clone()).collect();
+        assert_eq!(ids.len(), 1, "one cluster");
+
+        etcd.down(2);
+        let said = until(&target, &etcd, "quorum of two", |p| p.list.is_some()).await;
+        assert_eq!(said.members["etcd-2"].as_ref().unwrap_err(), "127.0.0.1: connection refused");
+        assert_eq!(said.list.unwrap().len(), 3, "a member that is down is still a member");
+
+        etcd.down(1);
+        let start = Instant::now();
+        let said = until(&target, &etcd, "lost quorum", |p| p.list.is_none()).await;
+        assert!(said.members["etcd-0"].is_ok(), "its own status needs no quorum: {said:?}");
+        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+
+        etcd.up(1);
+        etcd.up(2);
+        until(&target, &etcd, "cluster again", whole(3)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_database_raises_an_alarm_that_names_the_member() {
+    for version in versions() {
+        let etcd = Etcd::start(&Options { quota: 4 << 20, ..Options::new(version, 1) });
+        let target = etcd.target();
+        until(&target, &etcd, "answer", whole(1)).await;
+        let value = "x".repeat(100 << 10);
+        let full = (0..200).any(|i| !etcd.ctl(version, &["put", &format!("k{i}"), &value]));
+        assert!(full, "the quota was never reached");
+        let said = until(&target, &etcd, "alarm", |p| !p.alarms.is_empty()).await;
+        assert_eq!(said.alarms, ["NOSPACE on etcd-0"]);
+        assert!(said.list.is_some(), "a full etcd still has a quorum");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_trust_says_tls_on_either_side() {
+    let version = versions()[0];
+    let etcd = Etcd::start(&Options::new(version, 1));
+    let good = etcd.target();
+    until(&good, &etcd, "answer", whole(1)).await;
+    let other = ca("another-ca-1");
+    let now = Timestamp::now();
+
+    // Another CA: the member's certificate is not believed.
+    let stranger = Credential::issue(other.cert_pem.as_bytes(), other.key_pem.expose_bytes(), now).unwrap();
+    let said = probe(&EtcdTarget { credential: stranger, ..good.clone() }, LIMIT).await;
+    let why = said.members["etcd-0"].as_ref().unwrap_err();
+    assert!(why.starts_with("127.0.0.1: TLS: invalid peer certificate"), "{why}");
+
+    // The right member under a wrong name.
+    let misnamed = Member::new("etcd-0", "etcd-7.tenant-1.svc", good.members[0].address).unwrap();
+    let said = probe(&EtcdTarget { members: vec![misnamed], credential: good.credential.clone() }, LIMIT).await;
+    let why = said.members["etcd-0"].as_ref().unwrap_err();
+    assert!(why.contains("TLS") && why.contains("not valid for name"), "{why}");
+
+    // We believe the member, but it does not know our CA.
+    let ca = &etcd.client_ca;
+    let unknown_ca = common::ca("etcd-client-ca-1");
+    let mixed = format!("{}{}", unknown_ca.cert_pem, ca.cert_pem);
+    let unknown = Credential::issue(mixed.as_bytes(), unknown_ca.key_pem.expose_bytes(), now).unwrap();
+    let said = probe(&EtcdTarget { credential: unknown, ..good.clone() }, LIMIT).await;
+    let why = said.members["etcd-0"].as_ref().unwrap_err();
+    assert!(why.starts_with("127.0.0.1: TLS: received fatal alert"), "{why}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_silent_member_costs_no_more_than_the_deadline() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let ca = ca("etcd-client-ca-1");
+    let credential =
+        Credential::issue(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), Timestamp::now()).unwrap();
+    let silent = Member::new("etcd-0", "etcd-0.tenant-1.svc", listener.local_addr().unwrap()).unwrap();
+    let start = Instant::now();
+    let limit = Duration::from_millis(500);
+    let said = probe(&EtcdTarget { members: vec![silent], credential }, limit).await;
+    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    let why = said.members["etcd-0"].as_ref().unwrap_err();
+    assert_eq!(why, "127.0.0.1: no answer within 0.5 s while shaking hands (TLS)");
+    assert_eq!(said.list, None);
+}
+
+/// Why the plan issues the server's certificate for both usages: the gateway is a client of its own port.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_gateway_needs_a_server_certificate_that_is_also_a_clients() {
+    for version in versions() {
+        let etcd = Etcd::start(&Options { server_usage: Usage::Server, ..Options::new(version, 1) });
+        let target = etcd.target();
+        let end = Instant::now() + Duration::from_secs(8);
+        while Instant::now() < end {
+            let said = probe(&target, LIMIT).await;
+            assert!(said.members["etcd-0"].is_err(), "etcd {version} answers with a mere server certificate");
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+        let said = probe(&target, LIMIT).await;
+        println!("{version}: {}", said.members["etcd-0"].as_ref().unwrap_err());
+    }
+}
+
+#[test]
+fn a_credential_is_renewed_before_it_ends() {
+    let now = Timestamp::now();
+    let ca = ca("etcd-client-ca-1");
+    let credential = Credential::issue(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now).unwrap();
+    assert!(credential.is_fresh(now) && credential.is_fresh(now + SignedDuration::from_mins(30)));
+    assert!(!credential.is_fresh(now + SignedDuration::from_mins(41)));
+}
