@@ -86,13 +86,14 @@ fn collect(group: &Path, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// The mounted hierarchies: one per controller on v1 (names that are links to another are left out), none on v2.
+/// The mounted hierarchies of cgroup v1: one per controller, and `unified`, in which runc makes groups too. Names that are
+/// links to another are left out. On v2 these are groups of others, in which there is nothing of ours.
 fn hierarchies() -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(ROOT).with_context(|| format!("cannot list {ROOT}"))?;
     Ok(entries
         .flatten()
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .map(|entry| entry.path())
-        .filter(|path| path.join("cgroup.procs").exists() && path.join("cgroup.clone_children").exists())
+        .filter(|path| path.join("cgroup.procs").exists())
         .collect())
 }

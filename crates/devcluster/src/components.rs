@@ -6,15 +6,15 @@ use anyhow::Result;
 
 use crate::{
     binaries,
-    layout::{Layout, RunDir},
+    layout::Layout,
     process::Spec,
     slot::Slot,
     versions::{CONTAINERD, ETCD, KUBERNETES},
 };
 
 /// etcd, the API server and containerd: they need nobody, and everything else needs them.
-pub(crate) fn first(layout: &Layout, run: &RunDir, slot: Slot) -> Result<Vec<Spec>> {
-    Ok(vec![etcd(layout)?, apiserver(layout, slot)?, containerd(layout, run)?])
+pub(crate) fn first(layout: &Layout, slot: Slot) -> Result<Vec<Spec>> {
+    Ok(vec![etcd(layout)?, apiserver(layout, slot)?, containerd(layout)?])
 }
 
 /// What ends, rather than waits, when the API does not answer yet.
@@ -35,7 +35,7 @@ fn etcd(layout: &Layout) -> Result<Spec> {
         // A test fixture: it survives its processes, not the machine's power. Etcds of tenants never run so.
         "--unsafe-no-fsync".to_owned(),
     ];
-    spec("etcd", &binaries::path("etcd", ETCD, "etcd")?, flags)
+    Ok(spec("etcd", &binaries::path("etcd", ETCD, "etcd")?, flags))
 }
 
 fn apiserver(layout: &Layout, slot: Slot) -> Result<Spec> {
@@ -63,7 +63,7 @@ fn apiserver(layout: &Layout, slot: Slot) -> Result<Spec> {
         flag("audit-log-maxbackup", "1"),
         flag("profiling", "false"),
     ];
-    spec("kube-apiserver", &kubernetes("kube-apiserver")?, flags)
+    Ok(spec("kube-apiserver", &kubernetes("kube-apiserver")?, flags))
 }
 
 fn controller_manager(layout: &Layout, slot: Slot) -> Result<Spec> {
@@ -80,21 +80,20 @@ fn controller_manager(layout: &Layout, slot: Slot) -> Result<Spec> {
         flag("leader-elect", "false"),
         flag("profiling", "false"),
     ]);
-    spec("kube-controller-manager", &kubernetes("kube-controller-manager")?, flags)
+    Ok(spec("kube-controller-manager", &kubernetes("kube-controller-manager")?, flags))
 }
 
 fn scheduler(layout: &Layout) -> Result<Spec> {
     let mut flags = kubeconfigs(layout, "scheduler");
     flags.extend([flag("leader-elect", "false"), flag("profiling", "false")]);
-    spec("kube-scheduler", &kubernetes("kube-scheduler")?, flags)
+    Ok(spec("kube-scheduler", &kubernetes("kube-scheduler")?, flags))
 }
 
-fn containerd(layout: &Layout, run: &RunDir) -> Result<Spec> {
-    let _ = run;
+fn containerd(layout: &Layout) -> Result<Spec> {
     let binary = binaries::path("containerd", CONTAINERD, "containerd")?;
     let config = layout.config("containerd.toml");
     // containerd looks for its shim beside itself as well as in PATH.
-    spec("containerd", &binary, vec!["--config".to_owned(), config.to_string_lossy().into_owned()])
+    Ok(spec("containerd", &binary, vec!["--config".to_owned(), config.to_string_lossy().into_owned()]))
 }
 
 fn kubelet(layout: &Layout, slot: Slot) -> Result<Spec> {
@@ -107,7 +106,7 @@ fn kubelet(layout: &Layout, slot: Slot) -> Result<Spec> {
         flag("node-ip", slot.node_address()),
         flag("v", 2),
     ];
-    spec("kubelet", &kubernetes("kubelet")?, flags)
+    Ok(spec("kubelet", &kubernetes("kubelet")?, flags))
 }
 
 fn kube_proxy(layout: &Layout, slot: Slot) -> Result<Spec> {
@@ -118,7 +117,7 @@ fn kube_proxy(layout: &Layout, slot: Slot) -> Result<Spec> {
         flag("hostname-override", layout.node()),
         flag("conntrack-max-per-core", 0),
     ];
-    spec("kube-proxy", &kubernetes("kube-proxy")?, flags)
+    Ok(spec("kube-proxy", &kubernetes("kube-proxy")?, flags))
 }
 
 fn kubernetes(name: &str) -> Result<std::path::PathBuf> {
@@ -139,8 +138,8 @@ fn path_flag(name: &str, value: &Path) -> String {
     flag(name, value.display())
 }
 
-fn spec(name: &'static str, binary: &Path, flags: Vec<String>) -> Result<Spec> {
+fn spec(name: &'static str, binary: &Path, flags: Vec<String>) -> Spec {
     let mut argv = vec![binary.to_string_lossy().into_owned()];
     argv.extend(flags);
-    Ok(Spec { name, argv })
+    Spec { name, argv }
 }

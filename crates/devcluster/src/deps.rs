@@ -49,11 +49,12 @@ pub fn check() -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
-    let why: String = missing.iter().map(|d| format!("\n  {:<16} {}", d.package, d.needed_for)).collect();
+    let why: Vec<_> = missing.iter().map(|d| format!("  {:<16} {}", d.package, d.needed_for)).collect();
     let packages: Vec<_> = missing.iter().map(|d| d.package).collect();
     bail!(
-        "packages are missing:{why}\ninstall them with `devcluster deps --install`, or\n  \
+        "packages are missing:\n{}\ninstall them with `devcluster deps --install`, or\n  \
          apt-get update && apt-get install -y --no-install-recommends {}",
+        why.join("\n"),
         packages.join(" ")
     )
 }

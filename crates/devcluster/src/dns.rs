@@ -7,6 +7,8 @@ use std::{
 };
 
 const ID: [u8; 2] = [0xbe, 0x47];
+const IS_REPLY: u8 = 0x80;
+const ERROR_CODE: u8 = 0x0f;
 
 /// Whether the server knows an IPv4 address for the name within half a second.
 pub(crate) fn resolves(server: Ipv4Addr, name: &str) -> bool {
@@ -39,8 +41,8 @@ fn question(name: &str) -> Vec<u8> {
 fn is_answer(reply: &[u8]) -> bool {
     reply.len() > 12
         && reply[..2] == ID
-        && reply[2] & 0x80 != 0
-        && reply[3] & 0x0f == 0
+        && reply[2] & IS_REPLY != 0
+        && reply[3] & ERROR_CODE == 0
         && (reply[6], reply[7]) != (0, 0)
 }
 

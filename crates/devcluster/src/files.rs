@@ -3,7 +3,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::Write,
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{MetadataExt, OpenOptionsExt},
     path::Path,
 };
 
@@ -81,23 +81,34 @@ pub(crate) struct Lock(#[expect(dead_code, reason = "held for its drop")] Flock<
 impl Lock {
     /// Waits for the lock; `what` is printed once if somebody else holds it.
     pub(crate) fn acquire(path: &Path, what: &str) -> Result<Self> {
-        if let Some(parent) = path.parent() {
-            create_dir(parent)?;
-        }
-        let open = || {
+        let mut announced = false;
+        loop {
+            if let Some(parent) = path.parent() {
+                create_dir(parent)?;
+            }
             // Rust opens files close-on-exec, so no process started under the lock inherits it.
-            OpenOptions::new().write(true).create(true).truncate(false).open(path)
-        };
-        let file = open().with_context(|| format!("cannot open the lock file {}", path.display()))?;
-        let file = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
-            Ok(lock) => return Ok(Self(lock)),
-            Err((file, Errno::EWOULDBLOCK)) => file,
-            Err((_, e)) => return Err(e).with_context(|| format!("cannot lock {}", path.display())),
-        };
-        eprintln!("waiting for another devcluster that is busy with {what} ({})", path.display());
-        Flock::lock(file, FlockArg::LockExclusive)
-            .map(Self)
-            .map_err(|(_, e)| anyhow!(e).context(format!("cannot lock {}", path.display())))
+            let file = OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)
+                .with_context(|| format!("cannot open the lock file {}", path.display()))?;
+            let locked = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+                Err((file, Errno::EWOULDBLOCK)) => {
+                    if !announced {
+                        eprintln!("waiting for another devcluster that is busy with {what}");
+                        announced = true;
+                    }
+                    Flock::lock(file, FlockArg::LockExclusive)
+                }
+                other => other,
+            };
+            let lock = locked.map_err(|(_, e)| e).with_context(|| format!("cannot lock {}", path.display()))?;
+            // Whoever held it before may have removed the file: then this is a lock on a file that nobody else sees.
+            if fs::metadata(path).is_ok_and(|now| lock.metadata().is_ok_and(|ours| ours.ino() == now.ino())) {
+                return Ok(Self(lock));
+            }
+        }
     }
 }
 

@@ -117,7 +117,7 @@ pub(crate) fn import(socket: &Path, archives: &[PathBuf]) -> Result<()> {
         let output = Command::new(&ctr)
             .arg("--address")
             .arg(socket)
-            .args(["--namespace", "k8s.io", "images", "import"])
+            .args(["--namespace", "k8s.io", "images", "import", "--local"])
             .arg(&archive)
             .output()
             .with_context(|| format!("cannot run {}", ctr.display()))?;

@@ -113,9 +113,8 @@ fn lease_in(register: &Path, owner: &Path, occupied: &[String]) -> Result<Slot> 
     for slot in (0..COUNT).map(Slot) {
         match holder(register, slot)? {
             Some(holder) if holder == owner => return Ok(slot),
-            Some(_) => {}
             None if free.is_none() && !occupied.contains(&slot.range()) => free = Some(slot),
-            None => {}
+            _ => {}
         }
     }
     let slot = free.ok_or_else(|| {

@@ -10,7 +10,7 @@ use crate::{files, layout::Layout, slot::Slot};
 /// How far a cluster's life has come. Written before the step that it announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Phase {
-    /// `up` began and has not ended: nothing in it is worth keeping.
+    /// `up` began and has not ended, or `down` did: nothing in it is worth keeping.
     Creating,
     /// It came up. (Its processes may have died since, for example with the machine.)
     Running,

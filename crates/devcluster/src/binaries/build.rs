@@ -44,7 +44,8 @@ fn build_artifact(artifact: &Artifact) -> Result<()> {
     let log = cache.join("build").join(format!("{name}.log"));
     files::create_dir(&cache.join("build"))?;
     files::remove(&log)?;
-    let module = go_module::prepare(artifact, cache.join("build").join(&name), &log)?;
+    let module = cache.join("build").join(&name);
+    go_module::prepare(artifact, &module, &log)?;
     for (binary, package) in &artifact.binaries {
         let path = artifact.binary(binary);
         if path.exists() {
@@ -170,8 +171,9 @@ fn remove_leftovers(dir: &Path, binary: &str) -> Result<()> {
     let prefix = format!(".{binary}.");
     for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
         let entry = entry?;
-        let name = entry.file_name().to_string_lossy().into_owned();
-        if name.starts_with(&prefix) && name.ends_with(".tmp") {
+        // Names as `files::temporary_beside` gives them.
+        let is_leftover = |name: &str| name.strip_prefix(&prefix).is_some_and(|rest| rest.contains(".tmp"));
+        if is_leftover(&entry.file_name().to_string_lossy()) {
             files::remove(&entry.path())?;
         }
     }
@@ -184,7 +186,7 @@ fn copy_stages(artifact: &Artifact) -> Result<()> {
     if target.exists() {
         return Ok(());
     }
-    let sources = go_module::downloaded_sources("sigs.k8s.io/kwok", &format!("v{}", artifact.version))?;
+    let sources = go_module::download("sigs.k8s.io/kwok", &format!("v{}", artifact.version), "Dir")?;
     let staging = files::temporary_beside(&target)?;
     files::remove(&staging)?;
     files::create_dir(&staging)?;
@@ -193,7 +195,7 @@ fn copy_stages(artifact: &Artifact) -> Result<()> {
         for entry in fs::read_dir(&from).with_context(|| format!("kwok's stages are not in {}", from.display()))? {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
-            if name.ends_with(".yaml") && name != "kustomization.yaml" {
+            if entry.path().extension().is_some_and(|kind| kind == "yaml") && name != "kustomization.yaml" {
                 let content = fs::read(entry.path())?;
                 files::write(&staging.join(format!("{}-{name}", stage.replace('/', "-"))), content)?;
             }

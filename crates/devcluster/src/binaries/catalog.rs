@@ -40,8 +40,9 @@ pub struct Artifact {
 #[derive(Clone, Debug)]
 pub(super) enum Recipe {
     /// `go build` of the packages in a wrapper module that requires `modules` at `source_version`. With
-    /// `staging_of`, the staging modules that this module replaces by paths are replaced by their published versions.
-    Wrapper { modules: Vec<&'static str>, source_version: &'static str, staging_of: Option<&'static str>, test: bool },
+    /// `has_staging`, the modules that the first one replaces by paths of its own are replaced by their published versions.
+    /// With `test`, the package is a test suite, and the binary runs it.
+    Wrapper { modules: Vec<&'static str>, source_version: &'static str, has_staging: bool, test: bool },
     /// `go install package@version`.
     Install { cgo_tags: Option<&'static str> },
     /// Embedded sources, without any module.
@@ -159,7 +160,7 @@ fn kubernetes(version: &'static str, source_version: &'static str, names: &[&'st
 }
 
 fn kubernetes_recipe(source_version: &'static str, test: bool) -> Recipe {
-    Recipe::Wrapper { modules: vec!["k8s.io/kubernetes"], source_version, staging_of: Some("k8s.io/kubernetes"), test }
+    Recipe::Wrapper { modules: vec!["k8s.io/kubernetes"], source_version, has_staging: true, test }
 }
 
 fn etcd(version: &'static str) -> Artifact {
@@ -170,7 +171,7 @@ fn etcd(version: &'static str) -> Artifact {
         version,
         binaries: ["etcd", "etcdctl", "etcdutl"].into_iter().zip(modules.iter().map(|m| (*m).to_owned())).collect(),
         core: true,
-        recipe: Recipe::Wrapper { modules, source_version: version, staging_of: None, test: false },
+        recipe: Recipe::Wrapper { modules, source_version: version, has_staging: false, test: false },
     }
 }
 

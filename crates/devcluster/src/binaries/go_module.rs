@@ -1,47 +1,49 @@
 //! Wrapper modules: some Go modules cannot be `go install`ed because their go.mod replaces others by paths.
 
 use std::{
+    fmt::Write,
+    fs,
     path::{Path, PathBuf},
     process::Command,
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow, bail};
 
 use super::catalog::{Artifact, Recipe};
 use crate::files;
 
 /// Writes the wrapper module of an artifact (go.mod, go.sum and a file of blank imports that no build compiles) unless
-/// an earlier run completed it. Gives its directory.
-pub(super) fn prepare(artifact: &Artifact, dir: PathBuf, log: &Path) -> Result<PathBuf> {
-    let Recipe::Wrapper { modules, source_version, staging_of, test } = &artifact.recipe else {
-        return Ok(dir);
+/// an earlier run completed it. Other recipes need none.
+pub(super) fn prepare(artifact: &Artifact, dir: &Path, log: &Path) -> Result<()> {
+    let Recipe::Wrapper { modules, source_version, has_staging, .. } = &artifact.recipe else {
+        return Ok(());
     };
     let complete = dir.join("complete");
     if complete.exists() {
-        return Ok(dir);
+        return Ok(());
     }
-    files::create_dir(&dir)?;
+    files::create_dir(dir)?;
+    let upstream = download(modules[0], source_version, "GoMod")?;
+    let upstream = fs::read_to_string(&upstream).with_context(|| format!("cannot read {}", upstream.display()))?;
     let mut module = String::from("module components\n\n");
-    let downloaded = downloaded_go_mod(modules[0], source_version)?;
-    if let Some(line) = downloaded.lines().find(|line| line.starts_with("go ")) {
-        module += &format!("{line}\n\n");
+    if let Some(line) = upstream.lines().find(|line| line.starts_with("go ")) {
+        writeln!(module, "{line}\n")?;
     }
     for name in modules {
-        module += &format!("require {name} {source_version}\n");
+        writeln!(module, "require {name} {source_version}")?;
     }
-    if staging_of.is_some() {
-        module += &staging_replacements(&downloaded, source_version)?;
+    if *has_staging {
+        module += &staging_replacements(&upstream, source_version)?;
     }
-    let imports: String = artifact.binaries.iter().map(|(_, package)| format!("import _ \"{package}\"\n")).collect();
+    // `go mod tidy` reads imports behind any build tag, so these keep what the packages need in go.mod.
+    let mut imports = String::from("//go:build imports\n\npackage components\n\n");
+    for (_, package) in &artifact.binaries {
+        writeln!(imports, "import _ \"{package}\"")?;
+    }
     files::write(&dir.join("go.mod"), module)?;
-    // A package named main cannot be imported by a compiled file; a test package can, and `tidy` reads both.
-    let _ = test;
-    files::write(&dir.join("imports.go"), format!("//go:build imports\n\npackage components\n\n{imports}"))?;
-    let mut tidy = Command::new("go");
-    tidy.args(["mod", "tidy"]).current_dir(&dir);
-    super::build::run_logged(&mut tidy, log)?;
-    files::write(&complete, "")?;
-    Ok(dir)
+    files::write(&dir.join("imports.go"), imports)?;
+    super::build::run_logged(Command::new("go").args(["mod", "tidy"]).current_dir(dir), log)?;
+    files::write(&complete, "")
 }
 
 /// The `replace` lines for staging modules: `k8s.io/NAME => ./staging/…` becomes `k8s.io/NAME => k8s.io/NAME v0.X.Y`.
@@ -56,11 +58,15 @@ fn staging_replacements(go_mod: &str, version: &str) -> Result<String> {
         .collect();
     names.sort_unstable();
     names.dedup();
-    Ok(names.iter().map(|name| format!("replace {name} => {name} {staging_version}\n")).collect())
+    let mut lines = String::new();
+    for name in names {
+        writeln!(lines, "replace {name} => {name} {staging_version}")?;
+    }
+    Ok(lines)
 }
 
-/// The go.mod of a published module.
-fn downloaded_go_mod(module: &str, version: &str) -> Result<String> {
+/// Downloads a module into Go's module cache; gives the path of its `GoMod` or its `Dir` there.
+pub(super) fn download(module: &str, version: &str, field: &str) -> Result<PathBuf> {
     let output = Command::new("go")
         .args(["mod", "download", "-json", &format!("{module}@{version}")])
         .current_dir(std::env::temp_dir())
@@ -68,24 +74,8 @@ fn downloaded_go_mod(module: &str, version: &str) -> Result<String> {
         .context("cannot run `go`: install Go 1.26 or newer")?;
     let description: serde_json::Value = serde_json::from_slice(&output.stdout)
         .with_context(|| format!("`go mod download` of {module} said: {}", String::from_utf8_lossy(&output.stderr)))?;
-    let Some(path) = description["GoMod"].as_str() else {
-        bail!("cannot download {module} {version}: {}", description["Error"]);
-    };
-    std::fs::read_to_string(path).with_context(|| format!("cannot read {path}"))
-}
-
-/// The directory of a published module's sources.
-pub(super) fn downloaded_sources(module: &str, version: &str) -> Result<PathBuf> {
-    let output = Command::new("go")
-        .args(["mod", "download", "-json", &format!("{module}@{version}")])
-        .current_dir(std::env::temp_dir())
-        .output()
-        .context("cannot run `go`: install Go 1.26 or newer")?;
-    let description: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    match description["Dir"].as_str() {
-        Some(dir) => Ok(PathBuf::from(dir)),
-        None => bail!("cannot download {module} {version}: {}", description["Error"]),
-    }
+    let path = description[field].as_str().map(PathBuf::from);
+    path.ok_or_else(|| anyhow!("cannot download {module} {version}: {}", description["Error"]))
 }
 
 #[cfg(test)]

@@ -23,6 +23,11 @@ use crate::{
 /// Stops the cluster and removes all of it. Safe to repeat, and on any half-made cluster.
 pub(super) fn remove(layout: &Layout) -> Result<()> {
     let slot = held_slot(layout)?;
+    if let Ok(Some(mut state)) = State::read(layout) {
+        // From here on there is no way back: an `up` after a killed `down` must not start what is half removed.
+        state.phase = Phase::Creating;
+        state.write(layout)?;
+    }
     halt(layout, slot)?;
     files::remove(&layout.dir)?;
     if let Some(slot) = slot {

@@ -26,6 +26,8 @@ use crate::{
     supervisor, versions,
 };
 
+const INOTIFY_INSTANCES: u32 = 8192;
+
 /// Makes, starts or leaves alone, by what is there.
 pub(super) fn up(layout: &Layout, config: &Config) -> Result<Slot> {
     let state = match State::read(layout)? {
@@ -55,14 +57,14 @@ pub(super) fn start(layout: &Layout, timeout: Duration) -> Result<()> {
     up(layout, &Config { volumes: state.volumes, timeout, ..Config::named(&layout.name) }).map(drop)
 }
 
-/// Whether everything that was started still runs and the API answers: then there is nothing to do.
+/// Whether everything that was started still runs and the API answers: then there is nothing to do, but to start the
+/// supervisor if that has ended.
 fn is_whole(layout: &Layout, state: &State) -> Result<bool> {
     if !state.is_of_this_boot()? {
         return Ok(false);
     }
     let run = RunDir::new(state.slot);
-    let is_alive = |name: &str| process::recorded(&run, name).is_some_and(Process::is_alive);
-    if !is_alive(supervisor::NAME) {
+    if process::ensure(layout, &run, &supervisor::spec(&layout.name)?).is_err() {
         return Ok(false);
     }
     // The supervisor restarts what ends, so a component may be between two lives: give it a moment.
@@ -101,8 +103,9 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
     pki::ensure(layout, slot)?;
     node_config::write(layout, &run, slot)?;
     network::ensure(layout, slot)?;
+    raise_limits()?;
     cgroups::ensure(layout)?;
-    start_all(layout, &run, &components::first(layout, &run, slot)?)?;
+    start_all(layout, &run, &components::first(layout, slot)?)?;
     progress(&format!("addresses {}, processes started", slot.range()));
 
     thread::scope(|scope| {
@@ -126,6 +129,18 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
     state.write(layout)?;
     progress("ready");
     Ok(state)
+}
+
+/// Every API server, kubelet and containerd watches files, and so do those of tenants. The kernel's default of 128 watchers
+/// for each user ends with "too many open files" in whichever component starts last.
+fn raise_limits() -> Result<()> {
+    let path = "/proc/sys/fs/inotify/max_user_instances";
+    let limit: u32 = fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(u32::MAX);
+    if limit < INOTIFY_INSTANCES {
+        eprintln!("raising {path} from {limit} to {INOTIFY_INSTANCES}, until the machine restarts");
+        fs::write(path, INOTIFY_INSTANCES.to_string()).with_context(|| format!("cannot write {path}"))?;
+    }
+    Ok(())
 }
 
 fn start_all(layout: &Layout, run: &RunDir, specs: &[process::Spec]) -> Result<()> {
@@ -170,8 +185,8 @@ fn import_missing(layout: &Layout, run: &RunDir, config: &Config, deadline: Inst
     let imported = files::read_optional(&record)?.unwrap_or_default();
     wanted.retain(|archive| !imported.lines().any(|line| Path::new(line) == archive));
     images::import(&socket, &wanted)?;
-    let lines: String = wanted.iter().map(|archive| format!("{}\n", archive.display())).collect();
-    files::write(&record, imported + &lines)
+    let now: Vec<_> = wanted.iter().map(|archive| archive.to_string_lossy()).collect();
+    files::write(&record, imported + &now.join("\n") + "\n")
 }
 
 /// What is still missing before pods can run, if anything.

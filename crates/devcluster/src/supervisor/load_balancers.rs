@@ -8,7 +8,7 @@ use kube::{
     Api, Client, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Next;
 use crate::{api::MANAGER, slot::Slot};
@@ -20,27 +20,31 @@ const CLASS: &str = "devcluster";
 /// gives its address back by being gone.
 pub(super) async fn pass(client: &Client, slot: Slot) -> Result<Next> {
     let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?.items;
-    for (service, address) in assign(&services, &slot.load_balancer_addresses().collect::<Vec<_>>()) {
-        let namespace = service.namespace().unwrap_or_default();
-        let name = service.name_any();
-        let status = json!({
-            "metadata": {"uid": service.uid()},
-            "status": {"loadBalancer": {"ingress": [{"ip": address.to_string(), "ipMode": "VIP"}]}}
-        });
-        let result = Api::<Service>::namespaced(client.clone(), &namespace)
-            .patch_status(
-                &name,
-                &PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() },
-                &Patch::Merge(status),
-            )
-            .await;
-        match result {
-            Ok(_) => eprintln!("load balancers: {address} for {namespace}/{name}"),
-            Err(kube::Error::Api(e)) if e.is_not_found() || e.is_conflict() => {}
-            Err(e) => return Err(e).with_context(|| format!("cannot give {namespace}/{name} its address")),
-        }
+    let pool: Vec<_> = slot.load_balancer_addresses().collect();
+    for service in services.iter().filter(|s| !is_load_balancer(s) && address(s).is_some_and(|a| pool.contains(&a))) {
+        set(client, service, json!(null)).await?;
+    }
+    for (service, address) in assign(&services, &pool) {
+        set(client, service, json!([{"ip": address.to_string(), "ipMode": "VIP"}])).await?;
     }
     Ok(Next::OnChange)
+}
+
+/// Writes the addresses into a Service's status; one that has changed or gone is left to the next pass.
+async fn set(client: &Client, service: &Service, ingress: Value) -> Result<()> {
+    let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
+    eprintln!("load balancers: {namespace}/{name}: {ingress}");
+    let status = json!({
+        "metadata": {"uid": service.uid(), "resourceVersion": service.resource_version()},
+        "status": {"loadBalancer": {"ingress": ingress}}
+    });
+    let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let api = Api::<Service>::namespaced(client.clone(), &namespace);
+    match api.patch_status(&name, &parameters, &Patch::Merge(status)).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(e)) if e.is_not_found() || e.is_conflict() => Ok(()),
+        Err(e) => Err(e).with_context(|| format!("cannot write the addresses of {namespace}/{name}")),
+    }
 }
 
 /// Pure: which Service gets which address.
@@ -64,10 +68,14 @@ fn assign<'a>(services: &'a [Service], pool: &[Ipv4Addr]) -> Vec<(&'a Service, I
 }
 
 fn is_ours(service: &Service) -> bool {
-    let Some(spec) = &service.spec else { return false };
-    spec.type_.as_deref() == Some("LoadBalancer")
-        && spec.load_balancer_class.as_deref().is_none_or(|class| class == CLASS)
+    let class = service.spec.as_ref().and_then(|spec| spec.load_balancer_class.as_deref());
+    is_load_balancer(service)
+        && class.is_none_or(|class| class == CLASS)
         && service.metadata.deletion_timestamp.is_none()
+}
+
+fn is_load_balancer(service: &Service) -> bool {
+    service.spec.as_ref().and_then(|spec| spec.type_.as_deref()) == Some("LoadBalancer")
 }
 
 fn address(service: &Service) -> Option<Ipv4Addr> {
@@ -78,7 +86,7 @@ fn address(service: &Service) -> Option<Ipv4Addr> {
 mod tests {
     use super::*;
 
-    fn service(name: &str, spec: serde_json::Value, address: Option<&str>) -> Service {
+    fn service(name: &str, spec: &Value, address: Option<&str>) -> Service {
         let ingress = address.map(|ip| vec![json!({"ip": ip})]).unwrap_or_default();
         serde_json::from_value(json!({
             "metadata": {"name": name},
@@ -92,12 +100,12 @@ mod tests {
     fn each_service_gets_one_free_address() {
         let pool: Vec<Ipv4Addr> = (1..=3).map(|n| Ipv4Addr::new(10, 0, 0, n)).collect();
         let services = [
-            service("cluster-ip", json!({"type": "ClusterIP"}), None),
-            service("has-one", json!({"type": "LoadBalancer"}), Some("10.0.0.1")),
-            service("another-class", json!({"type": "LoadBalancer", "loadBalancerClass": "cloud"}), None),
-            service("asks", json!({"type": "LoadBalancer", "loadBalancerIP": "10.0.0.2"}), None),
-            service("ours", json!({"type": "LoadBalancer", "loadBalancerClass": "devcluster"}), None),
-            service("too-many", json!({"type": "LoadBalancer"}), None),
+            service("cluster-ip", &json!({"type": "ClusterIP"}), None),
+            service("has-one", &json!({"type": "LoadBalancer"}), Some("10.0.0.1")),
+            service("another-class", &json!({"type": "LoadBalancer", "loadBalancerClass": "cloud"}), None),
+            service("asks", &json!({"type": "LoadBalancer", "loadBalancerIP": "10.0.0.2"}), None),
+            service("ours", &json!({"type": "LoadBalancer", "loadBalancerClass": "devcluster"}), None),
+            service("too-many", &json!({"type": "LoadBalancer"}), None),
         ];
         let assigned: Vec<_> = assign(&services, &pool).iter().map(|(s, a)| format!("{} {a}", s.name_any())).collect();
         assert_eq!(assigned, ["asks 10.0.0.2", "ours 10.0.0.3"]);

@@ -33,7 +33,7 @@ pub(super) async fn keep(layout: &Layout, run: &RunDir, slot: Slot) {
     loop {
         // Our own children would stay zombies.
         children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        match specs(layout, run, slot) {
+        match specs(layout, slot) {
             Ok(specs) => {
                 for spec in specs {
                     match restart_if_dead(layout, run, &spec, &mut restarts) {
@@ -48,8 +48,8 @@ pub(super) async fn keep(layout: &Layout, run: &RunDir, slot: Slot) {
     }
 }
 
-fn specs(layout: &Layout, run: &RunDir, slot: Slot) -> Result<Vec<Spec>> {
-    let mut all = components::first(layout, run, slot)?;
+fn specs(layout: &Layout, slot: Slot) -> Result<Vec<Spec>> {
+    let mut all = components::first(layout, slot)?;
     all.extend(components::second(layout, slot)?);
     Ok(all)
 }
