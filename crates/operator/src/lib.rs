@@ -1,1 +1,17 @@
+//! The operator: watches, and a driver a controller that observes, plans, carries out and reports.
+//!
+//! Decisions are in `berth-plan`, effects in `berth-kubeio` and `berth-etcdio`; here is only what ties them to a clock, to
+//! events of the meta cluster, and to a lease.
 
+pub mod args;
+pub mod backoff;
+pub mod context;
+pub mod controllers;
+pub mod events;
+pub mod http;
+pub mod leader;
+pub mod metrics;
+pub mod run;
+
+pub use context::Context;
+pub use run::run;

@@ -40,8 +40,8 @@ pub enum Kind {
     EndpointSlice,
     /// `berth.dev/v1alpha1` EtcdCluster.
     EtcdCluster,
-    /// `berth.dev/v1alpha1` ClusterRevision.
-    ClusterRevision,
+    /// `berth.dev/v1alpha1` Cluster (read; its status and finalizers are written).
+    Cluster,
     /// `apps/v1` StatefulSet.
     StatefulSet,
     /// `apps/v1` DaemonSet (in tenants).
@@ -103,7 +103,7 @@ static TABLE: &[Row] = &[
     row(Kind::Endpoints, "Endpoints", "", "v1", "endpoints", true),
     row(Kind::EndpointSlice, "EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", true),
     row(Kind::EtcdCluster, "EtcdCluster", BERTH, "v1alpha1", "etcdclusters", true),
-    row(Kind::ClusterRevision, "ClusterRevision", BERTH, "v1alpha1", "clusterrevisions", true),
+    observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
@@ -128,7 +128,7 @@ impl Kind {
         Self::Endpoints,
         Self::EndpointSlice,
         Self::EtcdCluster,
-        Self::ClusterRevision,
+        Self::Cluster,
         Self::StatefulSet,
         Self::DaemonSet,
         Self::Deployment,

@@ -1,0 +1,56 @@
+//! Command line.
+
+use berth_pki::Lifetime;
+use berth_plan::Settings;
+use clap::Parser;
+use jiff::SignedDuration;
+
+/// Hosts Kubernetes control planes.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "berth-operator", version)]
+pub struct Args {
+    /// Image of Berth's agent that new tenants are pinned to.
+    #[arg(long, env = "BERTH_AGENT_IMAGE")]
+    pub agent_image: String,
+    /// Registry that holds upstream's images under upstream's names. Empty: upstream's own.
+    #[arg(long, env = "BERTH_IMAGE_REGISTRY", default_value = "")]
+    pub image_registry: String,
+    /// Namespace of the operator, for its lease and service account.
+    #[arg(long, env = "POD_NAMESPACE", default_value = "berth-system")]
+    pub namespace: String,
+    /// Service account of the operator, to be bound in control-plane namespaces. Empty: none is bound.
+    #[arg(long, env = "BERTH_SERVICE_ACCOUNT", default_value = "")]
+    pub service_account: String,
+    /// Name of this process among the candidates for the lease.
+    #[arg(long, env = "POD_NAME", default_value_t = format!("berth-operator-{}", std::process::id()))]
+    pub identity: String,
+    /// Take the lease before doing anything. Off only for a single process without rivals.
+    #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set)]
+    pub leader_elect: bool,
+    /// Address of health, readiness and metrics. Empty: none.
+    #[arg(long, env = "BERTH_LISTEN", default_value = "0.0.0.0:8080")]
+    pub listen: String,
+    /// `Cluster`s, and apart from them `EtcdCluster`s, that are worked on at once.
+    #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
+    pub concurrency: u16,
+    /// Life of leaf certificates, in minutes. They are renewed at two thirds.
+    #[arg(long, env = "BERTH_LEAF_LIFETIME_MINUTES", default_value_t = 90 * 24 * 60)]
+    pub leaf_lifetime_minutes: i64,
+    /// Logs as JSON lines.
+    #[arg(long, env = "BERTH_LOG_JSON", default_value_t = false, action = clap::ArgAction::Set)]
+    pub log_json: bool,
+}
+
+impl Args {
+    /// What plans depend on.
+    pub fn settings(&self) -> Settings {
+        let account = self.service_account.clone();
+        Settings {
+            registry: self.image_registry.clone(),
+            agent_image: self.agent_image.clone(),
+            service_account: (!account.is_empty()).then(|| (self.namespace.clone(), account)),
+            leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(self.leaf_lifetime_minutes)),
+            ..Settings::default()
+        }
+    }
+}

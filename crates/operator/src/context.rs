@@ -1,0 +1,66 @@
+//! What every pass needs.
+
+use crate::backoff::Backoff;
+use crate::events::Events;
+use crate::metrics::Metrics;
+use berth_etcdio::EtcdTarget;
+use berth_kubeio::{Calls, Connect, Fence, Io};
+use berth_plan::Settings;
+use berth_plan::observed::EtcdProbe;
+use futures::future::BoxFuture;
+use kube::Client;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Asks an etcd; tests put another in its place.
+pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Send + Sync>;
+
+/// Shared by all passes.
+pub struct Context {
+    /// The meta cluster.
+    pub io: Io,
+    /// Configuration.
+    pub settings: Settings,
+    /// The way into tenants.
+    pub connect: Connect,
+    /// The way to etcds.
+    pub ask_etcd: AskEtcd,
+    /// Calls into tenants.
+    pub tenant_calls: Arc<Calls>,
+    /// Metrics.
+    pub metrics: Metrics,
+    /// Failures by (controller, namespace, name).
+    pub backoff: Backoff<(&'static str, String, String)>,
+    /// Events.
+    pub events: Events,
+    /// Objects worked on at once, for each controller.
+    pub concurrency: u16,
+}
+
+impl std::fmt::Debug for Context {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Context").field("settings", &self.settings).finish_non_exhaustive()
+    }
+}
+
+/// How long a call to the meta cluster may take.
+const DEADLINE: Duration = Duration::from_secs(15);
+
+impl Context {
+    /// The real thing: tenants and etcds are reached over the network.
+    pub fn new(client: Client, fence: Fence, settings: Settings, identity: &str) -> Self {
+        let metrics = Metrics::default();
+        let io = Io::new(client.clone(), fence.clone(), metrics.meta_calls.clone(), DEADLINE);
+        Self {
+            io,
+            settings,
+            connect: berth_kubeio::connect(),
+            ask_etcd: Arc::new(|target| Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })),
+            tenant_calls: metrics.tenant_calls.clone(),
+            events: Events::new(client, fence, identity),
+            metrics,
+            backoff: Backoff::default(),
+            concurrency: 32,
+        }
+    }
+}

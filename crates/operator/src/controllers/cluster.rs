@@ -1,0 +1,194 @@
+//! The `Cluster` controller.
+
+use super::pass::{self, PassError, changes, drain, requeue};
+use crate::context::Context;
+use berth_api::cluster::{Cluster, ClusterStatus};
+use berth_api::{EtcdCluster, labels, names};
+use berth_kubeio::{Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant, tenant_target, write_status};
+use berth_plan::cluster::status::{Failure, failed, failed_conditions, status};
+use berth_plan::cluster::{ClusterPlan, Input, plan, probe_key};
+use berth_plan::workload;
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, Service};
+use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
+use kube::runtime::watcher::Config;
+use kube::runtime::{WatchStreamExt, controller, watcher};
+use kube::{Api, Resource};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+type Meta = PartialObjectMeta<Cluster>;
+
+/// Rounds of planning and carrying out in one pass. Each round makes what the one before gave the answers for; a tenant
+/// takes four.
+const ROUNDS: usize = 8;
+
+/// Runs until `stop`; passes that are under way end first.
+pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
+    let client = ctx.io.client().clone();
+    let writer = Writer::<Meta>::default();
+    let reader = writer.as_reader();
+    let clusters = watcher(Api::<Meta>::all(client.clone()), Config::default());
+    let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).default_backoff()).touched_objects();
+    let label = labels::CLUSTER_NAME;
+    // Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
+    let config = controller::Config::default().debounce(Duration::from_millis(20)).concurrency(ctx.concurrency);
+    let stream = Controller::for_stream(clusters, reader)
+        .with_config(config)
+        .watches_stream(changes::<Namespace>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(changes::<EtcdCluster>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(changes::<Deployment>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(changes::<Pod>(client, label), |o| owner(&o.metadata))
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(reconcile, |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)), ctx);
+    drain(stream).await;
+}
+
+/// The `Cluster` that a child names in its labels. Owner references do not cross namespaces.
+fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
+    let all = meta.labels.as_ref()?;
+    Some(ObjectRef::new(all.get(labels::CLUSTER_NAME)?).within(all.get(labels::CLUSTER_NAMESPACE)?))
+}
+
+async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassError> {
+    let about = meta.object_ref(&());
+    pass::run(&ctx, "cluster", &about, one(&ctx, &meta, &about)).await
+}
+
+/// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
+async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Action, IoError> {
+    let key = Own::of(Kind::Cluster, meta).key;
+    let Some(value) = ctx.io.get(&key).await? else { return Ok(Action::await_change()) };
+    let now = Timestamp::now();
+    let mut cluster: Cluster = match serde_json::from_value(value.clone()) {
+        Ok(cluster) => cluster,
+        Err(error) => return undecodable(ctx, meta, &value, &error.to_string(), now).await,
+    };
+    let finalizers = cluster.metadata.finalizers.clone().unwrap_or_default();
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
+    let held = finalizers.iter().any(|f| f == labels::FINALIZER);
+    match (deleting, held) {
+        (true, false) => return Ok(Action::await_change()),
+        (false, false) => {
+            let all = [finalizers.as_slice(), &[labels::FINALIZER.to_owned()]].concat();
+            let written = patch_finalizers(&ctx.io, &Own::of(Kind::Cluster, &cluster), &all).await?;
+            cluster = serde_json::from_value(written).unwrap_or(cluster);
+        }
+        _ => {}
+    }
+    let own = Own::of(Kind::Cluster, &cluster);
+    let (planned, snapshot, failure) = match observe_and_apply(ctx, &cluster, now).await {
+        Ok(all) => all,
+        Err(error) => {
+            report_blindness(ctx, &cluster, &own, &error, now).await?;
+            return Err(error);
+        }
+    };
+    if planned.plan.finished {
+        let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
+        patch_finalizers(&ctx.io, &own, &left).await?;
+        return Ok(Action::await_change());
+    }
+    let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
+    let told = failure.as_ref().filter(|e| worth_telling(e, &snapshot)).map(IoError::failure);
+    let new = status(input, &planned, told.as_ref());
+    report(ctx, &cluster, &own, about, &new).await?;
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(requeue(planned.look_again)),
+    }
+}
+
+/// Observes once, then plans and carries out until there is nothing left to write. The answers to writes are taken in, so
+/// that later rounds build on them.
+async fn observe_and_apply(ctx: &Context, cluster: &Cluster, now: Timestamp) -> Result<(ClusterPlan, Snapshot, Option<IoError>), IoError> {
+    let mut snapshot = observe_cluster(&ctx.io, cluster).await?;
+    let tenant = ask_tenant(ctx, cluster, &mut snapshot, now).await;
+    let mut failure = None;
+    let mut planned = ClusterPlan::default();
+    for _ in 0..ROUNDS {
+        planned = plan(Input { cluster, observed: &snapshot.observed, settings: &ctx.settings, now });
+        if planned.plan.is_empty() || failure.is_some() {
+            break;
+        }
+        let done = carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, &planned.plan, labels::MANAGER_CLUSTER, now).await;
+        failure = done.err();
+        if cluster.metadata.deletion_timestamp.is_some() {
+            // What a deletion did shows only when it is read again.
+            break;
+        }
+    }
+    Ok((planned, snapshot, failure))
+}
+
+/// Asks the tenant's API, if a process is there that could answer.
+async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, now: Timestamp) -> Option<Io> {
+    let input = Input { cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    let home = names::control_plane_namespace(cluster.metadata.namespace.as_deref().unwrap_or_default(), name);
+    let up = workload::pods_of(input.observed, &home, labels::COMPONENT, names::APISERVER).any(|(_, p)| workload::pod_running(p));
+    let (host, port) = plan(input).endpoint.filter(|_| up)?;
+    let key = probe_key(input);
+    let told = cluster.status.as_ref().and_then(|s| s.version.as_deref());
+    let api = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home.clone(), names::APISERVER));
+    let image = api.and_then(workload::image_of).and_then(|i| i.rsplit_once(":v")).map(|(_, v)| v);
+    let want_version = told.is_none() || told != image;
+    let target = tenant_target(snapshot, &ObjectKey::namespaced(Kind::Secret, home, names::ca(name)), &host, port)?;
+    let (probe, tenant) =
+        probe_tenant(&ctx.io, &ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), now).await;
+    snapshot.observed.api = probe;
+    tenant
+}
+
+/// A conflict is solved by looking again, and a right in a namespace that was made a moment ago is on its way.
+fn worth_telling(error: &IoError, snapshot: &Snapshot) -> bool {
+    match error.kind {
+        Kindred::Conflict | Kindred::Fenced | Kindred::Transient => false,
+        Kindred::Forbidden => !snapshot.observed.secrets.is_empty() || snapshot.secrets_denied.is_none(),
+        _ => true,
+    }
+}
+
+async fn report(ctx: &Context, cluster: &Cluster, own: &Own, about: &ObjectReference, new: &ClusterStatus) -> Result<(), IoError> {
+    let old = cluster.status.as_ref();
+    if write_status(&ctx.io, own, old, new).await? {
+        let before = old.map(|s| s.conditions.as_slice()).unwrap_or_default();
+        ctx.events.transitions(about, before, &new.conditions).await;
+    }
+    Ok(())
+}
+
+/// The pass could not even look: says so, unless it may be over in a moment.
+async fn report_blindness(ctx: &Context, cluster: &Cluster, own: &Own, error: &IoError, now: Timestamp) -> Result<(), IoError> {
+    if matches!(error.kind, Kindred::Transient | Kindred::Conflict | Kindred::Fenced) {
+        return Ok(());
+    }
+    let old = cluster.status.clone().unwrap_or_default();
+    let new = failed(&old, cluster.metadata.generation.unwrap_or_default(), &error.failure(), now);
+    write_status(&ctx.io, own, cluster.status.as_ref(), &new).await.map(|_| ())
+}
+
+/// A `Cluster` that this build cannot read: its status says so, and others go on.
+async fn undecodable(ctx: &Context, meta: &Meta, value: &serde_json::Value, error: &str, now: Timestamp) -> Result<Action, IoError> {
+    let failure = Failure {
+        reason: berth_api::conditions::Reason::InvalidSpec,
+        message: format!("this operator cannot read the object: {error}. Correct that field, or run an operator that knows it; what runs is left as it is"),
+    };
+    let old: Vec<_> = value.pointer("/status/conditions").cloned().and_then(|c| serde_json::from_value(c).ok()).unwrap_or_default();
+    let generation = meta.metadata.generation.unwrap_or_default();
+    let new = failed_conditions(&old, generation, &failure, now);
+    if old != new {
+        let patch = serde_json::json!({"metadata": {"uid": meta.metadata.uid}, "status": {"conditions": new}});
+        ctx.io.merge(&Own::of(Kind::Cluster, meta).key, "/status", "fieldManager=berth-status", &patch).await?;
+    }
+    Ok(Action::requeue(Duration::from_secs(300)))
+}

@@ -1,0 +1,136 @@
+//! The `EtcdCluster` controller. It knows nothing of `Cluster`.
+
+use super::pass::{self, PassError, changes, drain, requeue};
+use crate::context::Context;
+use berth_api::{EtcdCluster, labels, names};
+use berth_etcdio::{Credential, EtcdTarget};
+use berth_kubeio::{IoError, Kindred, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
+use berth_plan::etcd::{EtcdPlan, Input, endpoints, plan, status::status, worth_asking};
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service};
+use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
+use kube::runtime::watcher::Config;
+use kube::runtime::{WatchStreamExt, controller, watcher};
+use kube::{Api, Resource};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+type Meta = PartialObjectMeta<EtcdCluster>;
+
+/// Rounds of planning and carrying out in one pass.
+const ROUNDS: usize = 8;
+
+/// Runs until `stop`; passes that are under way end first.
+pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
+    let client = ctx.io.client().clone();
+    let writer = Writer::<Meta>::default();
+    let reader = writer.as_reader();
+    let etcds = watcher(Api::<Meta>::all(client.clone()), Config::default());
+    let etcds = reflector(writer, etcds.modify(|o| o.metadata.managed_fields = None).default_backoff()).touched_objects();
+    let label = labels::ETCD_CLUSTER;
+    let config = controller::Config::default().debounce(Duration::from_millis(20)).concurrency(ctx.concurrency);
+    let stream = Controller::for_stream(etcds, reader)
+        .with_config(config)
+        .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(changes::<StatefulSet>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(changes::<Pod>(client, label), |o| owner(&o.metadata))
+        .graceful_shutdown_on(stop.cancelled_owned())
+        .run(reconcile, |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)), ctx);
+    drain(stream).await;
+}
+
+fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
+    let name = meta.labels.as_ref()?.get(labels::ETCD_CLUSTER)?;
+    Some(ObjectRef::new(name).within(meta.namespace.as_deref()?))
+}
+
+async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassError> {
+    let about = meta.object_ref(&());
+    pass::run(&ctx, "etcdcluster", &about, one(&ctx, &meta, &about)).await
+}
+
+/// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
+async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Action, IoError> {
+    let key = Own::of(Kind::EtcdCluster, meta).key;
+    let Some(value) = ctx.io.get(&key).await? else { return Ok(Action::await_change()) };
+    let now = Timestamp::now();
+    let mut etcd: EtcdCluster = match serde_json::from_value(value) {
+        Ok(etcd) => etcd,
+        Err(error) => {
+            tracing::warn!(%key, %error, "this operator cannot read the object; what runs is left as it is");
+            return Ok(Action::requeue(Duration::from_secs(300)));
+        }
+    };
+    let finalizers = etcd.metadata.finalizers.clone().unwrap_or_default();
+    let held = finalizers.iter().any(|f| f == labels::FINALIZER);
+    match (etcd.metadata.deletion_timestamp.is_some(), held) {
+        (true, false) => return Ok(Action::await_change()),
+        (false, false) => {
+            let all = [finalizers.as_slice(), &[labels::FINALIZER.to_owned()]].concat();
+            let written = patch_finalizers(&ctx.io, &Own::of(Kind::EtcdCluster, &etcd), &all).await?;
+            etcd = serde_json::from_value(written).unwrap_or(etcd);
+        }
+        _ => {}
+    }
+    let own = Own::of(Kind::EtcdCluster, &etcd);
+    let (planned, snapshot, failure) = observe_and_apply(ctx, &etcd, now).await?;
+    if planned.plan.finished {
+        let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
+        patch_finalizers(&ctx.io, &own, &left).await?;
+        return Ok(Action::await_change());
+    }
+    let input = Input { etcd: &etcd, observed: &snapshot.observed, settings: &ctx.settings, now };
+    let passing = |e: &&IoError| !matches!(e.kind, Kindred::Conflict | Kindred::Fenced | Kindred::Transient);
+    let told = failure.as_ref().filter(passing).map(IoError::failure);
+    let new = status(input, &planned, told.as_ref());
+    if write_status(&ctx.io, &own, etcd.status.as_ref(), &new).await? {
+        let before = etcd.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+        ctx.events.transitions(about, before, &new.conditions).await;
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(requeue(planned.look_again)),
+    }
+}
+
+/// Observes once, then plans and carries out until there is nothing left to write.
+async fn observe_and_apply(ctx: &Context, etcd: &EtcdCluster, now: Timestamp) -> Result<(EtcdPlan, Snapshot, Option<IoError>), IoError> {
+    let mut snapshot = observe_etcd(&ctx.io, etcd).await?;
+    ask_members(ctx, etcd, &mut snapshot, now).await;
+    let mut failure = None;
+    let mut planned = EtcdPlan::default();
+    for _ in 0..ROUNDS {
+        planned = plan(Input { etcd, observed: &snapshot.observed, settings: &ctx.settings, now });
+        if planned.plan.is_empty() || failure.is_some() {
+            break;
+        }
+        let done = carry_out(&ctx.io, None, &mut snapshot, &planned.plan, labels::MANAGER_ETCD, now).await;
+        failure = done.err();
+        if etcd.metadata.deletion_timestamp.is_some() {
+            break;
+        }
+    }
+    Ok((planned, snapshot, failure))
+}
+
+/// Asks the members, if one of them runs.
+async fn ask_members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot, now: Timestamp) {
+    if etcd.metadata.deletion_timestamp.is_some() || !worth_asking(etcd, &snapshot.observed) {
+        return;
+    }
+    let own = Own::of(Kind::EtcdCluster, etcd).key;
+    let ca = ObjectKey { kind: Kind::Secret, name: names::etcd::client_ca(&own.name), ..own };
+    let (Some(cert), Some(key)) = (snapshot.secret(&ca, "tls.crt"), snapshot.secret(&ca, "tls.key")) else { return };
+    let target = Credential::issue(cert, key, now)
+        .and_then(|credential| EtcdTarget::new(&endpoints(etcd, &snapshot.observed), credential));
+    match target {
+        Ok(target) if !target.members.is_empty() => snapshot.observed.etcd = Some((ctx.ask_etcd)(target).await),
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%ca, %error, "cannot ask etcd"),
+    }
+}

@@ -1,0 +1,7 @@
+//! The two controllers. Each has the same five steps: observe, validate, plan, apply, status.
+
+pub mod cluster;
+pub mod etcd_cluster;
+mod pass;
+
+pub use pass::PassError;

@@ -1,0 +1,78 @@
+//! What both drivers share: watches by metadata, and what follows from how a pass went.
+
+use crate::context::Context;
+use crate::metrics::{Controller as ControllerLabel, Pass};
+use berth_kubeio::{IoError, Kindred};
+use futures::{Stream, StreamExt};
+use jiff::SignedDuration;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::api::PartialObjectMeta;
+use kube::runtime::controller::Action;
+use kube::runtime::watcher::{self, watcher};
+use kube::runtime::WatchStreamExt;
+use kube::{Api, Client, Resource};
+use serde::de::DeserializeOwned;
+use std::fmt::Debug;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// A pass that failed; it was reported where it happened.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct PassError(#[from] pub IoError);
+
+/// Changes of all objects of a kind that carry a label, by metadata alone; those of a status tell by their resourceVersion.
+pub(super) fn changes<K>(client: Client, label: &str) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send + use<K>
+where
+    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+{
+    let api = Api::<PartialObjectMeta<K>>::all(client);
+    let stream = watcher(api, watcher::Config::default().labels(label));
+    stream.modify(|o| o.metadata.managed_fields = None).default_backoff().touched_objects()
+}
+
+/// Runs one pass with a span, metrics and back-off around it.
+pub(super) async fn run<F>(ctx: &Arc<Context>, controller: &'static str, about: &ObjectReference, pass: F) -> Result<Action, PassError>
+where
+    F: Future<Output = Result<Action, IoError>>,
+{
+    let key =
+        (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
+    let started = Instant::now();
+    let result = pass.await;
+    let label = if result.is_ok() { "ok" } else { "error" };
+    ctx.metrics.passes.get_or_create(&Pass { controller, result: label }).inc();
+    ctx.metrics.duration.get_or_create(&ControllerLabel { controller }).observe(started.elapsed().as_secs_f64());
+    match result {
+        Ok(action) => {
+            ctx.backoff.forget(&key);
+            Ok(action)
+        }
+        Err(error) if error.kind == Kindred::Fenced => {
+            tracing::warn!(controller, namespace = key.1, name = key.2, "not the holder of the lease; nothing was written");
+            Ok(Action::requeue(Duration::from_secs(5)))
+        }
+        Err(error) => {
+            let (failures, wait) = ctx.backoff.failed(key.clone());
+            // A conflict or a right that is about to come is nothing to wake anybody for.
+            if matches!(error.kind, Kindred::Conflict) || failures < 3 {
+                tracing::debug!(controller, namespace = key.1, name = key.2, %error, "again");
+            } else {
+                tracing::warn!(controller, namespace = key.1, name = key.2, failures, %error, "pass failed");
+            }
+            Ok(Action::requeue(wait))
+        }
+    }
+}
+
+/// The requeue that a plan asks for.
+pub(super) fn requeue(look_again: Option<SignedDuration>) -> Action {
+    let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_secs(60));
+    Action::requeue(wait.clamp(Duration::from_millis(50), Duration::from_secs(600)))
+}
+
+/// Drains a controller's stream; errors were reported in the passes.
+pub(super) async fn drain<T, E>(stream: impl Stream<Item = Result<T, E>>) {
+    stream.for_each(|_| futures::future::ready(())).await;
+}

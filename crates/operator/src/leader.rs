@@ -1,0 +1,158 @@
+//! One operator writes at a time: a Lease, and a fence that runs out before another may take it.
+//!
+//! The protocol is client-go's: a candidate takes the lease when it has not seen it change for `leaseDurationSeconds` of
+//! its own clock, so that clocks need not agree. The fence closes earlier, counted from when the renewal was sent.
+
+use anyhow::Context as _;
+use berth_kubeio::Fence;
+use jiff::Timestamp;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use kube::api::{ObjectMeta, PostParams};
+use kube::{Api, Client};
+use std::time::{Duration, Instant};
+
+/// How long a lease stands without renewal.
+const LEASE: Duration = Duration::from_secs(15);
+/// How long the holder may write after it sent its last renewal. The rest is for writes that are on their way.
+const FENCE: Duration = Duration::from_secs(10);
+/// How often the holder renews, and a candidate looks.
+const RENEW: Duration = Duration::from_secs(3);
+const LOOK: Duration = Duration::from_secs(1);
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// A candidate for the lease.
+pub struct Candidate {
+    api: Api<Lease>,
+    name: String,
+    identity: String,
+    fence: Fence,
+    /// The lease as last seen to change, and when.
+    seen: Option<(Option<String>, Instant)>,
+}
+
+impl std::fmt::Debug for Candidate {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Candidate").field("identity", &self.identity).finish_non_exhaustive()
+    }
+}
+
+impl Candidate {
+    /// For the lease of that name.
+    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, fence: Fence) -> Self {
+        Self { api: Api::namespaced(client, namespace), name: name.into(), identity: identity.into(), fence, seen: None }
+    }
+
+    /// Waits until the lease is ours.
+    pub async fn acquire(&mut self) {
+        loop {
+            let sent = Instant::now();
+            match tokio::time::timeout(DEADLINE, self.try_take()).await {
+                Ok(Ok(true)) => {
+                    self.fence.extend(sent, FENCE);
+                    tracing::info!(identity = self.identity, "holds the lease");
+                    return;
+                }
+                Ok(Ok(false)) => {}
+                Ok(Err(error)) => tracing::warn!(error = format!("{error:#}"), "the lease"),
+                Err(_) => tracing::warn!("the lease: no answer"),
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// Renews until that fails for so long that another may hold it. The fence is closed by then.
+    pub async fn hold(&mut self) {
+        let mut last = Instant::now();
+        loop {
+            tokio::time::sleep(RENEW).await;
+            let sent = Instant::now();
+            match tokio::time::timeout(DEADLINE, self.try_take()).await {
+                Ok(Ok(true)) => {
+                    self.fence.extend(sent, FENCE);
+                    last = sent;
+                }
+                Ok(Ok(false)) => {
+                    self.fence.close();
+                    tracing::error!("another operator holds the lease");
+                    return;
+                }
+                Ok(Err(error)) => tracing::warn!(error = format!("{error:#}"), "renewing the lease"),
+                Err(_) => tracing::warn!("renewing the lease: no answer"),
+            }
+            if last.elapsed() > LEASE {
+                self.fence.close();
+                tracing::error!("the lease could not be renewed");
+                return;
+            }
+        }
+    }
+
+    /// Gives the lease back, so that the next one need not wait.
+    pub async fn release(&self) {
+        self.fence.close();
+        let release = async {
+            let mut lease = self.api.get(&self.name).await?;
+            if let Some(spec) = lease.spec.as_mut().filter(|s| s.holder_identity.as_deref() == Some(&self.identity)) {
+                spec.holder_identity = Some(String::new());
+                spec.lease_duration_seconds = Some(1);
+                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+            }
+            Ok::<(), kube::Error>(())
+        };
+        match tokio::time::timeout(Duration::from_secs(2), release).await {
+            Ok(Ok(())) => tracing::info!("gave the lease back"),
+            _ => tracing::warn!("could not give the lease back; it runs out by itself"),
+        }
+    }
+
+    async fn try_take(&mut self) -> anyhow::Result<bool> {
+        let now = MicroTime(Timestamp::now());
+        let Some(mut lease) = self.api.get_opt(&self.name).await.context("get")? else {
+            let lease = Lease {
+                metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },
+                spec: Some(self.spec(None, &now)),
+            };
+            return match self.api.create(&PostParams::default(), &lease).await {
+                Ok(_) => Ok(true),
+                Err(kube::Error::Api(s)) if s.code == 409 => Ok(false),
+                Err(e) => Err(e).context("create"),
+            };
+        };
+        let version = lease.metadata.resource_version.clone();
+        if self.seen.as_ref().is_none_or(|(v, _)| *v != version) {
+            self.seen = Some((version, Instant::now()));
+        }
+        let old = lease.spec.take().unwrap_or_default();
+        let holder = old.holder_identity.clone().unwrap_or_default();
+        let stands = Duration::from_secs(u64::try_from(old.lease_duration_seconds.unwrap_or(1)).unwrap_or(1));
+        let unchanged = self.seen.as_ref().map(|(_, at)| at.elapsed()).unwrap_or_default();
+        if holder != self.identity && !holder.is_empty() && unchanged <= stands {
+            return Ok(false);
+        }
+        lease.spec = Some(self.spec(Some(&old), &now));
+        // The resourceVersion that was read decides between two candidates.
+        match self.api.replace(&self.name, &PostParams::default(), &lease).await {
+            Ok(_) => Ok(true),
+            // Somebody was quicker, or our own write's answer was lost: look again.
+            Err(kube::Error::Api(s)) if s.code == 409 => {
+                let holder = self.api.get(&self.name).await?.spec.and_then(|s| s.holder_identity);
+                Ok(holder.as_deref() == Some(&self.identity))
+            }
+            Err(e) => Err(e).context("replace"),
+        }
+    }
+
+    fn spec(&self, old: Option<&LeaseSpec>, now: &MicroTime) -> LeaseSpec {
+        let same = old.is_some_and(|o| o.holder_identity.as_deref() == Some(&self.identity));
+        let transitions = old.and_then(|o| o.lease_transitions).unwrap_or_default();
+        LeaseSpec {
+            holder_identity: Some(self.identity.clone()),
+            lease_duration_seconds: i32::try_from(LEASE.as_secs()).ok(),
+            acquire_time: old.filter(|_| same).and_then(|o| o.acquire_time.clone()).or_else(|| Some(now.clone())),
+            renew_time: Some(now.clone()),
+            lease_transitions: Some(if same { transitions } else { transitions + 1 }),
+            ..LeaseSpec::default()
+        }
+    }
+}

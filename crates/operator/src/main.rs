@@ -1,0 +1,75 @@
+//! The operator's process: arguments, logs, lease, and the end on SIGTERM.
+
+use anyhow::Context as _;
+use berth_kubeio::Fence;
+use berth_operator::leader::Candidate;
+use berth_operator::run::surroundings;
+use berth_operator::{Context, args::Args, http, run};
+use clap::Parser;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,kube_client=warn"));
+    if args.log_json {
+        tracing_subscriber::fmt().with_env_filter(filter).json().init();
+    } else {
+        tracing_subscriber::fmt().with_env_filter(filter).init();
+    }
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        anyhow::bail!("a TLS provider is installed already");
+    }
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?.block_on(serve(args))
+}
+
+async fn serve(args: Args) -> anyhow::Result<()> {
+    let client = kube::Client::try_default().await.context("no access to a meta cluster; set KUBECONFIG")?;
+    let fence = if args.leader_elect { Fence::closed() } else { Fence::open() };
+    let mut ctx = Context::new(client.clone(), fence.clone(), args.settings(), &args.identity);
+    ctx.concurrency = args.concurrency;
+    let ctx = Arc::new(ctx);
+    let health = http::Health::default();
+    if !args.listen.is_empty() {
+        let (listen, health, metrics) = (args.listen.clone(), health.clone(), ctx.metrics.clone());
+        tokio::spawn(async move {
+            if let Err(error) = http::serve(&listen, health, metrics).await {
+                tracing::error!(error = format!("{error:#}"), "health and metrics");
+            }
+        });
+    }
+    let mut term = signal(SignalKind::terminate())?;
+    let mut int = signal(SignalKind::interrupt())?;
+    let stop = CancellationToken::new();
+    let asked = stop.clone();
+    tokio::spawn(async move {
+        tokio::select! { _ = term.recv() => (), _ = int.recv() => () }
+        tracing::info!("asked to end");
+        asked.cancel();
+    });
+    tokio::select! { () = surroundings(&ctx) => (), () = stop.cancelled() => return Ok(()) }
+    health.ready.store(true, Ordering::Relaxed);
+    if !args.leader_elect {
+        run(ctx, stop).await;
+        return Ok(());
+    }
+    let mut candidate = Candidate::new(client, &args.namespace, "berth-operator", &args.identity, fence);
+    tokio::select! { () = candidate.acquire() => (), () = stop.cancelled() => return Ok(()) }
+    ctx.metrics.leader.set(1);
+    let work = tokio::spawn(run(ctx.clone(), stop.clone()));
+    let lost = tokio::select! {
+        () = candidate.hold() => true,
+        () = stop.cancelled() => false,
+    };
+    if lost {
+        // A process that lost its lease starts anew: nothing of what it had under way may go on.
+        anyhow::bail!("the lease is lost");
+    }
+    // Passes under way end within their deadlines; the lease stays ours until they did.
+    let _ = tokio::time::timeout(std::time::Duration::from_secs(5), work).await;
+    candidate.release().await;
+    Ok(())
+}

@@ -1,0 +1,84 @@
+//! What Prometheus reads.
+
+use berth_kubeio::Calls;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// Labels of passes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Pass {
+    /// `cluster` or `etcdcluster`.
+    pub controller: &'static str,
+    /// `ok` or `error`.
+    pub result: &'static str,
+}
+
+/// Labels of durations.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Controller {
+    /// `cluster` or `etcdcluster`.
+    pub controller: &'static str,
+}
+
+/// Labels of calls.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Target {
+    target: &'static str,
+    sort: &'static str,
+}
+
+/// All metrics.
+#[derive(Clone, Debug)]
+pub struct Metrics {
+    /// Passes.
+    pub passes: Family<Pass, Counter>,
+    /// Seconds of a pass.
+    pub duration: Family<Controller, Histogram>,
+    /// 1 while this process holds the lease.
+    pub leader: Gauge,
+    /// Calls to the meta cluster.
+    pub meta_calls: Arc<Calls>,
+    /// Calls into tenants.
+    pub tenant_calls: Arc<Calls>,
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self {
+            passes: Family::default(),
+            duration: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.002, 2.0, 14))),
+            leader: Gauge::default(),
+            meta_calls: Arc::default(),
+            tenant_calls: Arc::default(),
+        }
+    }
+}
+
+impl Metrics {
+    /// The text that Prometheus reads.
+    pub fn text(&self) -> String {
+        let mut registry = Registry::with_prefix("berth");
+        registry.register("reconcile", "Passes, by controller and result", self.passes.clone());
+        registry.register("reconcile_duration_seconds", "Duration of passes", self.duration.clone());
+        registry.register("leader", "1 while this process holds the lease", self.leader.clone());
+        let calls: Family<Target, Counter> = Family::default();
+        for (target, counted) in [("meta", &self.meta_calls), ("tenant", &self.tenant_calls)] {
+            let sorts = [("read", &counted.reads), ("write", &counted.writes), ("failure", &counted.failures)];
+            for (sort, n) in sorts {
+                calls.get_or_create(&Target { target, sort }).inc_by(n.load(Ordering::Relaxed));
+            }
+        }
+        registry.register("api_calls", "Calls to API servers, by target and sort", calls);
+        let mut text = String::new();
+        // Writing into a String cannot fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}

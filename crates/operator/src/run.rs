@@ -1,0 +1,43 @@
+//! The life of an operator process.
+
+use crate::context::Context;
+use crate::controllers::{cluster, etcd_cluster};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::Api;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Runs both controllers until `stop`. Passes that are under way end first.
+pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
+    tokio::join!(cluster::run(ctx.clone(), stop.clone()), etcd_cluster::run(ctx, stop));
+}
+
+/// Waits until the meta cluster answers and Berth's resources are there, and says what is missing meanwhile.
+pub async fn surroundings(ctx: &Context) {
+    let crds: Api<CustomResourceDefinition> = Api::all(ctx.io.client().clone());
+    let mut said = String::new();
+    loop {
+        let mut missing = None;
+        for name in ["clusters.berth.dev", "etcdclusters.berth.dev"] {
+            match tokio::time::timeout(Duration::from_secs(5), crds.get_opt(name)).await {
+                Ok(Ok(Some(_))) => {}
+                Ok(Ok(None)) => {
+                    missing = Some(format!("CustomResourceDefinition {name} is not there; install the chart berth-crds"));
+                }
+                Ok(Err(e)) => missing = Some(format!("CustomResourceDefinition {name}: {e}")),
+                Err(_) => missing = Some("the API server does not answer".into()),
+            }
+        }
+        match missing {
+            None => return,
+            Some(text) => {
+                if said != text {
+                    tracing::warn!("waiting: {text}");
+                    said = text;
+                }
+            }
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+}
