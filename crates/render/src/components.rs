@@ -132,8 +132,7 @@ fn deployment(component: Component, workload: &Workload) -> Derived {
     Derived { name: component.name().to_owned(), replicas: workload.replicas, ..Derived::default() }
 }
 
-/// Renders a folder: first what is under `files/`, each of which must be YAML, then the templates of objects, which can put them
-/// into ConfigMaps.
+/// Renders a folder: first what is under `files/`, then the templates of objects, which can put those texts into ConfigMaps.
 fn documents<T: Serialize>(
     set: &TemplateSet,
     folder: &str,
@@ -143,9 +142,7 @@ fn documents<T: Serialize>(
     let mut context = Context { values, derived, files: BTreeMap::new() };
     let mut files = BTreeMap::new();
     for (path, name, text) in set.folder(&format!("{folder}/files")) {
-        let rendered = env::render(path, text, &context)?;
-        yaml::documents(&rendered).map_err(|source| RenderError::Yaml { template: path.to_owned(), source })?;
-        files.insert(name.to_owned(), rendered);
+        files.insert(name.to_owned(), env::render(path, text, &context)?);
     }
     context.files = files;
     let mut out = Vec::new();

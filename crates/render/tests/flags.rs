@@ -30,6 +30,8 @@ const OVERRIDABLE: &[&str] = &[
     "experimental-initial-corrupt-check",
     "feature-gates",
     "goaway-chance",
+    "kube-api-burst",
+    "kube-api-qps",
     "leader-elect-lease-duration",
     "leader-elect-renew-deadline",
     "profiling",

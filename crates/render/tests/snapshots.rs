@@ -2,7 +2,7 @@
 
 mod fixtures;
 
-use berth_render::{Component, Object, lint};
+use berth_render::{Component, Kind, Object, lint};
 use fixtures::{Fixture, full, minimal};
 
 const MINORS: [(&str, &str); 3] = [("1.34.4", "3.5.35"), ("1.35.4", "3.6.16"), ("1.36.3", "3.6.16")];
@@ -52,6 +52,13 @@ fn every_fixture_renders_twice_the_same_and_is_clean() {
         assert_eq!(text(&once), text(&twice), "{name}");
         assert!(once.iter().all(|object| object.key().kind.applied()), "{name}");
         assert_eq!(lint(&once), [], "{name}");
+        for object in once.iter().filter(|object| object.key().kind == Kind::ConfigMap) {
+            for (file, text) in object.get("/data").and_then(|data| data.as_object()).expect("data") {
+                let text = text.as_str().expect("a string");
+                let parsed: Result<serde_json::Value, _> = serde_saphyr::from_str(text);
+                assert!(parsed.is_ok(), "{name}: {}: {file} is not YAML: {text}", object.key());
+            }
+        }
     }
 }
 
