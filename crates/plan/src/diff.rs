@@ -1,5 +1,6 @@
 //! Does what is there already say everything that we would apply?
 
+use crate::quantity;
 use serde_json::Value;
 
 /// True if every field of `want` has the same value in `live`. Fields that only `live` has are the API server's
@@ -8,11 +9,22 @@ use serde_json::Value;
 pub fn contains(live: &Value, want: &Value) -> bool {
     match (live, want) {
         (Value::Object(live), Value::Object(want)) => want.iter().all(|(k, w)| match live.get(k) {
+            Some(l) if quantity::are_below(k) => same_quantities(l, w),
             Some(l) => contains(l, w),
             None => is_empty(w),
         }),
         (Value::Array(live), Value::Array(want)) => lists(live, want),
         (l, w) => l == w,
+    }
+}
+
+/// The API server writes quantities its own way: `1Gi` for `1024Mi`.
+fn same_quantities(live: &Value, want: &Value) -> bool {
+    match (live, want) {
+        (Value::Object(live), Value::Object(want)) => {
+            want.iter().all(|(k, w)| live.get(k).is_some_and(|l| l == w || quantity::same(l, w)))
+        }
+        (l, w) => contains(l, w),
     }
 }
 
@@ -44,6 +56,7 @@ pub fn first_difference(live: &Value, want: &Value, path: &str) -> Option<String
         (Value::Object(l), Value::Object(w)) => w.iter().find_map(|(k, w)| {
             let path = format!("{path}.{k}");
             match l.get(k) {
+                Some(l) if quantity::are_below(k) => (!same_quantities(l, w)).then(|| format!("{path} differs")),
                 Some(l) => first_difference(l, w, &path),
                 None if is_empty(w) => None,
                 None => Some(format!("{path} is missing")),
@@ -61,6 +74,16 @@ pub fn first_difference(live: &Value, want: &Value, path: &str) -> Option<String
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn quantities_are_numbers() {
+        let want = json!({"resources": {"requests": {"memory": "1024Mi", "cpu": "1000m"}}});
+        let live = |memory: &str| json!({"resources": {"requests": {"memory": memory, "cpu": "1", "x": "2"}}});
+        assert!(contains(&live("1Gi"), &want) && first_difference(&live("1Gi"), &want, "").is_none());
+        assert!(!contains(&live("1G"), &want));
+        assert_eq!(first_difference(&live("1G"), &want, "").as_deref(), Some(".resources.requests differs"));
+        assert!(!contains(&json!({"resources": {"requests": {"cpu": "1"}}}), &want));
+    }
 
     #[test]
     fn defaults_and_sidecars_are_no_drift_but_edits_are() {

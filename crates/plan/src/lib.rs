@@ -8,8 +8,11 @@ pub(crate) mod ensure;
 pub mod etcd;
 pub mod model;
 pub mod observed;
+pub(crate) mod quantity;
 pub mod secrets;
 pub mod settings;
+#[cfg(test)]
+pub(crate) mod testing;
 pub mod workload;
 
 pub use model::{Action, Component, Plan, SecretEntry, SecretPlan, Stage, State};

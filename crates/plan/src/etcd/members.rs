@@ -35,12 +35,13 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
     if let Some(state) = judge(s, &out.health, &stage.state) {
         stage.state = state;
     }
-    let (roll, next) = roll::next(s, &out.health);
-    if stage.state.is_done()
-        && let Some(state) = roll
-    {
-        stage.state = state;
+    if stage.actions.is_empty() {
+        // Not only while all is well: another template may be what helps. `roll` sees to it that no quorum is lost.
+        let (roll, next) = roll::next(s, &out.health);
         stage.actions.extend(next);
+        if let (true, Some(state)) = (stage.state.is_done(), roll) {
+            stage.state = state;
+        }
     }
     stage
 }

@@ -69,7 +69,6 @@ fn pinned(s: &Subject<'_>, stage: &mut Stage) {
     stage.owns.push(key.clone());
     let there = s.observed.get(&key).is_some();
     match s.templates() {
-        Some(_) if there => {}
         Some(set) => {
             let object = json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,

@@ -1,0 +1,150 @@
+//! An empty volume starts until the cluster is formed, and never again.
+
+use super::*;
+use berth_api::labels;
+
+/// Name, what is wrong with the probe.
+type Flaw = (&'static str, fn(&mut EtcdProbe));
+
+#[test]
+fn it_is_formed_exactly_when_all_members_agree_in_one_probe() {
+    let flaws: [Flaw; 7] = [
+        ("one does not answer", |p| _ = p.members.insert("etcd-2".into(), Err("refused".into()))),
+        ("another cluster", |p| p.members.get_mut("etcd-2").unwrap().as_mut().unwrap().cluster_id = "c2".into()),
+        ("no leader", |p| p.members.get_mut("etcd-2").unwrap().as_mut().unwrap().leader = "0".into()),
+        ("two leaders", |p| p.members.get_mut("etcd-2").unwrap().as_mut().unwrap().leader = "a2".into()),
+        ("no quorum", |p| p.list = None),
+        ("a member too many", |p| p.list.as_mut().unwrap().push(("x".into(), "a9".into(), false))),
+        ("a learner", |p| p.list.as_mut().unwrap()[2].2 = true),
+    ];
+    for (name, flaw) in flaws {
+        let mut e = Etcd::new(3);
+        e.pass();
+        e.members_run();
+        e.all_answer();
+        flaw(e.probe());
+        e.pass();
+        assert_eq!(e.bootstrap()["state"], "Bootstrapping", "{name}");
+        assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id, None, "{name}");
+        e.all_answer();
+        e.pass();
+        assert_eq!(e.bootstrap()["state"], "Established", "{name}");
+        assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
+    }
+}
+
+#[test]
+fn two_of_three_do_not_form_it_but_serve() {
+    let mut e = Etcd::new(3);
+    e.pass();
+    e.members_run();
+    e.answer(&[0, 1], 0);
+    e.pass();
+    assert_eq!(e.bootstrap()["state"], "Bootstrapping");
+    assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::Waiting));
+}
+
+#[test]
+fn formed_stays_formed_whatever_is_lost() {
+    let losses: [(&str, fn(&mut Etcd)); 5] = [
+        ("status", |e| e.etcd.status = None),
+        ("ConfigMap", |e| e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"))),
+        ("StatefulSet", |e| e.world.remove(&Etcd::set())),
+        ("status and ConfigMap", |e| {
+            e.etcd.status = None;
+            e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
+        }),
+        ("ConfigMap and StatefulSet", |e| {
+            e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
+            e.world.remove(&Etcd::set());
+        }),
+    ];
+    let formed = Etcd::formed(3);
+    for (name, lose) in losses {
+        let mut e = formed.clone();
+        let record = e.bootstrap();
+        // A restored EtcdCluster has another UID.
+        e.etcd.metadata.uid = Some("second-uid".into());
+        e.answer(&[], 0);
+        lose(&mut e);
+        e.pass();
+        assert_eq!(e.bootstrap(), record, "{name}");
+        let token = &e.get(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"))["data"]["initial-cluster-token"];
+        assert_eq!(token, "first-uid-1", "{name}");
+        assert_eq!(e.replicas(), 3, "{name}");
+        e.members_run();
+        e.all_answer();
+        e.pass();
+        assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
+        assert_eq!(e.etcd.status.as_ref().unwrap().identity.as_deref(), Some("first-uid"), "{name}");
+    }
+}
+
+#[test]
+fn volumes_without_any_record_are_not_started_over() {
+    let mut e = Etcd::formed(3);
+    e.etcd.status = None;
+    e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
+    e.world.remove(&Etcd::set());
+    let planned = e.pass();
+    assert_eq!(reason(&planned, Component::Spec), Some(Reason::ForeignData));
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    assert!(e.message(ConditionType::Ready).contains("data-etcd-0"), "{}", e.message(ConditionType::Ready));
+    // What goes away by itself is waited for.
+    for i in 0..3 {
+        e.edit(&Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{i}")))["metadata"]["deletionTimestamp"] = "x".into();
+    }
+    assert!(matches!(state(&e.plan(), Component::Spec), State::Waiting { .. }));
+}
+
+#[test]
+fn the_cluster_id_is_recorded_only_when_the_guards_know_it() {
+    let mut e = Etcd::new(1);
+    e.pass();
+    e.members_run();
+    e.all_answer();
+    // The write of the ConfigMap failed in this pass.
+    let planned = e.plan();
+    assert!(!planned.plan.is_empty());
+    let failed = crate::cluster::status::Failure { reason: Reason::Rejected, message: "no".into() };
+    let said = status(e.input(&e.world), &planned, Some(&failed));
+    assert_eq!(said.cluster_id, None);
+    assert_eq!(conditions::find(&said.conditions, ConditionType::Degraded).unwrap().reason, "Rejected");
+}
+
+#[test]
+fn a_new_operator_rolls_nothing() {
+    let mut e = Etcd::formed(3);
+    e.settings.agent_image = "berth.dev/agent:newer".into();
+    assert!(e.pass().plan.is_empty() && e.world.log.is_empty(), "{:#?}", e.world.log);
+    // Also after a restore without status.
+    e.etcd.status = None;
+    e.pass();
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    let pinned = e.etcd.status.as_ref().unwrap().templates.clone().unwrap();
+    assert_eq!(pinned.agent_image, Settings::default().agent_image);
+}
+
+#[test]
+fn templates_of_another_operator_are_read_from_the_pinned_set() {
+    let mut e = Etcd::formed(1);
+    // As if an operator with other templates had made it.
+    let catalog = berth_render::Catalog::builtin();
+    let mut data = catalog.etcd("3.6").unwrap().to_data();
+    let (_, text) = data.iter_mut().find(|(k, _)| k.contains("statefulset")).unwrap();
+    *text = text.replace("revisionHistoryLimit: 2", "revisionHistoryLimit: 3");
+    let set = berth_render::TemplateSet::from_data(data).unwrap();
+    e.etcd.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
+    let key = super::super::pinned_templates(&e.etcd, &e.world.observed).unwrap();
+    assert!(key.name.starts_with("etcd-templates-") && set.digest().starts_with(&key.name[15..]));
+
+    let planned = e.plan();
+    assert_eq!(reason(&planned, Component::Spec), Some(Reason::Error), "gone and not built in");
+    assert!(planned.plan.is_empty(), "what runs is left alone");
+    e.world.put(key, json!({"metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));
+    assert_eq!(reason(&e.plan(), Component::Spec), Some(Reason::VersionUnsupported), "there and not read");
+    e.world.observed.pinned = Some(set);
+    e.pass();
+    assert_eq!(e.get(&Etcd::set())["spec"]["revisionHistoryLimit"], 3);
+}

@@ -1,0 +1,170 @@
+//! One file a subject; each drives the plan through a world in memory, as the controller does.
+
+mod bootstrap;
+mod create;
+mod deletion;
+mod pki;
+mod refusals;
+mod roll;
+mod trouble;
+
+use super::status::status;
+use super::{EtcdPlan, Input, plan};
+use crate::model::{Component, State};
+use crate::observed::{EtcdProbe, MemberProbe};
+use crate::settings::Settings;
+use crate::testing::World;
+use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::etcd_cluster::{EtcdClient, EtcdCluster, EtcdClusterSpec};
+use berth_render::{Kind, ObjectKey};
+use jiff::SignedDuration;
+use serde_json::{Value, json};
+
+const NAMESPACE: &str = "acme-1234";
+const NAME: &str = "etcd";
+
+/// An `EtcdCluster` in its world.
+#[derive(Clone)]
+struct Etcd {
+    world: World,
+    etcd: EtcdCluster,
+    settings: Settings,
+}
+
+impl Etcd {
+    fn new(replicas: i32) -> Self {
+        let spec = EtcdClusterSpec {
+            version: "3.6.16".into(),
+            replicas,
+            clients: vec![EtcdClient { name: "kube-apiserver".into() }],
+            ..EtcdClusterSpec::default()
+        };
+        let mut etcd = EtcdCluster::new(NAME, spec);
+        etcd.metadata.namespace = Some(NAMESPACE.into());
+        etcd.metadata.uid = Some("first-uid".into());
+        etcd.metadata.generation = Some(1);
+        Self { world: World::new(), etcd, settings: Settings::default() }
+    }
+
+    /// Formed, healthy and at rest.
+    fn formed(replicas: i32) -> Self {
+        let mut e = Self::new(replicas);
+        e.pass();
+        e.members_run();
+        e.all_answer();
+        e.pass();
+        e.pass();
+        assert_eq!(e.condition(ConditionType::Ready), ("True".into(), "AsExpected".into()), "{:#?}", e.etcd.status);
+        e.world.log.clear();
+        e
+    }
+
+    fn key(kind: Kind, name: &str) -> ObjectKey {
+        ObjectKey::namespaced(kind, NAMESPACE, name)
+    }
+
+    fn set() -> ObjectKey {
+        Self::key(Kind::StatefulSet, NAME)
+    }
+
+    fn plan(&self) -> EtcdPlan {
+        plan(self.input(&self.world))
+    }
+
+    fn input<'a>(&'a self, world: &'a World) -> Input<'a> {
+        Input { etcd: &self.etcd, observed: &world.observed, settings: &self.settings, now: world.now }
+    }
+
+    /// One reconcile: plans and carries out to the end, then writes the status.
+    fn pass(&mut self) -> EtcdPlan {
+        let mut world = self.world.clone();
+        let planned = world.settle(|w| plan(self.input(w)), |p| &p.plan);
+        self.world = world;
+        self.etcd.status = Some(status(self.input(&self.world), &planned, None));
+        planned
+    }
+
+    fn members_run(&mut self) {
+        self.world.run_stateful_set(&Self::set());
+    }
+
+    fn replicas(&self) -> i32 {
+        i32::try_from(self.get(&Self::set())["spec"]["replicas"].as_i64().unwrap()).unwrap()
+    }
+
+    /// Every member answers; the first leads.
+    fn all_answer(&mut self) {
+        let n = self.replicas();
+        self.answer(&(0..n).collect::<Vec<_>>(), 0);
+    }
+
+    /// These members answer, and nobody else.
+    fn answer(&mut self, up: &[i32], leader: i32) {
+        let n = self.replicas();
+        let quorum = up.len() * 2 > usize::try_from(n).unwrap();
+        let leader = if quorum { format!("a{leader}") } else { "0".into() };
+        let member = |i: i32| {
+            let said = MemberProbe {
+                cluster_id: "c1".into(),
+                member_id: format!("a{i}"),
+                leader: leader.clone(),
+                version: "3.6.16".into(),
+            };
+            let refused = format!("10.96.0.{i}: connection refused");
+            (format!("etcd-{i}"), if up.contains(&i) { Ok(said) } else { Err(refused) })
+        };
+        let list = (0..n).map(|i| (format!("etcd-{i}"), format!("a{i}"), false)).collect();
+        self.world.observed.etcd = Some(EtcdProbe {
+            members: (0..n).map(member).collect(),
+            list: quorum.then_some(list),
+            alarms: vec![],
+        });
+    }
+
+    fn probe(&mut self) -> &mut EtcdProbe {
+        self.world.observed.etcd.as_mut().unwrap()
+    }
+
+    fn get(&self, key: &ObjectKey) -> &Value {
+        self.world.observed.get(key).unwrap_or_else(|| panic!("{key} is not there"))
+    }
+
+    fn edit(&mut self, key: &ObjectKey) -> &mut Value {
+        self.world.observed.objects.get_mut(key).unwrap()
+    }
+
+    /// Status and reason.
+    fn condition(&self, type_: ConditionType) -> (String, String) {
+        let status = self.etcd.status.as_ref().unwrap();
+        let c = conditions::find(&status.conditions, type_).unwrap_or_else(|| panic!("no {type_}"));
+        (c.status.clone(), c.reason.clone())
+    }
+
+    fn message(&self, type_: ConditionType) -> String {
+        conditions::find(&self.etcd.status.as_ref().unwrap().conditions, type_).unwrap().message.clone()
+    }
+
+    fn bootstrap(&self) -> Value {
+        let map = self.get(&Self::key(Kind::ConfigMap, "etcd-bootstrap"));
+        serde_json::from_str(map["data"]["bootstrap.json"].as_str().unwrap()).unwrap()
+    }
+
+    /// The guard of a member holds it, as the agent does.
+    fn held(&mut self, member: &str, said: &str) {
+        let ended = json!({"terminated": {"exitCode": 42, "message": said}});
+        let guard = json!({"name": "guard", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended});
+        self.world.pod_status(&Self::key(Kind::Pod, member), json!({"initContainerStatuses": [guard]}));
+    }
+}
+
+fn state(planned: &EtcdPlan, component: Component) -> &State {
+    &planned.plan.stage(component).unwrap_or_else(|| panic!("no stage {component:?}")).state
+}
+
+fn reason(planned: &EtcdPlan, component: Component) -> Option<Reason> {
+    state(planned, component).problem().map(|(r, _)| r)
+}
+
+fn is(status: &str, reason: Reason) -> (String, String) {
+    (status.into(), reason.as_str().into())
+}

@@ -1,0 +1,112 @@
+//! Wishes that cannot be fulfilled, and objects that are not ours.
+
+use super::*;
+use crate::model::Action;
+use berth_api::labels;
+
+#[test]
+fn versions_without_templates_make_nothing() {
+    for version in ["3.4.30", "4.0.0", "3.7.1"] {
+        let mut e = Etcd::new(1);
+        e.etcd.spec.version = version.into();
+        let planned = e.pass();
+        assert_eq!(reason(&planned, Component::Spec), Some(Reason::VersionUnsupported), "{version}");
+        assert!(e.world.log.is_empty());
+        assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::VersionUnsupported));
+        assert_eq!(e.condition(ConditionType::MembersReady), is("Unknown", Reason::NotYetObserved));
+        assert_eq!(e.etcd.status.as_ref().unwrap().phase.as_deref(), Some("Pending"));
+    }
+}
+
+#[test]
+fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
+    let changes: [(&str, fn(&mut EtcdClusterSpec)); 5] = [
+        ("patch", |s| s.version = "3.6.17".into()),
+        ("minor down", |s| s.version = "3.5.35".into()),
+        ("unknown minor", |s| s.version = "3.9.0".into()),
+        ("grow", |s| s.replicas = 5),
+        ("shrink", |s| s.replicas = 1),
+    ];
+    let formed = Etcd::formed(3);
+    for (name, change) in changes {
+        let mut e = formed.clone();
+        change(&mut e.etcd.spec);
+        e.etcd.spec.clients.push(EtcdClient { name: "backup".into() });
+        e.etcd.metadata.generation = Some(2);
+        let planned = e.pass();
+        assert_eq!(reason(&planned, Component::Spec), Some(Reason::EtcdChangeUnsupported), "{name}");
+        let set = e.get(&Etcd::set());
+        assert_eq!(set["spec"]["replicas"], 3, "{name}");
+        assert_eq!(set["spec"]["template"]["spec"]["containers"][0]["image"], "registry.k8s.io/etcd:3.6.16-0", "{name}");
+        assert_eq!(e.world.log, ["create Secret acme-1234/etcd-client-backup: certificate tls (there is none), copy of the CA in ca.crt"], "{name}");
+        assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::EtcdChangeUnsupported), "{name}");
+        assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected), "{name}");
+    }
+}
+
+#[test]
+fn edits_of_version_and_size_on_the_stateful_set_are_undone() {
+    let mut e = Etcd::formed(3);
+    e.edit(&Etcd::set())["spec"]["replicas"] = 1.into();
+    e.edit(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"] = "evil".into();
+    e.edit(&Etcd::set())["metadata"]["annotations"][labels::ETCD_RECORD] = serde_json::Value::Null;
+    e.pass();
+    assert_eq!(e.replicas(), 3);
+    assert_eq!(e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"], "registry.k8s.io/etcd:3.6.16-0");
+}
+
+#[test]
+fn a_client_cannot_take_the_name_of_the_ca() {
+    let mut e = Etcd::formed(1);
+    e.etcd.spec.clients.push(EtcdClient { name: "ca".into() });
+    let planned = e.pass();
+    assert_eq!(reason(&planned, Component::Spec), Some(Reason::InvalidSpec));
+    assert!(e.world.log.is_empty());
+    assert_eq!(e.etcd.status.as_ref().unwrap().clients.len(), 1);
+}
+
+#[test]
+fn what_is_not_ours_is_left_as_it_is() {
+    let names = [
+        (Kind::Service, "etcd-0", Component::Endpoint),
+        (Kind::Secret, "etcd-peer-ca", Component::Pki),
+        (Kind::Secret, "etcd-client-ca", Component::Pki),
+        (Kind::Secret, "etcd-server", Component::Pki),
+        (Kind::ConfigMap, "etcd-bootstrap", Component::Etcd),
+        (Kind::StatefulSet, "etcd", Component::Etcd),
+    ];
+    let owners = [
+        json!({}),
+        json!({(labels::ETCD_CLUSTER): "another", (labels::MANAGED_BY): "berth"}),
+        json!({(labels::CLUSTER_NAME): "etcd-peer", (labels::MANAGED_BY): "berth"}),
+    ];
+    for (kind, name, component) in names {
+        for owner in &owners {
+            let mut e = Etcd::new(1);
+            let key = Etcd::key(kind, name);
+            e.world.put(key.clone(), json!({"metadata": {"name": name, "labels": owner}, "data": {"x": "y"}}));
+            let before = e.get(&key).clone();
+            let planned = e.pass();
+            assert_eq!(reason(&planned, component), Some(Reason::ForeignObject), "{key} of {owner}");
+            assert_eq!(e.get(&key), &before, "{key} of {owner}");
+            assert_eq!(e.condition(ConditionType::Degraded), is("True", Reason::ForeignObject), "{key} of {owner}");
+        }
+    }
+}
+
+#[test]
+fn certificates_of_clients_that_are_no_longer_named_go() {
+    let mut e = Etcd::formed(1);
+    e.etcd.spec.clients = vec![EtcdClient { name: "other".into() }];
+    let key = Etcd::key(Kind::Secret, "etcd-client-kube-apiserver");
+    let uid = e.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
+    let first = e.plan();
+    assert!(first.plan.prune.is_empty(), "first the new one is written");
+    e.pass();
+    assert!(e.world.observed.get(&key).is_none());
+    assert_eq!(e.world.log.len(), 2, "{:#?}", e.world.log);
+    assert!(!uid.is_empty());
+    let left: Vec<_> = e.world.observed.of_kind(Kind::Secret, NAMESPACE).map(|(k, _)| k.name.as_str()).collect();
+    assert_eq!(left, ["etcd-client-ca", "etcd-client-other", "etcd-peer", "etcd-peer-ca", "etcd-server"]);
+    assert!(e.plan().plan.actions().all(|a| !matches!(a, Action::Delete { .. })));
+}

@@ -1,0 +1,101 @@
+//! One pod after the other, and only while all is well.
+
+use super::*;
+use crate::model::Action;
+
+/// A new pod template was taken up by the StatefulSet's controller.
+fn changed(replicas: i32) -> Etcd {
+    let mut e = Etcd::formed(replicas);
+    e.etcd.spec.quota_backend_bytes = Some(1 << 30);
+    e.etcd.metadata.generation = Some(2);
+    let planned = e.pass();
+    assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd"]);
+    assert!(matches!(state(&planned, Component::Etcd), State::Waiting { .. }), "not taken up yet");
+    e.members_run();
+    e.world.log.clear();
+    e
+}
+
+fn deletes(planned: &EtcdPlan) -> Vec<String> {
+    let pods = planned.plan.actions().filter_map(|a| match a {
+        Action::Delete { key, uid, grace } => {
+            assert!(!uid.is_empty() && grace.is_none() && key.kind == Kind::Pod);
+            Some(key.name.clone())
+        }
+        other => panic!("{other:?}"),
+    });
+    pods.collect()
+}
+
+#[test]
+fn followers_first_and_the_leader_last() {
+    let rolling = changed(3);
+    for (leader, order) in [(0, [2, 1, 0]), (1, [2, 0, 1]), (2, [1, 0, 2])] {
+        let mut e = rolling.clone();
+        for i in order {
+            e.answer(&[0, 1, 2], leader);
+            let planned = e.plan();
+            assert_eq!(deletes(&planned), [format!("etcd-{i}")], "leader {leader}");
+            assert_eq!(reason(&planned, Component::Etcd), Some(Reason::RollingOut));
+            e.pass();
+            assert!(deletes(&e.plan()).is_empty(), "one at a time");
+            // The new pod runs, but does not answer yet.
+            e.members_run();
+            let others: Vec<_> = (0..3).filter(|o| *o != i).collect();
+            e.answer(&others, leader);
+            assert!(e.pass().plan.is_empty());
+            assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
+            assert_eq!(e.condition(ConditionType::Degraded), is("False", Reason::AsExpected));
+        }
+        e.all_answer();
+        e.pass();
+        assert_eq!(e.world.log.len(), 3, "{:#?}", e.world.log);
+        assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected));
+    }
+}
+
+#[test]
+fn nothing_is_replaced_while_anything_is_wrong() {
+    let wrongs: [(&str, fn(&mut Etcd)); 8] = [
+        ("a follower is down", |e| e.answer(&[0, 1], 0)),
+        ("no quorum", |e| e.answer(&[0], 0)),
+        ("nobody was asked and no pod is ready", |e| {
+            e.world.observed.etcd = None;
+            for i in 0..3 {
+                e.world.pod_status(&Etcd::key(Kind::Pod, &format!("etcd-{i}")), json!({}));
+            }
+        }),
+        ("a learner", |e| e.probe().list.as_mut().unwrap()[1].2 = true),
+        ("corrupt", |e| e.probe().alarms.push("CORRUPT on etcd-1".into())),
+        ("a pod is ending", |e| e.edit(&Etcd::key(Kind::Pod, "etcd-0"))["metadata"]["deletionTimestamp"] = "x".into()),
+        ("a pod is missing", |e| e.world.remove(&Etcd::key(Kind::Pod, "etcd-0"))),
+        ("kubelet has not seen it ready", |e| {
+            e.world.pod_status(&Etcd::key(Kind::Pod, "etcd-1"), json!({"containerStatuses": [{"name": "etcd", "state": {"running": {}}}]}));
+        }),
+    ];
+    let rolling = changed(3);
+    for (name, wrong) in wrongs {
+        let mut e = rolling.clone();
+        wrong(&mut e);
+        assert!(deletes(&e.plan()).is_empty(), "{name}");
+    }
+    let mut stale = rolling.clone();
+    stale.edit(&Etcd::set())["status"]["observedGeneration"] = 0.into();
+    assert!(deletes(&stale.plan()).is_empty(), "the controller has not seen the newest template");
+}
+
+#[test]
+fn a_single_member_is_replaced_in_any_health() {
+    let mut e = changed(1);
+    e.answer(&[], 0);
+    e.pass();
+    assert_eq!(e.world.log, ["delete Pod acme-1234/etcd-0"]);
+}
+
+#[test]
+fn a_full_database_does_not_hold_back_what_helps() {
+    let mut e = changed(3);
+    e.probe().alarms.push("NOSPACE on etcd-0".into());
+    // The alarm is what the stage says; the roll goes on below it.
+    assert_eq!(deletes(&e.plan()), ["etcd-2"]);
+}

@@ -1,0 +1,145 @@
+//! Lost data, lost quorum, alarms.
+
+use super::*;
+use ConditionType as T;
+
+const LOST: &str = "DataLost: the volume of etcd member etcd-1 is empty";
+
+#[test]
+fn a_member_without_data_is_held_while_the_others_serve() {
+    let mut e = Etcd::formed(3);
+    e.held("etcd-1", LOST);
+    e.answer(&[0, 2], 0);
+    let planned = e.pass();
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    let State::Blocked { reason, message } = state(&planned, Component::Etcd) else { panic!("{planned:?}") };
+    assert_eq!(*reason, Reason::DataLost);
+    for part in ["etcd-1", "nothing is overwritten", "data-etcd-1", "not supported yet"] {
+        assert!(message.contains(part), "{part}: {message}");
+    }
+    assert_eq!(e.condition(T::Available), is("True", Reason::AsExpected));
+    assert_eq!(e.condition(T::Degraded), is("True", Reason::DataLost));
+    assert_eq!(e.condition(T::Ready), is("False", Reason::DataLost));
+    assert_eq!(e.condition(T::MembersReady), is("False", Reason::DataLost));
+    assert_eq!(e.etcd.status.as_ref().unwrap().ready_members.as_deref(), Some("2/3"));
+}
+
+#[test]
+fn a_single_member_without_data_is_not_available() {
+    for (said, reason_) in [
+        ("DataLost: the volume of etcd member etcd-0 is empty", Reason::DataLost),
+        ("ForeignData: the volume of etcd member etcd-0 holds another's", Reason::ForeignData),
+    ] {
+        let mut e = Etcd::formed(1);
+        e.held("etcd-0", said);
+        for probe in [true, false] {
+            e.answer(&[], 0);
+            if !probe {
+                e.world.observed.etcd = None;
+            }
+            let planned = e.pass();
+            assert_eq!(reason(&planned, Component::Etcd), Some(reason_));
+            assert_eq!(e.condition(T::Available), is("False", reason_));
+            assert_eq!(e.condition(T::Degraded), is("True", reason_));
+        }
+        assert!(e.message(T::Available).contains("Restore volume data-etcd-0"), "{}", e.message(T::Available));
+        assert!(e.world.log.is_empty());
+    }
+}
+
+#[test]
+fn a_member_of_another_cluster_is_a_stranger() {
+    let mut e = Etcd::formed(3);
+    e.probe().members.get_mut("etcd-2").unwrap().as_mut().unwrap().cluster_id = "c2".into();
+    let planned = e.pass();
+    assert_eq!(reason(&planned, Component::Etcd), Some(Reason::ForeignData));
+    assert!(e.message(T::Ready).contains("etcd-2 is of cluster c2, and this is cluster c1"), "{}", e.message(T::Ready));
+    assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "never overwritten");
+    // All of them: the volumes were exchanged as a whole.
+    for i in 0..3 {
+        e.probe().members.get_mut(&format!("etcd-{i}")).unwrap().as_mut().unwrap().cluster_id = "c2".into();
+    }
+    e.pass();
+    assert_eq!(e.condition(T::Ready), is("False", Reason::ForeignData));
+    assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"));
+}
+
+#[test]
+fn fewer_than_a_majority_is_a_lost_quorum() {
+    for (up, quorum) in [(vec![], false), (vec![1], false), (vec![1, 2], true)] {
+        let mut e = Etcd::formed(3);
+        e.answer(&up, 1);
+        let planned = e.pass();
+        assert!(e.world.log.is_empty(), "nothing is done to members: {:#?}", e.world.log);
+        let (available, degraded) = if quorum {
+            (is("True", Reason::AsExpected), is("False", Reason::AsExpected))
+        } else {
+            (is("False", Reason::QuorumLost), is("True", Reason::QuorumLost))
+        };
+        assert_eq!(e.condition(T::Available), available, "{up:?}");
+        assert_eq!(e.condition(T::Degraded), degraded, "{up:?}");
+        assert_eq!(e.condition(T::Ready).0, "False", "{up:?}");
+        assert!(planned.look_again.unwrap() <= SignedDuration::from_secs(5));
+    }
+    let mut e = Etcd::formed(3);
+    e.world.observed.etcd = None;
+    for i in 0..3 {
+        e.world.remove(&Etcd::key(Kind::Pod, &format!("etcd-{i}")));
+    }
+    e.pass();
+    assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost), "no pods at all");
+}
+
+#[test]
+fn a_member_that_stays_away_degrades_the_cluster() {
+    let mut e = Etcd::formed(3);
+    e.answer(&[0, 1], 0);
+    e.pass();
+    assert_eq!(e.condition(T::MembersReady), is("False", Reason::PodsNotReady));
+    assert_eq!(e.condition(T::Degraded), is("False", Reason::AsExpected), "it may be starting");
+    assert_eq!(e.etcd.status.as_ref().unwrap().phase.as_deref(), Some("Updating"));
+    e.world.now += SignedDuration::from_mins(3);
+    e.pass();
+    assert_eq!(e.condition(T::Degraded), is("True", Reason::PodsNotReady));
+    assert_eq!(e.etcd.status.as_ref().unwrap().phase.as_deref(), Some("Degraded"));
+    assert!(e.message(T::Degraded).contains("etcd-2: 10.96.0.2: connection refused"), "{}", e.message(T::Degraded));
+}
+
+#[test]
+fn what_keeps_pods_from_running_is_said() {
+    let mut e = Etcd::new(3);
+    e.pass();
+    e.members_run();
+    let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
+    for i in 0..3 {
+        let status = json!({"containerStatuses": [{"name": "etcd", "image": "x", "state": waiting}]});
+        e.world.pod_status(&Etcd::key(Kind::Pod, &format!("etcd-{i}")), status);
+    }
+    let planned = e.pass();
+    assert_eq!(reason(&planned, Component::Etcd), Some(Reason::ImageUnavailable));
+    assert_eq!(e.condition(T::Available), is("False", Reason::ImageUnavailable));
+    assert_eq!(e.condition(T::Degraded), is("True", Reason::ImageUnavailable));
+}
+
+#[test]
+fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
+    for (alarm, available) in [("NOSPACE on etcd-0", "True"), ("CORRUPT on etcd-0", "False")] {
+        let mut e = Etcd::formed(3);
+        e.probe().alarms.push(alarm.into());
+        e.pass();
+        assert_eq!(e.condition(T::Available).0, available, "{alarm}");
+        assert_eq!(e.condition(T::Degraded), is("True", Reason::EtcdAlarm), "{alarm}");
+        assert_eq!(e.condition(T::Ready), is("False", Reason::EtcdAlarm), "{alarm}");
+        assert!(e.message(T::Ready).contains(alarm), "{}", e.message(T::Ready));
+        assert!(e.world.log.is_empty());
+    }
+}
+
+#[test]
+fn without_an_answer_kubelets_word_counts() {
+    let mut e = Etcd::formed(3);
+    e.world.observed.etcd = None;
+    e.pass();
+    assert_eq!(e.condition(T::Available), is("True", Reason::AsExpected));
+    assert_eq!(e.etcd.status.as_ref().unwrap().members[0].id.as_deref(), Some("a0"), "what was known stays");
+}
