@@ -1,6 +1,7 @@
 //! The library's face: bring a cluster up, ask where its things are, take it down.
 
 mod down;
+mod ready;
 mod up;
 
 use std::{
@@ -35,7 +36,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { name: "demo".to_owned(), volumes: 24, images: Vec::new(), timeout: Duration::from_mins(2) }
+        Self { name: "demo".to_owned(), volumes: 24, images: Vec::new(), timeout: Duration::from_mins(3) }
     }
 }
 
@@ -142,10 +143,12 @@ impl Cluster {
         self.layout.netns()
     }
 
-    /// A command that runs on the node: in its network namespace, with the host's files.
+    /// A command that runs on the node: in its network namespace, with the host's files. It carries the cluster's mark, so
+    /// that whatever it starts and leaves ends with the cluster.
     pub fn node_command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
-        command.arg(format!("--net={}", self.netns().display())).arg(program);
+        let (mark, value) = self.layout.marker();
+        command.env(mark, value).arg(format!("--net={}", self.netns().display())).arg(program);
         command
     }
 

@@ -52,7 +52,7 @@ enum Verb {
         #[command(flatten)]
         name: Name,
         /// Seconds that it may take.
-        #[arg(long, default_value_t = 120)]
+        #[arg(long, default_value_t = 180)]
         timeout: u64,
         /// How many local volumes to offer.
         #[arg(long, default_value_t = 24)]
@@ -76,7 +76,7 @@ enum Verb {
         #[command(flatten)]
         name: Name,
         /// Seconds that it may take.
-        #[arg(long, default_value_t = 120)]
+        #[arg(long, default_value_t = 180)]
         timeout: u64,
     },
     /// Show clusters and their processes. Exit code 3 if one is not whole.

@@ -15,6 +15,9 @@ use super::{
 };
 use crate::{deps, files, paths};
 
+/// How the directories begin in which binaries are made before they are moved to their place.
+const STAGING: &str = "staging-";
+
 /// Builds what is selected and not there yet. Prints a line per binary; `go`'s own output goes to a log that errors name.
 pub fn build(selection: &Selection) -> Result<()> {
     let artifacts = selection.artifacts().map_err(|unknown| {
@@ -41,21 +44,22 @@ fn build_artifact(artifact: &Artifact) -> Result<()> {
     let _lock = files::Lock::acquire(&cache.join("locks").join(&name), &name)?;
     let target = directory(artifact.component, artifact.version);
     files::create_dir(&target)?;
-    let log = cache.join("build").join(format!("{name}.log"));
-    files::create_dir(&cache.join("build"))?;
+    let work = cache.join("build").join(&name);
+    files::create_dir(&work)?;
+    remove_leftovers(&work)?;
+    let log = work.join("log");
     files::remove(&log)?;
-    let module = cache.join("build").join(&name);
+    let module = work.join("module");
     go_module::prepare(artifact, &module, &log)?;
     for (binary, package) in &artifact.binaries {
         let path = artifact.binary(binary);
         if path.exists() {
             continue;
         }
-        remove_leftovers(&target, binary)?;
         let start = Instant::now();
         eprint!("      {binary} … ");
-        // A directory of its own: `go install` chooses the file's name itself.
-        let staging = files::temporary_beside(&path)?;
+        // A directory of its own, since `go install` chooses the file's name itself; on the same file system as the target.
+        let staging = work.join(format!("{STAGING}{}", std::process::id()));
         files::create_dir(&staging)?;
         let result = compile(artifact, binary, package, &module, &staging, &log);
         if let Err(e) = result.and_then(|built| {
@@ -166,14 +170,12 @@ pub(super) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
     bail!("{} ended with {status}; the end of {}:\n{tail}", command.get_program().display(), log.display())
 }
 
-/// What a killed build of this binary left behind. The artifact's lock is held, so nobody is at work on it.
-fn remove_leftovers(dir: &Path, binary: &str) -> Result<()> {
-    let prefix = format!(".{binary}.");
-    for entry in fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))? {
+/// Removes what killed builds left. The artifact's lock is held, so nobody but a compiler that outlived its `devcluster`
+/// is at work here, and what that makes is never looked at.
+fn remove_leftovers(work: &Path) -> Result<()> {
+    for entry in fs::read_dir(work).with_context(|| format!("cannot list {}", work.display()))? {
         let entry = entry?;
-        // Names as `files::temporary_beside` gives them.
-        let is_leftover = |name: &str| name.strip_prefix(&prefix).is_some_and(|rest| rest.contains(".tmp"));
-        if is_leftover(&entry.file_name().to_string_lossy()) {
+        if entry.file_name().to_string_lossy().starts_with(STAGING) {
             files::remove(&entry.path())?;
         }
     }

@@ -2,25 +2,21 @@
 
 use std::{
     fs,
-    os::unix::net::UnixStream,
     path::{Path, PathBuf},
+    slice,
+    sync::mpsc::{self, Sender},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
-use k8s_openapi::{
-    api::core::v1::{Node, PersistentVolume, ServiceAccount},
-    jiff::{SignedDuration, Timestamp},
-};
-use kube::{Api, Client, api::ListParams};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::{Config, down};
+use super::{Config, down, ready};
 use crate::{
-    addons, api, cgroups, components, dns, files, images,
+    addons, api, cgroups, components, files, images,
     layout::{Layout, RunDir},
-    network, node_config, pki,
-    process::{self, Process},
+    network, node_config, pki, process,
     slot::{self, Slot},
     state::{self, Phase, State},
     supervisor, versions,
@@ -109,20 +105,25 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
     progress(&format!("addresses {}, processes started", slot.range()));
 
     thread::scope(|scope| {
-        let import = scope.spawn(|| import_missing(layout, &run, config, deadline));
-        wait_for_api(layout, &run, deadline)?;
+        let (essential, imported) = mpsc::channel();
+        let import = {
+            let run = &run;
+            scope.spawn(move || import(layout, run, config, deadline, &essential))
+        };
+        ready::wait_for_api(layout, &run, deadline)?;
         progress("the API answers");
-        import.join().map_err(|_| anyhow!("the import of images panicked"))??;
+        // An error says that the import has failed, and so will its thread's result below.
+        let _ = imported.recv();
         start_all(layout, &run, &components::second(layout, slot)?)?;
         process::ensure(layout, &run, &supervisor::spec(&layout.name)?)?;
-        progress("images imported, node started");
+        progress("node started");
         api::block_on(async {
             let client = api::client(&layout.kubeconfig(pki::ADMIN)).await?;
             api::apply(&client, addons::objects(slot)).await?;
-            let waited = api::wait(deadline, || is_usable(layout, &state, &client, since)).await;
-            waited.with_context(|| logs_hint(layout))
+            let waited = api::wait(deadline, || ready::is_usable(layout, &state, &client, since)).await;
+            waited.with_context(|| ready::logs_hint(layout))
         })?;
-        anyhow::Ok(())
+        import.join().map_err(|_| anyhow!("the import of images panicked"))?
     })?;
     state.phase = Phase::Running;
     state.boot = state::boot()?;
@@ -150,82 +151,33 @@ fn start_all(layout: &Layout, run: &RunDir, specs: &[process::Spec]) -> Result<(
     Ok(())
 }
 
-fn wait_for_api(layout: &Layout, run: &RunDir, deadline: Instant) -> Result<()> {
-    api::block_on(async {
-        let client = api::client(&layout.kubeconfig(pki::ADMIN)).await?;
-        loop {
-            if api::is_ready(&client).await {
-                return Ok(());
-            }
-            fail_if_dead(layout, run)?;
-            if Instant::now() > deadline {
-                bail!("the API server did not become ready in time; {}", logs_hint(layout));
-            }
-            tokio::time::sleep(Duration::from_millis(50)).await;
-        }
-    })
-}
-
-/// Imports the images that containerd does not have.
-fn import_missing(layout: &Layout, run: &RunDir, config: &Config, deadline: Instant) -> Result<()> {
+/// Imports the images that containerd does not have; says when the node can start, since its first pods have theirs.
+fn import(layout: &Layout, run: &RunDir, config: &Config, deadline: Instant, essential: &Sender<()>) -> Result<()> {
     let socket = run.containerd_socket();
-    while UnixStream::connect(&socket).is_err() {
-        fail_if_dead(layout, run)?;
-        if Instant::now() > deadline {
-            bail!("containerd did not answer in time; {}", logs_hint(layout));
-        }
-        thread::sleep(Duration::from_millis(50));
-    }
-    let mut wanted: Vec<PathBuf> = images::essential()?;
-    wanted.extend(images::control_plane(versions::KUBERNETES)?);
-    wanted.push(images::etcd(versions::ETCD)?);
-    wanted.extend(config.images.iter().cloned());
-    // Kept with containerd's own data: what was imported once survives stop and start.
+    ready::wait_for_socket(layout, run, &socket, deadline)?;
+    import_missing(layout, &socket, &images::essential()?)?;
+    // Nobody listens any more when the API server has failed; that error is the one to report.
+    let _ = essential.send(());
+    let mut others = images::control_plane(versions::KUBERNETES)?;
+    others.push(images::etcd(versions::ETCD)?);
+    others.extend(config.images.iter().cloned());
+    import_missing(layout, &socket, &others)
+}
+
+/// Imports archives, except for those that were imported before: containerd keeps images over stop and start.
+fn import_missing(layout: &Layout, socket: &Path, archives: &[PathBuf]) -> Result<()> {
     let record = layout.dir.join("imported");
-    let imported = files::read_optional(&record)?.unwrap_or_default();
-    wanted.retain(|archive| !imported.lines().any(|line| Path::new(line) == archive));
-    images::import(&socket, &wanted)?;
-    let now: Vec<_> = wanted.iter().map(|archive| archive.to_string_lossy()).collect();
-    files::write(&record, imported + &now.join("\n") + "\n")
-}
-
-/// What is still missing before pods can run, if anything.
-async fn is_usable(layout: &Layout, state: &State, client: &Client, since: Timestamp) -> Result<Option<String>> {
-    let slot = state.slot;
-    let node = Api::<Node>::all(client.clone()).get_opt(&layout.node()).await?;
-    if !node.is_some_and(|node| addons::node_is_ready(&node, since)) {
-        return Ok(Some(format!("node {}", layout.node())));
-    }
-    if Api::<ServiceAccount>::default_namespaced(client.clone()).get_opt("default").await?.is_none() {
-        return Ok(Some("the service account of the namespace default".to_owned()));
-    }
-    let offered = Api::<PersistentVolume>::all(client.clone()).list_metadata(&ListParams::default()).await?;
-    if offered.items.len() < usize::from(state.volumes) {
-        return Ok(Some("the local volumes".to_owned()));
-    }
-    if !dns::resolves(slot.dns_service(), "kubernetes.default.svc.cluster.local") {
-        return Ok(Some("cluster DNS (deployment coredns in kube-system)".to_owned()));
-    }
-    Ok(None)
-}
-
-/// Fails with the end of its log if a component has ended before the supervisor watches it.
-fn fail_if_dead(layout: &Layout, run: &RunDir) -> Result<()> {
-    if process::recorded(run, supervisor::NAME).is_some_and(Process::is_alive) {
-        return Ok(());
-    }
-    for (name, process) in process::recorded_all(run) {
-        if !process.is_alive() {
-            let log = layout.log(&name);
-            let text = fs::read_to_string(&log).unwrap_or_default();
-            let lines: Vec<_> = text.lines().collect();
-            let tail = lines[lines.len().saturating_sub(8)..].join("\n");
-            bail!("{name} ended; the end of {}:\n{tail}", log.display());
+    let mut imported = files::read_optional(&record)?.unwrap_or_default();
+    for archive in archives {
+        let modified = fs::metadata(archive).and_then(|meta| meta.modified());
+        let modified = modified.with_context(|| format!("there is no image {}", archive.display()))?;
+        let line = format!("{} {:?}", archive.display(), modified.duration_since(UNIX_EPOCH)?);
+        if !imported.lines().any(|known| known == line) {
+            images::import(socket, slice::from_ref(archive))?;
+            imported += &line;
+            imported.push('\n');
+            files::write(&record, &imported)?;
         }
     }
     Ok(())
-}
-
-fn logs_hint(layout: &Layout) -> String {
-    format!("see `devcluster logs COMPONENT --name {}`, files in {}", layout.name, layout.dir.join("log").display())
 }
