@@ -168,3 +168,23 @@ fn audit_policy() -> serde_json::Value {
         "rules": [{"level": "Metadata"}]
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_a_node_writes_to_is_its_clusters_own() {
+        let layout = Layout { name: "demo".to_owned(), dir: "/state/demo".into() };
+        let slot: Slot = serde_json::from_str("3").unwrap();
+        let kubelet = kubelet(&layout, &RunDir::new(slot), slot);
+        assert_eq!(kubelet["cgroupRoot"], "/berth-demo");
+        assert_eq!(kubelet["clusterDNS"][0], "10.211.16.10");
+        assert_eq!(kubelet["containerRuntimeEndpoint"], "unix:///run/berth/3/containerd.sock");
+        assert_eq!(kubelet["podLogsDir"], "/state/demo/podlogs");
+        let cni = cni(&layout, slot);
+        assert_eq!(cni["name"], "berth-demo");
+        assert_eq!(cni["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.211.64.0/24");
+        assert_eq!(cni["plugins"][0]["ipam"]["dataDir"], "/state/demo/cni");
+    }
+}

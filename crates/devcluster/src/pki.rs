@@ -12,7 +12,7 @@ use time::{Duration, OffsetDateTime};
 
 use crate::{files, layout::Layout, slot::Slot};
 
-/// The users that have a kubeconfig: file name, certificate name and group.
+/// The kubeconfig for people.
 pub(crate) const ADMIN: &str = "admin";
 const YEARS: i64 = 10;
 
@@ -138,4 +138,22 @@ fn kubeconfig(layout: &Layout, slot: Slot, ca: &str, certificate: &str, key: &st
         certificate = encode(certificate),
         key = encode(key),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_existing_pki_is_kept() {
+        let dir = tempfile::tempdir().unwrap();
+        let layout = Layout { name: "demo".to_owned(), dir: dir.path().to_owned() };
+        let slot: Slot = serde_json::from_str("2").unwrap();
+        ensure(&layout, slot).unwrap();
+        let read = || std::fs::read_to_string(layout.kubeconfig(ADMIN)).unwrap();
+        let first = read();
+        assert!(first.contains("server: https://10.210.0.1:6443"), "{first}");
+        ensure(&layout, slot).unwrap();
+        assert_eq!(read(), first);
+    }
 }

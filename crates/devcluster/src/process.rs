@@ -103,10 +103,9 @@ pub(crate) fn ensure(layout: &Layout, run: &RunDir, spec: &Spec) -> Result<Optio
         command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))
     })?;
     let pid = i32::try_from(child.id())?;
-    if let Some(process) = Process::find(pid) {
-        files::create_dir(&run.processes())?;
-        files::write(&run.process(spec.name), serde_json::to_vec(&process)?)?;
-    }
+    let process = Process::find(pid).ok_or_else(|| anyhow!("{} ended at once, see {}", spec.name, log.display()))?;
+    files::create_dir(&run.processes())?;
+    files::write(&run.process(spec.name), serde_json::to_vec(&process)?)?;
     Ok(Some(child))
 }
 
