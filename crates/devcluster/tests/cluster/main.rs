@@ -76,7 +76,7 @@ fn clusters_run_side_by_side_recycle_volumes_and_leave_nothing() {
 
     both_are_reachable_from_the_host(&one, &two);
     up_again_changes_nothing(&one);
-    a_killed_component_comes_back(&two);
+    killed_components_come_back(&two);
     volumes_are_wiped_and_offered_again(&one);
     data_and_addresses_survive_a_stop(&one);
 
@@ -144,10 +144,25 @@ fn up_again_changes_nothing(cluster: &Up) {
     assert_eq!(writes(), writes_before, "no object was written");
 }
 
-fn a_killed_component_comes_back(cluster: &Up) {
-    let pid = cluster.0.component_pid("kube-scheduler").unwrap();
-    assert!(Command::new("kill").args(["-9", &pid.to_string()]).status().unwrap().success());
-    until("a new scheduler", || cluster.0.component_pid("kube-scheduler").is_some_and(|new| new != pid));
+/// All at once, but for the one that brings them back: pods run on, and can be reached again.
+fn killed_components_come_back(cluster: &Up) {
+    let components = cluster.0.status().unwrap().components;
+    let killed: Vec<_> = components.iter().filter(|c| c.name != "supervisor").collect();
+    assert_eq!(killed.len(), 7, "{components:?}");
+    for component in &killed {
+        assert!(Command::new("kill").args(["-9", &component.pid.to_string()]).status().unwrap().success());
+    }
+    for component in &killed {
+        until(&format!("a new {}", component.name), || {
+            cluster.0.component_pid(&component.name).is_some_and(|pid| pid != component.pid)
+        });
+    }
+    until("the pod that ran all the time", || {
+        let output = cluster.0.kubectl().unwrap().args(["exec", "web", "--", "etcdctl", "endpoint", "health"]).output();
+        output.unwrap().status.success()
+    });
+    let restarts = "jsonpath={.status.containerStatuses[0].restartCount}";
+    assert_eq!(cluster.kubectl(&["get", "pod", "web", "-o", restarts]), "0");
 }
 
 /// Thirty rounds over twelve volumes, three at a time: each volume is used more than once, and always comes back empty.
