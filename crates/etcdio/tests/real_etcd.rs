@@ -15,7 +15,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// Probes until `good` says so.
 async fn until(target: &EtcdTarget, etcd: &Etcd, what: &str, good: impl Fn(&EtcdProbe) -> bool) -> EtcdProbe {
-    let end = Instant::now() + Duration::from_secs(60);
+    let end = Instant::now() + Duration::from_mins(1);
     loop {
         let said = probe(target, LIMIT).await;
         if good(&said) {

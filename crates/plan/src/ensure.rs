@@ -14,15 +14,14 @@ pub(crate) fn reconcile(
 ) -> Result<Option<Action>, State> {
     let digest = object.digest();
     let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
-    match observed.get(object.key()) {
-        None => Ok(Some(Action::Apply(object))),
-        Some(live) if !ours(live) => Err(crate::secrets::foreign(object.key())),
-        Some(live) if observed::deleting(live) => {
-            Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())))
-        }
-        Some(live) if crate::diff::contains(live, object.value()) => Ok(None),
-        Some(_) => Ok(Some(Action::Apply(object))),
+    let Some(live) = observed.get(object.key()) else { return Ok(Some(Action::Apply(object))) };
+    if !ours(live) {
+        return Err(crate::secrets::foreign(object.key()));
     }
+    if observed::deleting(live) {
+        return Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())));
+    }
+    Ok((!crate::diff::contains(live, object.value())).then_some(Action::Apply(object)))
 }
 
 /// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.

@@ -32,7 +32,9 @@ impl World {
             if actions.is_empty() {
                 return planned;
             }
-            actions.iter().for_each(|a| self.carry_out(a));
+            for action in &actions {
+                self.carry_out(action);
+            }
         }
         panic!("plans never end; the last writes: {:#?}", self.log.iter().rev().take(20).collect::<Vec<_>>());
     }

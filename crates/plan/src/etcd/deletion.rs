@@ -31,7 +31,7 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
 }
 
 /// What of a kind carries the cluster's name. Only the label counts here: what lost it is not worth a mistake.
-fn children<'a>(input: Input<'a>, kind: Kind) -> impl Iterator<Item = (&'a ObjectKey, &'a Value)> {
+fn children(input: Input<'_>, kind: Kind) -> impl Iterator<Item = (&ObjectKey, &Value)> {
     let (name, namespace) = name_of(input.etcd);
     input.observed.of_kind(kind, namespace).filter(move |(_, o)| label(o, labels::ETCD_CLUSTER) == Some(name))
 }

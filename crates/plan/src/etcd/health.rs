@@ -64,10 +64,7 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     let probe = s.observed.etcd.as_ref();
     let mut out = Health { data: data(s), alarms: probe.map(|p| p.alarms.clone()).unwrap_or_default(), ..Health::default() };
     for name in s.members() {
-        let mut member = match probe {
-            Some(probe) => asked(&name, probe, recorded),
-            None => unasked(s, &name),
-        };
+        let mut member = probe.map_or_else(|| unasked(s, &name), |probe| asked(&name, probe, recorded));
         if let Some(found) = s.pod(&name).and_then(pod_problem) {
             member.problem = Some(found.1.clone());
             if out.pods.is_none() && !is_data(found.0) {
@@ -83,13 +80,12 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     if ids.len() > 1 || recorded.is_some_and(|r| ids.iter().any(|id| *id != r)) {
         out.data = out.data.or_else(|| Some((Reason::ForeignData, stranger(s, recorded))));
     }
-    out.quorum = match probe {
-        Some(probe) => Some(probe.list.is_some()),
-        None => {
-            // Readiness is a read that needs a quorum, but kubelet may not have looked yet.
-            let ready = s.members().iter().filter(|m| s.pod(m).is_some_and(pod_ready)).count();
-            (ready * 2 > out.members.len()).then_some(true)
-        }
+    out.quorum = if let Some(probe) = probe {
+        Some(probe.list.is_some())
+    } else {
+        // Readiness is a read that needs a quorum, but kubelet may not have looked yet.
+        let ready = s.members().iter().filter(|m| s.pod(m).is_some_and(pod_ready)).count();
+        (ready * 2 > out.members.len()).then_some(true)
     };
     let whole = probe.and_then(|p| p.list.as_ref()).is_some_and(|l| l.len() == out.members.len());
     let leaders: BTreeSet<&str> = answers.iter().map(|a| a.leader.as_str()).collect();

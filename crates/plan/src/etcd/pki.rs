@@ -95,13 +95,14 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan) -> Stage {
     for (spec, in_use) in roots(s) {
         judge_into(s, &mut stage, out, &spec, in_use.as_deref());
     }
-    match of_members(s) {
-        Some(specs) => specs.iter().for_each(|spec| judge_into(s, &mut stage, out, spec, None)),
-        None => {
-            stage.owns.extend([names::etcd::server(s.name), names::etcd::peer(s.name)].map(|n| s.secret(n)));
-            if stage.state.is_done() {
-                stage.state = State::waiting("the members' addresses, for their certificates");
-            }
+    if let Some(specs) = of_members(s) {
+        for spec in &specs {
+            judge_into(s, &mut stage, out, spec, None);
+        }
+    } else {
+        stage.owns.extend([names::etcd::server(s.name), names::etcd::peer(s.name)].map(|n| s.secret(n)));
+        if stage.state.is_done() {
+            stage.state = State::waiting("the members' addresses, for their certificates");
         }
     }
     for spec in of_clients(s) {

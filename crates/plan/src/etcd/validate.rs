@@ -3,9 +3,10 @@
 use super::{Input, Record, Subject, record};
 use crate::ensure::ensure;
 use crate::model::{Component, Stage, State};
+use crate::observed::label;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdClusterSpec;
-use berth_api::names;
+use berth_api::{labels, names};
 use berth_render::{Catalog, Kind, Object};
 use serde_json::json;
 
@@ -67,8 +68,11 @@ fn pinned(s: &Subject<'_>, stage: &mut Stage) {
     let name = names::etcd::templates(s.name, &s.record.templates);
     let key = s.key(Kind::ConfigMap, name.clone());
     stage.owns.push(key.clone());
-    let there = s.observed.get(&key).is_some();
+    let live = s.observed.get(&key);
+    let there = live.is_some();
     match s.templates() {
+        // It is immutable, and its long texts are not kept: the name, which has the digest, and the label are enough.
+        Some(_) if live.is_some_and(|l| label(l, labels::ETCD_CLUSTER) == Some(s.name)) => {}
         Some(set) => {
             let object = json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,

@@ -6,6 +6,9 @@ use berth_api::labels;
 /// Name, what is wrong with the probe.
 type Flaw = (&'static str, fn(&mut EtcdProbe));
 
+/// Name, what is lost.
+type Loss = (&'static str, fn(&mut Etcd));
+
 #[test]
 fn it_is_formed_exactly_when_all_members_agree_in_one_probe() {
     let flaws: [Flaw; 7] = [
@@ -25,11 +28,11 @@ fn it_is_formed_exactly_when_all_members_agree_in_one_probe() {
         flaw(e.probe());
         e.pass();
         assert_eq!(e.bootstrap()["state"], "Bootstrapping", "{name}");
-        assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id, None, "{name}");
+        assert_eq!(e.cr.status.as_ref().unwrap().cluster_id, None, "{name}");
         e.all_answer();
         e.pass();
         assert_eq!(e.bootstrap()["state"], "Established", "{name}");
-        assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
+        assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
     }
 }
 
@@ -47,12 +50,12 @@ fn two_of_three_do_not_form_it_but_serve() {
 
 #[test]
 fn formed_stays_formed_whatever_is_lost() {
-    let losses: [(&str, fn(&mut Etcd)); 5] = [
-        ("status", |e| e.etcd.status = None),
+    let losses: [Loss; 5] = [
+        ("status", |e| e.cr.status = None),
         ("ConfigMap", |e| e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"))),
         ("StatefulSet", |e| e.world.remove(&Etcd::set())),
         ("status and ConfigMap", |e| {
-            e.etcd.status = None;
+            e.cr.status = None;
             e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
         }),
         ("ConfigMap and StatefulSet", |e| {
@@ -65,7 +68,7 @@ fn formed_stays_formed_whatever_is_lost() {
         let mut e = formed.clone();
         let record = e.bootstrap();
         // A restored EtcdCluster has another UID.
-        e.etcd.metadata.uid = Some("second-uid".into());
+        e.cr.metadata.uid = Some("second-uid".into());
         e.answer(&[], 0);
         lose(&mut e);
         e.pass();
@@ -76,15 +79,15 @@ fn formed_stays_formed_whatever_is_lost() {
         e.members_run();
         e.all_answer();
         e.pass();
-        assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
-        assert_eq!(e.etcd.status.as_ref().unwrap().identity.as_deref(), Some("first-uid"), "{name}");
+        assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
+        assert_eq!(e.cr.status.as_ref().unwrap().identity.as_deref(), Some("first-uid"), "{name}");
     }
 }
 
 #[test]
 fn volumes_without_any_record_are_not_started_over() {
     let mut e = Etcd::formed(3);
-    e.etcd.status = None;
+    e.cr.status = None;
     e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
     e.world.remove(&Etcd::set());
     let planned = e.pass();
@@ -119,10 +122,10 @@ fn a_new_operator_rolls_nothing() {
     e.settings.agent_image = "berth.dev/agent:newer".into();
     assert!(e.pass().plan.is_empty() && e.world.log.is_empty(), "{:#?}", e.world.log);
     // Also after a restore without status.
-    e.etcd.status = None;
+    e.cr.status = None;
     e.pass();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
-    let pinned = e.etcd.status.as_ref().unwrap().templates.clone().unwrap();
+    let pinned = e.cr.status.as_ref().unwrap().templates.clone().unwrap();
     assert_eq!(pinned.agent_image, Settings::default().agent_image);
 }
 
@@ -135,8 +138,8 @@ fn templates_of_another_operator_are_read_from_the_pinned_set() {
     let (_, text) = data.iter_mut().find(|(k, _)| k.contains("statefulset")).unwrap();
     *text = text.replace("revisionHistoryLimit: 2", "revisionHistoryLimit: 3");
     let set = berth_render::TemplateSet::from_data(data).unwrap();
-    e.etcd.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
-    let key = super::super::pinned_templates(&e.etcd, &e.world.observed).unwrap();
+    e.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
+    let key = super::super::pinned_templates(&e.cr, &e.world.observed).unwrap();
     assert!(key.name.starts_with("etcd-templates-") && set.digest().starts_with(&key.name[15..]));
 
     let planned = e.plan();

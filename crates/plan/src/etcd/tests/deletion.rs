@@ -6,9 +6,9 @@ use berth_api::labels;
 
 fn leaving(replicas: i32, policy: DataPolicy) -> Etcd {
     let mut e = Etcd::formed(replicas);
-    e.etcd.spec.data_policy = policy;
+    e.cr.spec.data_policy = policy;
     let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now);
-    e.etcd.metadata.deletion_timestamp = Some(now);
+    e.cr.metadata.deletion_timestamp = Some(now);
     e
 }
 
@@ -63,7 +63,7 @@ fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
 
     // An EtcdCluster of the same name, by another person, with other wishes.
     let mut again = Etcd::new(1);
-    again.etcd.metadata.uid = Some("second-uid".into());
+    again.cr.metadata.uid = Some("second-uid".into());
     again.settings.agent_image = "berth.dev/agent:newer".into();
     again.world = e.world.clone();
     again.world.observed.etcd = None;
@@ -77,15 +77,15 @@ fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
     again.all_answer();
     again.pass();
     assert_eq!(again.condition(ConditionType::Available), is("True", Reason::AsExpected));
-    assert_eq!(again.etcd.status.as_ref().unwrap().identity.as_deref(), Some("first-uid"));
+    assert_eq!(again.cr.status.as_ref().unwrap().identity.as_deref(), Some("first-uid"));
 }
 
 #[test]
 fn it_needs_nothing_and_leaves_what_is_not_its_own() {
     let mut e = leaving(1, DataPolicy::Delete);
-    e.etcd.spec.version = "nonsense".into();
-    e.etcd.spec.paused = true;
-    e.etcd.status = None;
+    e.cr.spec.version = "nonsense".into();
+    e.cr.spec.paused = true;
+    e.cr.status = None;
     e.world.observed.etcd = None;
     e.world.remove(&Etcd::key(Kind::Secret, "etcd-client-ca"));
     let others = [
@@ -100,13 +100,13 @@ fn it_needs_nothing_and_leaves_what_is_not_its_own() {
     assert!(e.pass().plan.finished);
     assert_eq!(left(&e), ["Secret s", "ConfigMap c", "Service x"]);
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::Deleting));
-    assert_eq!(e.etcd.status.as_ref().unwrap().phase.as_deref(), Some("Deleting"));
+    assert_eq!(e.cr.status.as_ref().unwrap().phase.as_deref(), Some("Deleting"));
 }
 
 #[test]
 fn before_anything_was_made_it_just_goes() {
     let mut e = Etcd::new(3);
     let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now);
-    e.etcd.metadata.deletion_timestamp = Some(now);
+    e.cr.metadata.deletion_timestamp = Some(now);
     assert!(e.pass().plan.finished && e.world.log.is_empty());
 }

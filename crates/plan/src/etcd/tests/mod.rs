@@ -27,7 +27,7 @@ const NAME: &str = "etcd";
 #[derive(Clone)]
 struct Etcd {
     world: World,
-    etcd: EtcdCluster,
+    cr: EtcdCluster,
     settings: Settings,
 }
 
@@ -39,11 +39,11 @@ impl Etcd {
             clients: vec![EtcdClient { name: "kube-apiserver".into() }],
             ..EtcdClusterSpec::default()
         };
-        let mut etcd = EtcdCluster::new(NAME, spec);
-        etcd.metadata.namespace = Some(NAMESPACE.into());
-        etcd.metadata.uid = Some("first-uid".into());
-        etcd.metadata.generation = Some(1);
-        Self { world: World::new(), etcd, settings: Settings::default() }
+        let mut cr = EtcdCluster::new(NAME, spec);
+        cr.metadata.namespace = Some(NAMESPACE.into());
+        cr.metadata.uid = Some("first-uid".into());
+        cr.metadata.generation = Some(1);
+        Self { world: World::new(), cr, settings: Settings::default() }
     }
 
     /// Formed, healthy and at rest.
@@ -54,7 +54,7 @@ impl Etcd {
         e.all_answer();
         e.pass();
         e.pass();
-        assert_eq!(e.condition(ConditionType::Ready), ("True".into(), "AsExpected".into()), "{:#?}", e.etcd.status);
+        assert_eq!(e.condition(ConditionType::Ready), ("True".into(), "AsExpected".into()), "{:#?}", e.cr.status);
         e.world.log.clear();
         e
     }
@@ -72,7 +72,7 @@ impl Etcd {
     }
 
     fn input<'a>(&'a self, world: &'a World) -> Input<'a> {
-        Input { etcd: &self.etcd, observed: &world.observed, settings: &self.settings, now: world.now }
+        Input { etcd: &self.cr, observed: &world.observed, settings: &self.settings, now: world.now }
     }
 
     /// One reconcile: plans and carries out to the end, then writes the status.
@@ -80,7 +80,7 @@ impl Etcd {
         let mut world = self.world.clone();
         let planned = world.settle(|w| plan(self.input(w)), |p| &p.plan);
         self.world = world;
-        self.etcd.status = Some(status(self.input(&self.world), &planned, None));
+        self.cr.status = Some(status(self.input(&self.world), &planned, None));
         planned
     }
 
@@ -135,13 +135,13 @@ impl Etcd {
 
     /// Status and reason.
     fn condition(&self, type_: ConditionType) -> (String, String) {
-        let status = self.etcd.status.as_ref().unwrap();
+        let status = self.cr.status.as_ref().unwrap();
         let c = conditions::find(&status.conditions, type_).unwrap_or_else(|| panic!("no {type_}"));
         (c.status.clone(), c.reason.clone())
     }
 
     fn message(&self, type_: ConditionType) -> String {
-        conditions::find(&self.etcd.status.as_ref().unwrap().conditions, type_).unwrap().message.clone()
+        conditions::find(&self.cr.status.as_ref().unwrap().conditions, type_).unwrap().message.clone()
     }
 
     fn bootstrap(&self) -> Value {

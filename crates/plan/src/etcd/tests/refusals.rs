@@ -4,23 +4,26 @@ use super::*;
 use crate::model::Action;
 use berth_api::labels;
 
+/// Name, what is asked for.
+type Change = (&'static str, fn(&mut EtcdClusterSpec));
+
 #[test]
 fn versions_without_templates_make_nothing() {
     for version in ["3.4.30", "4.0.0", "3.7.1"] {
         let mut e = Etcd::new(1);
-        e.etcd.spec.version = version.into();
+        e.cr.spec.version = version.into();
         let planned = e.pass();
         assert_eq!(reason(&planned, Component::Spec), Some(Reason::VersionUnsupported), "{version}");
         assert!(e.world.log.is_empty());
         assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::VersionUnsupported));
         assert_eq!(e.condition(ConditionType::MembersReady), is("Unknown", Reason::NotYetObserved));
-        assert_eq!(e.etcd.status.as_ref().unwrap().phase.as_deref(), Some("Pending"));
+        assert_eq!(e.cr.status.as_ref().unwrap().phase.as_deref(), Some("Pending"));
     }
 }
 
 #[test]
 fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
-    let changes: [(&str, fn(&mut EtcdClusterSpec)); 5] = [
+    let changes: [Change; 5] = [
         ("patch", |s| s.version = "3.6.17".into()),
         ("minor down", |s| s.version = "3.5.35".into()),
         ("unknown minor", |s| s.version = "3.9.0".into()),
@@ -30,9 +33,9 @@ fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
     let formed = Etcd::formed(3);
     for (name, change) in changes {
         let mut e = formed.clone();
-        change(&mut e.etcd.spec);
-        e.etcd.spec.clients.push(EtcdClient { name: "backup".into() });
-        e.etcd.metadata.generation = Some(2);
+        change(&mut e.cr.spec);
+        e.cr.spec.clients.push(EtcdClient { name: "backup".into() });
+        e.cr.metadata.generation = Some(2);
         let planned = e.pass();
         assert_eq!(reason(&planned, Component::Spec), Some(Reason::EtcdChangeUnsupported), "{name}");
         let set = e.get(&Etcd::set());
@@ -58,11 +61,11 @@ fn edits_of_version_and_size_on_the_stateful_set_are_undone() {
 #[test]
 fn a_client_cannot_take_the_name_of_the_ca() {
     let mut e = Etcd::formed(1);
-    e.etcd.spec.clients.push(EtcdClient { name: "ca".into() });
+    e.cr.spec.clients.push(EtcdClient { name: "ca".into() });
     let planned = e.pass();
     assert_eq!(reason(&planned, Component::Spec), Some(Reason::InvalidSpec));
     assert!(e.world.log.is_empty());
-    assert_eq!(e.etcd.status.as_ref().unwrap().clients.len(), 1);
+    assert_eq!(e.cr.status.as_ref().unwrap().clients.len(), 1);
 }
 
 #[test]
@@ -97,7 +100,7 @@ fn what_is_not_ours_is_left_as_it_is() {
 #[test]
 fn certificates_of_clients_that_are_no_longer_named_go() {
     let mut e = Etcd::formed(1);
-    e.etcd.spec.clients = vec![EtcdClient { name: "other".into() }];
+    e.cr.spec.clients = vec![EtcdClient { name: "other".into() }];
     let key = Etcd::key(Kind::Secret, "etcd-client-kube-apiserver");
     let uid = e.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
     let first = e.plan();

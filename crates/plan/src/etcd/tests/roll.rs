@@ -3,11 +3,14 @@
 use super::*;
 use crate::model::Action;
 
+/// Name, what is wrong.
+type Wrong = (&'static str, fn(&mut Etcd));
+
 /// A new pod template was taken up by the StatefulSet's controller.
 fn changed(replicas: i32) -> Etcd {
     let mut e = Etcd::formed(replicas);
-    e.etcd.spec.quota_backend_bytes = Some(1 << 30);
-    e.etcd.metadata.generation = Some(2);
+    e.cr.spec.quota_backend_bytes = Some(1 << 30);
+    e.cr.metadata.generation = Some(2);
     let planned = e.pass();
     assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd"]);
     assert!(matches!(state(&planned, Component::Etcd), State::Waiting { .. }), "not taken up yet");
@@ -17,10 +20,10 @@ fn changed(replicas: i32) -> Etcd {
 }
 
 fn deletes(planned: &EtcdPlan) -> Vec<String> {
-    let pods = planned.plan.actions().filter_map(|a| match a {
+    let pods = planned.plan.actions().map(|a| match a {
         Action::Delete { key, uid, grace } => {
             assert!(!uid.is_empty() && grace.is_none() && key.kind == Kind::Pod);
-            Some(key.name.clone())
+            key.name.clone()
         }
         other => panic!("{other:?}"),
     });
@@ -56,7 +59,7 @@ fn followers_first_and_the_leader_last() {
 
 #[test]
 fn nothing_is_replaced_while_anything_is_wrong() {
-    let wrongs: [(&str, fn(&mut Etcd)); 8] = [
+    let wrongs: [Wrong; 8] = [
         ("a follower is down", |e| e.answer(&[0, 1], 0)),
         ("no quorum", |e| e.answer(&[0], 0)),
         ("nobody was asked and no pod is ready", |e| {

@@ -21,7 +21,7 @@ fn a_member_without_data_is_held_while_the_others_serve() {
     assert_eq!(e.condition(T::Degraded), is("True", Reason::DataLost));
     assert_eq!(e.condition(T::Ready), is("False", Reason::DataLost));
     assert_eq!(e.condition(T::MembersReady), is("False", Reason::DataLost));
-    assert_eq!(e.etcd.status.as_ref().unwrap().ready_members.as_deref(), Some("2/3"));
+    assert_eq!(e.cr.status.as_ref().unwrap().ready_members.as_deref(), Some("2/3"));
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn a_member_of_another_cluster_is_a_stranger() {
     let planned = e.pass();
     assert_eq!(reason(&planned, Component::Etcd), Some(Reason::ForeignData));
     assert!(e.message(T::Ready).contains("etcd-2 is of cluster c2, and this is cluster c1"), "{}", e.message(T::Ready));
-    assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "never overwritten");
+    assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "never overwritten");
     // All of them: the volumes were exchanged as a whole.
     for i in 0..3 {
         e.probe().members.get_mut(&format!("etcd-{i}")).unwrap().as_mut().unwrap().cluster_id = "c2".into();
     }
     e.pass();
     assert_eq!(e.condition(T::Ready), is("False", Reason::ForeignData));
-    assert_eq!(e.etcd.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"));
+    assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"));
 }
 
 #[test]
@@ -97,11 +97,11 @@ fn a_member_that_stays_away_degrades_the_cluster() {
     e.pass();
     assert_eq!(e.condition(T::MembersReady), is("False", Reason::PodsNotReady));
     assert_eq!(e.condition(T::Degraded), is("False", Reason::AsExpected), "it may be starting");
-    assert_eq!(e.etcd.status.as_ref().unwrap().phase.as_deref(), Some("Updating"));
+    assert_eq!(e.cr.status.as_ref().unwrap().phase.as_deref(), Some("Updating"));
     e.world.now += SignedDuration::from_mins(3);
     e.pass();
     assert_eq!(e.condition(T::Degraded), is("True", Reason::PodsNotReady));
-    assert_eq!(e.etcd.status.as_ref().unwrap().phase.as_deref(), Some("Degraded"));
+    assert_eq!(e.cr.status.as_ref().unwrap().phase.as_deref(), Some("Degraded"));
     assert!(e.message(T::Degraded).contains("etcd-2: 10.96.0.2: connection refused"), "{}", e.message(T::Degraded));
 }
 
@@ -141,5 +141,5 @@ fn without_an_answer_kubelets_word_counts() {
     e.world.observed.etcd = None;
     e.pass();
     assert_eq!(e.condition(T::Available), is("True", Reason::AsExpected));
-    assert_eq!(e.etcd.status.as_ref().unwrap().members[0].id.as_deref(), Some("a0"), "what was known stays");
+    assert_eq!(e.cr.status.as_ref().unwrap().members[0].id.as_deref(), Some("a0"), "what was known stays");
 }
