@@ -59,6 +59,9 @@ cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {
     let probe = |path: &str, port: u16| json!({"httpGet": {"path": path, "port": port}, "timeoutSeconds": 5});
     let mut liveness = probe("/health", 8080);
     liveness["initialDelaySeconds"] = json!(60);
+    // kubelet waits for up to a whole period before the first probe; the default of 10 s would be most of a cluster's start.
+    let mut readiness = probe("/ready", 8181);
+    readiness["periodSeconds"] = json!(2);
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata("coredns")}),
         json!({
@@ -132,7 +135,7 @@ cluster.local:53 in-addr.arpa:53 ip6.arpa:53 {
                                 "periodSeconds": 1,
                                 "failureThreshold": 120
                             },
-                            "readinessProbe": probe("/ready", 8181)
+                            "readinessProbe": readiness
                         }],
                         "volumes": [{
                             "name": "config",

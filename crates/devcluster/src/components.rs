@@ -57,6 +57,13 @@ fn apiserver(layout: &Layout, slot: Slot) -> Result<Spec> {
         flag("authorization-mode", "Node,RBAC"),
         flag("enable-admission-plugins", "NodeRestriction"),
         flag("allow-privileged", "true"),
+        path_flag("requestheader-client-ca-file", &layout.pki("front-proxy-ca.crt")),
+        flag("requestheader-allowed-names", "front-proxy-client"),
+        flag("requestheader-username-headers", "X-Remote-User"),
+        flag("requestheader-group-headers", "X-Remote-Group"),
+        flag("requestheader-extra-headers-prefix", "X-Remote-Extra-"),
+        path_flag("proxy-client-cert-file", &layout.pki("front-proxy-client.crt")),
+        path_flag("proxy-client-key-file", &layout.pki("front-proxy-client.key")),
         path_flag("audit-policy-file", &layout.config("audit-policy.json")),
         path_flag("audit-log-path", &layout.audit_log()),
         flag("audit-log-maxsize", "2000"),
@@ -77,6 +84,9 @@ fn controller_manager(layout: &Layout, slot: Slot) -> Result<Spec> {
         flag("allocate-node-cidrs", "true"),
         flag("cluster-cidr", slot.pod_cidr()),
         flag("service-cluster-ip-range", slot.service_cidr()),
+        // With the default of 20 a second it takes five seconds to ask for the tokens of all of its controllers.
+        flag("kube-api-qps", 100),
+        flag("kube-api-burst", 200),
         flag("leader-elect", "false"),
         flag("profiling", "false"),
     ]);

@@ -14,9 +14,10 @@ struct Dependency {
 enum Probe {
     Program(&'static str),
     PkgConfig(&'static str),
+    File(&'static str),
 }
 
-const DEPENDENCIES: [Dependency; 11] = [
+const DEPENDENCIES: [Dependency; 12] = [
     program("iptables", "iptables", "the pods' bridge (masquerading) and host ports"),
     program("nftables", "nft", "kube-proxy"),
     program("conntrack", "conntrack", "kube-proxy"),
@@ -27,6 +28,7 @@ const DEPENDENCIES: [Dependency; 11] = [
     program("util-linux", "setsid", "processes that outlive the terminal"),
     program("pkg-config", "pkg-config", "building runc"),
     program("gcc", "gcc", "building runc"),
+    Dependency { package: "libc6-dev", probe: Probe::File("/usr/include/stdio.h"), needed_for: "building runc" },
     Dependency {
         package: "libseccomp-dev",
         probe: Probe::PkgConfig("libseccomp"),
@@ -101,6 +103,7 @@ impl Dependency {
     fn is_there(&self) -> bool {
         match self.probe {
             Probe::Program(name) => find(name).is_some(),
+            Probe::File(path) => Path::new(path).exists(),
             Probe::PkgConfig(library) => {
                 Command::new("pkg-config").args(["--exists", library]).status().is_ok_and(|status| status.success())
             }

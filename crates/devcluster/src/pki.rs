@@ -24,44 +24,63 @@ struct Leaf {
     kubeconfig: bool,
 }
 
-/// Makes the CA, all certificates, the service-account key and the kubeconfigs. An existing PKI is kept: tokens and
+/// Makes the CAs, all certificates, the service-account key and the kubeconfigs. An existing PKI is kept: tokens and
 /// kubeconfigs that people hold stay good over stop and start.
 pub(crate) fn ensure(layout: &Layout, slot: Slot) -> Result<()> {
-    let complete = layout.pki("complete");
-    if complete.exists() {
-        return Ok(());
-    }
     files::create_dir(&layout.dir.join("pki"))?;
-    let ca_key = KeyPair::generate().context("cannot generate the CA's key")?;
-    let mut ca = params("berth-devcluster-ca", None, &[])?;
+    if !layout.pki("complete").exists() {
+        let (ca, issuer) = authority(layout, "ca")?;
+        for leaf in leaves(layout, slot) {
+            let (certificate, key) = issue(&leaf, &issuer)?;
+            if leaf.kubeconfig {
+                let content = kubeconfig(layout, slot, &ca, &certificate, &key);
+                files::write_secret(&layout.kubeconfig(leaf.file), content)?;
+            } else {
+                write_pair(layout, leaf.file, &certificate, &key)?;
+            }
+        }
+        let service_accounts = KeyPair::generate().context("cannot generate the service-account key")?;
+        files::write_secret(&layout.pki("sa.key"), service_accounts.serialize_pem())?;
+        files::write(&layout.pki("sa.pub"), service_accounts.public_key_pem())?;
+        files::write(&layout.pki("complete"), "")?;
+    }
+    if !layout.pki("front-proxy-client.key").exists() {
+        // A CA of its own: whoever has one of its certificates may say to be anybody.
+        let (_, issuer) = authority(layout, "front-proxy-ca")?;
+        let name = "front-proxy-client";
+        let leaf = Leaf { file: name, name: name.to_owned(), group: "", sans: vec![], kubeconfig: false };
+        let (certificate, key) = issue(&leaf, &issuer)?;
+        write_pair(layout, name, &certificate, &key)?;
+    }
+    Ok(())
+}
+
+/// Makes a CA and writes it; gives its certificate and what signs.
+fn authority(layout: &Layout, file: &str) -> Result<(String, Issuer<'static, KeyPair>)> {
+    let key = KeyPair::generate().context("cannot generate a CA's key")?;
+    let mut ca = params(&format!("{}-{file}", layout.scope()), "", &[])?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     ca.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign, KeyUsagePurpose::DigitalSignature];
-    let ca_pem = ca.self_signed(&ca_key).context("cannot sign the CA's certificate")?.pem();
-    files::write(&layout.pki("ca.crt"), &ca_pem)?;
-    files::write_secret(&layout.pki("ca.key"), ca_key.serialize_pem())?;
-    let issuer = Issuer::new(ca, ca_key);
-    for leaf in leaves(layout, slot) {
-        let key = KeyPair::generate().context("cannot generate a key")?;
-        let mut certificate = params(&leaf.name, Some(leaf.group), &leaf.sans)?;
-        certificate.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        certificate.extended_key_usages =
-            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let pem = certificate
-            .signed_by(&key, &issuer)
-            .with_context(|| format!("cannot sign the certificate of {}", leaf.name))?
-            .pem();
-        let key_pem = key.serialize_pem();
-        if leaf.kubeconfig {
-            files::write_secret(&layout.kubeconfig(leaf.file), kubeconfig(layout, slot, &ca_pem, &pem, &key_pem))?;
-        } else {
-            files::write(&layout.pki(&format!("{}.crt", leaf.file)), pem)?;
-            files::write_secret(&layout.pki(&format!("{}.key", leaf.file)), key_pem)?;
-        }
-    }
-    let service_accounts = KeyPair::generate().context("cannot generate the service-account key")?;
-    files::write_secret(&layout.pki("sa.key"), service_accounts.serialize_pem())?;
-    files::write(&layout.pki("sa.pub"), service_accounts.public_key_pem())?;
-    files::write(&complete, "")
+    let certificate = ca.self_signed(&key).context("cannot sign a CA's certificate")?.pem();
+    write_pair(layout, file, &certificate, &key.serialize_pem())?;
+    Ok((certificate, Issuer::new(ca, key)))
+}
+
+/// Gives a certificate and its key.
+fn issue(leaf: &Leaf, issuer: &Issuer<'_, KeyPair>) -> Result<(String, String)> {
+    let key = KeyPair::generate().context("cannot generate a key")?;
+    let mut certificate = params(&leaf.name, leaf.group, &leaf.sans)?;
+    certificate.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+    certificate.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+    let signed = certificate.signed_by(&key, issuer);
+    let signed = signed.with_context(|| format!("cannot sign the certificate of {}", leaf.name))?;
+    Ok((signed.pem(), key.serialize_pem()))
+}
+
+/// The key goes last: where it is, the certificate is too.
+fn write_pair(layout: &Layout, file: &str, certificate: &str, key: &str) -> Result<()> {
+    files::write(&layout.pki(&format!("{file}.crt")), certificate)?;
+    files::write_secret(&layout.pki(&format!("{file}.key")), key)
 }
 
 fn leaves(layout: &Layout, slot: Slot) -> Vec<Leaf> {
@@ -104,10 +123,10 @@ fn leaves(layout: &Layout, slot: Slot) -> Vec<Leaf> {
     ]
 }
 
-fn params(name: &str, group: Option<&str>, sans: &[String]) -> Result<CertificateParams> {
+fn params(name: &str, group: &str, sans: &[String]) -> Result<CertificateParams> {
     let mut params = CertificateParams::new(Vec::new())?;
     params.distinguished_name.push(DnType::CommonName, name);
-    if let Some(group) = group.filter(|group| !group.is_empty()) {
+    if !group.is_empty() {
         params.distinguished_name.push(DnType::OrganizationName, group);
     }
     params.subject_alt_names = sans
