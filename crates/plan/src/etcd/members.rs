@@ -38,9 +38,14 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
     if stage.actions.is_empty() {
         // Not only while all is well: another template may be what helps. `roll` sees to it that no quorum is lost.
         let (roll, next) = roll::next(s, &out.health);
+        let held = next.is_none();
         stage.actions.extend(next);
-        if let (true, Some(state)) = (stage.state.is_done(), roll) {
-            stage.state = state;
+        match (&mut stage.state, roll) {
+            (state, Some(roll)) if state.is_done() => *state = roll,
+            (State::Waiting { on, .. }, Some(State::Waiting { reason: Reason::RollingOut, on: roll })) if held => {
+                *on = format!("{on}; and for {roll}");
+            }
+            _ => {}
         }
     }
     stage

@@ -29,7 +29,9 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     let whole = members.iter().all(|m| s.pod(m).is_some_and(|p| !deleting(p)));
     let safe = members.len() == 1 || (health.all_ready() && !health.corrupt() && members.iter().all(|m| s.pod(m).is_some_and(pod_ready)));
     if !whole || !safe {
-        return (rolling(format!("all members to be ready before pod {} is replaced", old[0])), None);
+        let pods = old.iter().map(|m| m.as_str()).collect::<Vec<_>>().join(", ");
+        let on = format!("all members to be ready before the rest of the pods of the older template ({pods}) are replaced; if the older template is what keeps one of these from running, delete that pod");
+        return (rolling(on), None);
     }
     // Followers first: each loss of a leader costs an election.
     let leads = |m: &String| health.members.iter().any(|h| h.name == *m && h.leader);

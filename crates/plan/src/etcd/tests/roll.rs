@@ -82,6 +82,12 @@ fn nothing_is_replaced_while_anything_is_wrong() {
         wrong(&mut e);
         assert!(deletes(&e.plan()).is_empty(), "{name}");
     }
+    let mut stuck = rolling.clone();
+    stuck.answer(&[0, 1], 0);
+    stuck.pass();
+    let message = stuck.message(ConditionType::Ready);
+    assert!(message.contains("connection refused; and for all members to be ready") && message.contains("delete that pod"), "{message}");
+
     let mut stale = rolling.clone();
     stale.edit(&Etcd::set())["status"]["observedGeneration"] = 0.into();
     assert!(deletes(&stale.plan()).is_empty(), "the controller has not seen the newest template");
