@@ -28,7 +28,8 @@ pub struct Config {
     pub name: String,
     /// How many local volumes are offered. A running cluster keeps the number that it was made with.
     pub volumes: u16,
-    /// More images to import, beside pause, CoreDNS and the newest Kubernetes control plane and etcd.
+    /// More images to import, beside pause, CoreDNS and the newest Kubernetes control plane and etcd. A running cluster is
+    /// left as it is: use [`Cluster::load_images`] there.
     pub images: Vec<PathBuf>,
     /// How long coming up may take.
     pub timeout: Duration,

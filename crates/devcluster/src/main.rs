@@ -241,8 +241,12 @@ fn status() -> Result<ExitCode> {
 fn logs(cluster: &Cluster, component: Option<String>) -> Result<()> {
     let directory = cluster.dir().join("log");
     let Some(component) = component else {
-        for entry in fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))? {
-            println!("{}", entry?.file_name().to_string_lossy().trim_end_matches(".log"));
+        let entries = fs::read_dir(&directory).with_context(|| format!("cannot list {}", directory.display()))?;
+        let mut names: Vec<_> =
+            entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        for name in names {
+            println!("{}", name.trim_end_matches(".log"));
         }
         return Ok(());
     };
