@@ -36,6 +36,9 @@ impl Snapshot {
             ns if kind.namespaced() => ObjectKey::namespaced(kind, ns, text("/metadata/name")),
             _ => ObjectKey::cluster(kind, text("/metadata/name")),
         };
+        // Items of a list come without them.
+        object["apiVersion"] = kind.api_version().into();
+        object["kind"] = kind.name().into();
         if let Some(m) = object.get_mut("metadata").and_then(Value::as_object_mut) {
             m.remove("managedFields");
         }

@@ -16,8 +16,6 @@ pub struct Observed {
     pub pinned: Option<TemplateSet>,
     /// What the tenant's API said, if it was asked.
     pub api: ApiProbe,
-    /// Objects inside the tenant, if they were read in this pass.
-    pub tenant_objects: Option<BTreeMap<ObjectKey, Value>>,
     /// The published kubeconfig: fingerprint of its content.
     pub published: Published,
     /// What etcd's members said, if they were asked.
@@ -55,8 +53,8 @@ pub enum ApiProbe {
     Answered {
         /// `gitVersion` without `v`, if it was asked for.
         version: Option<String>,
-        /// Digest of the objects that Berth last applied inside the tenant.
-        applied: Option<String>,
+        /// What was read inside the tenant in this pass: the object, or that it is not there.
+        read: BTreeMap<ObjectKey, Option<Value>>,
     },
     /// It did not.
     Failed(String),
