@@ -7,7 +7,7 @@ use std::{
 
 /// Everything on this machine by which a cluster could be seen.
 pub(crate) struct Traces {
-    pub(crate) mounts: Vec<String>,
+    mounts: Vec<String>,
     processes: Vec<(String, String)>,
     cgroups: Vec<String>,
     files: Vec<String>,
@@ -52,6 +52,20 @@ impl Traces {
         };
         let mut all = self.processes_of(cluster);
         all.extend(self.mounts.iter().chain(&self.cgroups).chain(&self.files).filter(is_of).cloned());
+        all
+    }
+
+    /// What names a slot rather than a cluster: containerd's mounts and sockets, and the link. Nothing is said of a slot
+    /// that another cluster of the machine has leased in the meantime.
+    pub(crate) fn of_free_slot(&self, slot: berth_devcluster::Slot) -> Vec<String> {
+        if Path::new("/var/lib/berth/slots").join(slot.number().to_string()).exists() {
+            return Vec::new();
+        }
+        let run = format!("/run/berth/{}", slot.number());
+        let mut all: Vec<_> = self.mounts.iter().filter(|m| Path::new(m).starts_with(&run)).cloned().collect();
+        all.extend(
+            [run, format!("/sys/class/net/berth{}", slot.number())].into_iter().filter(|p| Path::new(p).exists()),
+        );
         all
     }
 }
