@@ -1,0 +1,118 @@
+//! The whole operator in this process, against a real kube-apiserver and etcd, with the testkit's world for everything
+//! else: controllers, kubelets, load balancers. Tenants' APIs are the same server, each with names of its own.
+#![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking with a message")]
+
+pub(crate) mod state;
+pub(crate) mod team;
+pub(crate) mod tenant;
+
+use anyhow::Result;
+use berth_etcdio::EtcdTarget;
+use berth_kubeio::Fence;
+use berth_operator::{Context, run};
+use berth_plan::Settings;
+use berth_plan::observed::{EtcdProbe, MemberProbe};
+use berth_testkit::{ApiServer, FaultPlan, World, world::Fate};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio_util::sync::CancellationToken;
+
+pub(crate) use team::Team;
+
+/// How long anything may take that is expected to happen: other builds may have the machine.
+pub(crate) const SOON: Duration = Duration::from_secs(40);
+
+/// Berth's CustomResourceDefinitions. Through JSON: versions of the two crates' types may differ in features.
+pub(crate) fn crds() -> Vec<CustomResourceDefinition> {
+    berth_api::crds::all()
+}
+
+/// The server of this test binary, with Berth's CRDs and a world that lasts as long as the binary.
+pub(crate) async fn server() -> &'static ApiServer {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let server = ApiServer::shared().await;
+    READY
+        .get_or_init(|| async {
+            server.install_crds(&crds()).await.expect("CRDs");
+            world(server).await;
+        })
+        .await;
+    server
+}
+
+/// Runs a world for a server of the whole binary: on a thread of its own, since each test has a runtime of its own.
+async fn world(server: &'static ApiServer) {
+    let (ready, listed) = tokio::sync::oneshot::channel();
+    background(async move {
+        let world = World::builder(server.client()).fate(fate).start().await.expect("world");
+        let _ = ready.send(());
+        std::future::pending::<()>().await;
+        drop(world);
+    });
+    listed.await.expect("the world started");
+}
+
+/// A pod labelled so has that fate; all others run well.
+pub(crate) const FATE: &str = "test.berth.dev/fate";
+
+fn fate(pod: &serde_json::Value) -> Fate {
+    match pod["metadata"]["annotations"][FATE].as_str() {
+        Some("pending") => Fate::Pending,
+        Some("crash") => Fate::CrashLoop,
+        Some("image") => Fate::ImagePullBackOff,
+        _ => Fate::Ready,
+    }
+}
+
+/// Runs something for the rest of the test binary's life.
+pub(crate) fn background(work: impl Future<Output = ()> + Send + 'static) {
+    std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("runtime");
+        runtime.block_on(work);
+    });
+}
+
+/// An operator works on every `Cluster` that it sees: tests with operators of their own take turns.
+pub(crate) async fn alone() -> MutexGuard<'static, ()> {
+    static TURN: OnceLock<Mutex<()>> = OnceLock::new();
+    TURN.get_or_init(Mutex::default).lock().await
+}
+
+/// What the operator under test is configured with.
+pub(crate) fn settings() -> Settings {
+    Settings { service_account: Some(("berth-system".into(), "berth-operator".into())), ..Settings::default() }
+}
+
+/// An operator's context whose calls to the meta cluster and into tenants all go through the plan.
+pub(crate) fn context(server: &ApiServer, config: kube::Config, plan: &FaultPlan) -> Context {
+    let client = plan.client(config);
+    let mut context = Context::new(client, Fence::open(), settings(), "test");
+    context.connect = tenant::connect(server.client(), plan.client(server.config()));
+    context.ask_etcd = Arc::new(|target| Box::pin(async move { healthy(&target) }));
+    context
+}
+
+/// One life of an operator of the admin, until it is dropped.
+pub(crate) async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()> {
+    run(Arc::new(context(server, server.config(), plan)), CancellationToken::new()).await;
+    Ok(())
+}
+
+/// Members that are well: asked only once their pods run.
+fn healthy(target: &EtcdTarget) -> EtcdProbe {
+    let id = |n: usize| format!("{:x}", 0xe7cd_0000 + n);
+    let member = |n| MemberProbe {
+        cluster_id: "cdf818194e3a8c32".into(),
+        member_id: id(n),
+        leader: id(0),
+        version: "3.6.16".into(),
+    };
+    let names = || target.members.iter().enumerate();
+    let members: BTreeMap<_, _> = names().map(|(n, m)| (m.name.clone(), Ok(member(n)))).collect();
+    let list = names().map(|(n, m)| (m.name.clone(), id(n), false)).collect();
+    EtcdProbe { members, list: Some(list), alarms: vec![] }
+}

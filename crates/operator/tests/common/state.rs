@@ -1,0 +1,98 @@
+//! End states of two runs, made comparable; and whether the operator rests.
+
+use super::Team;
+use anyhow::{Result, ensure};
+use berth_testkit::fault::{Call, Verb};
+use berth_testkit::oracle::{Counts, Dump, Dumper, call_counts, renamed};
+use berth_testkit::{FaultPlan, fixtures::eventually};
+use k8s_openapi::api::core::v1::Service;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// Everything that a tenant consists of, without what differs between two tenants.
+pub(crate) async fn dump(team: &Team) -> Result<Dump> {
+    let tenant = team.tenant().await?;
+    let mut dumper = Dumper::of([&*team.ns, &*team.home, &*tenant]);
+    for (from, to) in renames(team, &tenant) {
+        dumper = dumper.rename(from, to);
+    }
+    for service in team.inside::<Service>().list(&ListParams::default()).await? {
+        let ip = service.spec.as_ref().and_then(|s| s.cluster_ip.clone()).unwrap_or_default();
+        if ip != "None" {
+            dumper = dumper.rename(ip, format!("<address of {}>", service.name_any()));
+        }
+    }
+    let mut dump = dumper.take(&team.client).await?;
+    dump.values_mut().for_each(mask);
+    Ok(dump)
+}
+
+fn renames<'a>(team: &'a Team, tenant: &'a str) -> [(&'a str, &'static str); 3] {
+    [(&team.ns, "TEAM"), (&team.home, "HOME"), (tenant, "TENANT")]
+}
+
+/// Digests of texts that hold addresses, and users that follow from the namespace's name.
+fn mask(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            for (key, value) in map {
+                if key.starts_with("checksum.berth.dev/") || key == berth_api::labels::APPLIED_DIGEST || key == super::team::TOUCHED {
+                    *value = json!("<digest>");
+                } else if ["runAsUser", "runAsGroup", "fsGroup"].contains(&&**key) {
+                    *value = json!("<user>");
+                } else {
+                    mask(value);
+                }
+            }
+        }
+        Value::Array(list) => list.iter_mut().for_each(mask),
+        _ => {}
+    }
+}
+
+/// How often what was created and deleted, and Secrets written over. Events are told as often as something happens, and
+/// which pods are still there to be deleted is a matter of moments.
+pub(crate) fn counts(team: &Team, tenant: &str, plan: &FaultPlan) -> Counts {
+    let calls = plan.calls();
+    let told = |c: &&Call| c.resource == "events" || (c.resource == "pods" && c.verb == Verb::Delete);
+    let mut counts = call_counts(calls.iter().filter(|c| !told(c)));
+    let over = calls.iter().filter(|c| c.committed() && c.resource == "secrets" && matches!(c.verb, Verb::Patch | Verb::Update));
+    for call in over {
+        *counts.entry(format!("overwrite {}", call.object())).or_default() += 1;
+    }
+    renamed(&counts, &renames(team, tenant))
+}
+
+/// Waits until the operator has written nothing for a moment, makes it look again, and says what it writes then.
+pub(crate) async fn second_pass(team: &Team, plan: &FaultPlan) -> Result<()> {
+    settled(plan).await;
+    let before = plan.calls().len();
+    team.touch().await;
+    let looked = async || {
+        let calls = plan.calls();
+        let fresh = |resource: &str| calls[before..].iter().any(|c| c.verb == Verb::Get && c.resource == resource);
+        ensure!(fresh("clusters") && fresh("etcdclusters"), "no pass yet");
+        Ok(())
+    };
+    eventually(super::SOON, "a pass", looked).await?;
+    settled(plan).await;
+    let calls = plan.calls();
+    let written: Vec<_> = calls[before..].iter().filter(|c| c.mutation.is_some()).map(ToString::to_string).collect();
+    ensure!(written.is_empty(), "a second pass wrote:\n{}", written.join("\n"));
+    Ok(())
+}
+
+/// Waits until no call was made for a moment.
+pub(crate) async fn settled(plan: &FaultPlan) {
+    let mut last = plan.calls().len();
+    loop {
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        let now = plan.calls().len();
+        if now == last {
+            return;
+        }
+        last = now;
+    }
+}

@@ -1,0 +1,170 @@
+//! A team with one `Cluster`, and what tests do with it and ask of it.
+
+use super::{SOON, tenant};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use berth_api::conditions::{ConditionType, find};
+use berth_api::{Cluster, EtcdCluster, names};
+use berth_testkit::{ApiServer, fixtures::eventually};
+use k8s_openapi::api::core::v1::{Namespace, Secret};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource};
+use serde_json::{Value, json};
+use std::time::Duration;
+
+/// The name of every team's `Cluster`, unless it is about names.
+pub(crate) const ACME: &str = "acme";
+
+/// An annotation that means nothing, see [`Team::touch`].
+pub(crate) const TOUCHED: &str = "test.berth.dev/touched";
+
+/// A namespace of a team, and the control-plane namespace of its `Cluster` [`ACME`].
+#[derive(Clone)]
+pub(crate) struct Team {
+    pub(crate) client: Client,
+    pub(crate) ns: String,
+    pub(crate) home: String,
+}
+
+impl Team {
+    /// A new one, without `Cluster`.
+    pub(crate) async fn new(server: &ApiServer) -> Self {
+        let ns = server.namespace("team").await;
+        let home = names::control_plane_namespace(&ns, ACME);
+        Self { client: server.client(), ns, home }
+    }
+
+    /// A new one, with a `Cluster`.
+    pub(crate) async fn with_cluster(server: &ApiServer) -> Self {
+        let team = Self::new(server).await;
+        team.create(json!({})).await.expect("a valid Cluster");
+        team
+    }
+
+    pub(crate) fn clusters(&self) -> Api<Cluster> {
+        Api::namespaced(self.client.clone(), &self.ns)
+    }
+
+    /// Access to what is in the control-plane namespace.
+    pub(crate) fn inside<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
+        Api::namespaced(self.client.clone(), &self.home)
+    }
+
+    pub(crate) fn namespaces(&self) -> Api<Namespace> {
+        Api::all(self.client.clone())
+    }
+
+    /// Creates the `Cluster`, with `spec` laid over the shortest one.
+    pub(crate) async fn create(&self, spec: Value) -> Result<Cluster, kube::Error> {
+        self.create_as(ACME, spec).await
+    }
+
+    /// Likewise, by another name. Deletion is not protected unless asked for.
+    pub(crate) async fn create_as(&self, name: &str, spec: Value) -> Result<Cluster, kube::Error> {
+        let mut all = json!({"version": "1.36.3", "deletion": {"protected": false}});
+        all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
+        let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": all});
+        let request = http::Request::post(format!("/apis/berth.dev/v1alpha1/namespaces/{}/clusters", self.ns))
+            .header("content-type", "application/json")
+            .body(serde_json::to_vec(&object).unwrap())
+            .unwrap();
+        self.client.request(request).await
+    }
+
+    /// Changes the spec by a merge patch.
+    pub(crate) async fn spec(&self, spec: Value) -> Result<Cluster, kube::Error> {
+        self.clusters().patch(ACME, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
+    }
+
+    /// Makes the operator look at the `Cluster`, and at its etcd, by changing what it does not care about.
+    pub(crate) async fn touch(&self) {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {TOUCHED: format!("{:?}", std::time::Instant::now())}}}));
+        self.clusters().patch(ACME, &PatchParams::default(), &patch).await.expect("touch");
+        let etcds = self.inside::<EtcdCluster>();
+        if etcds.get_opt(names::ETCD).await.expect("get").is_some() {
+            etcds.patch(names::ETCD, &PatchParams::default(), &patch).await.expect("touch");
+        }
+    }
+
+    pub(crate) async fn cluster(&self) -> Cluster {
+        self.clusters().get(ACME).await.expect("the Cluster")
+    }
+
+    /// A condition as it is now.
+    pub(crate) async fn condition(&self, type_: ConditionType) -> Result<Condition> {
+        let cluster = self.clusters().get(ACME).await?;
+        let conditions = cluster.status.map(|s| s.conditions).unwrap_or_default();
+        find(&conditions, type_).cloned().ok_or_else(|| anyhow!("no condition {type_}"))
+    }
+
+    /// Waits until `Ready` is true for the present spec.
+    pub(crate) async fn ready(&self) -> Result<Cluster> {
+        let attempt = async || {
+            let cluster = self.clusters().get(ACME).await?;
+            let status = cluster.status.clone().unwrap_or_default();
+            ensure!(status.observed_generation == cluster.metadata.generation, "not observed: {:?}", status.conditions);
+            let ready = find(&status.conditions, ConditionType::Ready).context("no condition Ready")?;
+            ensure!(ready.status == "True", "{}: {}", ready.reason, ready.message);
+            Ok(cluster)
+        };
+        eventually(SOON, "Ready", attempt).await
+    }
+
+    /// Waits until a condition has this reason; its message.
+    pub(crate) async fn says(&self, type_: ConditionType, reason: &str) -> String {
+        let attempt = async || {
+            let now = self.condition(type_).await?;
+            ensure!(now.reason == reason, "{}: {}: {}", now.status, now.reason, now.message);
+            Ok(now.message)
+        };
+        eventually(SOON, reason, attempt).await.unwrap_or_else(|e| panic!("{e:#}"))
+    }
+
+    /// Deletes the `Cluster` as a user would.
+    pub(crate) async fn delete(&self) {
+        self.clusters().delete(ACME, &DeleteParams::default()).await.expect("delete");
+    }
+
+    /// Waits until the `Cluster` is gone.
+    pub(crate) async fn gone(&self) -> Result<()> {
+        let attempt = async || match self.clusters().get_opt(ACME).await? {
+            None => Ok(()),
+            Some(c) => Err(anyhow!("still there: {:?}", c.status.map(|s| s.conditions))),
+        };
+        eventually(SOON, "deletion", attempt).await
+    }
+
+    /// The namespace that stands for the tenant's own API.
+    pub(crate) async fn tenant(&self) -> Result<String> {
+        let ca = self.inside::<Secret>().get(&names::ca(ACME)).await?;
+        Ok(tenant::id(&ca.data.unwrap_or_default()["tls.crt"].0))
+    }
+
+    /// Takes everything away without the operator's help, so that the next test's operator does not see it.
+    pub(crate) async fn wipe(&self) {
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let _ = self.clusters().delete(ACME, &DeleteParams::default()).await;
+        let _ = self.clusters().patch(ACME, &PatchParams::default(), &free).await;
+        let etcds = self.inside::<EtcdCluster>();
+        let _ = etcds.delete(names::ETCD, &DeleteParams::default()).await;
+        let _ = etcds.patch(names::ETCD, &PatchParams::default(), &free).await;
+        let tenant = self.tenant().await;
+        for ns in [Some(self.home.clone()), Some(self.ns.clone()), tenant.ok()].into_iter().flatten() {
+            let _ = self.namespaces().delete(&ns, &DeleteParams::default()).await;
+        }
+    }
+
+    /// Creates any object of a kind in the control-plane namespace.
+    pub(crate) async fn put<K>(&self, object: K) -> K
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+    {
+        self.inside::<K>().create(&PostParams::default(), &object).await.expect("create")
+    }
+}
+
+/// A moment in which anything that was going to happen at once has happened.
+pub(crate) async fn moment() {
+    tokio::time::sleep(Duration::from_millis(400)).await;
+}

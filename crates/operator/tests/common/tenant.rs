@@ -1,0 +1,66 @@
+//! Tenants' APIs: one real server, on which every tenant has names of its own.
+//!
+//! What Berth keeps inside a tenant has fixed names (`default/kubernetes`, `berth:…`). On the way in, they are turned into
+//! ones of this tenant, on the way back again into those that Berth knows.
+
+use berth_kubeio::{Connect, TenantTarget};
+use http::{Request, Response, Uri};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::api::{ObjectMeta, PostParams};
+use kube::client::Body;
+use kube::{Api, Client};
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use tower::BoxError;
+
+/// The tenant's namespace on the server, by its CA: it is the same as long as the tenant is.
+pub(crate) fn id(ca_cert: &[u8]) -> String {
+    format!("tenant-{}", &berth_plan::observed::sha256(ca_cert)[..10])
+}
+
+/// Connects to the tenant of a target: `admin` makes its namespace, `client` is what the operator's calls go through.
+pub(crate) fn connect(admin: Client, client: Client) -> Connect {
+    let known = Arc::new(Mutex::new(BTreeSet::new()));
+    Arc::new(move |target: TenantTarget, _| {
+        let (admin, client, known) = (admin.clone(), client.clone(), known.clone());
+        Box::pin(async move {
+            let id = id(&target.ca_cert);
+            if !known.lock().unwrap().contains(&id) {
+                let metadata = ObjectMeta { name: Some(id.clone()), ..ObjectMeta::default() };
+                let namespace = Namespace { metadata, ..Namespace::default() };
+                match Api::all(admin).create(&PostParams::default(), &namespace).await {
+                    Err(kube::Error::Api(e)) if e.code == 409 => {}
+                    other => drop(other.map_err(|e| e.to_string())?),
+                }
+                known.lock().unwrap().insert(id.clone());
+            }
+            Ok(rename(client, id))
+        })
+    })
+}
+
+fn rename(inner: Client, id: String) -> Client {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (inner, id) = (inner.clone(), id.clone());
+        async move {
+            let (mut parts, body) = request.into_parts();
+            let uri = parts.uri.to_string();
+            let uri = uri.replace("berth%3A", &format!("berth%3A{id}%3A")).replace("/namespaces/default/", &format!("/namespaces/{id}/"));
+            parts.uri = uri.parse::<Uri>()?;
+            let there = [("\"berth:", format!("\"berth:{id}:")), ("\"namespace\":\"default\"", format!("\"namespace\":\"{id}\""))];
+            let mut text = String::from_utf8(body.collect_bytes().await?.to_vec())?;
+            for (from, to) in &there {
+                text = text.replace(from, to);
+            }
+            let reply = inner.send(Request::from_parts(parts, Body::from(text.into_bytes()))).await?;
+            let (mut parts, body) = reply.into_parts();
+            parts.headers.remove(http::header::CONTENT_LENGTH);
+            let mut text = String::from_utf8(body.collect_bytes().await?.to_vec())?;
+            for (to, from) in &there {
+                text = text.replace(&**from, to);
+            }
+            Ok::<_, BoxError>(Response::from_parts(parts, Body::from(text.into_bytes())))
+        }
+    });
+    Client::new(service, "default")
+}
