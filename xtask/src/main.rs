@@ -1,10 +1,18 @@
-//! What is generated: CustomResourceDefinitions. `cargo xtask gen` writes, `cargo xtask gen --check` compares.
+//! Chores of this repository: what is generated, the rules between crates, the demo, and the run of all tests.
 
+mod charts;
+mod crates;
 mod crds;
+mod demo;
+mod images;
+mod rbac;
+mod shell;
+mod tests;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 #[derive(Parser)]
 struct Args {
@@ -14,24 +22,66 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Writes what is generated.
+    /// Writes what is generated: CustomResourceDefinitions and RBAC.
     Gen {
         /// Compare only, and fail if something differs.
         #[arg(long)]
         check: bool,
+    },
+    /// Checks that dependencies between crates point the way that the design says.
+    CheckCrates,
+    /// Lints the charts, and checks what they render.
+    CheckCharts,
+    /// Builds the static binaries and their images into target/demo/images.
+    Images,
+    /// A meta cluster with Berth and a first tenant. Run again, it changes nothing.
+    Demo,
+    /// Removes the demo: the cluster and its files.
+    DemoDown,
+    /// Runs all checks and tests and ends with their count.
+    Test {
+        /// Only what a developer runs in a minute.
+        #[arg(long)]
+        fast: bool,
+        /// Only steps whose name contains one of these.
+        #[arg(long)]
+        only: Vec<String>,
     },
 }
 
 /// One generated file: path in the checkout, and content.
 type Generated = (PathBuf, String);
 
-fn main() -> anyhow::Result<()> {
-    let Command::Gen { check } = Args::parse().command;
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."));
-    let files: Vec<Generated> = crds::files()?;
+fn main() -> ExitCode {
+    let result = match Args::parse().command {
+        Command::Gen { check } => generate(check),
+        Command::CheckCrates => crates::check(),
+        Command::CheckCharts => charts::check(),
+        Command::Images => images::build().map(|_| ()),
+        Command::Demo => demo::up(),
+        Command::DemoDown => demo::down(),
+        Command::Test { fast, only } => tests::run(fast, &only),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The checkout.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+fn generate(check: bool) -> anyhow::Result<()> {
+    let mut files: Vec<Generated> = crds::files()?;
+    files.extend(rbac::files()?);
     let mut stale = vec![];
     for (path, text) in files {
-        let path = root.join(path);
+        let path = root().join(path);
         if std::fs::read_to_string(&path).ok().as_deref() == Some(text.as_str()) {
             continue;
         }

@@ -52,6 +52,15 @@ pub enum Kind {
     Pod,
 }
 
+/// Where in the meta cluster Berth meets objects of a kind: what a right is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In every namespace, and cluster-scoped.
+    Everywhere,
+    /// In a control-plane namespace, which Berth made.
+    ControlPlane,
+}
+
 /// One row of the table.
 struct Row {
     kind: Kind,
@@ -177,6 +186,35 @@ impl Kind {
         self.row().applied
     }
 
+    /// What the operator does with objects of this kind there, as RBAC verbs; empty for kinds that live inside of tenants
+    /// only. The operator's roles are generated from this.
+    ///
+    /// `patch` is how it applies (then `create` with it), and how it writes finalizers. Secrets are read where Berth made
+    /// the namespace and nowhere else. RoleBindings are limited to one name by the generated rule.
+    pub fn verbs(self, place: Place) -> &'static [&'static str] {
+        match (place, self) {
+            (Place::Everywhere, Self::Namespace) => &["get", "list", "watch", "create", "patch", "delete"],
+            (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
+            (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
+            (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
+            (Place::Everywhere, Self::Service | Self::StatefulSet | Self::Deployment | Self::Pod) => &["list", "watch"],
+            (
+                Place::ControlPlane,
+                Self::NetworkPolicy
+                | Self::PodDisruptionBudget
+                | Self::Secret
+                | Self::ConfigMap
+                | Self::Service
+                | Self::EtcdCluster
+                | Self::StatefulSet
+                | Self::Deployment,
+            ) => &["get", "list", "create", "patch", "delete"],
+            (Place::ControlPlane, Self::PersistentVolumeClaim) => &["get", "list", "patch", "delete"],
+            (Place::ControlPlane, Self::Pod) => &["get", "list", "delete"],
+            _ => &[],
+        }
+    }
+
     /// The position in apply order; smaller is applied first, larger is pruned first.
     pub fn order(self) -> usize {
         self as usize
@@ -257,6 +295,19 @@ mod tests {
             assert_eq!(Kind::from_api_version(&kind.api_version(), kind.name()), Some(kind));
         }
         assert_eq!(Kind::from_api_version("batch/v1", "Job"), None);
+    }
+
+    #[test]
+    fn secrets_are_read_only_in_control_plane_namespaces() {
+        for place in [Place::Everywhere, Place::ControlPlane] {
+            for kind in Kind::ALL {
+                let verbs = kind.verbs(place);
+                let reads = verbs.iter().any(|v| ["get", "list", "watch"].contains(v));
+                assert!(!(kind == Kind::Secret && place == Place::Everywhere && reads));
+                assert!(!verbs.contains(&"create") || kind.applied(), "{kind} is never applied");
+                assert!(!verbs.contains(&"create") || verbs.contains(&"patch"), "{kind}: apply needs both");
+            }
+        }
     }
 
     #[test]

@@ -24,7 +24,7 @@ pub use components::{
 };
 pub use error::{RenderError, TemplateSetError};
 pub use images::{UPSTREAM_REGISTRY, image};
-pub use kinds::{Kind, ObjectKey};
+pub use kinds::{Kind, ObjectKey, Place};
 pub use lint::{Finding, lint};
 pub use object::Object;
 pub use owned_flags::owned_flag;

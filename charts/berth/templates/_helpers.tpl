@@ -1,0 +1,26 @@
+{{- define "berth.labels" -}}
+app.kubernetes.io/name: berth
+app.kubernetes.io/component: operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{- define "berth.selector" -}}
+app.kubernetes.io/name: berth
+app.kubernetes.io/component: operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "berth.image" -}}
+{{ .image.repository }}:{{ .image.tag | default .version }}
+{{- end }}
+
+{{- define "berth.username" -}}
+system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
+{{- end }}
+
+{{- /* CEL: an object carries Berth's label. */}}
+{{- define "berth.ours" -}}
+(has({{ . }}.metadata.labels) && 'app.kubernetes.io/managed-by' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['app.kubernetes.io/managed-by'] == 'berth')
+{{- end }}

@@ -1,0 +1,298 @@
+//! `make demo`: a real meta cluster on this machine, Berth from its charts, and a first tenant.
+//!
+//! Every step looks at what is there before it does anything, so that a second run is quick and changes nothing.
+
+use anyhow::{Context as _, bail};
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+use crate::images::{self, Images, demo_dir, devcluster};
+use crate::root;
+use crate::shell::{Result, cache, install, output, run, say, short_digest, write_if_changed};
+
+const SYSTEM: &str = "berth-system";
+const TEAM: &str = "team-a";
+const TENANT: &str = "acme";
+const PATIENCE: Duration = Duration::from_mins(4);
+
+struct Demo {
+    cluster: String,
+    meta: PathBuf,
+    acme: PathBuf,
+    kubectl: PathBuf,
+    helm: PathBuf,
+}
+
+pub(crate) fn up() -> Result<()> {
+    let started = Instant::now();
+    let images = images::build()?;
+    say("packages and binaries of the meta cluster");
+    run(devcluster().args(["deps", "--install"]))?;
+    run(devcluster().args(["build", "helm", "kubectl"]))?;
+    let demo = Demo::new()?;
+
+    say(&format!("meta cluster `{}`", demo.cluster));
+    run(devcluster().args(["up", "--timeout", "300", "--name", &demo.cluster]).stdout(Stdio::null()))?;
+    demo.files()?;
+    println!("{}", output(demo.kubectl().args(["get", "nodes"]))?.trim_end());
+
+    say("Berth");
+    demo.load(&images)?;
+    demo.install_charts(&images)?;
+
+    say(&format!("tenant `{TENANT}` in `{TEAM}`"));
+    let applied = Instant::now();
+    demo.apply()?;
+    demo.wait(applied).map_err(|e| demo.explain(e))?;
+    let config = ["-n", TEAM, "get", "secret", "acme-kubeconfig", "-o", "go-template={{.data.value | base64decode}}"];
+    write_if_changed(&demo.acme, output(demo.kubectl().args(config))?.as_bytes(), 0o600)?;
+
+    say("kubectl get clusters.berth.dev -A");
+    println!("{}", output(demo.kubectl().args(["get", "clusters.berth.dev", "-A"]))?.trim_end());
+    say("what the tenant answers to `kubectl get namespaces` and `kubectl version`");
+    println!("{}", output(demo.tenant_kubectl().args(["get", "namespaces"]))?.trim_end());
+    println!("{}", output(demo.tenant_kubectl().arg("version"))?.trim_end());
+    demo.next_commands();
+    println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
+    Ok(())
+}
+
+pub(crate) fn down() -> Result<()> {
+    let dir = demo_dir();
+    let state = std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from);
+    if !dir.join("bin/devcluster").exists() && state.join(cluster_name()).exists() {
+        // The files are gone, but the cluster is not.
+        images::build()?;
+    }
+    if dir.join("bin/devcluster").exists() {
+        run(devcluster().args(["down", "--name", &cluster_name()]))?;
+    }
+    if dir.exists() {
+        fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
+    }
+    println!("The demo is gone. What was built stays in {} for the next one.", cache().display());
+    Ok(())
+}
+
+fn cluster_name() -> String {
+    std::env::var("BERTH_CLUSTER").ok().filter(|v| !v.is_empty()).unwrap_or_else(|| "demo".into())
+}
+
+impl Demo {
+    fn new() -> Result<Self> {
+        let dir = demo_dir();
+        let bin = dir.join("bin");
+        for (component, name) in [("kubernetes", "kubectl"), ("tools", "helm")] {
+            let from = newest(&cache().join("bin").join(component), name)?;
+            install(&from, &bin.join(name))?;
+        }
+        Ok(Self {
+            cluster: cluster_name(),
+            meta: dir.join("meta.kubeconfig"),
+            acme: dir.join("acme.kubeconfig"),
+            kubectl: bin.join("kubectl"),
+            helm: bin.join("helm"),
+        })
+    }
+
+    /// Access to the meta cluster, in the checkout.
+    fn files(&self) -> Result<()> {
+        let config = output(devcluster().args(["kubeconfig", "--name", &self.cluster]))?;
+        write_if_changed(&self.meta, config.as_bytes(), 0o600).map(|_| ())
+    }
+
+    fn kubectl(&self) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.meta);
+        command
+    }
+
+    fn tenant_kubectl(&self) -> Command {
+        let mut command = Command::new(&self.kubectl);
+        command.arg("--kubeconfig").arg(&self.acme);
+        command
+    }
+
+    fn helm(&self) -> Command {
+        let mut command = Command::new(&self.helm);
+        command.env("KUBECONFIG", &self.meta).current_dir(root());
+        command
+    }
+
+    /// Imports images that this cluster has not got yet.
+    fn load(&self, images: &Images) -> Result<()> {
+        let uid = output(self.kubectl().args(["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]))?;
+        let want = format!("{uid} {} {}\n", images.operator.tag, images.agent.tag);
+        let mark = demo_dir().join("images/loaded");
+        if fs::read_to_string(&mark).is_ok_and(|have| have == want) {
+            return Ok(());
+        }
+        println!("loading images");
+        let archives = [&images.operator.archive, &images.agent.archive];
+        run(devcluster().args(["load", "--name", &self.cluster]).args(archives))?;
+        write_if_changed(&mark, want.as_bytes(), 0o644).map(|_| ())
+    }
+
+    fn install_charts(&self, images: &Images) -> Result<()> {
+        let values = [
+            format!("operator.image.tag={}", images.operator.tag),
+            format!("agent.image.tag={}", images.agent.tag),
+            "operator.logJSON=false".to_owned(),
+        ];
+        self.chart("berth-crds", &[])?;
+        self.chart("berth", &values)?;
+        let rollout = ["-n", SYSTEM, "rollout", "status", "deployment/berth-operator", "--timeout=120s"];
+        let text = output(self.kubectl().args(rollout)).map_err(|e| self.explain(e))?;
+        println!("{}", text.lines().last().unwrap_or_default());
+        Ok(())
+    }
+
+    /// Installs or upgrades a chart, unless the release is what the chart would give.
+    fn chart(&self, name: &str, values: &[String]) -> Result<()> {
+        let path = format!("charts/{name}");
+        let set: Vec<&str> = values.iter().flat_map(|v| ["--set", v]).collect();
+        let template = ["template", name, &path, "-n", SYSTEM, "--kube-version", "1.36.3"];
+        let want = output(self.helm().args(template).args(&set))?;
+        let have = output(self.helm().args(["get", "manifest", name, "-n", SYSTEM])).unwrap_or_default();
+        if have.trim() == want.trim() && self.deployed(name) {
+            println!("chart {name} is installed ({})", short_digest(want.as_bytes()));
+            return Ok(());
+        }
+        println!("installing chart {name}");
+        let upgrade = ["upgrade", "--install", name, &path, "-n", SYSTEM, "--create-namespace"];
+        output(self.helm().args(upgrade).args(&set)).map(|_| ())
+    }
+
+    fn deployed(&self, name: &str) -> bool {
+        let status = output(self.helm().args(["status", name, "-n", SYSTEM, "-o", "json"])).unwrap_or_default();
+        serde_json::from_str::<Value>(&status).is_ok_and(|v| v["info"]["status"] == "deployed")
+    }
+
+    fn apply(&self) -> Result<()> {
+        if output(self.kubectl().args(["get", "namespace", TEAM, "-o", "name"])).is_err() {
+            run(self.kubectl().args(["create", "namespace", TEAM]))?;
+        }
+        run(self.kubectl().args(["apply", "-f"]).arg(root().join("examples/acme.yaml")))
+    }
+
+    /// Shows how conditions change until the tenant is ready.
+    fn wait(&self, since: Instant) -> Result<()> {
+        let mut shown = BTreeMap::new();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            let watch = ["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", "json", "--watch"];
+            let mut child = self.kubectl().args(watch).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+            let Some(stdout) = child.stdout.take() else { bail!("kubectl has no output") };
+            let (sender, receiver) = mpsc::channel();
+            let reader = std::thread::spawn(move || {
+                let objects = serde_json::Deserializer::from_reader(BufReader::new(stdout)).into_iter::<Value>();
+                for object in objects.map_while(std::result::Result::ok) {
+                    if sender.send(object).is_err() {
+                        break;
+                    }
+                }
+            });
+            let ready = loop {
+                match receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+                    Ok(cluster) if show(&cluster, &mut shown, since) => break true,
+                    Ok(_) => {}
+                    Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break false,
+                }
+            };
+            let _ = child.kill();
+            let _ = child.wait();
+            drop(receiver);
+            let _ = reader.join();
+            if ready {
+                println!("{TENANT} is ready after {:.1} s", since.elapsed().as_secs_f32());
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(500));
+        }
+        bail!("{TENANT} is not ready after {PATIENCE:?}")
+    }
+
+    /// Adds what helps to see why.
+    fn explain(&self, error: anyhow::Error) -> anyhow::Error {
+        let looks: [&[&str]; 4] = [
+            &["-n", TEAM, "get", "clusters.berth.dev", "-o", "wide"],
+            &["get", "pods", "-A", "-o", "wide"],
+            &["get", "events", "-A", "--sort-by=.lastTimestamp"],
+            &["-n", SYSTEM, "logs", "deployment/berth-operator", "--tail=40"],
+        ];
+        for look in looks {
+            eprintln!("\n$ kubectl {}", look.join(" "));
+            match output(self.kubectl().args(look)) {
+                Ok(text) => eprintln!("{}", text.trim_end()),
+                Err(e) => eprintln!("{e:#}"),
+            }
+        }
+        let devcluster = demo_dir().join("bin/devcluster");
+        error.context(format!("logs of the meta cluster: `{} logs --name {}`", devcluster.display(), self.cluster))
+    }
+
+    fn next_commands(&self) {
+        let kubectl = self.kubectl.display();
+        let meta = format!("{kubectl} --kubeconfig {}", self.meta.display());
+        let acme = format!("{kubectl} --kubeconfig {}", self.acme.display());
+        let example = root().join("examples/acme.yaml");
+        let example = example.display();
+        println!(
+            "\n==> what to try next
+
+# The tenant is a cluster of its own:
+{acme} get --raw /readyz?verbose
+{acme} create configmap hello --from-literal=from=me
+{acme} auth whoami
+
+# What runs for it on the meta cluster:
+{meta} get clusters.berth.dev -A -o wide
+{meta} get pods -A -l berth.dev/cluster-name={TENANT}
+{meta} -n {TEAM} describe clusters.berth.dev {TENANT}
+
+# One more:
+sed 's/name: {TENANT}/name: globex/' {example} | {meta} apply -f -
+{meta} -n {TEAM} wait clusters.berth.dev globex --for=condition=Ready --timeout=2m
+
+# And away with it. A Cluster is protected; the first command is refused and says what to do:
+{meta} -n {TEAM} delete clusters.berth.dev globex
+{meta} -n {TEAM} patch clusters.berth.dev globex --type merge -p '{{\"spec\":{{\"deletion\":{{\"protected\":false}}}}}}'
+{meta} -n {TEAM} delete clusters.berth.dev globex
+
+# The end of the demo:
+make -C {} demo-down",
+            root().display()
+        );
+    }
+}
+
+/// Prints conditions that changed. True once the tenant is ready.
+fn show(cluster: &Value, shown: &mut BTreeMap<String, String>, since: Instant) -> bool {
+    let at = since.elapsed().as_secs_f32();
+    let mut ready = false;
+    for condition in cluster["status"]["conditions"].as_array().into_iter().flatten() {
+        let text = |key: &str| condition[key].as_str().unwrap_or_default();
+        let (type_, status) = (text("type"), text("status"));
+        ready |= type_ == "Ready" && status == "True" && condition["observedGeneration"] == cluster["metadata"]["generation"];
+        let line = format!("{type_:<22} {status:<8} {}", text("message"));
+        if shown.insert(type_.to_owned(), line.clone()).as_ref() != Some(&line) {
+            let line: String = line.chars().take(150).collect();
+            println!("{at:>6.1} s  {line}");
+        }
+    }
+    ready
+}
+
+/// The newest version of a program in the cache.
+fn newest(dir: &Path, name: &str) -> Result<PathBuf> {
+    let versions = fs::read_dir(dir).with_context(|| format!("{name} is not built: {} is missing", dir.display()))?;
+    let mut found: Vec<PathBuf> = versions.flatten().map(|v| v.path().join(name)).filter(|p| p.is_file()).collect();
+    found.sort();
+    found.pop().with_context(|| format!("{name} is not built in {}", dir.display()))
+}

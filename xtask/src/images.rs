@@ -1,0 +1,81 @@
+//! The operator's and the agent's images: static binaries and nothing else.
+
+use anyhow::{Context as _, bail};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use crate::root;
+use crate::shell::{Result, cargo, install, output, run, say, short_digest, target_dir};
+
+/// An image in an archive.
+#[derive(Debug)]
+pub(crate) struct Image {
+    pub(crate) tag: String,
+    pub(crate) archive: PathBuf,
+}
+
+#[derive(Debug)]
+pub(crate) struct Images {
+    pub(crate) operator: Image,
+    pub(crate) agent: Image,
+}
+
+/// What the demo leaves in the checkout.
+pub(crate) fn demo_dir() -> PathBuf {
+    root().join("target/demo")
+}
+
+/// The devcluster program that this checkout runs.
+pub(crate) fn devcluster() -> Command {
+    Command::new(demo_dir().join("bin/devcluster"))
+}
+
+/// Builds static binaries (one call, so that everything is compiled once), and makes images of them. Their tag holds a
+/// digest of the content: a tag never changes its meaning, and a tenant stays with the agent that it was made with.
+pub(crate) fn build() -> Result<Images> {
+    say("building berth-operator, berth-agent and devcluster");
+    let triple = host()?;
+    let packages = ["-p", "berth-operator", "-p", "berth-agent", "-p", "berth-devcluster"];
+    run(cargo()
+        .args(["build", "--release", "--locked", "--target", &triple])
+        .args(packages)
+        .env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
+    let built = target_dir().join(&triple).join("release");
+    install(&built.join("devcluster"), &demo_dir().join("bin/devcluster"))?;
+    Ok(Images { operator: image(&built, "operator")?, agent: image(&built, "agent")? })
+}
+
+fn image(built: &std::path::Path, name: &str) -> Result<Image> {
+    let binary = built.join(format!("berth-{name}"));
+    let content = fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
+    let tag = format!("{}-{}", env!("CARGO_PKG_VERSION"), short_digest(&content));
+    let dir = demo_dir().join("images");
+    let archive = dir.join(format!("{name}-{tag}.tar"));
+    if !archive.exists() {
+        fs::create_dir_all(&dir)?;
+        for old in fs::read_dir(&dir)?.flatten() {
+            if old.file_name().to_string_lossy().starts_with(&format!("{name}-")) {
+                fs::remove_file(old.path())?;
+            }
+        }
+        run(devcluster()
+            .arg("image")
+            .arg("--out")
+            .arg(&archive)
+            .args(["--ref", &format!("ghcr.io/berth-dev/{name}:{tag}")])
+            .args(["--entrypoint", &format!("/usr/local/bin/berth-{name}"), "--user", "65532:65532"])
+            .arg(format!("{}:/usr/local/bin/berth-{name}", binary.display())))?;
+    }
+    println!("ghcr.io/berth-dev/{name}:{tag}, {} MiB", content.len() >> 20);
+    Ok(Image { tag, archive })
+}
+
+fn host() -> Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let text = output(Command::new(rustc).current_dir(root()).arg("-vV"))?;
+    match text.lines().find_map(|l| l.strip_prefix("host: ")) {
+        Some(host) => Ok(host.to_owned()),
+        None => bail!("`rustc -vV` names no host"),
+    }
+}

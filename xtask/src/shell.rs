@@ -1,0 +1,101 @@
+//! Running programs, and saying what goes on.
+
+use anyhow::{Context as _, bail};
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use crate::root;
+
+pub(crate) type Result<T> = anyhow::Result<T>;
+
+/// A headline.
+pub(crate) fn say(text: &str) {
+    println!("\n==> {text}");
+    let _ = std::io::stdout().flush();
+}
+
+/// The cargo that runs us.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
+
+/// Where cargo builds.
+pub(crate) fn target_dir() -> PathBuf {
+    let set = std::env::var_os("CARGO_TARGET_DIR").filter(|v| !v.is_empty());
+    set.map_or_else(|| root().join("target"), |dir| root().join(dir))
+}
+
+/// What builds outside of the checkout leave: as in crates/devcluster.
+pub(crate) fn cache() -> PathBuf {
+    let dir = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    dir("BERTH_CACHE")
+        .or_else(|| dir("XDG_CACHE_HOME").map(|d| d.join("berth")))
+        .unwrap_or_else(|| dir("HOME").unwrap_or_else(|| "/root".into()).join(".cache/berth"))
+}
+
+/// Runs a program with our own input and output; an error if it fails.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let name = line(command);
+    let status = command.status().with_context(|| format!("cannot run `{name}`"))?;
+    if !status.success() {
+        bail!("`{name}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// What a program prints; an error with what it complains about if it fails.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let name = line(command);
+    let output = command.stdin(Stdio::null()).output().with_context(|| format!("cannot run `{name}`"))?;
+    if !output.status.success() {
+        bail!("`{name}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The command as one would type it.
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|w| w.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+}
+
+/// Writes a file if its content differs. True if it was written.
+pub(crate) fn write_if_changed(path: &Path, content: &[u8], mode: u32) -> Result<bool> {
+    use std::os::unix::fs::PermissionsExt as _;
+    if fs::read(path).is_ok_and(|old| old == content) {
+        return Ok(false);
+    }
+    let dir = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    // By a rename: a program that runs from that file goes on.
+    let new = path.with_extension("new");
+    let written = fs::write(&new, content)
+        .and_then(|()| fs::set_permissions(&new, fs::Permissions::from_mode(mode)))
+        .and_then(|()| fs::rename(&new, path));
+    written.with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(true)
+}
+
+/// Copies a program, if it differs.
+pub(crate) fn install(from: &Path, to: &Path) -> Result<bool> {
+    let content = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    write_if_changed(to, &content, 0o755)
+}
+
+/// SHA-256, the first 8 hexadecimal digits.
+pub(crate) fn short_digest(content: &[u8]) -> String {
+    use sha2::{Digest as _, Sha256};
+    Sha256::digest(content).iter().take(4).map(|b| format!("{b:02x}")).collect()
+}
+
+/// A program in one of the places where it may be.
+pub(crate) fn find(program: impl AsRef<OsStr>) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
+    std::env::split_paths(&path).chain(system).map(|d| d.join(program.as_ref())).find(|p| p.is_file())
+}
