@@ -1,1 +1,29 @@
+//! Berth on a real cluster with real pods. One behaviour a file in `tests/`; what they share is here.
+//!
+//! - [`run`] gives a test its [`World`]: the devcluster `e2e`, made once and used by all, with Berth on it and no tenants.
+//! - [`Tenant`] is one `Cluster` and what belongs to it.
+//! - [`until`] waits on state. Nothing here asserts how long something takes.
+//!
+//! `make test` runs them with `BERTH_REAL=1`; without it they fail rather than pass without having run.
 
+pub mod certs;
+pub mod kube_client;
+pub mod operator;
+pub mod paths;
+pub mod report;
+pub mod run;
+pub mod tenant;
+pub mod wait;
+pub mod world;
+
+pub use kube_client::{Kube, apps, berth, core};
+pub use operator::Options;
+pub use run::run;
+pub use tenant::Tenant;
+pub use wait::{stays, until};
+pub use world::World;
+
+/// The newest Kubernetes that tenants may run, as `spec.version` has it.
+pub const NEWEST: &str = "1.36.3";
+/// The patch release before [`NEWEST`].
+pub const PREVIOUS_PATCH: &str = "1.36.2";

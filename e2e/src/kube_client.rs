@@ -1,0 +1,126 @@
+//! A blocking client that speaks in paths and JSON: what a test says is what goes over the wire.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, anyhow};
+use http::{Method, Request};
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::Value;
+use tokio::runtime::Runtime;
+
+/// Path of a collection of the core group: `core("team-a", "pods")`; without a namespace `core("", "nodes")`.
+pub fn core(namespace: &str, plural: &str) -> String {
+    path("/api/v1", namespace, plural)
+}
+
+/// Path of a collection of the group `apps`.
+pub fn apps(namespace: &str, plural: &str) -> String {
+    path("/apis/apps/v1", namespace, plural)
+}
+
+/// Path of a collection of Berth's group.
+pub fn berth(namespace: &str, plural: &str) -> String {
+    path("/apis/berth.dev/v1alpha1", namespace, plural)
+}
+
+/// Path of a collection of any group.
+pub fn path(api: &str, namespace: &str, plural: &str) -> String {
+    if namespace.is_empty() { format!("{api}/{plural}") } else { format!("{api}/namespaces/{namespace}/{plural}") }
+}
+
+/// Access to one API server.
+#[derive(Clone)]
+pub struct Kube {
+    client: Client,
+    runtime: Arc<Runtime>,
+}
+
+impl std::fmt::Debug for Kube {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Kube")
+    }
+}
+
+impl Kube {
+    /// Access as a kubeconfig gives it.
+    pub fn new(kubeconfig: &str) -> Result<Self> {
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
+        let client = runtime.block_on(async {
+            let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+            let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+            config.connect_timeout = Some(Duration::from_secs(5));
+            config.read_timeout = Some(Duration::from_secs(20));
+            Ok::<_, anyhow::Error>(Client::try_from(config)?)
+        })?;
+        Ok(Self { client, runtime: Arc::new(runtime) })
+    }
+
+    /// One call. The status of a refusal is in the error: see [`status_of`].
+    pub fn call(&self, method: &Method, path: &str, content: &str, body: Option<&Value>) -> Result<Value> {
+        let bytes = body.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+        let mut request = Request::builder().method(method).uri(path);
+        if body.is_some() {
+            request = request.header(http::header::CONTENT_TYPE, content);
+        }
+        let request = request.body(bytes)?;
+        let what = || format!("{method} {path}");
+        self.runtime.block_on(self.client.request::<Value>(request)).with_context(what)
+    }
+
+    /// The object at a path, or None.
+    pub fn find(&self, path: &str) -> Result<Option<Value>> {
+        match self.call(&Method::GET, path, "", None) {
+            Ok(value) => Ok(Some(value)),
+            Err(e) if status_of(&e) == Some(404) => Ok(None),
+            Err(e) => Err(e),
+        }
+    }
+
+    /// The object at a path.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        self.find(path)?.ok_or_else(|| anyhow!("{path} is not there"))
+    }
+
+    /// The items of a collection.
+    pub fn list(&self, path: &str) -> Result<Vec<Value>> {
+        let mut answer = self.call(&Method::GET, path, "", None)?;
+        Ok(answer["items"].as_array_mut().map(std::mem::take).unwrap_or_default())
+    }
+
+    /// Creates an object in a collection.
+    pub fn create(&self, path: &str, body: &Value) -> Result<Value> {
+        self.call(&Method::POST, path, "application/json", Some(body))
+    }
+
+    /// Creates an object unless one of its name is there.
+    pub fn ensure(&self, path: &str, body: &Value) -> Result<()> {
+        match self.create(path, body) {
+            Err(e) if status_of(&e) != Some(409) => Err(e),
+            _ => Ok(()),
+        }
+    }
+
+    /// Merge patch.
+    pub fn merge(&self, path: &str, patch: &Value) -> Result<Value> {
+        self.call(&Method::PATCH, path, "application/merge-patch+json", Some(patch))
+    }
+
+    /// Delete; gone already is fine.
+    pub fn delete(&self, path: &str) -> Result<()> {
+        match self.call(&Method::DELETE, path, "", None) {
+            Err(e) if status_of(&e) != Some(404) => Err(e),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// The HTTP status with which an API server refused a call.
+pub fn status_of(error: &anyhow::Error) -> Option<u16> {
+    match error.downcast_ref::<kube::Error>()? {
+        kube::Error::Api(status) => Some(status.code),
+        _ => None,
+    }
+}

@@ -1,0 +1,190 @@
+//! One `Cluster` and what belongs to it.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use berth_api::names;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::{Kube, NEWEST, World, apps, berth, core, until};
+
+/// UID and restarts of every container, by pod.
+pub type Pods = BTreeMap<String, (String, i64)>;
+
+/// A tenant of a test.
+#[derive(Clone, Debug)]
+pub struct Tenant<'w> {
+    world: &'w World,
+    /// Namespace of the `Cluster`.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its control-plane namespace.
+    pub home: String,
+}
+
+impl<'w> Tenant<'w> {
+    /// A handle, whether or not the `Cluster` exists.
+    pub fn named(world: &'w World, name: &str) -> Self {
+        let namespace = "team-e2e".to_owned();
+        let home = names::control_plane_namespace(&namespace, name);
+        Self { world, namespace, name: name.to_owned(), home }
+    }
+
+    /// Creates a `Cluster` of the newest version, with what `spec` says beside; it may be deleted.
+    pub fn create(world: &'w World, name: &str, spec: &Value) -> Result<Self> {
+        let tenant = Self::named(world, name);
+        let team = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": tenant.namespace}});
+        world.kube.ensure(&core("", "namespaces"), &team)?;
+        let mut whole = json!({"version": NEWEST, "deletion": {"protected": false}});
+        if let (Some(whole), Some(more)) = (whole.as_object_mut(), spec.as_object()) {
+            whole.extend(more.clone());
+        }
+        let cluster = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": whole,
+        });
+        world.kube.create(&berth(&tenant.namespace, "clusters"), &cluster)?;
+        Ok(tenant)
+    }
+
+    /// [`Tenant::create`], then [`Tenant::wait_ready`].
+    pub fn ready(world: &'w World, name: &str, spec: &Value) -> Result<Self> {
+        let tenant = Self::create(world, name, spec)?;
+        tenant.wait_ready()?;
+        Ok(tenant)
+    }
+
+    /// Path of the `Cluster`.
+    pub fn path(&self) -> String {
+        format!("{}/{}", berth(&self.namespace, "clusters"), self.name)
+    }
+
+    /// The `Cluster`.
+    pub fn cluster(&self) -> Result<Value> {
+        self.world.kube.get(&self.path())
+    }
+
+    /// The tenant's `EtcdCluster`.
+    pub fn etcd(&self) -> Result<Value> {
+        self.world.kube.get(&format!("{}/{}", berth(&self.home, "etcdclusters"), names::ETCD))
+    }
+
+    /// Changes the `Cluster`'s spec.
+    pub fn change(&self, spec: &Value) -> Result<()> {
+        self.world.kube.merge(&self.path(), &json!({"spec": spec})).map(|_| ())
+    }
+
+    /// Waits until `Ready` is true for the spec as it is now.
+    pub fn wait_ready(&self) -> Result<Value> {
+        until(&format!("{} to be Ready", self.name), || {
+            let cluster = self.cluster()?;
+            let current = cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"];
+            let ready = condition(&cluster, "Ready")?;
+            ensure!(current && ready["status"] == "True", "{}: {}", ready["reason"], ready["message"]);
+            Ok(cluster)
+        })
+    }
+
+    /// Waits until a condition has that status and reason; its message.
+    pub fn wait_condition(&self, type_: &str, status: &str, reason: &str) -> Result<String> {
+        until(&format!("{}: {type_} {status} {reason}", self.name), || {
+            let cluster = self.cluster()?;
+            let found = condition(&cluster, type_)?;
+            ensure!(found["status"] == status && found["reason"] == reason, "it is {found}");
+            Ok(found["message"].as_str().unwrap_or_default().to_owned())
+        })
+    }
+
+    /// The kubeconfig that the tenant's people get.
+    pub fn kubeconfig(&self) -> Result<String> {
+        let secret = format!("{}/{}", core(&self.namespace, "secrets"), names::kubeconfig(&self.name));
+        let secret = self.world.kube.get(&secret)?;
+        Ok(String::from_utf8(decoded(&secret, "value")?)?)
+    }
+
+    /// The tenant's API, with the kubeconfig as it is now.
+    pub fn api(&self) -> Result<Kube> {
+        Kube::new(&self.kubeconfig()?)
+    }
+
+    /// A Secret's value in the control-plane namespace.
+    pub fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>> {
+        decoded(&self.world.kube.get(&format!("{}/{name}", core(&self.home, "secrets")))?, key)
+    }
+
+    /// Digests of all Secrets in the control-plane namespace, by name.
+    pub fn secrets(&self) -> Result<BTreeMap<String, String>> {
+        let all = self.world.kube.list(&core(&self.home, "secrets"))?;
+        let digest = |s: &Value| Sha256::digest(s["data"].to_string()).iter().fold(String::new(), |d, b| format!("{d}{b:02x}"));
+        Ok(all.iter().map(|s| (name_of(s), digest(s))).collect())
+    }
+
+    /// Pods of a component, or all.
+    pub fn pods(&self, component: Option<&str>) -> Result<Vec<Value>> {
+        let mut all = self.world.kube.list(&core(&self.home, "pods"))?;
+        all.retain(|p| component.is_none_or(|c| p["metadata"]["labels"]["app.kubernetes.io/component"] == c));
+        Ok(all)
+    }
+
+    /// UID and restarts of every pod: what must not change when nothing is to be restarted.
+    pub fn pod_identities(&self) -> Result<Pods> {
+        let one = |pod: &Value| {
+            let of = |list: &str| pod["status"][list].as_array().cloned().unwrap_or_default();
+            let statuses = [of("containerStatuses"), of("initContainerStatuses")].concat();
+            let restarts = statuses.iter().filter_map(|c| c["restartCount"].as_i64()).sum();
+            (name_of(pod), (pod["metadata"]["uid"].as_str().unwrap_or_default().to_owned(), restarts))
+        };
+        Ok(self.pods(None)?.iter().map(one).collect())
+    }
+
+    /// No container of the tenant was ever restarted.
+    pub fn nothing_restarted(&self) -> Result<()> {
+        for (name, (_, restarts)) in self.pod_identities()? {
+            ensure!(restarts == 0, "pod {name} was restarted {restarts} times");
+        }
+        Ok(())
+    }
+
+    /// A Deployment in the control-plane namespace.
+    pub fn deployment(&self, name: &str) -> Result<Value> {
+        self.world.kube.get(&format!("{}/{name}", apps(&self.home, "deployments")))
+    }
+
+    /// Deletes the `Cluster` and waits until it is gone, with its namespace.
+    pub fn delete(&self) -> Result<()> {
+        self.world.kube.delete(&self.path())?;
+        until(&format!("{} to be gone", self.name), || {
+            ensure!(self.world.kube.find(&self.path())?.is_none(), "the Cluster is there");
+            let home = format!("{}/{}", core("", "namespaces"), self.home);
+            ensure!(self.world.kube.find(&home)?.is_none(), "the control-plane namespace is there");
+            Ok(())
+        })
+    }
+
+    /// The directory on this machine behind an etcd member's volume.
+    pub fn volume_dir(&self, member: &str) -> Result<std::path::PathBuf> {
+        let claim = format!("{}/data-{member}", core(&self.home, "persistentvolumeclaims"));
+        let claim = self.world.kube.get(&claim)?;
+        let volume = claim["spec"]["volumeName"].as_str().context("the claim is not bound")?;
+        Ok(self.world.cluster.volume_dir(volume))
+    }
+}
+
+/// A condition of an object.
+pub fn condition<'v>(object: &'v Value, type_: &str) -> Result<&'v Value> {
+    let all = object["status"]["conditions"].as_array();
+    let found = all.and_then(|all| all.iter().find(|c| c["type"] == type_));
+    found.ok_or_else(|| anyhow!("{} has no condition {type_}", name_of(object)))
+}
+
+/// `metadata.name`.
+pub fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
+}
+
+fn decoded(secret: &Value, key: &str) -> Result<Vec<u8>> {
+    let Some(text) = secret["data"][key].as_str() else { bail!("Secret {} has no {key}", name_of(secret)) };
+    Ok(STANDARD.decode(text)?)
+}

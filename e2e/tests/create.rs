@@ -1,0 +1,95 @@
+//! A tenant from one object: it works, it says so, and it goes without a trace.
+
+use anyhow::{Result, ensure};
+use berth_e2e::{NEWEST, Tenant, World, core, tenant::condition, until};
+use serde_json::{Value, json};
+
+#[test]
+fn a_tenant_works_and_leaves_nothing() {
+    berth_e2e::run("create", |world| {
+        let tenant = Tenant::ready(world, "acme", &json!({}))?;
+        status_says_what_is(&tenant)?;
+        the_api_works(&tenant)?;
+        tenant.nothing_restarted()?;
+        a_second_look_writes_nothing(world)?;
+        tenant.delete()?;
+        world.nothing_is_left()
+    });
+}
+
+fn status_says_what_is(tenant: &Tenant<'_>) -> Result<()> {
+    let cluster = tenant.cluster()?;
+    let status = &cluster["status"];
+    ensure!(status["version"] == NEWEST && status["phase"] == "Ready", "{status}");
+    ensure!(status["controlPlaneNamespace"]["name"] == tenant.home.as_str(), "{status}");
+    ensure!(status["endpoints"][0]["name"] == "admin" && status["endpoints"][0]["port"] == 6443, "{status}");
+    ensure!(status["kubeconfigs"] == json!([{"name": "admin", "secretRef": {"name": "acme-kubeconfig"}}]), "{status}");
+    let components = status["components"].as_array().cloned().unwrap_or_default();
+    ensure!(components.len() == 3, "{status}");
+    for c in components {
+        ensure!(c["version"] == NEWEST && c["ready"] == 1 && c["desired"] == 1, "{c}");
+    }
+    ensure!(status["certificates"]["nextExpiry"].is_string(), "{status}");
+    for (type_, wanted) in [
+        ("Ready", "True"),
+        ("Available", "True"),
+        ("Progressing", "False"),
+        ("Degraded", "False"),
+        ("PKIReady", "True"),
+        ("EtcdAvailable", "True"),
+        ("ControlPlaneAvailable", "True"),
+    ] {
+        let found = condition(&cluster, type_)?;
+        ensure!(found["status"] == wanted, "{found}");
+        ensure!(found["observedGeneration"] == cluster["metadata"]["generation"], "{found}");
+    }
+    Ok(())
+}
+
+/// Every component does what it is there for: the API server and its etcd store, the controller-manager makes service
+/// accounts and their tokens are good, the scheduler looks for a node.
+fn the_api_works(tenant: &Tenant<'_>) -> Result<()> {
+    let api = tenant.api()?;
+    ensure!(api.get("/version")?["gitVersion"] == format!("v{NEWEST}"));
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}, "data": {"key": "value"}});
+    api.create(&core("default", "configmaps"), &map)?;
+    ensure!(api.get(&format!("{}/kept", core("default", "configmaps")))?["data"]["key"] == "value");
+
+    let account = format!("{}/default", core("default", "serviceaccounts"));
+    until("the service account of the namespace default", || api.get(&account))?;
+    let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
+    let token = api.create(&format!("{account}/token"), &asked)?["status"]["token"].clone();
+    let review = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}});
+    let review = api.create("/apis/authentication.k8s.io/v1/tokenreviews", &review)?;
+    ensure!(review["status"]["user"]["username"] == "system:serviceaccount:default:default", "{review}");
+
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"},
+        "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10.1"}]},
+    });
+    api.create(&core("default", "pods"), &pod)?;
+    until("the scheduler to find no node for a pod", || {
+        let pod = api.get(&format!("{}/waits", core("default", "pods")))?;
+        ensure!(condition(&pod, "PodScheduled")?["reason"] == "Unschedulable");
+        Ok(())
+    })?;
+    let events = until("the event that says so", || {
+        let events = api.list(&core("default", "events"))?;
+        ensure!(events.iter().any(|e: &Value| e["reason"] == "FailedScheduling"));
+        Ok(events)
+    })?;
+    drop(events);
+    Ok(())
+}
+
+/// At rest nothing is written: another operator looks at everything, and finds nothing to do.
+fn a_second_look_writes_nothing(world: &World) -> Result<()> {
+    world.start_operator(&berth_e2e::Options::default())?;
+    until("both controllers to have looked", || {
+        ensure!(world.operator_passes("cluster")? > 0 && world.operator_passes("etcdcluster")? > 0);
+        Ok(())
+    })?;
+    let writes = world.operator_writes()?;
+    ensure!(writes == 0, "{writes} writes");
+    Ok(())
+}
