@@ -8,23 +8,31 @@ use kube_core::CustomResourceExt;
 
 /// All CustomResourceDefinitions of Berth.
 pub fn all() -> Vec<CustomResourceDefinition> {
-    vec![finish(Cluster::crd(), "acme"), finish(EtcdCluster::crd(), "etcd")]
+    // The second rule: `<cluster>-ca` must not be a Secret of the tenant's etcd, which lives in the same namespace.
+    let reserved = ValidationRule {
+        rule: "!(self.metadata.name in ['etcd-peer', 'etcd-client'])".into(),
+        message: Some("metadata.name: 'etcd-peer' and 'etcd-client' are reserved: choose another name".into()),
+        ..ValidationRule::default()
+    };
+    vec![finish(Cluster::crd(), "acme", &[reserved]), finish(EtcdCluster::crd(), "etcd", &[])]
 }
 
 /// Adds the rule on `metadata.name`, which derives of the spec cannot say: names become parts of DNS labels.
-fn finish(mut crd: CustomResourceDefinition, example: &str) -> CustomResourceDefinition {
+fn finish(mut crd: CustomResourceDefinition, example: &str, more: &[ValidationRule]) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let root: Option<&mut JSONSchemaProps> =
             version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
         if let Some(root) = root {
-            root.x_kubernetes_validations = Some(vec![ValidationRule {
+            let mut rules = vec![ValidationRule {
                 rule: "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 40"
                     .into(),
                 message: Some(format!(
                     "metadata.name: must be a DNS label that starts with a letter, at most 40 characters, without dots: choose another name, such as '{example}'"
                 )),
                 ..ValidationRule::default()
-            }]);
+            }];
+            rules.extend_from_slice(more);
+            root.x_kubernetes_validations = Some(rules);
         }
     }
     crd

@@ -2,6 +2,8 @@
 //!
 //! Nothing here talks to a cluster, reads a clock or draws randomness; every other crate may depend on this one.
 
+#![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys; kube's derive wants them so")]
+
 pub mod cluster;
 pub mod common;
 pub mod conditions;

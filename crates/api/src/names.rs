@@ -9,9 +9,9 @@ pub const CLUSTER_NAME_MAX: usize = 40;
 /// `<name>-<8 hex of SHA-256 of namespace/name>`: where the tenant's control plane runs.
 pub fn control_plane_namespace(namespace: &str, name: &str) -> String {
     let hash = Sha256::digest(format!("{namespace}/{name}").as_bytes());
-    let hex: String = hash.iter().take(4).map(|b| format!("{b:02x}")).collect();
+    let first = hash.iter().take(4).fold(0u32, |n, b| n << 8 | u32::from(*b));
     let cut: String = name.chars().take(63 - 9).collect();
-    format!("{}-{hex}", cut.trim_end_matches('-'))
+    format!("{}-{first:08x}", cut.trim_end_matches('-'))
 }
 
 /// Cluster CA Secret, in Cluster API's shape.

@@ -24,7 +24,7 @@ impl<K: Hash + Eq> Backoff<K> {
         let count = all.entry(key).or_default();
         *count += 1;
         let wait = Duration::from_millis(100) * 2u32.saturating_pow((*count - 1).min(10));
-        (*count, wait.min(Duration::from_secs(60)))
+        (*count, wait.min(Duration::from_mins(1)))
     }
 
     /// Forgets an object: it went well, or it is gone.

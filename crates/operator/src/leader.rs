@@ -100,9 +100,10 @@ impl Candidate {
             }
             Ok::<(), kube::Error>(())
         };
-        match tokio::time::timeout(Duration::from_secs(2), release).await {
-            Ok(Ok(())) => tracing::info!("gave the lease back"),
-            _ => tracing::warn!("could not give the lease back; it runs out by itself"),
+        if let Ok(Ok(())) = tokio::time::timeout(Duration::from_secs(2), release).await {
+            tracing::info!("gave the lease back");
+        } else {
+            tracing::warn!("could not give the lease back; it runs out by itself");
         }
     }
 

@@ -18,6 +18,8 @@ pub struct Observed {
     pub api: ApiProbe,
     /// The published kubeconfig: fingerprint of its content.
     pub published: Published,
+    /// What is in the namespace could not be read: the operator's rights there are not there (yet).
+    pub denied: bool,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
 }
@@ -138,8 +140,13 @@ fn encryption_ok(yaml: &[u8]) -> bool {
 /// SHA-256 in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
     use sha2::Digest;
+    hex(&sha2::Sha256::digest(bytes))
+}
+
+/// Lower-case hexadecimal.
+pub(crate) fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    sha2::Sha256::digest(bytes).iter().fold(String::new(), |mut s, b| {
+    bytes.iter().fold(String::new(), |mut s, b| {
         let _ = write!(s, "{b:02x}");
         s
     })

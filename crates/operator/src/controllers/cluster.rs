@@ -9,7 +9,7 @@ use berth_plan::cluster::status::{Failure, failed, failed_conditions, status};
 use berth_plan::cluster::{ClusterPlan, Input, plan, probe_key};
 use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, Service};
 use kube::api::{ObjectMeta, PartialObjectMeta};
@@ -96,7 +96,13 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         return Ok(Action::await_change());
     }
     let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
-    let told = failure.as_ref().filter(|e| worth_telling(e, &snapshot)).map(IoError::failure);
+    let home = names::control_plane_namespace(key.namespace.as_deref().unwrap_or_default(), &key.name);
+    // A namespace that could not be looked into is not news either, unless it stays so.
+    let failure = failure.or_else(|| snapshot.denied.clone());
+    if snapshot.denied.is_some() && rights_are_young(&snapshot, &home, now) {
+        return failure.map_or(Ok(Action::await_change()), Err);
+    }
+    let told = failure.as_ref().filter(|e| worth_telling(e, &snapshot, &home, now)).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
     report(ctx, &cluster, &own, about, &new).await?;
     match failure {
@@ -150,12 +156,21 @@ async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, n
 }
 
 /// A conflict is solved by looking again, and a right in a namespace that was made a moment ago is on its way.
-fn worth_telling(error: &IoError, snapshot: &Snapshot) -> bool {
+fn worth_telling(error: &IoError, snapshot: &Snapshot, home: &str, now: Timestamp) -> bool {
     match error.kind {
         Kindred::Conflict | Kindred::Fenced | Kindred::Transient => false,
-        Kindred::Forbidden => !snapshot.observed.secrets.is_empty() || snapshot.secrets_denied.is_none(),
+        Kindred::Forbidden => !rights_are_young(snapshot, home, now),
         _ => true,
     }
+}
+
+/// API servers take up a RoleBinding with a delay.
+const RIGHTS_DELAY: SignedDuration = SignedDuration::from_secs(10);
+
+fn rights_are_young(snapshot: &Snapshot, home: &str, now: Timestamp) -> bool {
+    let key = ObjectKey::namespaced(Kind::RoleBinding, home, names::OPERATOR_ROLE_BINDING);
+    let made = snapshot.observed.get(&key).and_then(|b| b.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok());
+    made.is_some_and(|made: Timestamp| now.duration_since(made) < RIGHTS_DELAY)
 }
 
 async fn report(ctx: &Context, cluster: &Cluster, own: &Own, about: &ObjectReference, new: &ClusterStatus) -> Result<(), IoError> {
@@ -190,5 +205,5 @@ async fn undecodable(ctx: &Context, meta: &Meta, value: &serde_json::Value, erro
         let patch = serde_json::json!({"metadata": {"uid": meta.metadata.uid}, "status": {"conditions": new}});
         ctx.io.merge(&Own::of(Kind::Cluster, meta).key, "/status", "fieldManager=berth-status", &patch).await?;
     }
-    Ok(Action::requeue(Duration::from_secs(300)))
+    Ok(Action::requeue(Duration::from_mins(5)))
 }

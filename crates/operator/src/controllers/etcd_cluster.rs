@@ -63,7 +63,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         Ok(etcd) => etcd,
         Err(error) => {
             tracing::warn!(%key, %error, "this operator cannot read the object; what runs is left as it is");
-            return Ok(Action::requeue(Duration::from_secs(300)));
+            return Ok(Action::requeue(Duration::from_mins(5)));
         }
     };
     let finalizers = etcd.metadata.finalizers.clone().unwrap_or_default();

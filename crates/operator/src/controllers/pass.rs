@@ -68,8 +68,8 @@ where
 
 /// The requeue that a plan asks for.
 pub(super) fn requeue(look_again: Option<SignedDuration>) -> Action {
-    let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_secs(60));
-    Action::requeue(wait.clamp(Duration::from_millis(50), Duration::from_secs(600)))
+    let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
+    Action::requeue(wait.clamp(Duration::from_millis(50), Duration::from_mins(10)))
 }
 
 /// Drains a controller's stream; errors were reported in the passes.

@@ -190,7 +190,9 @@ fn stage(t: &Tenant<'_>, component: Component, name: &str, pki: Option<&Stage>, 
         Err(state) => stage.state = state,
         Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
         Ok(Ok(objects)) => {
-            objects.into_iter().for_each(|o| ensure(&mut stage, t.observed, o));
+            for o in objects {
+                ensure(&mut stage, t.observed, o);
+            }
             if let Some(on) = held_back(live.is_some(), pki, open, &stage) {
                 stage.actions.clear();
                 stage.state = on;
@@ -198,13 +200,12 @@ fn stage(t: &Tenant<'_>, component: Component, name: &str, pki: Option<&Stage>, 
         }
     }
     // Whatever could not be rendered now is still ours.
-    stage.owns.extend(owned(t, name));
+    let rest: Vec<ObjectKey> = owned(t, name).filter(|k| !stage.owns.contains(k)).collect();
+    stage.owns.extend(rest);
     if stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()) {
-        if let Some(live) = live {
-            let progress = progress(t, name, live);
-            if !progress.is_done() {
-                stage.state = progress;
-            }
+        let progress = live.map(|live| progress(t, name, live)).filter(|p| !p.is_done());
+        if let Some(progress) = progress {
+            stage.state = progress;
         }
     }
     stage

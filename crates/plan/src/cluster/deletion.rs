@@ -47,6 +47,10 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
     };
     if deleting(home) {
         stage.state = State::waiting(format!("namespace {} to be gone", t.home));
+    } else if t.observed.denied {
+        // Without a view of what runs there, an end in order is not possible.
+        super::namespace::rights(t, stage);
+        return;
     }
     let mut left = vec![];
     // 1. Nothing may start pods again.

@@ -29,7 +29,11 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         ..ApiServerServiceValues::default()
     };
     match render_apiserver_service(templates, &values) {
-        Ok(objects) => objects.into_iter().for_each(|o| ensure(&mut stage, t.observed, o)),
+        Ok(objects) => {
+            for o in objects {
+                ensure(&mut stage, t.observed, o);
+            }
+        }
         Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
     }
     if stage.state.is_done() && published(t).is_none() {

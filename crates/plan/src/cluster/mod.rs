@@ -12,6 +12,9 @@ mod tenant;
 mod tenant_objects;
 mod validate;
 
+#[cfg(test)]
+mod tests;
+
 use crate::model::{Action, Component, Plan, Stage, State};
 use crate::observed::{self, Observed, annotation, label};
 use crate::settings::Settings;
@@ -113,39 +116,9 @@ pub(crate) fn is_ours(object: &serde_json::Value) -> bool {
         || annotation(object, labels::APPLIED_DIGEST).is_some()
 }
 
-/// The action that brings one object to what it should be; none if it is. Err: it is somebody else's.
-pub(crate) fn reconcile(observed: &Observed, object: Object) -> Result<Option<Action>, State> {
-    let digest = object.digest();
-    let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
-    match observed.get(object.key()) {
-        None => Ok(Some(Action::Apply(object))),
-        Some(live) if !is_ours(live) => Err(crate::secrets::foreign(object.key())),
-        Some(live) if observed::deleting(live) => {
-            Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())))
-        }
-        Some(live) if crate::diff::contains(live, object.value()) => Ok(None),
-        Some(_) => Ok(Some(Action::Apply(object))),
-    }
-}
-
-/// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.
+/// Puts `object` into the stage: owned, and applied if it differs.
 pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
-    stage.owns.push(object.key().clone());
-    let key = object.key().to_string();
-    match reconcile(observed, object) {
-        Ok(None) => {}
-        Ok(Some(action)) => {
-            stage.actions.push(action);
-            if stage.state.is_done() {
-                stage.state = State::waiting(format!("{key} to be written"));
-            }
-        }
-        Err(state) => {
-            if !matches!(stage.state, State::Blocked { .. }) {
-                stage.state = state;
-            }
-        }
-    }
+    crate::ensure::ensure(stage, observed, object, is_ours);
 }
 
 /// The plan for a `Cluster`.
@@ -180,7 +153,7 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
 
     let home = namespace::stage(&t);
     let namespace_there = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone())).is_some();
-    let halt = stop(&home) || !namespace_there || (matches!(home.state, State::Waiting { .. }) && home.actions.is_empty());
+    let halt = stop(&home) || !namespace_there || t.observed.denied || (matches!(home.state, State::Waiting { .. }) && home.actions.is_empty());
     out.plan.stages.extend([spec, home]);
     if halt || networks_bad {
         return out;

@@ -65,6 +65,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         Err(e) => stage.state = State::blocked(Reason::Error, e),
     }
     rights(t, &mut stage);
+    if t.observed.denied {
+        return stage;
+    }
     pinned_templates(t, &mut stage);
     stage
 }
@@ -134,7 +137,10 @@ pub(super) fn recorded_pin(live: &Value) -> Option<Pin> {
 }
 
 /// Lets the operator read and write what is in this namespace, Secrets among it, and nowhere else.
-fn rights(t: &Tenant<'_>, stage: &mut Stage) {
+pub(super) fn rights(t: &Tenant<'_>, stage: &mut Stage) {
+    if t.observed.denied && !matches!(stage.state, State::Blocked { .. }) {
+        stage.state = State::waiting(format!("the operator's rights in namespace {}", t.home));
+    }
     let Some((namespace, name)) = &t.settings.service_account else { return };
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",

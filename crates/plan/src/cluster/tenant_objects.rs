@@ -27,12 +27,12 @@ pub(super) fn keys() -> [ObjectKey; 4] {
 /// All objects, the stamp last. None while the address is not known.
 pub(super) fn all(t: &Tenant<'_>) -> Option<Vec<Object>> {
     let mut values = vec![
-        binding(KUBELET_API_ADMIN, "system:kubelet-api-admin", json!({
+        binding(KUBELET_API_ADMIN, "system:kubelet-api-admin", &json!({
             "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": pki::KUBELET_CLIENT,
         })),
     ];
     values.extend(kubernetes_endpoints(t)?);
-    values.push(binding(STAMP, "cluster-admin", json!({
+    values.push(binding(STAMP, "cluster-admin", &json!({
         "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": names::ADMIN_GROUP,
     })));
     let mut objects: Vec<Object> = values.into_iter().map(Object::new).collect::<Result<_, _>>().ok()?;
@@ -40,13 +40,13 @@ pub(super) fn all(t: &Tenant<'_>) -> Option<Vec<Object>> {
     for object in &objects {
         digest.update(object.digest());
     }
-    let digest: String = digest.finalize().iter().take(16).map(|b| format!("{b:02x}")).collect();
+    let digest = crate::observed::hex(&digest.finalize());
     let stamp = objects.pop()?.with_annotation(labels::APPLIED_DIGEST, &digest);
     objects.push(stamp);
     Some(objects)
 }
 
-fn binding(name: &str, role: &str, subject: Value) -> Value {
+fn binding(name: &str, role: &str, subject: &Value) -> Value {
     json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
         "metadata": {"name": name, "labels": {(labels::MANAGED_BY): labels::MANAGED_BY_VALUE}},

@@ -1,0 +1,123 @@
+use super::*;
+
+#[test]
+fn a_patch_rolls_the_api_server_first() {
+    let mut f = Fixture::up(json!({"version": "1.36.2"}));
+    f.cluster.spec.version = "1.36.3".into();
+    f.pass();
+    assert!(f.image(names::APISERVER).ends_with(":v1.36.3"));
+    assert!(f.image(names::CONTROLLER_MANAGER).ends_with(":v1.36.2"), "held back");
+    f.roll_out(names::APISERVER);
+    f.pass();
+    assert!(f.image(names::CONTROLLER_MANAGER).ends_with(":v1.36.3"));
+    assert!(f.image(names::SCHEDULER).ends_with(":v1.36.3"));
+}
+
+#[test]
+fn another_minor_is_refused_and_what_runs_goes_on() {
+    let mut f = Fixture::up(json!({"version": "1.35.4"}));
+    f.cluster.spec.version = "1.36.3".into();
+    let message = blocked(&f.pass(), Component::Spec, Reason::MinorChangeUnsupported);
+    assert!(message.contains("1.35") && message.contains("1.36.3") && message.contains("until releases"), "{message}");
+    assert!(f.image(names::APISERVER).ends_with(":v1.35.4"));
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    // Drift is repaired all the same.
+    f.world.remove(&Fixture::key(Kind::Service, names::APISERVER));
+    f.pass();
+    assert!(f.world.observed.get(&Fixture::key(Kind::Service, names::APISERVER)).is_some());
+}
+
+#[test]
+fn an_unsupported_version_makes_nothing() {
+    let mut f = Fixture::new(json!({"version": "1.29.1"}));
+    let message = blocked(&f.pass(), Component::Spec, Reason::VersionUnsupported);
+    assert!(message.contains("1.34, 1.35, 1.36"), "{message}");
+    assert!(f.world.log.is_empty());
+    assert_eq!(f.condition("Ready").1, "VersionUnsupported");
+}
+
+#[test]
+fn owned_flags_are_refused_with_the_alternative_and_other_stages_go_on() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let arg = |name: &str| vec![serde_json::from_value(json!({"name": name, "value": "x"})).unwrap()];
+    f.cluster.spec.api_server.extra_args = arg("service-cluster-ip-range");
+    let message = blocked(&f.pass(), Component::ApiServer, Reason::InvalidSpec);
+    assert!(message.contains("spec.apiServer.extraArgs: --service-cluster-ip-range") && message.contains("serviceCIDRs"), "{message}");
+    assert!(f.world.log.is_empty());
+    f.cluster.spec.api_server.extra_args = arg("v");
+    f.pass();
+    assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
+}
+
+#[test]
+fn a_new_operator_rolls_nothing() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.settings.agent_image = "berth.dev/agent:newer".into();
+    f.pass();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    // With the next version it does change.
+    f.cluster.spec.version = "1.36.4".into();
+    f.pass();
+    let d = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
+    assert!(d.to_string().contains("agent:newer"));
+}
+
+#[test]
+fn etcd_stays_as_it_was_created() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.cluster.spec.etcd.replicas = 3;
+    let message = blocked(&f.pass(), Component::Etcd, Reason::EtcdChangeUnsupported);
+    assert!(message.contains("spec.etcd.replicas") && message.contains("Set it back to 1"), "{message}");
+    f.cluster.spec.etcd.replicas = 1;
+    f.cluster.spec.etcd.version = Some("3.5.35".into());
+    blocked(&f.pass(), Component::Etcd, Reason::EtcdChangeUnsupported);
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+}
+
+#[test]
+fn renewal_changes_certificates_and_rolls_nothing() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let before = f.world.observed.secrets.get(&Fixture::key(Kind::Secret, "acme-ca")).unwrap().digests.clone();
+    f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_hours(70 * 24)).unwrap();
+    f.pass();
+    assert!(f.world.log.iter().any(|l| l.contains("kube-apiserver-pki")), "{:#?}", f.world.log);
+    assert!(f.world.log.iter().any(|l| l.contains("publish")), "the published kubeconfig follows");
+    assert!(!f.world.log.iter().any(|l| l.contains("Deployment")), "{:#?}", f.world.log);
+    let after = f.world.observed.secrets.get(&Fixture::key(Kind::Secret, "acme-ca")).unwrap().digests.clone();
+    assert_eq!(before, after, "a CA is never replaced");
+}
+
+#[test]
+fn a_changed_name_reissues_just_what_it_must() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.cluster.spec.endpoint.cert_sans = vec!["api.acme.example".into()];
+    f.pass();
+    assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
+    assert!(f.world.log[0].contains("kube-apiserver-pki") && f.world.log[0].contains("certificate apiserver"), "{:#?}", f.world.log);
+}
+
+#[test]
+fn what_is_no_longer_wanted_is_pruned_once_all_is_settled() {
+    let mut f = Fixture::up(json!({"version": "1.36.3", "replicas": 2}));
+    let budget = Fixture::key(Kind::PodDisruptionBudget, names::APISERVER);
+    assert!(f.world.observed.get(&budget).is_some());
+    f.cluster.spec.replicas = 1;
+    f.pass();
+    assert!(f.world.observed.get(&budget).is_some(), "not while it rolls");
+    for _ in 0..3 {
+        f.others();
+        f.pass();
+    }
+    assert!(f.world.observed.get(&budget).is_none(), "{:#?} {:?}", f.world.log, f.plan().plan.first_problem());
+}
+
+#[test]
+fn paused_changes_nothing_and_says_so() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.cluster.spec.paused = true;
+    f.world.remove(&Fixture::key(Kind::Service, names::APISERVER));
+    f.pass();
+    assert!(f.world.log.is_empty());
+    assert_eq!(f.condition("Progressing").1, "Paused");
+    assert_eq!(f.condition("Ready").0, "False", "something is to be done");
+}

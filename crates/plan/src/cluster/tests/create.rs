@@ -1,0 +1,67 @@
+use super::*;
+
+#[test]
+fn the_first_pass_makes_everything_that_needs_no_answer() {
+    let mut f = Fixture::new(json!({"version": "1.36.3"}));
+    f.pass();
+    let made = |kind, name: &str| f.world.observed.get(&Fixture::key(kind, name)).is_some();
+    for name in [names::CONTROLLER_MANAGER, names::SCHEDULER] {
+        assert!(made(Kind::Deployment, name), "{name} gates in its pods");
+    }
+    assert!(made(Kind::EtcdCluster, names::ETCD));
+    // The API server's pod needs etcd's addresses, and nothing else is waited for.
+    assert!(!made(Kind::Deployment, names::APISERVER));
+    for secret in ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-pki", "admin-kubeconfig", "break-glass-kubeconfig"] {
+        assert!(made(Kind::Secret, secret), "{secret}");
+    }
+    let at = |text: &str| f.world.log.iter().position(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {:#?}", f.world.log));
+    assert_eq!(at(&format!("create {}", Fixture::namespace())), 0);
+    assert!(at("Secret acme-9201d5e7/acme-sa") < at("kube-apiserver-pki"), "roots before what is made from them");
+    assert!(at("kube-controller-manager-pki") < at("apply Deployment"), "Secrets before pods that mount them");
+}
+
+#[test]
+fn every_condition_is_there_from_the_first_pass() {
+    let mut f = Fixture::new(json!({"version": "1.36.3"}));
+    f.pass();
+    for t in ["Ready", "Available", "Progressing", "Degraded", "PKIReady", "EtcdAvailable", "ControlPlaneAvailable"] {
+        let (_, reason, _) = f.condition(t);
+        assert!(!reason.is_empty(), "{t}");
+    }
+    assert_eq!(f.condition("Available").0, "False");
+    assert_eq!(f.condition("Degraded").0, "False");
+    let status = f.cluster.status.as_ref().unwrap();
+    assert_eq!(status.control_plane_namespace.as_ref().unwrap().name, Fixture::home());
+    assert_eq!(status.version, None, "nothing has answered");
+}
+
+#[test]
+fn a_tenant_that_is_up_needs_nothing_more() {
+    for version in ["1.34.4", "1.35.4", "1.36.3"] {
+        let mut f = Fixture::up(json!({"version": version, "replicas": 2}));
+        assert!(f.plan().plan.is_empty());
+        f.pass();
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+        assert_eq!(f.condition("Ready").0, "True");
+        let status = f.cluster.status.clone().unwrap();
+        assert_eq!((status.version.as_deref(), status.phase.as_deref()), (Some(version), Some("Ready")));
+        let before = status.clone();
+        f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_mins(1)).unwrap();
+        f.pass();
+        assert_eq!(f.cluster.status, Some(before), "time alone changes no status");
+    }
+}
+
+#[test]
+fn a_load_balancer_holds_back_only_what_needs_its_address() {
+    let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
+    let planned = f.pass();
+    assert!(planned.endpoint.is_none());
+    assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some());
+    let service = Fixture::key(Kind::Service, names::APISERVER);
+    f.world.observed.objects.get_mut(&service).unwrap()["status"] = json!({"loadBalancer": {"ingress": [{"ip": "10.9.9.9"}]}});
+    assert_eq!(f.pass().endpoint, Some(("10.9.9.9".into(), 6443)));
+    let pki = Fixture::key(Kind::Secret, names::APISERVER_PKI);
+    let cert = f.world.observed.pair(&pki, "apiserver").unwrap().unwrap();
+    assert!(cert.ip_addresses.contains(&"10.9.9.9".parse().unwrap()));
+}

@@ -1,0 +1,76 @@
+use super::*;
+use crate::model::Action;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+fn deleted(spec: Value) -> Fixture {
+    let mut f = Fixture::up(spec);
+    let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    f.world.put(pod.clone(), json!({"metadata": {"name": pod.name}}));
+    f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
+    f
+}
+
+/// One pass as the driver does it while deleting: carries out once.
+fn step(f: &mut Fixture) -> ClusterPlan {
+    let planned = f.plan();
+    let actions: Vec<Action> = planned.plan.actions().cloned().collect();
+    for a in &actions {
+        f.world.carry_out(a);
+        if matches!(a, Action::Delete { key, .. } if key.name == "acme-kubeconfig") {
+            unreachable!("the published Secret is not among the objects");
+        }
+    }
+    planned
+}
+
+#[test]
+fn protection_holds_it() {
+    let mut f = deleted(json!({"version": "1.36.3"}));
+    let message = blocked(&f.pass(), Component::Deletion, Reason::Deleting);
+    assert!(message.contains("spec.deletion.protected"), "{message}");
+    assert!(f.world.log.is_empty());
+}
+
+#[test]
+fn workloads_end_before_the_namespace_goes() {
+    let mut f = deleted(json!({"version": "1.36.3", "deletion": {"protected": false}}));
+    f.world.observed.published = Published::Absent;
+    step(&mut f);
+    assert!(f.world.log.iter().any(|l| l.starts_with("scale") && l.ends_with("to 0")), "{:#?}", f.world.log);
+    assert!(f.world.log.iter().any(|l| l.contains("delete EtcdCluster")));
+    assert!(f.world.log.iter().any(|l| l.contains("delete Pod")));
+    assert!(!f.world.log.iter().any(|l| l.contains("delete Namespace")), "{:#?}", f.world.log);
+    assert!(!step(&mut f).plan.finished);
+    assert!(f.world.log.iter().any(|l| l.contains("delete Namespace")), "{:#?}", f.world.log);
+    assert!(f.plan().plan.finished);
+}
+
+#[test]
+fn it_needs_no_valid_spec_and_nobodys_namespace_goes() {
+    let mut f = Fixture::new(json!({"version": "9.9.9", "deletion": {"protected": false}}));
+    f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::home()}}));
+    f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
+    assert!(f.plan().plan.finished);
+    assert!(f.plan().plan.is_empty());
+}
+
+#[test]
+fn retained_data_keeps_keys_volumes_and_the_namespace() {
+    let mut f = deleted(json!({"version": "1.36.3", "deletion": {"protected": false, "dataPolicy": "Retain"}}));
+    f.world.observed.published = Published::Absent;
+    let claim = Fixture::key(Kind::PersistentVolumeClaim, "data-etcd-0");
+    f.world.put(claim.clone(), json!({"metadata": {"name": claim.name}}));
+    for _ in 0..4 {
+        step(&mut f);
+    }
+    assert!(f.plan().plan.finished, "{:?}", f.plan().plan);
+    let left = |kind, name: &str| f.world.observed.get(&Fixture::key(kind, name)).is_some();
+    assert!(f.world.observed.get(&Fixture::namespace()).is_some());
+    for name in ["acme-ca", "acme-proxy", "acme-sa", names::APISERVER_ENCRYPTION, "etcd-client-kube-apiserver"] {
+        assert!(left(Kind::Secret, name), "{name}");
+    }
+    assert!(left(Kind::PersistentVolumeClaim, "data-etcd-0"));
+    for (kind, name) in [(Kind::Deployment, names::APISERVER), (Kind::Service, names::APISERVER), (Kind::Secret, names::APISERVER_PKI)] {
+        assert!(!left(kind, name), "{kind} {name}");
+    }
+}

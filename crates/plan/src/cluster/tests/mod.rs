@@ -1,0 +1,140 @@
+//! A `Cluster` in a world in memory: every stage, every gate.
+
+mod changes;
+mod create;
+mod deletion;
+mod namespace;
+mod trouble;
+
+use super::{ClusterPlan, Input, plan, status::status};
+use crate::model::{Component, State};
+use crate::observed::{ApiProbe, Published};
+use crate::settings::Settings;
+use crate::testing::World;
+use berth_api::conditions::Reason;
+use berth_api::{Cluster, names};
+use berth_render::{Kind, ObjectKey};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// A tenant and the world it is in.
+struct Fixture {
+    world: World,
+    cluster: Cluster,
+    settings: Settings,
+}
+
+impl Fixture {
+    fn new(spec: Value) -> Self {
+        let cluster = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "acme", "namespace": "team-a", "uid": "cluster-uid", "generation": 1},
+            "spec": spec,
+        });
+        let mut world = World::new();
+        world.observed.published = Published::Absent;
+        Self { world, cluster: serde_json::from_value(cluster).unwrap(), settings: Settings::default() }
+    }
+
+    fn home() -> String {
+        names::control_plane_namespace("team-a", "acme")
+    }
+
+    fn key(kind: Kind, name: &str) -> ObjectKey {
+        ObjectKey::namespaced(kind, Self::home(), name)
+    }
+
+    fn namespace() -> ObjectKey {
+        ObjectKey::cluster(Kind::Namespace, Self::home())
+    }
+
+    fn plan(&self) -> ClusterPlan {
+        let (observed, now) = (&self.world.observed, self.world.now);
+        plan(Input { cluster: &self.cluster, observed, settings: &self.settings, now })
+    }
+
+    /// Plans and carries out until nothing is left to write, as one pass of the driver; then writes the status.
+    fn pass(&mut self) -> ClusterPlan {
+        let Self { world, cluster, settings } = self;
+        let planned = world.settle(
+            |w| plan(Input { cluster, observed: &w.observed, settings, now: w.now }),
+            |p| &p.plan,
+        );
+        let input = Input { cluster: &*cluster, observed: &world.observed, settings: &*settings, now: world.now };
+        let new = status(input, &planned, None);
+        cluster.status = Some(new);
+        planned
+    }
+
+    /// The `EtcdCluster` controller, the workloads' controllers and kubelet do their part; the API answers.
+    fn others(&mut self) {
+        let etcd = Self::key(Kind::EtcdCluster, names::ETCD);
+        if let Some(live) = self.world.observed.objects.get_mut(&etcd) {
+            let generation = live["metadata"]["generation"].clone();
+            let condition = |t: &str| json!({"type": t, "status": "True", "reason": "AsExpected", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            live["status"] = json!({
+                "observedGeneration": generation,
+                "endpoints": [{"name": "etcd-0", "url": "https://etcd-0.x.svc:2379", "host": "etcd-0.x.svc", "address": "10.96.0.9"}],
+                "clients": [{"name": "kube-apiserver", "secretRef": {"name": "etcd-client-kube-apiserver"}}],
+                "conditions": [condition("Ready"), condition("Available")],
+            });
+            let client = Self::key(Kind::Secret, "etcd-client-kube-apiserver");
+            if self.world.observed.get(&client).is_none() {
+                let labels = json!({"berth.dev/etcd-cluster": "etcd"});
+                self.world.put(client.clone(), json!({"metadata": {"name": client.name, "labels": labels}}));
+                self.world.set_secret(&client, "ca.crt", b"etcd's client CA");
+            }
+        }
+        for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
+            self.roll_out(name);
+        }
+        if self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).is_some() {
+            let read = match std::mem::take(&mut self.world.observed.api) {
+                ApiProbe::Answered { read, .. } => read,
+                _ => BTreeMap::from([(super::tenant_objects::stamp_key(), None)]),
+            };
+            let version = Some(self.cluster.spec.version.clone());
+            self.world.observed.api = ApiProbe::Answered { version, read };
+        }
+    }
+
+    /// A Deployment is rolled out.
+    fn roll_out(&mut self, name: &str) {
+        let Some(d) = self.world.observed.objects.get_mut(&Self::key(Kind::Deployment, name)) else { return };
+        let n = d["spec"]["replicas"].clone();
+        let generation = d["metadata"]["generation"].clone();
+        d["status"] = json!({"observedGeneration": generation, "replicas": n, "updatedReplicas": n, "availableReplicas": n});
+    }
+
+    /// Until the tenant is ready.
+    fn up(spec: Value) -> Self {
+        let mut f = Self::new(spec);
+        for _ in 0..5 {
+            f.pass();
+            f.others();
+        }
+        let last = f.pass();
+        assert_eq!(last.plan.first_problem(), None, "{:#?}", f.world.log);
+        f.world.log.clear();
+        f
+    }
+
+    fn condition(&self, type_: &str) -> (String, String, String) {
+        let all = &self.cluster.status.as_ref().unwrap().conditions;
+        let c = all.iter().find(|c| c.type_ == type_).unwrap_or_else(|| panic!("{type_} is not published"));
+        (c.status.clone(), c.reason.clone(), c.message.clone())
+    }
+
+    fn image(&self, name: &str) -> String {
+        let d = self.world.observed.get(&Self::key(Kind::Deployment, name)).unwrap();
+        crate::workload::image_of(d).unwrap().to_owned()
+    }
+}
+
+/// The stage is blocked for that reason; returns what it says.
+fn blocked(planned: &ClusterPlan, component: Component, reason: Reason) -> String {
+    match planned.plan.stage(component).map(|s| &s.state) {
+        Some(State::Blocked { reason: r, message }) if *r == reason => message.clone(),
+        other => panic!("{component:?} should be blocked by {reason}, but is {other:?}"),
+    }
+}

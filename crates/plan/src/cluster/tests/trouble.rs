@@ -1,0 +1,81 @@
+use super::*;
+
+#[test]
+fn a_lost_ca_is_for_a_person() {
+    for secret in ["acme-ca", "acme-proxy", "acme-sa", names::APISERVER_ENCRYPTION] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        f.world.remove(&Fixture::key(Kind::Secret, secret));
+        let message = blocked(&f.pass(), Component::Pki, Reason::CertificateAuthorityLost);
+        assert!(message.contains(secret) && message.contains("restore it from a backup"), "{message}");
+        assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
+        assert_eq!(f.condition("PKIReady").1, "CertificateAuthorityLost");
+        assert_eq!(f.condition("Degraded").0, "True");
+        assert_eq!(f.condition("Available").0, "True", "it still serves");
+    }
+}
+
+#[test]
+fn a_garbled_ca_is_for_a_person() {
+    for secret in ["acme-ca", "acme-proxy", "acme-sa"] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        f.world.set_secret(&Fixture::key(Kind::Secret, secret), "tls.crt", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+        let message = blocked(&f.pass(), Component::Pki, Reason::CertificateAuthorityInvalid);
+        assert!(message.contains(secret), "{message}");
+        assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
+    }
+}
+
+#[test]
+fn a_lost_leaf_is_made_again() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.world.remove(&Fixture::key(Kind::Secret, names::SCHEDULER_PKI));
+    f.pass();
+    assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
+    assert_eq!(f.condition("Ready").0, "True");
+}
+
+#[test]
+fn somebody_elses_object_under_our_name_is_left_alone() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let key = Fixture::key(Kind::Secret, names::SCHEDULER_PKI);
+    f.world.remove(&key);
+    f.world.put(key.clone(), json!({"metadata": {"name": key.name}}));
+    let message = blocked(&f.pass(), Component::Pki, Reason::ForeignObject);
+    assert!(message.contains("kube-scheduler-pki"), "{message}");
+    f.world.observed.published = Published::Foreign("no label".into());
+    blocked(&f.pass(), Component::Kubeconfig, Reason::ForeignObject);
+    assert!(f.world.log.is_empty());
+}
+
+#[test]
+fn what_pods_say_is_told() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let d = Fixture::key(Kind::Deployment, names::APISERVER);
+    f.world.observed.objects.get_mut(&d).unwrap()["status"]["availableReplicas"] = json!(0);
+    let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": {"app.kubernetes.io/component": "kube-apiserver"}}}));
+    f.world.pod_status(&pod, json!({"containerStatuses": [{"name": "kube-apiserver", "image": "x:v9", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}));
+    f.world.observed.api = ApiProbe::Failed("refused".into());
+    f.pass();
+    let (status, reason, message) = f.condition("ControlPlaneAvailable");
+    assert_eq!((status.as_str(), reason.as_str()), ("False", "ImageUnavailable"));
+    assert!(message.contains("kube-apiserver-x") && message.contains("x:v9") && message.contains("not found"), "{message}");
+    assert_eq!(f.condition("Degraded").1, "ImageUnavailable");
+    assert_eq!(f.condition("Available").1, "APINotReachable");
+    assert_eq!(f.cluster.status.as_ref().unwrap().phase.as_deref(), Some("Unavailable"));
+}
+
+#[test]
+fn drift_inside_the_tenant_is_repaired() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let slice = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
+    f.world.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::from([(slice, None)]) };
+    f.pass();
+    assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
+    assert!(f.world.log[0].contains("EndpointSlice"));
+    f.world.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::tenant_objects::stamp_key(), None)]) };
+    f.world.log.clear();
+    f.pass();
+    assert_eq!(f.world.log.len(), 4, "the stamp speaks for all: {:#?}", f.world.log);
+    assert!(f.world.log[3].contains("berth:cluster-admins"), "the stamp comes last");
+}
