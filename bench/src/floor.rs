@@ -1,0 +1,118 @@
+//! The floor: the very objects of a tenant, created raw by one client. The same names and Service addresses, so that its
+//! certificates, host aliases and token fit; the same pods, gates and volumes.
+
+use crate::tenant::{ask, decode, home};
+use anyhow::{Context as _, bail};
+use futures::future::try_join_all;
+use http::Request;
+use kube::Client;
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Collections that a control-plane namespace holds, in the order of creation.
+const COLLECTIONS: [&str; 7] = [
+    "/api/v1/namespaces/{}/secrets",
+    "/api/v1/namespaces/{}/configmaps",
+    "/api/v1/namespaces/{}/services",
+    "/apis/policy/v1/namespaces/{}/poddisruptionbudgets",
+    "/apis/networking.k8s.io/v1/namespaces/{}/networkpolicies",
+    "/apis/apps/v1/namespaces/{}/statefulsets",
+    "/apis/apps/v1/namespaces/{}/deployments",
+];
+
+/// The objects of one tenant.
+pub(crate) struct Objects {
+    namespace: Value,
+    /// (collection, object)
+    rest: Vec<(String, Value)>,
+    kubeconfig: String,
+}
+
+async fn call(client: &Client, method: &str, url: &str, body: Option<&Value>) -> anyhow::Result<Value> {
+    let bytes = body.map(serde_json::to_vec).transpose()?.unwrap_or_default();
+    let request = Request::builder().method(method).uri(url).header("content-type", "application/json").body(bytes)?;
+    client.request(request).await.with_context(|| format!("{method} {url}"))
+}
+
+/// Writes a ready tenant's objects down.
+pub(crate) async fn dump(client: &Client, name: &str) -> anyhow::Result<Objects> {
+    let home = home(name);
+    let namespace = clean(call(client, "GET", &format!("/api/v1/namespaces/{home}"), None).await?);
+    let (mut rest, mut kubeconfig) = (vec![], None);
+    for collection in COLLECTIONS {
+        let url = collection.replace("{}", &home);
+        let list = call(client, "GET", &url, None).await?;
+        for item in list["items"].as_array().into_iter().flatten() {
+            let name = item["metadata"]["name"].as_str().unwrap_or_default();
+            if name == "kube-root-ca.crt" {
+                continue;
+            }
+            if name == "break-glass-kubeconfig" {
+                kubeconfig = item["data"]["value"].as_str().and_then(decode);
+            }
+            rest.push((url.clone(), clean(item.clone())));
+        }
+    }
+    // The volume is new, so etcd starts anew: its gate must let it.
+    for (_, object) in &mut rest {
+        if object["metadata"]["name"] == "etcd-bootstrap" {
+            let text = object["data"].to_string().replace("Established", "Bootstrapping");
+            object["data"] = serde_json::from_str(&text)?;
+            if let Some(data) = object["data"].as_object_mut() {
+                for (key, value) in data {
+                    if key.contains("STATE") && *value == json!("existing") {
+                        *value = json!("new");
+                    }
+                }
+            }
+        }
+    }
+    Ok(Objects { namespace, rest, kubeconfig: kubeconfig.context("no break-glass kubeconfig")? })
+}
+
+/// Without what only the API server and controllers write.
+fn clean(mut object: Value) -> Value {
+    let drop = ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences", "finalizers"];
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        metadata.retain(|key, _| !drop.contains(&key.as_str()));
+        if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {
+            // Berth must not take it for its own.
+            labels.retain(|key, _| !key.starts_with("berth.dev/cluster"));
+        }
+    }
+    if let Some(object) = object.as_object_mut() {
+        object.remove("status");
+    }
+    object
+}
+
+/// Creates the objects of all of them at once; seconds until every API answers. Deletes them again.
+pub(crate) async fn create(client: &Client, all: &[Objects]) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    let times = try_join_all(all.iter().map(|objects| one(client, objects, started))).await?;
+    for objects in all {
+        let name = objects.namespace["metadata"]["name"].as_str().unwrap_or_default();
+        let url = format!("/api/v1/namespaces/{name}");
+        let now = json!({"apiVersion": "v1", "kind": "DeleteOptions", "gracePeriodSeconds": 1});
+        call(client, "DELETE", &format!("/api/v1/namespaces/{name}/pods"), Some(&now)).await?;
+        call(client, "DELETE", &url, None).await?;
+        while call(client, "GET", &url, None).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+        }
+    }
+    Ok(times.into_iter().fold(0.0, f64::max))
+}
+
+async fn one(client: &Client, objects: &Objects, started: Instant) -> anyhow::Result<f64> {
+    call(client, "POST", "/api/v1/namespaces", Some(&objects.namespace)).await?;
+    for (url, object) in &objects.rest {
+        call(client, "POST", url, Some(object)).await?;
+    }
+    while ask(&objects.kubeconfig).await.is_err() {
+        if started.elapsed() > Duration::from_mins(5) {
+            bail!("the floor does not answer");
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(started.elapsed().as_secs_f64())
+}

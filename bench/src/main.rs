@@ -1,0 +1,172 @@
+//! Measures Berth on a meta cluster. See `bench/README.md`.
+
+mod floor;
+mod operator;
+mod tenant;
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use kube::Client;
+use serde_json::json;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::time::Duration;
+
+#[derive(Parser)]
+struct Args {
+    /// Access to the meta cluster.
+    #[arg(long)]
+    kubeconfig: PathBuf,
+    /// The meta cluster's audit log.
+    #[arg(long)]
+    audit_log: PathBuf,
+    /// Where results are appended.
+    #[arg(long, default_value = "target/bench/results.jsonl")]
+    out: PathBuf,
+    /// Runs of `single` and `floor`.
+    #[arg(long, default_value_t = 10)]
+    runs: usize,
+    /// Tenants at once.
+    #[arg(long, default_value_t = 10)]
+    tenants: usize,
+    /// Minutes at rest.
+    #[arg(long, default_value_t = 10)]
+    rest_minutes: u64,
+    #[command(subcommand)]
+    part: Part,
+}
+
+#[derive(Clone, Copy, PartialEq, Subcommand)]
+enum Part {
+    /// One tenant after the other, with and without Berth in turns.
+    Single,
+    /// Ten at once, with and without Berth.
+    Ten,
+    /// Everything.
+    All,
+}
+
+/// One figure.
+struct Figure {
+    name: &'static str,
+    unit: &'static str,
+    values: Vec<f64>,
+}
+
+impl Figure {
+    fn new(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
+        Self { name, unit, values }
+    }
+
+    fn median(&self) -> f64 {
+        let mut sorted = self.values.clone();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let args = Args::parse();
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let config = kube::config::Kubeconfig::read_from(&args.kubeconfig)?;
+    let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await?;
+    let client = Client::try_from(config)?;
+    tenant::team(&client).await?;
+    let mut figures = vec![];
+    if matches!(args.part, Part::Single | Part::All) {
+        figures.extend(single(&client, args.runs).await?);
+    }
+    if matches!(args.part, Part::Ten | Part::All) {
+        figures.extend(ten(&client, &args).await?);
+    }
+    report(&args.out, &figures)
+}
+
+/// With and without Berth in turns, so that a machine whose speed drifts is fair to both.
+async fn single(client: &Client, runs: usize) -> anyhow::Result<Vec<Figure>> {
+    let (mut answers, mut ready, mut deleted, mut bare) = (vec![], vec![], vec![], vec![]);
+    for run in 0..runs {
+        let name = [format!("single-{run}")];
+        let times = tenant::create(client, &name).await?;
+        let objects = floor::dump(client, &name[0]).await?;
+        answers.push(times.answers[0]);
+        ready.push(times.ready[0]);
+        deleted.push(tenant::delete(client, &name).await?);
+        let floor = floor::create(client, &[objects]).await?;
+        bare.push(floor);
+        println!(
+            "run {run}: answers {:.2} s, ready {:.2} s, deleted {:.2} s; floor answers {floor:.2} s",
+            answers[run], ready[run], deleted[run]
+        );
+    }
+    let ratios = answers.iter().zip(&bare).map(|(a, b)| a / b).collect();
+    Ok(vec![
+        Figure::new("single.answers", "s", answers),
+        Figure::new("single.ready", "s", ready),
+        Figure::new("single.deleted", "s", deleted),
+        Figure::new("floor.answers", "s", bare),
+        Figure::new("single.ratio", "x", ratios),
+    ])
+}
+
+async fn ten(client: &Client, args: &Args) -> anyhow::Result<Vec<Figure>> {
+    let names: Vec<String> = (0..args.tenants).map(|i| format!("ten-{i}")).collect();
+    let before = operator::look(client, &args.audit_log).await?;
+    let times = tenant::create(client, &names).await?;
+    let after = operator::look(client, &args.audit_log).await?;
+    let max = |v: &[f64]| v.iter().copied().fold(0.0, f64::max);
+    println!("{} at once: all answer {:.1} s, all ready {:.1} s", names.len(), max(&times.answers), max(&times.ready));
+    let mut figures = vec![
+        Figure::new("ten.answers", "s", vec![max(&times.answers)]),
+        Figure::new("ten.ready", "s", vec![max(&times.ready)]),
+        Figure::new("ten.restarts", "restarts", vec![tenant::restarts(client, &names).await?]),
+        Figure::new("operator.rss", "MiB", vec![after.rss_mib]),
+        Figure::new("operator.cpu", "s", vec![after.cpu - before.cpu]),
+        Figure::new("operator.writes", "writes", vec![after.writes - before.writes]),
+    ];
+    if args.rest_minutes > 0 {
+        // What the creation still has to settle is not rest.
+        tokio::time::sleep(Duration::from_secs(70)).await;
+        let before = operator::look(client, &args.audit_log).await?;
+        tokio::time::sleep(Duration::from_mins(args.rest_minutes)).await;
+        let after = operator::look(client, &args.audit_log).await?;
+        #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+        let tenant_minutes = (names.len() as u64 * args.rest_minutes) as f64;
+        figures.extend([
+            Figure::new("rest.writes", "writes", vec![after.writes - before.writes]),
+            Figure::new("rest.tenant_requests", "1/min", vec![(after.tenant_calls - before.tenant_calls) / tenant_minutes]),
+        ]);
+    }
+    let before = operator::look(client, &args.audit_log).await?;
+    let seconds = operator::restart(client, names.len()).await?;
+    let after = operator::look(client, &args.audit_log).await?;
+    figures.extend([
+        Figure::new("restart.reconciled", "s", vec![seconds]),
+        Figure::new("restart.writes", "writes", vec![after.writes - before.writes]),
+    ]);
+    let mut objects = vec![];
+    for name in &names {
+        objects.push(floor::dump(client, name).await?);
+    }
+    figures.push(Figure::new("ten.deleted", "s", vec![tenant::delete(client, &names).await?]));
+    let floor = floor::create(client, &objects).await?;
+    figures.push(Figure::new("floor_ten.answers", "s", vec![floor]));
+    figures.push(Figure::new("ten.ratio", "x", vec![max(&times.answers) / floor]));
+    Ok(figures)
+}
+
+fn report(out: &PathBuf, figures: &[Figure]) -> anyhow::Result<()> {
+    if let Some(dir) = out.parent() {
+        std::fs::create_dir_all(dir)?;
+    }
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(out).context("results")?;
+    println!("\n{:<24} {:>10} {:<9} {:>6} {:>10} {:>10}", "figure", "median", "unit", "runs", "min", "max");
+    for f in figures {
+        let (min, max) = f.values.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
+        println!("{:<24} {:>10.2} {:<9} {:>6} {min:>10.2} {max:>10.2}", f.name, f.median(), f.unit, f.values.len());
+        let line = json!({"name": f.name, "value": f.median(), "unit": f.unit, "runs": f.values.len()});
+        writeln!(file, "{line}")?;
+    }
+    Ok(())
+}

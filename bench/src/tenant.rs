@@ -1,0 +1,136 @@
+//! Tenants with Berth: creating, asking, deleting.
+
+use anyhow::{Context as _, bail};
+use base64::Engine;
+use berth_api::{Cluster, names};
+use futures::future::try_join_all;
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config};
+use serde_json::json;
+use std::time::{Duration, Instant};
+
+/// Where the benches' `Cluster`s live.
+pub(crate) const TEAM: &str = "bench";
+const PATIENCE: Duration = Duration::from_mins(5);
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Seconds from creation, for each tenant.
+pub(crate) struct Times {
+    pub(crate) answers: Vec<f64>,
+    pub(crate) ready: Vec<f64>,
+}
+
+/// The team's namespace.
+pub(crate) async fn team(client: &Client) -> anyhow::Result<()> {
+    let namespace: Namespace = serde_json::from_value(json!({"metadata": {"name": TEAM}}))?;
+    match Api::all(client.clone()).create(&PostParams::default(), &namespace).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(s)) if s.code == 409 => Ok(()),
+        Err(e) => Err(e.into()),
+    }
+}
+
+/// Creates them all at once and waits until each answers and is ready.
+pub(crate) async fn create(client: &Client, all: &[String]) -> anyhow::Result<Times> {
+    let started = Instant::now();
+    let done = try_join_all(all.iter().map(|name| one(client, name, started))).await?;
+    let (answers, ready) = done.into_iter().unzip();
+    Ok(Times { answers, ready })
+}
+
+async fn one(client: &Client, name: &str, started: Instant) -> anyhow::Result<(f64, f64)> {
+    let api: Api<Cluster> = Api::namespaced(client.clone(), TEAM);
+    let cluster: Cluster = serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "spec": {"version": "1.36.3", "deletion": {"protected": false}},
+    }))?;
+    api.create(&PostParams::default(), &cluster).await?;
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), TEAM);
+    let mut tenant = None;
+    let answers = loop {
+        if started.elapsed() > PATIENCE {
+            bail!("{name} does not answer after {PATIENCE:?}");
+        }
+        if tenant.is_none() {
+            tenant = secrets.get_opt(&names::kubeconfig(name)).await?.map(|s| value(&s)).transpose()?;
+        }
+        if let Some(kubeconfig) = &tenant
+            && ask(kubeconfig).await.is_ok()
+        {
+            break started.elapsed().as_secs_f64();
+        }
+        tokio::time::sleep(LOOK).await;
+    };
+    loop {
+        let conditions = api.get(name).await?.status.map(|s| s.conditions).unwrap_or_default();
+        if conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
+            return Ok((answers, started.elapsed().as_secs_f64()));
+        }
+        if started.elapsed() > PATIENCE {
+            bail!("{name} is not ready after {PATIENCE:?}: {conditions:?}");
+        }
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// The kubeconfig in a Secret.
+pub(crate) fn value(secret: &Secret) -> anyhow::Result<String> {
+    let data = secret.data.as_ref().and_then(|d| d.get("value")).context("no key `value`")?;
+    Ok(String::from_utf8(data.0.clone())?)
+}
+
+/// An authenticated `GET /api/v1/namespaces` over a new connection, as a `kubectl get ns` makes it.
+pub(crate) async fn ask(kubeconfig: &str) -> anyhow::Result<()> {
+    let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
+    config.connect_timeout = Some(Duration::from_secs(1));
+    config.read_timeout = Some(Duration::from_secs(5));
+    let api: Api<Namespace> = Api::all(Client::try_from(config)?);
+    api.list(&ListParams::default()).await?;
+    Ok(())
+}
+
+/// Deletes them all at once and waits until nothing is left. Seconds.
+pub(crate) async fn delete(client: &Client, all: &[String]) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    let api: Api<Cluster> = Api::namespaced(client.clone(), TEAM);
+    let spaces: Api<Namespace> = Api::all(client.clone());
+    for name in all {
+        api.delete(name, &DeleteParams::default()).await?;
+    }
+    for name in all {
+        while api.get_opt(name).await?.is_some() || spaces.get_opt(&home(name)).await?.is_some() {
+            if started.elapsed() > PATIENCE {
+                bail!("{name} is not gone after {PATIENCE:?}");
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+    Ok(started.elapsed().as_secs_f64())
+}
+
+/// The control-plane namespace.
+pub(crate) fn home(name: &str) -> String {
+    names::control_plane_namespace(TEAM, name)
+}
+
+/// Restarts of all their containers.
+pub(crate) async fn restarts(client: &Client, all: &[String]) -> anyhow::Result<f64> {
+    let mut count = 0;
+    for name in all {
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &home(name));
+        for pod in pods.list(&ListParams::default()).await? {
+            let status = pod.status.unwrap_or_default();
+            let containers = status.container_statuses.into_iter().chain(status.init_container_statuses).flatten();
+            count += containers.map(|c| c.restart_count).sum::<i32>();
+        }
+    }
+    Ok(f64::from(count))
+}
+
+/// Decodes what the API server keeps as base64.
+pub(crate) fn decode(text: &str) -> Option<String> {
+    String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).ok()?).ok()
+}
