@@ -60,7 +60,7 @@ pub(crate) async fn dump(client: &Client, name: &str) -> anyhow::Result<Objects>
             object["data"] = serde_json::from_str(&text)?;
             if let Some(data) = object["data"].as_object_mut() {
                 for (key, value) in data {
-                    if key.contains("STATE") && *value == json!("existing") {
+                    if key.ends_with("-state") && *value == json!("existing") {
                         *value = json!("new");
                     }
                 }

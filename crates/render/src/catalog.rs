@@ -43,6 +43,7 @@ pub struct TemplateSet {
     format: u32,
     texts: BTreeMap<String, String>,
     versions: Versions,
+    digest: String,
 }
 
 /// `versions.yaml` of a set: the versions of other parts that go with it.
@@ -126,7 +127,10 @@ impl TemplateSet {
                 serde_json::from_value(document).map_err(|error| malformed(error.to_string()))?
             }
         };
-        Ok(Self { name, format, texts, versions })
+        let mut set = Self { name, format, texts, versions, digest: String::new() };
+        // Asked for many times in every pass.
+        set.digest = set.compute_digest();
+        Ok(set)
     }
 
     /// `v1.36` or `etcd-v3.6`.
@@ -151,6 +155,10 @@ impl TemplateSet {
 
     /// SHA-256 over format, names and texts, in hex: two sets with the same digest render the same.
     pub fn digest(&self) -> String {
+        self.digest.clone()
+    }
+
+    fn compute_digest(&self) -> String {
         let mut hash = Sha256::new();
         for (key, text) in self.to_data() {
             for part in [key, text] {

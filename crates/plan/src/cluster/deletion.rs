@@ -72,10 +72,13 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         }
         left.push(key.to_string());
     }
-    // 3. Pods, quickly: their grace is for clients, and there are none.
+    // 3. Pods, quickly: their grace is for clients, and there are none. Members of an etcd that still has its owner are
+    // ended by that: here they would only be started again.
+    let etcd_there = t.observed.of_kind(Kind::EtcdCluster, &t.home).next().is_some();
     for (key, p) in t.observed.of_kind(Kind::Pod, &t.home) {
         let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
-        if short.is_none_or(|g| g > GRACE) {
+        let member = etcd_there && label(p, labels::ETCD_CLUSTER).is_some();
+        if !member && short.is_none_or(|g| g > GRACE) {
             stage.actions.push(delete(key, p, Some(GRACE)));
         }
         left.push(key.to_string());
