@@ -4,7 +4,7 @@ use crate::calls::Io;
 use crate::error::{IoError, Kindred};
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
-use berth_plan::observed::{Published, annotation, label, sha256, uid};
+use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{Observed, SecretFacts};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::future::try_join_all;
@@ -18,8 +18,8 @@ pub struct Snapshot {
     pub observed: Observed,
     /// Data of Secrets. Never printed.
     pub(crate) raw: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
-    /// Secrets could not be read: the operator's rights in the namespace are not there (yet).
-    pub secrets_denied: Option<IoError>,
+    /// What is in the namespace could not be read: the operator's rights there are not there (yet).
+    pub denied: Option<IoError>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -66,29 +66,32 @@ pub(crate) fn take_data(secret: &mut Value) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
-async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: &str, selector: Option<&str>) -> Result<(), IoError> {
+/// Takes in everything of these kinds. Without the right to one of them nothing is taken in: half a view would look like
+/// things that are lost.
+async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: &str) -> Result<(), IoError> {
     let lists = try_join_all(kinds.iter().map(|kind| async move {
-        match io.list(*kind, namespace, selector).await {
-            // The right comes with a RoleBinding that this very operator makes; until it is there, there is nothing to see.
-            Err(e) if *kind == Kind::Secret && e.kind == Kindred::Forbidden => Ok((*kind, vec![], Some(e))),
+        match io.list(*kind, namespace, None).await {
+            Err(e) if e.kind == Kindred::Forbidden => Ok(Err(e)),
             Err(e) => Err(e),
-            Ok(items) => Ok((*kind, items, None)),
+            Ok(items) => Ok(Ok((*kind, items))),
         }
     }))
     .await?;
-    for (kind, items, denied) in lists {
-        if denied.is_some() {
-            snapshot.secrets_denied = denied;
+    match lists.into_iter().collect::<Result<Vec<_>, _>>() {
+        Ok(lists) => {
+            for (kind, items) in lists {
+                items.into_iter().for_each(|item| snapshot.put(kind, item));
+            }
         }
-        for item in items {
-            snapshot.put(kind, item);
+        Err(denied) => {
+            snapshot.observed.denied = true;
+            snapshot.denied = Some(denied);
         }
     }
     Ok(())
 }
 
-const CLUSTER_KINDS: [Kind; 8] = [
-    Kind::RoleBinding,
+const CLUSTER_KINDS: [Kind; 7] = [
     Kind::PodDisruptionBudget,
     Kind::Secret,
     Kind::ConfigMap,
@@ -109,9 +112,20 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
     snapshot.observed.published = published?;
     let Some(live) = live? else { return Ok(snapshot) };
     let ours = label(&live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE);
+    let leaving = deleting(&live);
     snapshot.put(Kind::Namespace, live);
     if ours {
-        list_into(io, &mut snapshot, &CLUSTER_KINDS, &home, None).await?;
+        // The rest may be read through this one, which the operator makes.
+        let binding = ObjectKey::namespaced(Kind::RoleBinding, home.clone(), names::OPERATOR_ROLE_BINDING);
+        let (listed, binding) = futures::join!(list_into(io, &mut snapshot, &CLUSTER_KINDS, &home), io.get(&binding));
+        listed?;
+        if let Some(binding) = binding? {
+            snapshot.put(Kind::RoleBinding, binding);
+        }
+        if leaving {
+            // The rights may go before the rest does. That is no failure.
+            snapshot.denied = None;
+        }
         let digest = snapshot.observed.get(&key).and_then(|n| annotation(n, labels::TEMPLATES));
         let map = digest.map(|d| ObjectKey::namespaced(Kind::ConfigMap, home.clone(), names::templates(d)));
         pinned(&mut snapshot, &home, map.as_ref());
@@ -123,7 +137,13 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
 pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::default();
     let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
-    list_into(io, &mut snapshot, &berth_plan::etcd::OBSERVED, namespace, None).await?;
+    list_into(io, &mut snapshot, &berth_plan::etcd::OBSERVED, namespace).await?;
+    if let Some(denied) = &snapshot.denied {
+        // In a namespace that is being deleted the rights may go first. What is left goes with it, and nothing can be added.
+        let leaving = etcd.metadata.deletion_timestamp.is_some()
+            && io.get(&ObjectKey::cluster(Kind::Namespace, namespace)).await?.is_none_or(|n| deleting(&n));
+        return if leaving { Ok(snapshot) } else { Err(denied.clone()) };
+    }
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
     pinned(&mut snapshot, namespace, key.as_ref());
     Ok(snapshot)

@@ -1,0 +1,45 @@
+# Two commands do everything: `make demo` and `make test`. What is built is kept outside of the checkout, in BERTH_CACHE.
+SHELL := /bin/bash
+export BERTH_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/berth
+export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/target
+# Where rustup and Go's own archive install themselves.
+export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
+XTASK := cargo run --quiet --locked --package xtask --
+
+.PHONY: help demo demo-down test test-fast lint lint-deps gen binaries images prepare
+
+help: ## What there is.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
+
+demo: prepare ## A meta cluster on this machine with Berth and a first tenant. Again: changes nothing.
+	@$(XTASK) demo
+
+demo-down: prepare ## Removes the demo: nothing of it is left.
+	@$(XTASK) demo-down
+
+test: prepare ## All checks and tests, with real binaries and real clusters. Ends with a count.
+	@$(XTASK) test
+
+test-fast: prepare ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
+	@$(XTASK) test --fast
+
+lint: prepare ## Format, clippy, generated files, rules between crates, charts.
+	@$(XTASK) test --only lint
+
+lint-deps: prepare ## Licenses, sources and bans of dependencies. Installs cargo-deny (minutes) into the cache if it is missing.
+	@[ -x "$(BERTH_CACHE)/tools/bin/cargo-deny" ] || cargo install --quiet --root "$(BERTH_CACHE)/tools" --locked cargo-deny
+	@"$(BERTH_CACHE)/tools/bin/cargo-deny" check bans licenses sources
+
+gen: prepare ## Writes CustomResourceDefinitions and RBAC.
+	@$(XTASK) gen
+
+images: prepare ## Static binaries of the operator and the agent, as images in target/demo/images.
+	@$(XTASK) images
+
+binaries: prepare ## What clusters are made of, from Go modules into the cache (half an hour when it is empty).
+	@cargo build --quiet --locked -p berth-devcluster
+	@"$(CARGO_TARGET_DIR)/debug/devcluster" deps --install
+	@"$(CARGO_TARGET_DIR)/debug/devcluster" build
+
+prepare:
+	@./xtask/prepare.sh
