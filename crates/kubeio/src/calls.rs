@@ -10,6 +10,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+/// How long a write may take: what the fence leaves before another operator may hold the lease.
+const WRITE_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -144,9 +147,10 @@ impl Io {
             .header("content-type", content.unwrap_or("application/json"))
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
-        let answer = tokio::time::timeout(self.deadline, self.client.request::<Value>(request)).await;
+        let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
+        let answer = tokio::time::timeout(deadline, self.client.request::<Value>(request)).await;
         let result = match answer {
-            Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {:?}", self.deadline))),
+            Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
             Ok(Err(e)) => Err(IoError::from_kube(what, &e)),
             Ok(Ok(v)) => Ok(v),
         };

@@ -60,6 +60,8 @@ pub enum ApiProbe {
     },
     /// It did not.
     Failed(String),
+    /// It could not be asked: the operator has nothing to sign its way in with.
+    Unable(String),
 }
 
 /// What etcd's members said.

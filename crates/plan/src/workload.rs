@@ -42,6 +42,16 @@ pub fn image_of(workload: &Value) -> Option<&str> {
     workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
 }
 
+/// The image to run: the one that runs already, if it is the same image and version from another registry. A registry that
+/// the operator is configured with anew counts from the next version on, and rolls nothing by itself.
+pub(crate) fn pinned_image(live: Option<&Value>, wanted: String) -> String {
+    let tail = |image: &str| image.rsplit('/').next().map(str::to_owned);
+    match live.and_then(image_of) {
+        Some(runs) if tail(runs) == tail(&wanted) => runs.to_owned(),
+        _ => wanted,
+    }
+}
+
 /// What a person should know about pods that are not ready: (reason, text). Judged from container states and scheduling.
 pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
     let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");

@@ -47,7 +47,7 @@ const API_SERVER: Rows = &[
     (&["service-cluster-ip-range"], "use spec.network.serviceCIDRs"),
     (
         &["advertise-address", "endpoint-reconciler-type"],
-        "Berth publishes the API's address itself; use spec.endpoint or spec.vpc",
+        "Berth publishes the API's address itself; use spec.endpoint",
     ),
     (&["service-account-issuer"], "use spec.apiServer.serviceAccountIssuers"),
     (

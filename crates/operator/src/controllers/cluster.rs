@@ -7,6 +7,7 @@ use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant, tenant_target, write_status};
 use berth_plan::cluster::status::{Failure, failed, failed_conditions, status};
 use berth_plan::cluster::{ClusterPlan, Input, plan, probe_key};
+use berth_plan::observed::ApiProbe;
 use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
@@ -90,7 +91,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
             return Err(error);
         }
     };
-    if planned.plan.finished {
+    if planned.plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         patch_finalizers(&ctx.io, &own, &left).await?;
         return Ok(Action::await_change());
@@ -148,7 +149,11 @@ async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, n
     let api = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home.clone(), names::APISERVER));
     let image = api.and_then(workload::image_of).and_then(|i| i.rsplit_once(":v")).map(|(_, v)| v);
     let want_version = told.is_none() || told != image;
-    let target = tenant_target(snapshot, &ObjectKey::namespaced(Kind::Secret, home, names::ca(name)), &host, port)?;
+    let ca = ObjectKey::namespaced(Kind::Secret, home, names::ca(name));
+    let Some(target) = tenant_target(snapshot, &ca, &host, port) else {
+        snapshot.observed.api = ApiProbe::Unable(format!("{ca} is not there"));
+        return None;
+    };
     let (probe, tenant) =
         probe_tenant(&ctx.io, &ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), now).await;
     snapshot.observed.api = probe;

@@ -79,7 +79,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     }
     let own = Own::of(Kind::EtcdCluster, &etcd);
     let (planned, snapshot, failure) = observe_and_apply(ctx, &etcd, now).await?;
-    if planned.plan.finished {
+    if planned.plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         patch_finalizers(&ctx.io, &own, &left).await?;
         return Ok(Action::await_change());

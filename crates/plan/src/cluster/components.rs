@@ -25,7 +25,7 @@ fn workload(t: &Tenant<'_>, binary: Binary, replicas: i32, resources: Option<&Re
     Workload {
         replicas,
         version: t.pin.version.clone(),
-        image: image(&t.settings.registry, binary, &t.pin.version),
+        image: workload::pinned_image(t.get(Kind::Deployment, binary.name()), image(&t.settings.registry, binary, &t.pin.version)),
         agent_image: t.pin.agent_image.clone(),
         run_as_user: run_as_user(&t.home),
         resources: resources.cloned(),

@@ -90,6 +90,9 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
     // 4. What holds everything else.
     if retain {
         leave_data(t, stage, &delete);
+        if !stage.actions.is_empty() && stage.state.is_done() {
+            stage.state = State::waiting("what is not kept to be gone");
+        }
     } else if !deleting(home) {
         stage.actions.push(delete(key, home, None));
         stage.state = State::waiting(format!("namespace {} to be gone", t.home));

@@ -123,6 +123,17 @@ pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
 
 /// The plan for a `Cluster`.
 pub fn plan(input: Input<'_>) -> ClusterPlan {
+    let mut out = stages(input);
+    if input.cluster.spec.paused && input.cluster.metadata.deletion_timestamp.is_none() {
+        out.plan.prune.clear();
+        for stage in &mut out.plan.stages {
+            stage.actions.clear();
+        }
+    }
+    out
+}
+
+fn stages(input: Input<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
     let Input { cluster, observed, settings, now } = input;
     let (name, namespace) = (
@@ -175,11 +186,7 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     out.plan.stages.push(kubeconfig);
     let inside = tenant::stage(&t);
     out.plan.stages.push(inside);
-    if cluster.spec.paused {
-        for stage in &mut out.plan.stages {
-            stage.actions.clear();
-        }
-    } else if out.plan.stages.iter().all(|s| s.state.is_done()) {
+    if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
     }
     let poll = tenant::poll(&t, &out);

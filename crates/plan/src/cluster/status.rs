@@ -100,6 +100,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         (ApiProbe::Failed(why), _) => {
             Verdict::new(T::Available, Some(false), Reason::APINotReachable, format!("the API does not answer: {why}"))
         }
+        (ApiProbe::Unable(why), _) => Verdict::new(T::Available, None, Reason::CertificateAuthorityLost, format!("the API cannot be asked: {why}")),
         (ApiProbe::NotAsked, _) => Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is up"),
     };
     let problem = failure

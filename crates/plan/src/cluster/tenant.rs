@@ -23,6 +23,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             stage.state = State::Waiting { reason: Reason::APINotReachable, on: format!("the API to answer: {why}") };
             return stage;
         }
+        ApiProbe::Unable(why) => {
+            stage.state = State::waiting(format!("a way in: {why}"));
+            return stage;
+        }
         ApiProbe::Answered { read, .. } => read,
     };
     let Some(objects) = tenant_objects::all(t) else {
@@ -74,6 +78,6 @@ pub(super) fn poll(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
         (_, _, false) if t.get(Kind::Deployment, names::APISERVER).is_some() => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),
         // `Available` promises an answer within the last minute.
-        (_, _, true) => SignedDuration::from_secs(55),
+        (_, _, true) => SignedDuration::from_mins(1),
     }
 }

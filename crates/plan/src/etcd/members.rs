@@ -4,6 +4,7 @@ use super::{EtcdPlan, Health, Stand, Subject, health, is_ours, roll, services};
 use crate::ensure::ensure;
 use crate::model::{Component, Stage, State};
 use crate::observed::sha256;
+use crate::workload::pinned_image;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
@@ -90,7 +91,7 @@ fn workload(s: &Subject<'_>) -> Result<Workload, State> {
     Ok(Workload {
         replicas: s.record.replicas,
         version: s.record.version.clone(),
-        image: image(&s.settings.registry, Binary::Etcd, &s.record.version),
+        image: pinned_image(s.get(Kind::StatefulSet, s.name), image(&s.settings.registry, Binary::Etcd, &s.record.version)),
         agent_image: s.record.agent_image.clone(),
         run_as_user: run_as_user(s),
         resources: s.etcd.spec.resources.clone(),

@@ -53,6 +53,7 @@ fn owned_flags_are_refused_with_the_alternative_and_other_stages_go_on() {
 fn a_new_operator_rolls_nothing() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.settings.agent_image = "berth.dev/agent:newer".into();
+    f.settings.registry = "mirror.example.com".into();
     f.pass();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     // With the next version it does change.
@@ -120,4 +121,14 @@ fn paused_changes_nothing_and_says_so() {
     assert!(f.world.log.is_empty());
     assert_eq!(f.condition("Progressing").1, "Paused");
     assert_eq!(f.condition("Ready").0, "False", "something is to be done");
+}
+
+#[test]
+fn a_cluster_that_is_born_paused_makes_nothing() {
+    let mut f = Fixture::new(json!({"version": "1.36.3", "paused": true}));
+    f.pass();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    f.cluster.spec.paused = false;
+    f.pass();
+    assert!(!f.world.log.is_empty());
 }
