@@ -80,7 +80,9 @@ async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: 
     match lists.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(lists) => {
             for (kind, items) in lists {
-                items.into_iter().for_each(|item| snapshot.put(kind, item));
+                for item in items {
+                    snapshot.put(kind, item);
+                }
             }
         }
         Err(denied) => {

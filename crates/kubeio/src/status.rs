@@ -34,7 +34,8 @@ impl Own {
     }
 }
 
-/// Writes the status, if it differs from what was read. The UID keeps it from a namesake that came after.
+/// Writes the status, if it differs from what was read and if nobody changed the object since: for the subresource the API
+/// server takes all metadata from what is stored, so a UID alone would not keep it from a namesake that came after.
 pub async fn write_status<S: Serialize + PartialEq>(io: &Io, own: &Own, old: Option<&S>, new: &S) -> Result<bool, IoError> {
     if old == Some(new) {
         return Ok(false);
@@ -50,7 +51,7 @@ pub async fn write_status<S: Serialize + PartialEq>(io: &Io, own: &Own, old: Opt
             }
         }
     }
-    let patch = json!({"metadata": {"uid": own.uid}, "status": status});
+    let patch = json!({"metadata": {"uid": own.uid, "resourceVersion": own.resource_version}, "status": status});
     io.merge(&own.key, "/status", "fieldManager=berth-status", &patch).await?;
     Ok(true)
 }
