@@ -1,1 +1,40 @@
-//! Certificates in Secrets.
+//! Certificates as openssl sees them: in Secrets, and as servers present them.
+
+use std::{
+    io::Write,
+    process::{Command, Stdio},
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// What `openssl x509` says of a certificate: `facts(pem, &["-serial"])`.
+pub fn facts(pem: &[u8], what: &[&str]) -> Result<String> {
+    openssl(&[&["x509", "-noout"], what].concat(), pem)
+}
+
+/// What `openssl x509` says of the certificate that a server presents.
+pub fn served(address: &str, what: &[&str]) -> Result<String> {
+    // The server may end the handshake for want of a client's certificate; its own was shown before.
+    let output = Command::new("openssl")
+        .args(["s_client", "-connect", address])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .output()
+        .context("cannot run openssl")?;
+    facts(&output.stdout, what).with_context(|| format!("the certificate of {address}"))
+}
+
+fn openssl(arguments: &[&str], input: &[u8]) -> Result<String> {
+    let mut child = Command::new("openssl")
+        .args(arguments)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .context("cannot run openssl")?;
+    // One that has seen enough closes its end.
+    let _ = child.stdin.take().context("openssl's input")?.write_all(input);
+    let output = child.wait_with_output()?;
+    ensure!(output.status.success(), "openssl: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

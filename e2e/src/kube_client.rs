@@ -3,10 +3,11 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use http::{Method, Request};
 use kube::{
     Client, Config,
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{AuthInfo, KubeConfigOptions, Kubeconfig},
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -47,9 +48,38 @@ impl std::fmt::Debug for Kube {
 impl Kube {
     /// Access as a kubeconfig gives it.
     pub fn new(kubeconfig: &str) -> Result<Self> {
+        Self::from(Kubeconfig::from_yaml(kubeconfig)?)
+    }
+
+    /// The cluster of one kubeconfig with the user of another.
+    pub fn with_user_of(cluster: &str, user: &str) -> Result<Self> {
+        let mut kubeconfig = Kubeconfig::from_yaml(cluster)?;
+        let user = Kubeconfig::from_yaml(user)?.auth_infos.remove(0).auth_info;
+        kubeconfig.auth_infos[0].auth_info = user;
+        Self::from(kubeconfig)
+    }
+
+    /// The cluster and user of one kubeconfig with the CA of another.
+    pub fn trusting(kubeconfig: &str, ca: &str) -> Result<Self> {
+        let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+        let ca = Kubeconfig::from_yaml(ca)?.clusters.remove(0).cluster.and_then(|c| c.certificate_authority_data);
+        if let Some(cluster) = &mut kubeconfig.clusters[0].cluster {
+            cluster.certificate_authority_data = ca;
+        }
+        Self::from(kubeconfig)
+    }
+
+    /// The cluster of a kubeconfig with a token.
+    pub fn with_token(kubeconfig: &str, token: &str) -> Result<Self> {
+        let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+        kubeconfig.auth_infos[0].auth_info =
+            Some(AuthInfo { token: Some(token.to_owned().into()), ..AuthInfo::default() });
+        Self::from(kubeconfig)
+    }
+
+    fn from(kubeconfig: Kubeconfig) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let client = runtime.block_on(async {
-            let kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
             let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
             config.connect_timeout = Some(Duration::from_secs(5));
             config.read_timeout = Some(Duration::from_secs(20));
@@ -123,4 +153,10 @@ pub fn status_of(error: &anyhow::Error) -> Option<u16> {
         kube::Error::Api(status) => Some(status.code),
         _ => None,
     }
+}
+
+/// The certificate in a kubeconfig, as PEM.
+pub fn certificate_of(kubeconfig: &str) -> Result<Option<Vec<u8>>> {
+    let user = Kubeconfig::from_yaml(kubeconfig)?.auth_infos.remove(0).auth_info;
+    user.and_then(|u| u.client_certificate_data).map(|data| STANDARD.decode(data).context("base64")).transpose()
 }

@@ -7,6 +7,7 @@
 //! `make test` runs them with `BERTH_REAL=1`; without it they fail rather than pass without having run.
 
 pub mod certs;
+pub mod images;
 pub mod kube_client;
 pub mod operator;
 pub mod paths;
@@ -20,7 +21,7 @@ pub use kube_client::{Kube, apps, berth, core};
 pub use operator::Options;
 pub use run::run;
 pub use tenant::Tenant;
-pub use wait::{stays, until};
+pub use wait::{stays, until, until_within};
 pub use world::World;
 
 /// The newest Kubernetes that tenants may run, as `spec.version` has it.

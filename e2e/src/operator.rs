@@ -1,100 +1,170 @@
-//! Berth itself.
+//! Berth itself, installed with its charts.
 
 use std::{
-    fs::{self, File},
-    io::{Read, Write},
-    net::{TcpListener, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    fs::File,
+    io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    net::TcpStream,
     time::Duration,
 };
 
-use anyhow::{Context, Result, ensure};
-use berth_devcluster::Cluster;
+use anyhow::{Context, Result, bail, ensure};
+use berth_devcluster::binaries;
+use serde_json::{Value, json};
 
-use crate::{paths, until};
+use crate::{World, apps, core, images, paths, until};
 
-/// The image that tests pack the agent into.
-pub const AGENT_IMAGE: &str = "berth.dev/agent:dev";
+/// Where Berth runs.
+pub const SYSTEM: &str = "berth-system";
+const NAME: &str = "berth-operator";
 
-/// How the operator is started.
-#[derive(Clone, Debug)]
+/// How Berth is installed.
+#[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// What new tenants are pinned to.
-    pub agent_image: String,
+    /// The operator's program, if it is not the one that was built.
+    pub program: Option<Vec<u8>>,
+    /// What the agent's image has at its end, so that it is another one.
+    pub agent_suffix: &'static str,
     /// Life of leaf certificates, if not the default.
     pub leaf_lifetime_minutes: Option<u32>,
 }
 
-impl Default for Options {
-    fn default() -> Self {
-        Self { agent_image: AGENT_IMAGE.to_owned(), leaf_lifetime_minutes: None }
-    }
-}
-
-/// A running operator. It ends with this value.
-#[derive(Debug)]
-pub struct Operator {
-    child: Child,
-    log: PathBuf,
-    port: u16,
-}
-
-impl Operator {
-    /// Starts it and waits until it says that it is ready.
-    pub fn start(cluster: &Cluster, options: &Options) -> Result<Self> {
-        let log = cluster.dir().join("log/berth-operator.log");
-        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
-        let file = File::options().create(true).append(true).open(&log)?;
-        let mut command = Command::new(paths::operator()?);
-        command
-            .args(["--leader-elect", "false", "--agent-image", &options.agent_image])
-            .args(["--listen", &format!("127.0.0.1:{port}")])
-            .env("KUBECONFIG", cluster.kubeconfig())
-            .stdout(file.try_clone()?)
-            .stderr(file)
-            .stdin(Stdio::null());
+impl World {
+    /// Installs both charts, or changes what is installed, and waits until only the new operator is left.
+    pub fn install(&self, options: &Options) -> Result<()> {
+        let program = options.program.clone().map_or_else(|| images::built("operator"), Ok)?;
+        // What follows a program's end is not read by anybody.
+        let agent = [images::built("agent")?.as_slice(), options.agent_suffix.as_bytes()].concat();
+        let operator = images::load_own(&self.cluster, "operator", &program)?;
+        let agent = images::load_own(&self.cluster, "agent", &agent)?;
+        let operator = format!("operator.image.tag={operator}");
+        let agent = format!("agent.image.tag={agent}");
+        self.chart("berth-crds", &[])?;
+        self.chart("berth", &["operator.replicas=1", "operator.logJSON=false", &operator, &agent])?;
         if let Some(minutes) = options.leaf_lifetime_minutes {
-            command.args(["--leaf-lifetime-minutes", &minutes.to_string()]);
+            // The chart counts in days.
+            let path = format!("{}/{NAME}", apps(SYSTEM, "deployments"));
+            let mut deployment = self.kube.get(&path)?;
+            let args = deployment.pointer_mut("/spec/template/spec/containers/0/args");
+            for arg in args.and_then(Value::as_array_mut).into_iter().flatten() {
+                if arg.as_str().is_some_and(|a| a.starts_with("--leaf-lifetime-minutes=")) {
+                    *arg = json!(format!("--leaf-lifetime-minutes={minutes}"));
+                }
+            }
+            self.kube.merge(&path, &json!({"spec": {"template": deployment["spec"]["template"]}}))?;
         }
-        let child = command.spawn().context("cannot start berth-operator")?;
-        let mut operator = Self { child, log, port };
-        until("berth-operator to be ready", || {
-            let ended = operator.child.try_wait()?;
-            ensure!(ended.is_none(), "it ended: {ended:?}\n{}", operator.log_tail(10));
-            ensure!(operator.http("/readyz")?.contains("200 OK"), "/readyz");
-            Ok(())
-        })?;
-        Ok(operator)
+        self.operator_settled()
     }
 
-    /// One of its counters, by the beginning of its line in `/metrics`.
-    pub fn metric(&self, line: &str) -> Result<u64> {
-        let text = self.http("/metrics")?;
+    /// Uninstalls both charts. CustomResourceDefinitions stay, by the charts' own wish.
+    pub fn uninstall(&self) -> Result<()> {
+        for chart in ["berth", "berth-crds"] {
+            self.helm(&["uninstall", chart, "--namespace", SYSTEM, "--wait", "--timeout", "4m"])?;
+        }
+        Ok(())
+    }
+
+    /// Ends the operator's pod; another one takes its place.
+    pub fn restart_operator(&self) -> Result<()> {
+        self.kubectl(&["-n", SYSTEM, "rollout", "restart", &format!("deployment/{NAME}")])?;
+        self.operator_settled()
+    }
+
+    /// Ends the operator until the next [`World::install`].
+    pub fn stop_operator(&self) -> Result<()> {
+        self.kubectl(&["-n", SYSTEM, "scale", &format!("deployment/{NAME}"), "--replicas=0"])?;
+        until("the operator to be gone", || {
+            ensure!(self.operator_pods()?.is_empty());
+            Ok(())
+        })
+    }
+
+    fn chart(&self, name: &str, values: &[&str]) -> Result<()> {
+        let chart = paths::root().join("charts").join(name).display().to_string();
+        let set = values.iter().flat_map(|v| ["--set", v]);
+        let upgrade = ["upgrade", "--install", name, &chart, "--namespace", SYSTEM, "--create-namespace"];
+        self.helm(&upgrade.into_iter().chain(set).collect::<Vec<_>>()).map(|_| ())
+    }
+
+    fn helm(&self, arguments: &[&str]) -> Result<String> {
+        let mut command = std::process::Command::new(binaries::helm()?);
+        let output = command.env("KUBECONFIG", self.cluster.kubeconfig()).args(arguments).output()?;
+        if !output.status.success() {
+            bail!("helm {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+    }
+
+    fn operator_settled(&self) -> Result<()> {
+        until("the operator to lead, alone", || {
+            let deployment = self.kube.get(&format!("{}/{NAME}", apps(SYSTEM, "deployments")))?;
+            let status = &deployment["status"];
+            ensure!(status["observedGeneration"] == deployment["metadata"]["generation"], "{status}");
+            ensure!(status["updatedReplicas"] == 1 && status["availableReplicas"] == 1, "{status}");
+            ensure!(self.operator_pods()?.len() == 1, "an old pod is left");
+            ensure!(self.operator_metric("berth_leader ")? == 1, "it does not lead yet");
+            Ok(())
+        })
+    }
+
+    fn operator_pods(&self) -> Result<Vec<Value>> {
+        self.kube.list(&format!("{}?labelSelector=app.kubernetes.io/name%3Dberth", core(SYSTEM, "pods")))
+    }
+
+    /// Passes of a controller that went well, since the operator started.
+    pub fn operator_passes(&self, controller: &str) -> Result<u64> {
+        self.operator_metric(&format!("berth_reconcile_total{{controller=\"{controller}\",result=\"ok\"}}"))
+    }
+
+    fn operator_metric(&self, line: &str) -> Result<u64> {
+        let pods = self.operator_pods()?;
+        let address = pods.first().and_then(|p| p["status"]["podIP"].as_str()).context("no operator runs")?;
+        let mut stream = TcpStream::connect_timeout(&format!("{address}:8080").parse()?, Duration::from_secs(5))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        write!(stream, "GET /metrics HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
         let value = text.lines().find_map(|l| l.strip_prefix(line)?.trim().parse().ok());
         value.with_context(|| format!("no `{line}` in\n{text}"))
     }
 
-    /// The end of its log.
-    pub fn log_tail(&self, lines: usize) -> String {
-        let text = fs::read_to_string(&self.log).unwrap_or_default();
-        let all: Vec<&str> = text.lines().collect();
-        all[all.len().saturating_sub(lines)..].join("\n")
+    /// Waits until both controllers of an operator that was just started have looked at what is there.
+    pub fn operator_has_looked(&self) -> Result<()> {
+        until("both controllers to have looked", || {
+            ensure!(self.operator_passes("cluster")? > 0 && self.operator_passes("etcdcluster")? > 0);
+            Ok(())
+        })
     }
 
-    fn http(&self, path: &str) -> Result<String> {
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
-        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply)?;
-        Ok(reply)
+    /// The end of the operator's log.
+    pub fn operator_log(&self, lines: usize) -> String {
+        let tail = format!("--tail={lines}");
+        self.kubectl(&["-n", SYSTEM, "logs", &format!("deployment/{NAME}"), &tail]).unwrap_or_else(|e| format!("{e:#}"))
     }
-}
 
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// What the audit log has so far: for [`World::writes_since`].
+    pub fn audit_mark(&self) -> Result<u64> {
+        Ok(self.cluster.audit_log().metadata()?.len())
+    }
+
+    /// What the operator wrote to the meta cluster since then, leases and dry runs aside: `verb path`.
+    pub fn writes_since(&self, mark: u64) -> Result<Vec<String>> {
+        let mut log = File::open(self.cluster.audit_log())?;
+        log.seek(SeekFrom::Start(mark))?;
+        let user = format!("system:serviceaccount:{SYSTEM}:{NAME}");
+        let mut writes = vec![];
+        for line in BufReader::new(log).lines() {
+            let line = line?;
+            if !line.contains(&user) {
+                continue;
+            }
+            let event: Value = serde_json::from_str(&line)?;
+            let (verb, uri) = (event["verb"].as_str().unwrap_or_default(), event["requestURI"].as_str().unwrap_or_default());
+            let reads = ["get", "list", "watch"].contains(&verb) || uri.contains("dryRun=All");
+            let lease = event["objectRef"]["resource"] == "leases";
+            if event["user"]["username"] == user.as_str() && event["stage"] == "ResponseComplete" && !reads && !lease {
+                writes.push(format!("{verb} {uri}"));
+            }
+        }
+        Ok(writes)
     }
 }

@@ -14,7 +14,12 @@ fn deadline() -> Duration {
 }
 
 /// Tries again until `check` succeeds; its last error says what was missing.
-pub fn until<T>(what: &str, mut check: impl FnMut() -> Result<T>) -> Result<T> {
+pub fn until<T>(what: &str, check: impl FnMut() -> Result<T>) -> Result<T> {
+    until_within(deadline(), what, check)
+}
+
+/// [`until`] with another deadline.
+pub fn until_within<T>(deadline: Duration, what: &str, mut check: impl FnMut() -> Result<T>) -> Result<T> {
     let start = Instant::now();
     loop {
         match check() {
@@ -24,7 +29,7 @@ pub fn until<T>(what: &str, mut check: impl FnMut() -> Result<T>) -> Result<T> {
                 }
                 return Ok(value);
             }
-            Err(error) if start.elapsed() > deadline() => {
+            Err(error) if start.elapsed() > deadline => {
                 return Err(error.context(format!("waited {:.0?} for: {what}", start.elapsed())));
             }
             Err(_) => thread::sleep(Duration::from_millis(250)),

@@ -1,28 +1,16 @@
 //! The cluster that all tests share, and Berth on it.
 
 use std::{
-    cell::RefCell,
-    collections::BTreeMap,
     fs::{self, File},
-    path::{Path, PathBuf},
     process::Command,
-    time::SystemTime,
 };
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use berth_api::labels;
-use berth_devcluster::{
-    Cluster, Config,
-    images::{self, ImageSpec},
-    paths as dev_paths,
-};
+use berth_devcluster::{Cluster, Config, paths};
 use serde_json::{Value, json};
 
-use crate::{
-    Kube, berth, core,
-    operator::{AGENT_IMAGE, Operator, Options},
-    paths, until,
-};
+use crate::{Kube, Options, berth, core, images, until};
 
 const NAME: &str = "e2e";
 
@@ -33,7 +21,6 @@ pub struct World {
     pub cluster: Cluster,
     /// Access to it as its administrator.
     pub kube: Kube,
-    operator: RefCell<Option<Operator>>,
     /// One test at a time, whichever process it is in. Last, so that it is released last.
     _turn: File,
 }
@@ -45,45 +32,12 @@ impl World {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let turn = turn()?;
         let cluster = Cluster::up(&Config { volumes: 24, ..Config::named(NAME) })?;
-        load_images(&cluster)?;
-        kubectl(&cluster, &["apply", "--server-side", "--force-conflicts", "-f", &crds()])?;
+        images::load_upstream(&cluster)?;
         let kube = Kube::new(&fs::read_to_string(cluster.kubeconfig())?)?;
-        let world = Self { cluster, kube, operator: RefCell::default(), _turn: turn };
+        let world = Self { cluster, kube, _turn: turn };
+        world.install(&Options::default())?;
         world.clear()?;
-        world.start_operator(&Options::default())?;
         Ok(world)
-    }
-
-    /// Starts the operator, or another one in its place.
-    pub fn start_operator(&self, options: &Options) -> Result<()> {
-        self.stop_operator();
-        *self.operator.borrow_mut() = Some(Operator::start(&self.cluster, options)?);
-        Ok(())
-    }
-
-    /// Ends the operator at once.
-    pub fn stop_operator(&self) {
-        self.operator.borrow_mut().take();
-    }
-
-    /// Calls to the meta cluster and into tenants that changed something, since the operator started.
-    pub fn operator_writes(&self) -> Result<u64> {
-        let operator = self.operator.borrow();
-        let operator = operator.as_ref().context("no operator runs")?;
-        let of = |target| operator.metric(&format!("berth_api_calls_total{{target=\"{target}\",sort=\"write\"}}"));
-        Ok(of("meta")? + of("tenant")?)
-    }
-
-    /// Passes of a controller that went well, since the operator started.
-    pub fn operator_passes(&self, controller: &str) -> Result<u64> {
-        let operator = self.operator.borrow();
-        let operator = operator.as_ref().context("no operator runs")?;
-        operator.metric(&format!("berth_reconcile_total{{controller=\"{controller}\",result=\"ok\"}}"))
-    }
-
-    /// The end of the operator's log.
-    pub fn operator_log(&self, lines: usize) -> String {
-        self.operator.borrow().as_ref().map(|o| o.log_tail(lines)).unwrap_or_default()
     }
 
     /// `kubectl` as the meta cluster's administrator; its output.
@@ -111,25 +65,25 @@ impl World {
         })
     }
 
-    /// Removes what a test left that did not end well: without Berth, by force.
+    /// Removes every tenant: as a person would, and what is not gone then by force, without Berth.
     pub fn clear(&self) -> Result<()> {
-        self.stop_operator();
-        let no_finalizers = json!({"metadata": {"finalizers": null}});
+        let unprotected = json!({"spec": {"deletion": {"protected": false}, "paused": false}});
+        for cluster in self.kube.list(&berth("", "clusters"))? {
+            self.kube.merge(&path_of(&cluster, "clusters"), &unprotected)?;
+            self.kube.delete(&path_of(&cluster, "clusters"))?;
+        }
+        let Err(error) = self.nothing_is_left() else { return Ok(()) };
+        println!("    clearing by force, since {error:#}");
+        self.stop_operator()?;
         for plural in ["clusters", "etcdclusters"] {
             for object in self.kube.list(&berth("", plural))? {
                 let path = path_of(&object, plural);
                 self.kube.delete(&path)?;
-                let _ = self.kube.merge(&path, &no_finalizers);
+                let _ = self.kube.merge(&path, &json!({"metadata": {"finalizers": null}}));
             }
         }
         for home in self.homes()? {
             self.kube.delete(&format!("{}/{home}", core("", "namespaces")))?;
-            self.kube.call(
-                &http::Method::DELETE,
-                &core(&home, "pods"),
-                "application/json",
-                Some(&json!({"gracePeriodSeconds": 1})),
-            )?;
         }
         self.nothing_is_left()
     }
@@ -141,15 +95,11 @@ fn path_of(object: &Value, plural: &str) -> String {
 }
 
 fn turn() -> Result<File> {
-    let path = dev_paths::state().join(format!("{NAME}.turn"));
-    fs::create_dir_all(dev_paths::state())?;
+    let path = paths::state().join(format!("{NAME}.turn"));
+    fs::create_dir_all(paths::state())?;
     let file = File::options().create(true).append(true).open(&path).with_context(|| path.display().to_string())?;
     file.lock()?;
     Ok(file)
-}
-
-fn crds() -> String {
-    paths::root().join("crds").display().to_string()
 }
 
 fn kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
@@ -159,41 +109,4 @@ fn kubectl(cluster: &Cluster, arguments: &[&str]) -> Result<String> {
         bail!("kubectl {}: {}", arguments.join(" "), String::from_utf8_lossy(&output.stderr).trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
-}
-
-/// Imports every image that is built and that the cluster has not got yet, in that very state.
-fn load_images(cluster: &Cluster) -> Result<()> {
-    let mut archives = images::all_built()?;
-    archives.push(agent_image(cluster)?);
-    let record = cluster.dir().join("e2e-images.json");
-    let loaded: BTreeMap<String, u128> =
-        fs::read(&record).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
-    let wanted: Vec<(PathBuf, u128)> =
-        archives.into_iter().map(|a| modified(&a).map(|m| (a, m))).collect::<Result<_>>()?;
-    let key = |path: &Path| path.display().to_string();
-    let missing: Vec<PathBuf> =
-        wanted.iter().filter(|(a, m)| loaded.get(&key(a)) != Some(m)).map(|(a, _)| a.clone()).collect();
-    if !missing.is_empty() {
-        println!("    loading {} images", missing.len());
-        cluster.load_images(&missing)?;
-        let all: BTreeMap<String, u128> = wanted.iter().map(|(a, m)| (key(a), *m)).collect();
-        fs::write(&record, serde_json::to_vec(&all)?)?;
-    }
-    Ok(())
-}
-
-fn agent_image(cluster: &Cluster) -> Result<PathBuf> {
-    let agent = paths::agent()?;
-    let archive = cluster.dir().join("e2e-agent.tar");
-    if modified(&archive).ok() < modified(&agent).ok() {
-        let files = vec![(agent, "/usr/local/bin/berth-agent".to_owned())];
-        images::write_oci(&archive, &ImageSpec { reference: AGENT_IMAGE.to_owned(), files, ..ImageSpec::default() })?;
-    }
-    Ok(archive)
-}
-
-/// Milliseconds since 1970.
-fn modified(path: &Path) -> Result<u128> {
-    let time = path.metadata().and_then(|m| m.modified()).with_context(|| path.display().to_string())?;
-    time.duration_since(SystemTime::UNIX_EPOCH).map(|d| d.as_millis()).map_err(|e| anyhow!(e))
 }

@@ -1,0 +1,79 @@
+//! What is loaded into the cluster: upstream's images as devcluster makes them, and Berth's own.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use anyhow::{Context, Result, anyhow};
+use berth_devcluster::{
+    Cluster,
+    images::{self, ImageSpec, write_oci},
+};
+use sha2::{Digest, Sha256};
+
+use crate::paths;
+
+/// Repository of Berth's images, as charts have it.
+const REPOSITORY: &str = "ghcr.io/berth-dev";
+
+/// Loads every image of upstream's that is built and that the cluster has not got in that state.
+pub fn load_upstream(cluster: &Cluster) -> Result<()> {
+    load(cluster, &images::all_built()?)
+}
+
+/// Packs and loads one of Berth's programs (`operator` or `agent`); its tag, which has a digest of the content, so that a tag
+/// never changes its meaning.
+pub fn load_own(cluster: &Cluster, name: &str, content: &[u8]) -> Result<String> {
+    let digest = Sha256::digest(content);
+    let tag = digest.iter().take(6).fold("e2e-".to_owned(), |tag, byte| format!("{tag}{byte:02x}"));
+    let binary = cluster.dir().join(format!("e2e-{name}-{tag}"));
+    let archive = binary.with_extension("tar");
+    if !archive.exists() {
+        fs::write(&binary, content)?;
+        let program = format!("/usr/local/bin/berth-{name}");
+        let image = ImageSpec {
+            reference: format!("{REPOSITORY}/{name}:{tag}"),
+            entrypoint: vec![program.clone()],
+            files: vec![(binary.clone(), program)],
+            user: "65532:65532".to_owned(),
+        };
+        write_oci(&archive, &image)?;
+        fs::remove_file(&binary)?;
+    }
+    load(cluster, &[archive])?;
+    Ok(tag)
+}
+
+/// One of Berth's programs, as it was built.
+pub fn built(name: &str) -> Result<Vec<u8>> {
+    let path = paths::program(&format!("berth-{name}"))?;
+    fs::read(&path).with_context(|| path.display().to_string())
+}
+
+fn load(cluster: &Cluster, archives: &[PathBuf]) -> Result<()> {
+    let record = cluster.dir().join("e2e-images.json");
+    let mut loaded: BTreeMap<PathBuf, u64> =
+        fs::read(&record).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let mut missing = vec![];
+    for archive in archives {
+        let seconds = modified(archive)?;
+        if loaded.insert(archive.clone(), seconds) != Some(seconds) {
+            missing.push(archive.clone());
+        }
+    }
+    if !missing.is_empty() {
+        println!("    loading {} images", missing.len());
+        cluster.load_images(&missing)?;
+        fs::write(&record, serde_json::to_vec(&loaded)?)?;
+    }
+    Ok(())
+}
+
+/// Seconds since 1970.
+fn modified(path: &Path) -> Result<u64> {
+    let time = path.metadata().and_then(|m| m.modified()).with_context(|| path.display().to_string())?;
+    time.duration_since(SystemTime::UNIX_EPOCH).map(|d| d.as_secs()).map_err(|e| anyhow!(e))
+}

@@ -1,0 +1,118 @@
+//! Whatever of a tenant is changed or taken away by hand is put back, and nothing else is touched.
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::{Tenant, World, apps, berth, core, kube_client::path, until};
+use serde_json::{Value, json};
+
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
+
+#[test]
+fn drift_of_every_kind_is_repaired() {
+    berth_e2e::run("drift", |world| {
+        // Three members, so that there is a PodDisruptionBudget.
+        let tenant = Tenant::ready(world, "acme", &json!({"etcd": {"replicas": 3}}))?;
+        let others = untouched(&tenant)?;
+        let drift = of_every_kind(&tenant);
+        let before: Vec<Value> = drift.iter().map(|d| d.look(world)).collect::<Result<_>>()?;
+        for d in &drift {
+            match &d.patch {
+                Some(patch) => world.kube.merge(&d.path, patch).map(|_| ()),
+                None => world.kube.delete(&d.path),
+            }
+            .with_context(|| d.path.clone())?;
+        }
+        for (d, before) in drift.iter().zip(before) {
+            until(&format!("{} to be as it was", d.path.rsplit_once("/namespaces/").map_or("", |(_, p)| p)), || {
+                let now = d.look(world)?;
+                ensure!(now == before || (d.patch.is_none() && !now.is_null()), "{} is {now}, it was {before}", d.field);
+                Ok(())
+            })?;
+        }
+        tenant.wait_ready()?;
+        ensure!(untouched(&tenant)? == others, "etcd's and the API server's pods were left alone");
+        tenant.api()?.list(&core("", "namespaces"))?;
+        Ok(())
+    });
+}
+
+/// One thing that somebody does, and what shows that it was undone.
+struct Drift {
+    path: String,
+    /// None: it is deleted.
+    patch: Option<Value>,
+    field: &'static str,
+}
+
+impl Drift {
+    fn look(&self, world: &World) -> Result<Value> {
+        let object = world.kube.get(&self.path)?;
+        let deleting = !object["metadata"]["deletionTimestamp"].is_null();
+        ensure!(!deleting, "{} is being deleted", self.path);
+        Ok(object.pointer(self.field).cloned().unwrap_or_default())
+    }
+}
+
+fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
+    let home = t.home.as_str();
+    let changed = |collection: String, name: &str, field, patch| Drift {
+        path: format!("{collection}/{name}"),
+        patch: Some(patch),
+        field,
+    };
+    let deleted = |collection: String, name: &str| Drift {
+        path: format!("{collection}/{name}"),
+        patch: None,
+        field: "/metadata/name",
+    };
+    vec![
+        changed(
+            core("", "namespaces"),
+            home,
+            "/metadata/labels/pod-security.kubernetes.io~1enforce",
+            json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}),
+        ),
+        changed(apps(home, "deployments"), "kube-controller-manager", "/spec/replicas", json!({"spec": {"replicas": 0}})),
+        deleted(apps(home, "deployments"), "kube-scheduler"),
+        changed(
+            apps(home, "statefulsets"),
+            "etcd",
+            "/spec/template/spec/terminationGracePeriodSeconds",
+            json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}),
+        ),
+        changed(
+            core(home, "configmaps"),
+            "kube-apiserver",
+            "/data/audit-policy.yaml",
+            json!({"data": {"audit-policy.yaml": "changed: by hand"}}),
+        ),
+        deleted(core(home, "configmaps"), "etcd-bootstrap"),
+        changed(
+            core(home, "services"),
+            "kube-apiserver",
+            "/spec/selector",
+            json!({"spec": {"selector": {"app.kubernetes.io/component": "nobody"}}}),
+        ),
+        deleted(path("/apis/policy/v1", home, "poddisruptionbudgets"), "etcd"),
+        changed(
+            berth(home, "etcdclusters"),
+            "etcd",
+            "/spec/dataPolicy",
+            json!({"spec": {"dataPolicy": "Delete"}}),
+        ),
+        deleted(path(RBAC, home, "rolebindings"), "berth-operator"),
+        deleted(core(home, "secrets"), "kube-scheduler-pki"),
+        changed(
+            core(home, "secrets"),
+            "admin-kubeconfig",
+            "/metadata/labels/berth.dev~1cluster-name",
+            json!({"metadata": {"labels": {"berth.dev/cluster-name": null}}}),
+        ),
+        deleted(core(&t.namespace, "secrets"), &format!("{}-kubeconfig", t.name)),
+    ]
+}
+
+/// UIDs and restarts of the pods that nobody has a reason to touch.
+fn untouched(tenant: &Tenant<'_>) -> Result<Vec<(String, (String, i64))>> {
+    let all = tenant.pod_identities()?;
+    Ok(all.into_iter().filter(|(name, _)| name.starts_with("etcd") || name.starts_with("kube-apiserver")).collect())
+}
