@@ -5,12 +5,12 @@
 
 mod common;
 
-use anyhow::Result;
-use berth_testkit::oracle::{SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};
+use anyhow::{Result, ensure};
+use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};
 use berth_testkit::sweep::{Outcome, Sweep, lives};
-use berth_testkit::{ApiServer, FaultPlan};
+use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use common::state::{counts, dump, second_pass};
-use common::{Team, alone, operator, server};
+use common::{SOON, Team, alone, operator, server};
 use std::sync::{Arc, Mutex};
 
 /// The keys as they were at the beginning of each life.
@@ -24,8 +24,7 @@ async fn one_life(server: &ApiServer, team: &Team, plan: &FaultPlan, seen: Seen)
 
 async fn create(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     let team = Team::with_cluster(server).await;
-    let seen = Seen::default();
-    let began = std::time::Instant::now();
+    let (seen, mark) = (Seen::default(), server.audit_mark());
     let done = async {
         team.ready().await?;
         second_pass(&team, &plan).await
@@ -34,19 +33,69 @@ async fn create(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     let now = secret_keys(&team.client, &[&team.ns, &team.home]).await?;
     seen.lock().unwrap().iter().for_each(|before| assert_keys_unchanged(before, &now));
     assert_deletes_carry_uid(&plan.calls());
-    if std::env::var_os("BERTH_TEST_CALLS").is_some() {
-        plan.calls().iter().filter(|c| c.mutation.is_some()).for_each(|c| println!("{c}"));
-        println!("{} calls, {:?}", plan.calls().len(), began.elapsed());
-    }
-    let outcome = Outcome { state: dump(&team).await?, counts: counts(&team, &team.tenant().await?, &plan) };
+    let outcome = Outcome { state: dump(&team).await?, counts: counts(server, mark, &team, &team.tenant().await?) };
     team.wipe().await;
     Ok(outcome)
+}
+
+/// A deletion begins when the `Cluster` is ready, or, with `early`, in the middle of its creation.
+async fn delete(server: &ApiServer, plan: FaultPlan, early: bool) -> Result<Outcome> {
+    let team = Team::with_cluster(server).await;
+    let before = FaultPlan::new();
+    let made = async {
+        if early {
+            let some = async || {
+                ensure!(before.mutations() >= 20, "too early");
+                Ok(())
+            };
+            eventually(SOON, "half of a tenant", some).await
+        } else {
+            team.ready().await.map(drop)
+        }
+    };
+    lives(&before, || operator(server, &before), made).await??;
+    before.stop();
+    let tenant = team.tenant().await?;
+    let mark = server.audit_mark();
+    team.delete().await;
+    let done = async {
+        team.gone().await?;
+        common::state::settled(&plan).await;
+        anyhow::Ok(())
+    };
+    lives(&plan, || operator(server, &plan), done).await??;
+    ensure!(team.namespaces().get_opt(&team.home).await?.is_none(), "the control-plane namespace is left");
+    assert_deletes_carry_uid(&plan.calls());
+    let dumper = Dumper::of([&*team.ns]).rename(&team.ns, "TEAM").rename(&team.home, "HOME");
+    let mut counts = counts(server, mark, &team, &tenant);
+    if early {
+        // How far the creation had come is a matter of moments.
+        counts.clear();
+    }
+    let outcome = Outcome { state: dumper.take(&team.client).await?, counts };
+    team.wipe().await;
+    Ok(outcome)
+}
+
+async fn sweep(name: &str, one_in: u64, workload: impl AsyncFn(FaultPlan) -> Result<Outcome>) {
+    let summary = Sweep::new(name, one_in).run(workload).await.unwrap_or_else(|e| panic!("{e:#}"));
+    println!("sweep {name}: {summary:?}");
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_creation_changes_nothing() {
     let (_turn, server) = (alone().await, server().await);
-    let sweep = Sweep::new("create", 7);
-    let summary = sweep.run(async |plan| create(server, plan).await).await.unwrap_or_else(|e| panic!("{e:#}"));
-    println!("{summary:?}");
+    sweep("create", 12, async |plan| create(server, plan).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_write_of_a_deletion_leaves_nothing() {
+    let (_turn, server) = (alone().await, server().await);
+    sweep("delete", 8, async |plan| delete(server, plan, false).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
+    let (_turn, server) = (alone().await, server().await);
+    sweep("delete-early", 20, async |plan| delete(server, plan, true).await).await;
 }

@@ -10,7 +10,7 @@ pub(crate) mod tenant;
 use anyhow::Result;
 use berth_etcdio::EtcdTarget;
 use berth_kubeio::Fence;
-use berth_operator::{Context, run};
+use berth_operator::{Context, run, run::surroundings};
 use berth_plan::Settings;
 use berth_plan::observed::{EtcdProbe, MemberProbe};
 use berth_testkit::{ApiServer, FaultPlan, World, world::Fate};
@@ -19,6 +19,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use team::Team;
@@ -91,15 +92,23 @@ pub(crate) fn settings() -> Settings {
 pub(crate) fn context(server: &ApiServer, config: kube::Config, plan: &FaultPlan) -> Context {
     let client = plan.client(config);
     let mut context = Context::new(client, Fence::open(), settings(), "test");
-    context.connect = tenant::connect(server.client(), plan.client(server.config()));
+    context.connect = tenant::connect(server.client(), plan.client(me(server)));
     context.ask_etcd = Arc::new(|target| Box::pin(async move { healthy(&target) }));
     context
 }
 
-/// One life of an operator of the admin, until it is dropped.
+/// One life of an operator, until it is dropped.
 pub(crate) async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()> {
-    run(Arc::new(context(server, server.config(), plan)), CancellationToken::new()).await;
+    run(Arc::new(context(server, me(server), plan)), CancellationToken::new()).await;
     Ok(())
+}
+
+/// The operator's user name in the audit log.
+pub(crate) const OPERATOR: &str = "berth-operator";
+
+/// The operator with every right there is.
+fn me(server: &ApiServer) -> kube::Config {
+    server.config_as(OPERATOR, &["system:masters"])
 }
 
 /// Members that are well: asked only once their pods run.
@@ -115,4 +124,50 @@ fn healthy(target: &EtcdTarget) -> EtcdProbe {
     let members: BTreeMap<_, _> = names().map(|(n, m)| (m.name.clone(), Ok(member(n)))).collect();
     let list = names().map(|(n, m)| (m.name.clone(), id(n), false)).collect();
     EtcdProbe { members, list: Some(list), alarms: vec![] }
+}
+
+/// An operator that runs beside the test until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Running {
+    plan: FaultPlan,
+    task: JoinHandle<Result<()>>,
+}
+
+impl Running {
+    /// The next life of the plan: whatever ran before is dead.
+    pub(crate) fn start(server: &'static ApiServer, plan: &FaultPlan) -> Self {
+        Self::start_as(server, me(server), plan)
+    }
+
+    /// Likewise, as somebody else.
+    pub(crate) fn start_as(server: &'static ApiServer, config: kube::Config, plan: &FaultPlan) -> Self {
+        plan.restart();
+        let context = Arc::new(context(server, config, plan));
+        let work = async move {
+            surroundings(&context).await;
+            run(context, CancellationToken::new()).await;
+            Ok(())
+        };
+        Self { plan: plan.clone(), task: tokio::spawn(work) }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.plan.stop();
+        self.task.abort();
+    }
+}
+
+/// One operator for all tests of a binary that get along with each other.
+pub(crate) async fn shared_operator() -> &'static ApiServer {
+    static READY: OnceCell<()> = OnceCell::const_new();
+    let server = server().await;
+    let start = async || {
+        background(async move {
+            operator(server, &FaultPlan::new()).await.expect("the operator");
+        });
+    };
+    READY.get_or_init(start).await;
+    server
 }

@@ -1,0 +1,214 @@
+//! What networks and API servers do to a creation: it ends as if nothing had happened, and nothing is made twice.
+
+mod common;
+
+use berth_api::conditions::ConditionType;
+use berth_testkit::fault::{Call, Fault, Verb};
+use berth_testkit::oracle::{Dump, Counts, assert_keys_unchanged, diff, diff_counts, secret_keys};
+use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, yaml};
+use common::state::{counts, dump, second_pass, settled};
+use common::{Running, SOON, Team, alone, crds, server};
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use kube::api::{DeleteParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use std::time::Duration;
+
+/// A creation under faults, to its end.
+async fn creation(server: &'static ApiServer, break_it: impl FnOnce(&FaultPlan)) -> (Dump, Counts) {
+    let team = Team::with_cluster(server).await;
+    let (plan, mark) = (FaultPlan::new(), server.audit_mark());
+    break_it(&plan);
+    let running = Running::start(server, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    drop(running);
+    let tenant = team.tenant().await.expect("tenant");
+    let end = (dump(&team).await.expect("dump"), counts(server, mark, &team, &tenant));
+    team.wipe().await;
+    end
+}
+
+fn refuse(code: u16, times: usize, verbs: &'static [Verb]) -> impl FnOnce(&FaultPlan) {
+    let retry_after = (code == 429).then_some(1);
+    move |plan| {
+        for verb in verbs {
+            plan.when_times(times, move |c: &Call| c.verb == *verb, Fault::Status { code, retry_after });
+        }
+    }
+}
+
+const ALL: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::Apply, Verb::Patch];
+
+#[tokio::test]
+async fn refusals_and_losses_delay_and_change_nothing() {
+    let (_turn, server) = (alone().await, server().await);
+    let expected = creation(server, |_| {}).await;
+    let same = |name: &str, (state, counts): (Dump, Counts)| {
+        let difference = [diff(&expected.0, &state), diff_counts(&expected.1, &counts)].join("\n");
+        assert!(difference.trim().is_empty(), "{name}:\n{difference}");
+        println!("{name}: ok");
+    };
+    same("409", creation(server, refuse(409, 2, &[Verb::Create, Verb::Apply, Verb::Patch])).await);
+    same("429", creation(server, refuse(429, 1, ALL)).await);
+    same("500", creation(server, refuse(500, 2, ALL)).await);
+    let lose = |fault: Fault| {
+        move |plan: &FaultPlan| ALL.iter().for_each(|verb| plan.when_times(2, move |c: &Call| c.verb == *verb, fault.clone()))
+    };
+    same("not sent", creation(server, lose(Fault::FailBefore)).await);
+    same("reply lost", creation(server, lose(Fault::LoseReply)).await);
+}
+
+#[tokio::test]
+async fn watches_that_are_cut_expire_or_miss_events_change_nothing() {
+    let (_turn, server) = (alone().await, server().await);
+    let expected = creation(server, |_| {}).await;
+    let cut = |gone| {
+        move |plan: &FaultPlan| {
+            for resource in ["clusters", "etcdclusters", "pods", "deployments", "services", "namespaces", "statefulsets"] {
+                for events in 0..2 {
+                    plan.cut_watch_after(events, gone, move |c: &Call| c.resource == resource);
+                }
+            }
+        }
+    };
+    for (name, end) in [("cut", creation(server, cut(false)).await), ("410", creation(server, cut(true)).await)] {
+        assert_eq!(diff(&expected.0, &end.0), "", "{name}");
+        assert_eq!(diff_counts(&expected.1, &end.1), "", "{name}");
+    }
+    let end = creation(server, |plan| plan.drop_events(6, |e| e.path.ends_with("/services") || e.path.ends_with("/namespaces"))).await;
+    assert_eq!(diff(&expected.0, &end.0), "");
+}
+
+/// Sieve's "time travel": after a restart, the operator reads from a server frozen at a moment when an earlier tenant of
+/// this name was being deleted, while the present one lives.
+#[tokio::test]
+async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
+    let (_turn, server) = (alone().await, server().await);
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let running = Running::start(server, &plan);
+    team.ready().await.expect("ready");
+    drop(running);
+    team.delete().await;
+    let then = server.resource_version().await.expect("version");
+    let running = Running::start(server, &plan);
+    team.gone().await.expect("gone");
+    team.create(json!({})).await.expect("again");
+    team.ready().await.expect("ready again");
+    settled(&plan).await;
+    drop(running);
+
+    let spaces = [&*team.ns, &*team.home];
+    let (keys, home) = (secret_keys(&team.client, &spaces).await.expect("keys"), team.namespaces().get(&team.home).await.expect("home"));
+    let state = dump(&team).await.expect("dump");
+    plan.reset_log();
+    plan.time_travel(&then, |_| true);
+    let running = Running::start(server, &plan);
+    until(SOON, "the old end is acted upon", async || plan.mutations() > 3).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    drop(running);
+    let written: Vec<_> = plan.calls().iter().filter(|c| c.committed()).map(ToString::to_string).collect();
+    assert!(written.is_empty(), "writes to the present from a view of the past:\n{}", written.join("\n"));
+    assert_eq!(team.namespaces().get(&team.home).await.expect("home").uid(), home.uid());
+    plan.return_to_present();
+    let running = Running::start(server, &plan);
+    team.ready().await.expect("ready");
+    settled(&plan).await;
+    drop(running);
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &spaces).await.expect("keys"));
+    assert_eq!(diff(&state, &dump(&team).await.expect("dump")), "");
+    team.wipe().await;
+}
+
+/// A view from before the creation: what is missing in it is not made anew.
+#[tokio::test]
+async fn a_view_from_before_makes_no_keys_and_unforms_no_etcd() {
+    let (_turn, server) = (alone().await, server().await);
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let then = server.resource_version().await.expect("version");
+    let running = Running::start(server, &plan);
+    team.ready().await.expect("ready");
+    settled(&plan).await;
+    drop(running);
+    let keys = secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys");
+    let formed = team.inside::<ConfigMap>().get("etcd-bootstrap").await.expect("bootstrap").data;
+    plan.time_travel(&then, |_| true);
+    let running = Running::start(server, &plan);
+    let before = plan.mutations();
+    until(SOON, "passes over the past", async || plan.mutations() > before).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys"));
+    assert_eq!(team.inside::<ConfigMap>().get("etcd-bootstrap").await.expect("bootstrap").data, formed);
+    drop(running);
+    plan.return_to_present();
+    let _running = Running::start(server, &plan);
+    team.ready().await.expect("ready");
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys"));
+    team.wipe().await;
+}
+
+#[tokio::test]
+async fn an_api_server_that_goes_and_comes_back_is_waited_for() {
+    let _turn = alone().await;
+    let server: &'static ApiServer = Box::leak(Box::new(ApiServer::start().await.expect("server")));
+    server.install_crds(&crds()).await.expect("CRDs");
+    let _world = World::builder(server.client()).start().await.expect("world");
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let _running = Running::start(server, &plan);
+    until(SOON, "half a tenant", async || plan.mutations() > 15).await;
+    server.stop_apiserver();
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    server.start_apiserver().await.expect("back");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    let made = berth_testkit::oracle::call_counts(&plan.calls());
+    let twice: Vec<_> = made.iter().filter(|(k, n)| **n > 1 && !k.contains("events")).collect();
+    assert!(twice.is_empty(), "{twice:?}");
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_named_and_its_return_heals() {
+    let (_turn, server) = (alone().await, server().await);
+    let roles = Api::<ClusterRole>::all(server.client());
+    let bindings = Api::<ClusterRoleBinding>::all(server.client());
+    let grant = async |name: &str, rules: serde_json::Value| {
+        let role: ClusterRole = yaml!("{{metadata: {{name: '{name}'}}, rules: {rules}}}");
+        roles.create(&PostParams::default(), &role).await.expect("role");
+        let binding: ClusterRoleBinding = yaml!(
+            "{{metadata: {{name: '{name}'}}, roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: '{name}'}},
+               subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}}]}}"
+        );
+        bindings.create(&PostParams::default(), &binding).await.expect("binding");
+    };
+    let rule = |groups: &[&str], resources: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": ["*"]});
+    grant("most", json!([
+        rule(&[""], &["namespaces", "services", "configmaps", "pods", "persistentvolumeclaims", "events"]),
+        rule(&["apps"], &["statefulsets"]),
+        rule(&["policy", "rbac.authorization.k8s.io", "berth.dev", "events.k8s.io", "apiextensions.k8s.io"], &["*"]),
+    ])).await;
+    grant("for-deployments", json!([rule(&["apps"], &["deployments"])])).await;
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let _running = Running::start_as(server, server.config_as("limited", &["limited"]), &plan);
+    let said = team.says(ConditionType::Ready, "PermissionDenied").await;
+    assert!(said.contains(&format!("{}/acme-kubeconfig", team.ns)) && said.contains("\"limited\" cannot patch resource \"secrets\""), "{said}");
+    grant("for-secrets", json!([rule(&[""], &["secrets"])])).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    bindings.delete("for-deployments", &DeleteParams::default()).await.expect("delete");
+    until(SOON, "the right is gone", async || {
+        team.touch().await;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        team.condition(ConditionType::Ready).await.is_ok_and(|c| c.reason == "PermissionDenied")
+    })
+    .await;
+    let said = team.says(ConditionType::Degraded, "PermissionDenied").await;
+    assert!(said.contains(&format!("deployments in {}", team.home)) && said.contains("cannot list resource \"deployments\""), "{said}");
+    roles.delete("for-deployments", &DeleteParams::default()).await.expect("delete");
+    grant("for-deployments", json!([rule(&["apps"], &["deployments"])])).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    for name in ["most", "for-deployments", "for-secrets"] {
+        roles.delete(name, &DeleteParams::default()).await.expect("delete");
+        bindings.delete(name, &DeleteParams::default()).await.expect("delete");
+    }
+    team.wipe().await;
+}
