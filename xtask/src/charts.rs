@@ -1,1 +1,18 @@
-pub(crate) fn check() -> anyhow::Result<()> { Ok(()) }
+//! `helm lint --strict` and `helm template`, without a cluster. What the charts do in one is tested in tests/charts.rs.
+
+use std::process::Command;
+
+use crate::shell::{Result, cache, output};
+use crate::root;
+
+pub(crate) fn check() -> Result<()> {
+    let helm = crate::demo::newest(&cache().join("bin/tools"), "helm")?;
+    let charts = root().join("charts");
+    let values = ["--set", "etcdNamespaces={a,b}", "--set", "imagePullSecrets[0].name=x", "--set", "operator.env[0].name=A"];
+    for (chart, values) in [("berth-crds", &[][..]), ("berth", &[][..]), ("berth", &values[..])] {
+        let path = charts.join(chart);
+        output(Command::new(&helm).args(["lint", "--strict", "--kube-version", "1.36.3"]).arg(&path).args(values))?;
+        output(Command::new(&helm).args(["template", chart, "--kube-version", "1.36.3"]).arg(&path).args(values))?;
+    }
+    Ok(())
+}

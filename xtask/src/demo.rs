@@ -290,7 +290,7 @@ fn show(cluster: &Value, shown: &mut BTreeMap<String, String>, since: Instant) -
 }
 
 /// The newest version of a program in the cache.
-fn newest(dir: &Path, name: &str) -> Result<PathBuf> {
+pub(crate) fn newest(dir: &Path, name: &str) -> Result<PathBuf> {
     let versions = fs::read_dir(dir).with_context(|| format!("{name} is not built: {} is missing", dir.display()))?;
     let mut found: Vec<PathBuf> = versions.flatten().map(|v| v.path().join(name)).filter(|p| p.is_file()).collect();
     found.sort();

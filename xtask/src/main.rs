@@ -7,7 +7,7 @@ mod demo;
 mod images;
 mod rbac;
 mod shell;
-mod tests;
+mod testing;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
@@ -60,7 +60,7 @@ fn main() -> ExitCode {
         Command::Images => images::build().map(|_| ()),
         Command::Demo => demo::up(),
         Command::DemoDown => demo::down(),
-        Command::Test { fast, only } => tests::run(fast, &only),
+        Command::Test { fast, only } => testing::run(fast, &only),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

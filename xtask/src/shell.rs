@@ -1,7 +1,6 @@
 //! Running programs, and saying what goes on.
 
 use anyhow::{Context as _, bail};
-use std::ffi::OsStr;
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -91,11 +90,4 @@ pub(crate) fn install(from: &Path, to: &Path) -> Result<bool> {
 pub(crate) fn short_digest(content: &[u8]) -> String {
     use sha2::{Digest as _, Sha256};
     Sha256::digest(content).iter().take(4).map(|b| format!("{b:02x}")).collect()
-}
-
-/// A program in one of the places where it may be.
-pub(crate) fn find(program: impl AsRef<OsStr>) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"].map(PathBuf::from);
-    std::env::split_paths(&path).chain(system).map(|d| d.join(program.as_ref())).find(|p| p.is_file())
 }

@@ -1,5 +1,7 @@
 //! The charts, applied to a real API server: what the operator's service account may do, and what it may not.
 
+#![expect(clippy::panic, reason = "tests; clippy's own exception does not reach their helpers")]
+
 use berth_testkit::fixtures::eventually;
 use berth_testkit::{ApiServer, yaml};
 use k8s_openapi::api::core::v1::{Namespace, Secret};

@@ -1,1 +1,0 @@
-pub(crate) fn run(_fast: bool, _only: &[String]) -> anyhow::Result<()> { Ok(()) }
