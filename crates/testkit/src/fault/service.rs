@@ -108,7 +108,7 @@ impl FaultService {
                 let sent = tokio::spawn(async move {
                     let reply = inner.send(request).await?;
                     plan.answered(seq, reply.status().as_u16());
-                    kube::Result::Ok(reply)
+                    Ok::<_, kube::Error>(reply)
                 });
                 sent.await??.map(boxed)
             }
