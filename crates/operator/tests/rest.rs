@@ -1,0 +1,236 @@
+//! At rest nothing is written, an equal object is left alone, and drift of every child is repaired.
+
+mod common;
+
+use berth_api::{EtcdCluster, labels, names};
+use berth_kubeio::{Calls, Fence, Io, Snapshot, observe_cluster, observe_etcd};
+use berth_plan::{Action, Plan, cluster, etcd};
+use berth_render::{Kind, Object, ObjectKey};
+use berth_testkit::oracle::{assert_keys_unchanged, diff, secret_keys};
+use berth_testkit::{FaultPlan, fixtures::eventually};
+use common::state::{dump, second_pass, settled};
+use common::{Running, SOON, Team, alone, server, settings};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The largest tenant: with PodDisruptionBudgets.
+fn large() -> Value {
+    json!({"replicas": 2, "etcd": {"replicas": 3}})
+}
+
+#[tokio::test]
+async fn nothing_is_written_at_rest_nor_after_a_restart() {
+    let (_turn, server) = (alone().await, server().await);
+    let (team, plan) = (Team::new(server).await, FaultPlan::new());
+    team.create(large()).await.expect("Cluster");
+    let running = Running::start(server, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    for _ in 0..3 {
+        second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    }
+    drop(running);
+    plan.reset_log();
+    let _running = Running::start(server, &plan);
+    let looked = async || {
+        let pass = |r: &str| plan.calls().iter().any(|c| c.resource == r && !c.name.is_empty());
+        anyhow::ensure!(pass("clusters") && pass("etcdclusters"), "no pass yet");
+        Ok(())
+    };
+    eventually(SOON, "a pass after the restart", looked).await.unwrap_or_else(|e| panic!("{e:#}"));
+    settled(&plan).await;
+    let calls = plan.calls();
+    let written: Vec<_> = calls.iter().filter(|c| c.mutation.is_some()).map(ToString::to_string).collect();
+    assert!(written.is_empty(), "a restart wrote:\n{}", written.join("\n"));
+    team.wipe().await;
+}
+
+/// Every object of a tenant that is applied, as it would be rendered if it were not there.
+async fn rendered(team: &Team, io: &Io) -> Vec<(Object, &'static str)> {
+    let mut all = vec![];
+    let (settings, now) = (settings(), Timestamp::now());
+    let owner = team.cluster().await;
+    let children = observe_cluster(io, &owner).await.expect("observe");
+    collect(&children, &mut all, labels::MANAGER_CLUSTER, |observed| {
+        cluster::plan(cluster::Input { cluster: &owner, observed, settings: &settings, now }).plan
+    });
+    let owner = team.inside::<EtcdCluster>().get(names::ETCD).await.expect("etcd");
+    let children = observe_etcd(io, &owner).await.expect("observe");
+    collect(&children, &mut all, labels::MANAGER_ETCD, |observed| {
+        etcd::plan(etcd::Input { etcd: &owner, observed, settings: &settings, now }).plan
+    });
+    all
+}
+
+fn collect(
+    children: &Snapshot,
+    all: &mut Vec<(Object, &'static str)>,
+    manager: &'static str,
+    plan: impl Fn(&berth_plan::Observed) -> Plan,
+) {
+    for key in children.observed.objects.keys() {
+        let mut without = children.observed.clone();
+        without.objects.remove(key);
+        let plan = plan(&without);
+        let applied = plan.actions().find_map(|a| match a {
+            Action::Apply(object) if object.key() == key => Some(object.clone()),
+            _ => None,
+        });
+        all.extend(applied.map(|o| (o, manager)));
+    }
+}
+
+#[tokio::test]
+async fn applying_an_equal_object_leaves_its_version_alone() {
+    let (_turn, server) = (alone().await, server().await);
+    for version in ["1.34.11", "1.35.8", "1.36.3"] {
+        let (team, plan) = (Team::new(server).await, FaultPlan::new());
+        let mut spec = large();
+        spec["version"] = json!(version);
+        team.create(spec).await.expect("Cluster");
+        let running = Running::start(server, &plan);
+        team.ready().await.unwrap_or_else(|e| panic!("{version}: {e:#}"));
+        settled(&plan).await;
+        drop(running);
+        let io = Io::new(team.client.clone(), Fence::open(), Arc::new(Calls::default()), Duration::from_secs(10));
+        let objects = rendered(&team, &io).await;
+        let mut kinds: Vec<_> = objects.iter().map(|(o, _)| o.key().kind.name()).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        assert_eq!(
+            kinds,
+            ["ConfigMap", "Deployment", "EtcdCluster", "PodDisruptionBudget", "RoleBinding", "Service", "StatefulSet"]
+        );
+        for (object, manager) in objects {
+            let version = |live: &Value| live["metadata"]["resourceVersion"].clone();
+            let before = io.get(object.key()).await.expect("get").expect("it is there");
+            let first = io.apply(&object, manager).await.expect("apply");
+            let second = io.apply(&object, manager).await.expect("apply");
+            assert_eq!(version(&first), version(&second), "{}: twice", object.key());
+            assert_eq!(version(&before), version(&first), "{}: once", object.key());
+        }
+        team.wipe().await;
+    }
+}
+
+/// What somebody does to a child, and how Berth sees it.
+struct Drift {
+    kind: Kind,
+    name: String,
+    /// A merge patch; none: it is deleted.
+    edit: Option<Value>,
+}
+
+fn drifts() -> Vec<Drift> {
+    let mut all = vec![];
+    let mut of = |kind: Kind, names: &[&str], edit: Value| {
+        for name in names {
+            all.push(Drift { kind, name: (*name).into(), edit: Some(edit.clone()) });
+            all.push(Drift { kind, name: (*name).into(), edit: None });
+        }
+    };
+    let control_plane = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+    let leaves = ["kube-apiserver-pki", "kube-controller-manager-pki", "kube-scheduler-pki", "admin-kubeconfig", "break-glass-kubeconfig"];
+    let broken = json!({"data": {"apiserver.crt": "bm9uZQ==", "client.crt": "bm9uZQ==", "value": "bm9uZQ==", "tls.crt": "bm9uZQ=="}});
+    of(Kind::Deployment, &control_plane, json!({"spec": {"replicas": 1, "template": {"spec": {"terminationGracePeriodSeconds": 7}}}}));
+    of(Kind::ConfigMap, &control_plane, json!({"data": {"extra": "x", "config.yaml": "gone: true"}}));
+    of(Kind::PodDisruptionBudget, &["kube-apiserver", "etcd"], json!({"spec": {"maxUnavailable": "90%", "minAvailable": null}}));
+    of(Kind::Service, &["kube-apiserver"], json!({"spec": {"selector": {"app.kubernetes.io/component": "other"}}}));
+    of(Kind::Service, &["etcd-0", "etcd-2"], json!({"metadata": {"labels": {"berth.dev/etcd-cluster": null}}}));
+    of(Kind::RoleBinding, &["berth-operator"], json!({"subjects": [{"kind": "ServiceAccount", "namespace": "x", "name": "y"}]}));
+    of(Kind::StatefulSet, &["etcd"], json!({"spec": {"replicas": 1, "template": {"spec": {"terminationGracePeriodSeconds": 7}}}}));
+    of(Kind::ConfigMap, &["etcd-bootstrap"], json!({"data": {"bootstrap.json": "{}", "initial-cluster": "x"}}));
+    of(Kind::Secret, &leaves, broken.clone());
+    of(Kind::Secret, &["etcd-server", "etcd-peer", "etcd-client-kube-apiserver"], broken);
+    all.push(Drift { kind: Kind::EtcdCluster, name: "etcd".into(), edit: Some(json!({"spec": {"clients": [], "paused": true}})) });
+    all
+}
+
+async fn drift(team: &Team, key: &ObjectKey, edit: Option<&Value>, io: &Io) {
+    match edit {
+        Some(patch) => drop(io.merge(key, "", "fieldManager=somebody", patch).await.unwrap_or_else(|e| panic!("{e}"))),
+        None => {
+            let live = io.get(key).await.expect("get").unwrap_or_else(|| panic!("{key} is not there"));
+            io.delete(key, live["metadata"]["uid"].as_str().expect("uid"), None).await.expect("delete");
+        }
+    }
+    team.touch().await;
+}
+
+#[tokio::test]
+async fn drift_of_every_child_is_repaired() {
+    let (_turn, server) = (alone().await, server().await);
+    let (team, plan) = (Team::new(server).await, FaultPlan::new());
+    team.create(large()).await.expect("Cluster");
+    let _running = Running::start(server, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    team.touch().await;
+    settled(&plan).await;
+    let expected = dump(&team).await.expect("dump");
+    let roots = ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-encryption", "etcd-peer-ca", "etcd-client-ca"];
+    let keys = async || {
+        let mut keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+        keys.retain(|key, _| roots.iter().any(|r| key.contains(&format!("/{r}/"))));
+        keys
+    };
+    let before = keys().await;
+    let io = Io::new(team.client.clone(), Fence::open(), Arc::new(Calls::default()), Duration::from_secs(10));
+    let mut all: Vec<(ObjectKey, Option<Value>)> =
+        drifts().into_iter().map(|d| (ObjectKey::namespaced(d.kind, team.home.clone(), d.name), d.edit)).collect();
+    let published = ObjectKey::namespaced(Kind::Secret, team.ns.clone(), "acme-kubeconfig");
+    all.extend([(published.clone(), Some(json!({"data": {"value": "bm9uZQ=="}}))), (published, None)]);
+    let maps = io.list(Kind::ConfigMap, &team.home, None).await.expect("list");
+    let names = maps.iter().filter_map(|m| m["metadata"]["name"].as_str()).filter(|n| n.contains("templates-"));
+    all.extend(names.map(|n| (ObjectKey::namespaced(Kind::ConfigMap, team.home.clone(), n), None)));
+    let mut failures = vec![];
+    for (key, edit) in all {
+        let what = if edit.is_some() { "edited" } else { "deleted" };
+        drift(&team, &key, edit.as_ref(), &io).await;
+        let repaired = async || {
+            let now = dump(&team).await?;
+            let difference = diff(&expected, &now);
+            anyhow::ensure!(difference.is_empty(), "{difference}");
+            Ok(())
+        };
+        match eventually(Duration::from_secs(15), "repaired", repaired).await {
+            Ok(()) => println!("{what} {key}: repaired"),
+            Err(e) => {
+                println!("{what} {key}: NOT repaired: {e:#}");
+                failures.push(format!("{what} {key}: {e:#}"));
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+    assert_keys_unchanged(&before, &keys().await);
+    team.wipe().await;
+}
+
+#[tokio::test]
+async fn an_etcd_cluster_that_is_deleted_comes_back_with_its_data_and_cas() {
+    let (_turn, server) = (alone().await, server().await);
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let _running = Running::start(server, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    settled(&plan).await;
+    let etcds = team.inside::<EtcdCluster>();
+    let old = etcds.get(names::ETCD).await.expect("etcd");
+    let bootstrap = async || {
+        team.inside::<k8s_openapi::api::core::v1::ConfigMap>().get("etcd-bootstrap").await.expect("bootstrap").data
+    };
+    let formed = bootstrap().await;
+    let mut keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    keys.retain(|key, _| key.contains("etcd-peer-ca") || key.contains("etcd-client-ca") || !key.contains("/etcd-"));
+    etcds.delete(names::ETCD, &kube::api::DeleteParams::default()).await.expect("delete");
+    let again = async || {
+        let now = etcds.get(names::ETCD).await?;
+        anyhow::ensure!(now.metadata.uid != old.metadata.uid, "the old one is still there");
+        Ok(())
+    };
+    eventually(SOON, "another EtcdCluster", again).await.unwrap_or_else(|e| panic!("{e:#}"));
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(bootstrap().await, formed);
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+    second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    team.wipe().await;
+}
