@@ -21,8 +21,10 @@ const TEAM: &str = "team-a";
 const TENANT: &str = "acme";
 const PATIENCE: Duration = Duration::from_mins(4);
 
-struct Demo {
+pub(crate) struct Demo {
     cluster: String,
+    /// Files of this cluster alone.
+    dir: PathBuf,
     meta: PathBuf,
     acme: PathBuf,
     kubectl: PathBuf,
@@ -32,19 +34,7 @@ struct Demo {
 pub(crate) fn up() -> Result<()> {
     let started = Instant::now();
     let images = images::build()?;
-    say("packages and binaries of the meta cluster");
-    run(devcluster().args(["deps", "--install"]))?;
-    run(devcluster().args(["build", "helm", "kubectl"]))?;
-    let demo = Demo::new()?;
-
-    say(&format!("meta cluster `{}`", demo.cluster));
-    run(devcluster().args(["up", "--timeout", "300", "--name", &demo.cluster]).stdout(Stdio::null()))?;
-    demo.files()?;
-    println!("{}", output(demo.kubectl().args(["get", "nodes"]))?.trim_end());
-
-    say("Berth");
-    demo.load(&images)?;
-    demo.install_charts(&images)?;
+    let demo = Demo::bring_up(cluster_name(), demo_dir(), &images, &[])?;
 
     say(&format!("tenant `{TENANT}` in `{TEAM}`"));
     let applied = Instant::now();
@@ -85,17 +75,38 @@ fn cluster_name() -> String {
 }
 
 impl Demo {
-    fn new() -> Result<Self> {
-        let dir = demo_dir();
-        let bin = dir.join("bin");
+    /// A meta cluster with Berth, with more values for its chart.
+    pub(crate) fn bring_up(cluster: String, dir: PathBuf, images: &Images, values: &[String]) -> Result<Self> {
+        say("packages and binaries of the meta cluster");
+        run(devcluster().args(["deps", "--install"]))?;
+        run(devcluster().args(["build", "helm", "kubectl"]))?;
+        let demo = Self::new(cluster, dir)?;
+        say(&format!("meta cluster `{}`", demo.cluster));
+        run(devcluster().args(["up", "--timeout", "300", "--name", &demo.cluster]).stdout(Stdio::null()))?;
+        demo.files()?;
+        println!("{}", output(demo.kubectl().args(["get", "nodes"]))?.trim_end());
+        say("Berth");
+        demo.load(images)?;
+        demo.install_charts(images, values)?;
+        Ok(demo)
+    }
+
+    /// Access to the meta cluster.
+    pub(crate) fn kubeconfig(&self) -> &Path {
+        &self.meta
+    }
+
+    fn new(cluster: String, dir: PathBuf) -> Result<Self> {
+        let bin = demo_dir().join("bin");
         for (component, name) in [("kubernetes", "kubectl"), ("tools", "helm")] {
             let from = newest(&cache().join("bin").join(component), name)?;
             install(&from, &bin.join(name))?;
         }
         Ok(Self {
-            cluster: cluster_name(),
+            cluster,
             meta: dir.join("meta.kubeconfig"),
             acme: dir.join("acme.kubeconfig"),
+            dir,
             kubectl: bin.join("kubectl"),
             helm: bin.join("helm"),
         })
@@ -129,7 +140,7 @@ impl Demo {
     fn load(&self, images: &Images) -> Result<()> {
         let uid = output(self.kubectl().args(["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]))?;
         let want = format!("{uid} {} {}\n", images.operator.tag, images.agent.tag);
-        let mark = demo_dir().join("images/loaded");
+        let mark = self.dir.join("images/loaded");
         if fs::read_to_string(&mark).is_ok_and(|have| have == want) {
             return Ok(());
         }
@@ -139,12 +150,13 @@ impl Demo {
         write_if_changed(&mark, want.as_bytes(), 0o644).map(|_| ())
     }
 
-    fn install_charts(&self, images: &Images) -> Result<()> {
-        let values = [
+    fn install_charts(&self, images: &Images, more: &[String]) -> Result<()> {
+        let mut values = vec![
             format!("operator.image.tag={}", images.operator.tag),
             format!("agent.image.tag={}", images.agent.tag),
             "operator.logJSON=false".to_owned(),
         ];
+        values.extend_from_slice(more);
         self.chart("berth-crds", &[])?;
         self.chart("berth", &values)?;
         let rollout = ["-n", SYSTEM, "rollout", "status", "deployment/berth-operator", "--timeout=120s"];

@@ -1,5 +1,6 @@
 //! Chores of this repository: what is generated, the rules between crates, the demo, and the run of all tests.
 
+mod bench;
 mod charts;
 mod crates;
 mod crds;
@@ -38,6 +39,14 @@ enum Command {
     Demo,
     /// Removes the demo: the cluster and its files.
     DemoDown,
+    /// Measures Berth on a meta cluster of its own. See bench/README.md.
+    Bench {
+        /// Arguments for berth-bench, such as `--runs 3 single`. Default: `all`.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<String>,
+    },
+    /// Removes the benches' meta cluster.
+    BenchDown,
     /// Runs all checks and tests and ends with their count.
     Test {
         /// Only what a developer runs in a minute.
@@ -60,6 +69,8 @@ fn main() -> ExitCode {
         Command::Images => images::build().map(|_| ()),
         Command::Demo => demo::up(),
         Command::DemoDown => demo::down(),
+        Command::Bench { args } => bench::run_all(&args),
+        Command::BenchDown => bench::down(),
         Command::Test { fast, only } => testing::run(fast, &only),
     };
     match result {

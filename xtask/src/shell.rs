@@ -89,5 +89,6 @@ pub(crate) fn install(from: &Path, to: &Path) -> Result<bool> {
 /// SHA-256, the first 8 hexadecimal digits.
 pub(crate) fn short_digest(content: &[u8]) -> String {
     use sha2::{Digest as _, Sha256};
-    Sha256::digest(content).iter().take(4).map(|b| format!("{b:02x}")).collect()
+    let first = Sha256::digest(content).iter().take(4).fold(0u32, |n, b| n << 8 | u32::from(*b));
+    format!("{first:08x}")
 }
