@@ -72,7 +72,8 @@ pub(crate) async fn dump(client: &Client, name: &str) -> anyhow::Result<Objects>
 
 /// Without what only the API server and controllers write.
 fn clean(mut object: Value) -> Value {
-    let drop = ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences", "finalizers"];
+    let drop =
+        ["uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "ownerReferences", "finalizers"];
     if let Some(metadata) = object["metadata"].as_object_mut() {
         metadata.retain(|key, _| !drop.contains(&key.as_str()));
         if let Some(labels) = metadata.get_mut("labels").and_then(Value::as_object_mut) {

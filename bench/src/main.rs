@@ -135,7 +135,11 @@ async fn ten(client: &Client, args: &Args) -> anyhow::Result<Vec<Figure>> {
         let tenant_minutes = (names.len() as u64 * args.rest_minutes) as f64;
         figures.extend([
             Figure::new("rest.writes", "writes", vec![after.writes - before.writes]),
-            Figure::new("rest.tenant_requests", "1/min", vec![(after.tenant_calls - before.tenant_calls) / tenant_minutes]),
+            Figure::new(
+                "rest.tenant_requests",
+                "1/min",
+                vec![(after.tenant_calls - before.tenant_calls) / tenant_minutes],
+            ),
         ]);
     }
     let before = operator::look(client, &args.audit_log).await?;

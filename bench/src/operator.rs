@@ -26,7 +26,8 @@ pub(crate) struct Look {
 
 pub(crate) async fn look(client: &Client, audit: &Path) -> anyhow::Result<Look> {
     let text = metrics(client).await?;
-    let tenant_calls = sum(&text, |l| l.starts_with("berth_api_calls_total") && l.contains("tenant") && !l.contains("failure"));
+    let tenant_calls =
+        sum(&text, |l| l.starts_with("berth_api_calls_total") && l.contains("tenant") && !l.contains("failure"));
     let (rss_mib, cpu) = processes()?;
     Ok(Look { rss_mib, cpu, writes: writes(audit)?, tenant_calls })
 }
@@ -45,7 +46,9 @@ fn processes() -> anyhow::Result<(f64, f64)> {
             continue;
         }
         let status = std::fs::read_to_string(dir.join("status")).unwrap_or_default();
-        let kib = status.lines().find_map(|l| l.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
+        let kib = status
+            .lines()
+            .find_map(|l| l.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
         let stat = std::fs::read_to_string(dir.join("stat")).unwrap_or_default();
         let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
         let ticks: f64 = [11, 12].iter().filter_map(|i| fields.get(*i)?.parse::<f64>().ok()).sum();
@@ -116,7 +119,9 @@ pub(crate) async fn restart(client: &Client, tenants: usize) -> anyhow::Result<f
     while asked.elapsed() < Duration::from_mins(2) {
         if let Ok(text) = metrics(client).await {
             let started = *leading.get_or_insert_with(Instant::now);
-            let done = sum(&text, |l| l.starts_with("berth_reconcile_total") && l.contains("controller=\"cluster\"") && l.contains("\"ok\""));
+            let done = sum(&text, |l| {
+                l.starts_with("berth_reconcile_total") && l.contains("controller=\"cluster\"") && l.contains("\"ok\"")
+            });
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
             if done >= tenants as f64 {
                 return Ok(started.elapsed().as_secs_f64());

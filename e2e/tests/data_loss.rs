@@ -45,7 +45,11 @@ fn one_member(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     lose(world, tenant, "etcd-0", &volume)?;
     let message = tenant.wait_condition("Degraded", "True", "DataLost")?;
     ensure!(message.contains("etcd-0") && message.contains("Restore volume data-etcd-0"), "{message}");
-    tenant.wait_condition("Available", "False", "DataLost").or_else(|_| tenant.wait_condition("Available", "False", "APINotReachable"))?;
+    until("the tenant not to be available", || {
+        let cluster = tenant.cluster()?;
+        ensure!(condition(&cluster, "Available")?["status"] == "False");
+        Ok(())
+    })?;
     is_held(tenant, "etcd-0", &volume)
 }
 

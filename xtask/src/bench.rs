@@ -16,7 +16,8 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     let demo = Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()])?;
     say("berth-bench");
     run(cargo().args(["build", "--release", "--locked", "-p", "berth-bench"]))?;
-    let state = std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), std::path::PathBuf::from);
+    let state =
+        std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), std::path::PathBuf::from);
     let mut bench = Command::new(target_dir().join("release/berth-bench"));
     bench.arg("--kubeconfig").arg(demo.kubeconfig());
     bench.arg("--audit-log").arg(state.join(CLUSTER).join("log/audit.log"));

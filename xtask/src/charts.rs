@@ -2,13 +2,14 @@
 
 use std::process::Command;
 
-use crate::shell::{Result, cache, output};
 use crate::root;
+use crate::shell::{Result, cache, output};
 
 pub(crate) fn check() -> Result<()> {
     let helm = crate::demo::newest(&cache().join("bin/tools"), "helm")?;
     let charts = root().join("charts");
-    let values = ["--set", "etcdNamespaces={a,b}", "--set", "imagePullSecrets[0].name=x", "--set", "operator.env[0].name=A"];
+    let values =
+        ["--set", "etcdNamespaces={a,b}", "--set", "imagePullSecrets[0].name=x", "--set", "operator.env[0].name=A"];
     for (chart, values) in [("berth-crds", &[][..]), ("berth", &[][..]), ("berth", &values[..])] {
         let path = charts.join(chart);
         output(Command::new(&helm).args(["lint", "--strict", "--kube-version", "1.36.3"]).arg(&path).args(values))?;

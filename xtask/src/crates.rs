@@ -42,9 +42,8 @@ pub(crate) fn check() -> Result<()> {
 
 fn violations(metadata: &Value) -> Vec<String> {
     let mut wrong = vec![];
-    let names: BTreeMap<&str, &str> = list(&metadata["packages"])
-        .filter_map(|p| Some((p["id"].as_str()?, p["name"].as_str()?)))
-        .collect();
+    let names: BTreeMap<&str, &str> =
+        list(&metadata["packages"]).filter_map(|p| Some((p["id"].as_str()?, p["name"].as_str()?))).collect();
     let mut graph: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in list(&metadata["resolve"]["nodes"]) {
         let normal = list(&node["deps"])

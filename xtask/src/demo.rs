@@ -291,7 +291,9 @@ fn show(cluster: &Value, shown: &mut BTreeMap<String, String>, since: Instant) -
     for condition in cluster["status"]["conditions"].as_array().into_iter().flatten() {
         let text = |key: &str| condition[key].as_str().unwrap_or_default();
         let (type_, status) = (text("type"), text("status"));
-        ready |= type_ == "Ready" && status == "True" && condition["observedGeneration"] == cluster["metadata"]["generation"];
+        ready |= type_ == "Ready"
+            && status == "True"
+            && condition["observedGeneration"] == cluster["metadata"]["generation"];
         let line = format!("{type_:<22} {status:<8} {}", text("message"));
         if shown.insert(type_.to_owned(), line.clone()).as_ref() != Some(&line) {
             let line: String = line.chars().take(150).collect();

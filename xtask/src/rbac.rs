@@ -49,7 +49,8 @@ fn control_plane() -> Vec<Value> {
 }
 
 fn status() -> Value {
-    let resources: Vec<_> = [Kind::Cluster, Kind::EtcdCluster].iter().map(|k| format!("{}/status", k.plural())).collect();
+    let resources: Vec<_> =
+        [Kind::Cluster, Kind::EtcdCluster].iter().map(|k| format!("{}/status", k.plural())).collect();
     json!({"apiGroups": ["berth.dev"], "resources": resources, "verbs": ["patch"]})
 }
 

@@ -5,7 +5,9 @@
 use berth_testkit::fixtures::eventually;
 use berth_testkit::{ApiServer, yaml};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,
+};
 use kube::{Client, ResourceExt as _, discovery};
 use serde_json::{Value, json};
 use std::process::{Command, Output};
@@ -22,7 +24,8 @@ fn helm(arguments: &[&str]) -> Output {
 }
 
 fn render(chart: &str, values: &[&str]) -> Vec<Value> {
-    let output = helm(&[&["template", chart, chart, "-n", "berth-system", "--kube-version", "1.36.3"], values].concat());
+    let output =
+        helm(&[&["template", chart, chart, "-n", "berth-system", "--kube-version", "1.36.3"], values].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let documents = text.split("\n---\n").map(|d| d.trim_start_matches("---\n"));
@@ -41,7 +44,8 @@ async fn server() -> &'static ApiServer {
             let client = server.client();
             let system: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: berth-system}}}}");
             Api::all(client.clone()).create(&PostParams::default(), &system).await.expect("namespace");
-            let crds = render("berth-crds", &[]).into_iter().map(berth_testkit::fixtures::from_json).collect::<Vec<_>>();
+            let crds =
+                render("berth-crds", &[]).into_iter().map(berth_testkit::fixtures::from_json).collect::<Vec<_>>();
             server.install_crds(&crds).await.expect("CRDs");
             for object in render("berth", &["--set", "etcdNamespaces={etcd-team}"]) {
                 if object["metadata"]["namespace"] == "etcd-team" {
@@ -55,12 +59,28 @@ async fn server() -> &'static ApiServer {
             let probe = async || {
                 let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "probe"}});
                 denied(create(&operator, "Secret", "default", secret, true).await)?;
-                denied(create(&operator, "Namespace", "", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}}), true).await)?;
-                denied(binding(&operator, "default", "berth-control-plane-namespace", &["berth-operator"], true).await)?;
+                denied(
+                    create(
+                        &operator,
+                        "Namespace",
+                        "",
+                        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}}),
+                        true,
+                    )
+                    .await,
+                )?;
+                denied(
+                    binding(&operator, "default", "berth-control-plane-namespace", &["berth-operator"], true).await,
+                )?;
                 let name = server.unique("probe");
                 let made = create(&client, "Cluster", "default", cluster(&name), false).await;
                 made.map_err(|e| e.to_string())?;
-                denied(dynamic(&client, "Cluster", "default").delete(&name, &DeleteParams { dry_run: true, ..DeleteParams::default() }).await.map(|_| DynamicObject::new("", &secret_resource())))
+                denied(
+                    dynamic(&client, "Cluster", "default")
+                        .delete(&name, &DeleteParams { dry_run: true, ..DeleteParams::default() })
+                        .await
+                        .map(|_| DynamicObject::new("", &secret_resource())),
+                )
             };
             eventually(Duration::from_secs(30), "the policies are in force", probe).await.expect("policies");
         })
@@ -106,7 +126,13 @@ fn dynamic(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     }
 }
 
-async fn create(client: &Client, kind: &str, namespace: &str, object: Value, dry_run: bool) -> kube::Result<DynamicObject> {
+async fn create(
+    client: &Client,
+    kind: &str,
+    namespace: &str,
+    object: Value,
+    dry_run: bool,
+) -> kube::Result<DynamicObject> {
     let object = berth_testkit::fixtures::from_json(object);
     dynamic(client, kind, namespace).create(&PostParams { dry_run, ..PostParams::default() }, &object).await
 }
@@ -116,18 +142,33 @@ async fn apply(client: &Client, object: Value) -> anyhow::Result<DynamicObject> 
     let types = object.types.clone().unwrap_or_default();
     let (resource, capabilities) = discovery::pinned_kind(client, &GroupVersionKind::try_from(&types)?).await?;
     let api: Api<DynamicObject> = match object.namespace() {
-        Some(ns) if capabilities.scope == discovery::Scope::Namespaced => Api::namespaced_with(client.clone(), &ns, &resource),
+        Some(ns) if capabilities.scope == discovery::Scope::Namespaced => {
+            Api::namespaced_with(client.clone(), &ns, &resource)
+        }
         _ => Api::all_with(client.clone(), &resource),
     };
     Ok(api.patch(&object.name_any(), &PatchParams::apply("helm").force(), &Patch::Apply(&object)).await?)
 }
 
 /// The binding as the operator applies it.
-async fn binding(client: &Client, namespace: &str, role: &str, subjects: &[&str], dry_run: bool) -> kube::Result<DynamicObject> {
+async fn binding(
+    client: &Client,
+    namespace: &str,
+    role: &str,
+    subjects: &[&str],
+    dry_run: bool,
+) -> kube::Result<DynamicObject> {
     named_binding(client, namespace, "berth-operator", role, subjects, dry_run).await
 }
 
-async fn named_binding(client: &Client, namespace: &str, name: &str, role: &str, subjects: &[&str], dry_run: bool) -> kube::Result<DynamicObject> {
+async fn named_binding(
+    client: &Client,
+    namespace: &str,
+    name: &str,
+    role: &str,
+    subjects: &[&str],
+    dry_run: bool,
+) -> kube::Result<DynamicObject> {
     let subjects: Vec<_> =
         subjects.iter().map(|s| json!({"kind": "ServiceAccount", "namespace": "berth-system", "name": s})).collect();
     let object = json!({
@@ -178,7 +219,10 @@ async fn a_foreign_secret_is_neither_read_nor_written() {
         for dry_run in [true, false] {
             let parameters = PatchParams { dry_run, ..PatchParams::default() };
             let message = refusal(mine.patch(&name, &parameters, &Patch::Merge(json!({}))).await);
-            assert!(message.contains("this Secret was not made by Berth") && !message.contains("c2VjcmV0"), "{message}");
+            assert!(
+                message.contains("this Secret was not made by Berth") && !message.contains("c2VjcmV0"),
+                "{message}"
+            );
             let adopt = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "berth"}}});
             refusal(mine.patch(&name, &parameters, &Patch::Merge(adopt)).await);
             let parameters = DeleteParams { dry_run, ..DeleteParams::default() };
@@ -200,7 +244,10 @@ async fn its_own_kubeconfig_it_writes_looks_at_and_deletes() {
         let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
         mine.patch(name, &parameters, &Patch::Merge(json!({}))).await
     };
-    assert!(matches!(look("acme-kubeconfig").await, Err(kube::Error::Api(e)) if e.code == 404), "absent is 404, not 403");
+    assert!(
+        matches!(look("acme-kubeconfig").await, Err(kube::Error::Api(e)) if e.code == 404),
+        "absent is 404, not 403"
+    );
     for other in [secret("a", "Opaque", true), secret("b", CAPI, false)] {
         refusal(mine.create(&PostParams::default(), &other).await);
     }
@@ -220,7 +267,9 @@ async fn it_binds_itself_to_one_role_in_its_own_namespaces() {
     let server = server().await;
     let me = operator(server);
     let (team, home) = (server.namespace("team").await, home(server).await);
-    assert!(refusal(binding(&me, &team, ROLE, &["berth-operator"], false).await).contains("only in namespaces that carry"));
+    assert!(
+        refusal(binding(&me, &team, ROLE, &["berth-operator"], false).await).contains("only in namespaces that carry")
+    );
     for (role, subjects, why) in [
         ("cluster-admin", &["berth-operator"][..], "attempting to grant RBAC permissions not currently held"),
         ("berth-operator", &["berth-operator"][..], "and no other"),
@@ -258,7 +307,10 @@ async fn namespaces_of_others_are_left_alone() {
     let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": server.unique("bare")}});
     refusal(create(&me, "Namespace", "", bare, false).await);
     refusal(namespaces.patch(&home, &PatchParams::default(), &unlabel).await);
-    namespaces.patch(&home, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}))).await.expect("its own");
+    namespaces
+        .patch(&home, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}})))
+        .await
+        .expect("its own");
     namespaces.delete(&home, &DeleteParams::default()).await.expect("its own");
 }
 
@@ -291,7 +343,11 @@ async fn a_protected_cluster_is_not_deleted_and_the_refusal_says_how() {
 #[tokio::test]
 async fn policies_have_no_type_warnings() {
     let server = server().await;
-    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy"));
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingAdmissionPolicy",
+    ));
     let api: Api<DynamicObject> = Api::all_with(server.client(), &resource);
     for policy in api.list(&ListParams::default()).await.expect("list") {
         let warnings = policy.data.pointer("/status/typeChecking/expressionWarnings");
@@ -330,7 +386,11 @@ fn the_operator_runs_restricted_with_images_of_the_charts_version() {
     let container = &pod["containers"][0];
     assert_eq!(container["image"], "ghcr.io/berth-dev/operator:0.1.0");
     let args = container["args"].to_string();
-    for arg in ["--agent-image=ghcr.io/berth-dev/agent:0.1.0", "--image-registry=registry.example.com/k8s", "--leaf-lifetime-minutes=129600"] {
+    for arg in [
+        "--agent-image=ghcr.io/berth-dev/agent:0.1.0",
+        "--image-registry=registry.example.com/k8s",
+        "--leaf-lifetime-minutes=129600",
+    ] {
         assert!(args.contains(arg), "{arg}: {args}");
     }
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);

@@ -19,16 +19,36 @@ use serde_json::json;
     derive = "PartialEq",
     derive = "Default",
     category = "berth",
-    crates(kube_core = "kube_core", k8s_openapi = "k8s_openapi", schemars = "schemars", serde = "serde", serde_json = "serde_json"),
+    crates(
+        kube_core = "kube_core",
+        k8s_openapi = "k8s_openapi",
+        schemars = "schemars",
+        serde = "serde",
+        serde_json = "serde_json"
+    ),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
     printcolumn(name = "Available", type_ = "string", json_path = ".status.conditions[?(@.type=='Available')].status"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
     printcolumn(name = "Endpoint", type_ = "string", json_path = ".status.endpoints[0].host"),
-    printcolumn(name = "Since", type_ = "date", json_path = ".status.conditions[?(@.type=='Ready')].lastTransitionTime"),
+    printcolumn(
+        name = "Since",
+        type_ = "date",
+        json_path = ".status.conditions[?(@.type=='Ready')].lastTransitionTime"
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    printcolumn(name = "Control-Plane-Namespace", type_ = "string", json_path = ".status.controlPlaneNamespace.name", priority = 1),
-    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1)
+    printcolumn(
+        name = "Control-Plane-Namespace",
+        type_ = "string",
+        json_path = ".status.controlPlaneNamespace.name",
+        priority = 1
+    ),
+    printcolumn(
+        name = "Status",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    )
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterSpec {
@@ -93,7 +113,10 @@ pub struct Network {
     pub pod_cidrs: Vec<String>,
     /// DNS domain of the tenant's Services. Default `cluster.local`.
     #[serde(default = "dns_domain")]
-    #[schemars(length(min = 1, max = 100), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$"))]
+    #[schemars(
+        length(min = 1, max = 100),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+    )]
     pub dns_domain: String,
 }
 

@@ -20,8 +20,7 @@ pub fn all() -> Vec<CustomResourceDefinition> {
 /// Adds the rule on `metadata.name`, which derives of the spec cannot say: names become parts of DNS labels.
 fn finish(mut crd: CustomResourceDefinition, example: &str, more: &[ValidationRule]) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
-        let root: Option<&mut JSONSchemaProps> =
-            version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
+        let root: Option<&mut JSONSchemaProps> = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
         if let Some(root) = root {
             let mut rules = vec![ValidationRule {
                 rule: "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$') && size(self.metadata.name) <= 40"

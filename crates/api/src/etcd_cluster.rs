@@ -21,12 +21,23 @@ use serde_json::json;
     derive = "Default",
     shortname = "etcdc",
     category = "berth",
-    crates(kube_core = "kube_core", k8s_openapi = "k8s_openapi", schemars = "schemars", serde = "serde", serde_json = "serde_json"),
+    crates(
+        kube_core = "kube_core",
+        k8s_openapi = "k8s_openapi",
+        schemars = "schemars",
+        serde = "serde",
+        serde_json = "serde_json"
+    ),
     printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
     printcolumn(name = "Members", type_ = "string", json_path = ".status.readyMembers"),
     printcolumn(name = "Available", type_ = "string", json_path = ".status.conditions[?(@.type=='Available')].status"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
-    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message", priority = 1),
+    printcolumn(
+        name = "Status",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    ),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]

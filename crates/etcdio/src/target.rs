@@ -35,10 +35,10 @@ impl EtcdTarget {
         let members = endpoints
             .iter()
             .map(|e| {
-                let ip: IpAddr = e.address.parse().map_err(|_| TargetError::Address {
-                    member: e.name.clone(),
-                    address: e.address.clone(),
-                })?;
+                let ip: IpAddr = e
+                    .address
+                    .parse()
+                    .map_err(|_| TargetError::Address { member: e.name.clone(), address: e.address.clone() })?;
                 Member::new(&e.name, &e.host, SocketAddr::new(ip, PORT))
             })
             .collect::<Result<_, _>>()?;

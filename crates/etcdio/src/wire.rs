@@ -123,7 +123,8 @@ mod tests {
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: etcdserver: no leader");
         let refused = read::<Members>(MEMBERS, 404, b"404 page not found\n");
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 404: 404 page not found");
-        let refused = read::<Status>(STATUS, 503, br#"{"message":"write tcp 1.2.3.4:34786->1.2.3.4:41745: write: broken pipe"}"#);
+        let refused =
+            read::<Status>(STATUS, 503, br#"{"message":"write tcp 1.2.3.4:34786->1.2.3.4:41745: write: broken pipe"}"#);
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: write tcp write: broken pipe");
         let garbled = read::<Status>(STATUS, 200, b"<html>").unwrap_err();
         assert!(matches!(garbled, CallError::Garbled { call: "/v3/maintenance/status", .. }), "{garbled}");

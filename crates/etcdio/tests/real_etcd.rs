@@ -125,8 +125,7 @@ async fn no_trust_says_tls_on_either_side() {
 async fn a_silent_member_costs_no_more_than_the_deadline() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let ca = ca("etcd-client-ca-1");
-    let credential =
-        Credential::issue(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), Timestamp::now()).unwrap();
+    let credential = Credential::issue(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), Timestamp::now()).unwrap();
     let silent = Member::new("etcd-0", "etcd-0.tenant-1.svc", listener.local_addr().unwrap()).unwrap();
     let start = Instant::now();
     let limit = Duration::from_millis(500);

@@ -76,7 +76,8 @@ impl Io {
         if let Some(s) = selector {
             url = format!("{url}?labelSelector={}", encode(s));
         }
-        let mut answer = self.call(Method::GET, &format!("list {} in {namespace}", kind.plural()), &url, None, None).await?;
+        let mut answer =
+            self.call(Method::GET, &format!("list {} in {namespace}", kind.plural()), &url, None, None).await?;
         match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
             _ => Ok(vec![]),
@@ -104,7 +105,14 @@ impl Io {
     /// Merge patch. `suffix`: empty or `/status`. `query`: such as `dryRun=All`.
     pub async fn merge(&self, key: &ObjectKey, suffix: &str, query: &str, patch: &Value) -> Result<Value, IoError> {
         let url = format!("{}{suffix}?{query}", path(key));
-        self.call(Method::PATCH, &format!("patch {key}{suffix}"), &url, Some(patch), Some("application/merge-patch+json")).await
+        self.call(
+            Method::PATCH,
+            &format!("patch {key}{suffix}"),
+            &url,
+            Some(patch),
+            Some("application/merge-patch+json"),
+        )
+        .await
     }
 
     /// Delete, if it still has that UID. Gone already is as good.

@@ -96,7 +96,9 @@ mod tests {
 
     #[test]
     fn admission_is_told_from_rbac() {
-        assert!(is_rbac(r#"secrets is forbidden: User "x" cannot list resource "secrets" in API group "" in the namespace "a""#));
+        assert!(is_rbac(
+            r#"secrets is forbidden: User "x" cannot list resource "secrets" in API group "" in the namespace "a""#
+        ));
         assert!(!is_rbac(r#"pods "a" is forbidden: exceeded quota: q, requested: pods=1"#));
     }
 }

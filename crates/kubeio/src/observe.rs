@@ -192,7 +192,8 @@ async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, Io
     if label(&secret, labels::CLUSTER_NAME) != Some(name) || secret["type"] != labels::CAPI_SECRET_TYPE {
         return Ok(Published::Foreign("it does not carry Berth's labels".into()));
     }
-    let labels = secret.pointer("/metadata/labels").cloned().and_then(|l| serde_json::from_value(l).ok()).unwrap_or_default();
+    let labels =
+        secret.pointer("/metadata/labels").cloned().and_then(|l| serde_json::from_value(l).ok()).unwrap_or_default();
     Ok(Published::Ours {
         uid: uid(&secret).to_owned(),
         value_sha256: data.get("value").map(|v| sha256(v)).unwrap_or_default(),

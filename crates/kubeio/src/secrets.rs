@@ -13,10 +13,17 @@ use serde_json::{Map, Value, json};
 
 /// Makes what the plan asks for and writes it: a new Secret with `create`, which never overwrites; one that is there with
 /// a patch that holds its UID and resourceVersion.
-pub(crate) async fn write(io: &Io, snapshot: &Snapshot, plan: &SecretPlan, manager: &str, now: Timestamp) -> Result<Value, IoError> {
+pub(crate) async fn write(
+    io: &Io,
+    snapshot: &Snapshot,
+    plan: &SecretPlan,
+    manager: &str,
+    now: Timestamp,
+) -> Result<Value, IoError> {
     let mut data = Map::new();
     for entry in &plan.entries {
-        make(snapshot, entry, now, &mut data).map_err(|e| IoError::new(Kindred::Other, format!("make {}", plan.key), e))?;
+        make(snapshot, entry, now, &mut data)
+            .map_err(|e| IoError::new(Kindred::Other, format!("make {}", plan.key), e))?;
     }
     let namespace = plan.key.namespace.clone().unwrap_or_default();
     match &plan.existing {

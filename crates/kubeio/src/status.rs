@@ -36,7 +36,12 @@ impl Own {
 
 /// Writes the status, if it differs from what was read and if nobody changed the object since: for the subresource the API
 /// server takes all metadata from what is stored, so a UID alone would not keep it from a namesake that came after.
-pub async fn write_status<S: Serialize + PartialEq>(io: &Io, own: &Own, old: Option<&S>, new: &S) -> Result<bool, IoError> {
+pub async fn write_status<S: Serialize + PartialEq>(
+    io: &Io,
+    own: &Own,
+    old: Option<&S>,
+    new: &S,
+) -> Result<bool, IoError> {
     if old == Some(new) {
         return Ok(false);
     }

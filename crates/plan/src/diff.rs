@@ -92,7 +92,10 @@ mod tests {
             assert_eq!(contains(&live, &want), expect, "{live}");
             assert_eq!(first_difference(&live, &want, "").is_none(), expect, "{live}");
         };
-        check(json!({"spec": {"replicas": 1, "more": 2, "containers": [{"name": "a", "args": ["x"], "tty": false}]}}), true);
+        check(
+            json!({"spec": {"replicas": 1, "more": 2, "containers": [{"name": "a", "args": ["x"], "tty": false}]}}),
+            true,
+        );
         check(json!({"spec": {"replicas": 1, "containers": [{"name": "b"}, {"name": "a", "args": ["x"]}]}}), true);
         check(json!({"spec": {"replicas": 2, "containers": [{"name": "a", "args": ["x"]}]}}), false);
         check(json!({"spec": {"replicas": 1, "containers": [{"name": "a", "args": ["x", "y"]}]}}), false);

@@ -124,7 +124,9 @@ pub fn judge(
 pub fn foreign(key: &ObjectKey) -> State {
     State::blocked(
         Reason::ForeignObject,
-        format!("{key} exists and was not made by Berth; it was left as it is. Remove or rename it, or choose another name for this cluster"),
+        format!(
+            "{key} exists and was not made by Berth; it was left as it is. Remove or rename it, or choose another name for this cluster"
+        ),
     )
 }
 
@@ -140,7 +142,10 @@ fn judge_content(
     let invalid = |why: String| {
         State::blocked(
             Reason::CertificateAuthorityInvalid,
-            format!("{}: {why}. Restore it from a backup; it is not replaced, since everything that trusts it would break", spec.key),
+            format!(
+                "{}: {why}. Restore it from a backup; it is not replaced, since everything that trusts it would break",
+                spec.key
+            ),
         )
     };
     match content {

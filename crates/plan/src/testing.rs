@@ -67,8 +67,7 @@ impl World {
             Action::PublishKubeconfig { source, labels, .. } => {
                 let value = self.data.get(source).and_then(|d| d.get("value")).cloned().unwrap_or_default();
                 let uid = self.uid();
-                self.observed.published =
-                    Published::Ours { uid, value_sha256: sha256(&value), labels: labels.clone() };
+                self.observed.published = Published::Ours { uid, value_sha256: sha256(&value), labels: labels.clone() };
             }
         }
     }
@@ -87,9 +86,9 @@ impl World {
     pub(crate) fn put(&mut self, key: ObjectKey, value: Value) {
         let fresh = self.uid();
         let address = format!("10.96.0.{}", self.count % 250);
-        let mut live = self.observed.objects.remove(&key).unwrap_or_else(|| {
-            json!({"metadata": {"uid": fresh, "generation": 0, "creationTimestamp": self.now.to_string()}})
-        });
+        let mut live = self.observed.objects.remove(&key).unwrap_or_else(
+            || json!({"metadata": {"uid": fresh, "generation": 0, "creationTimestamp": self.now.to_string()}}),
+        );
         let before = live["spec"].clone();
         lay(&mut live, value);
         if live["spec"] != before {
@@ -152,7 +151,8 @@ impl World {
             SecretEntry::EncryptionConfig => {
                 let key = berth_pki::generate_encryption_key().unwrap();
                 let provider = json!({"secretbox": {"keys": [{"name": "key-1", "secret": key.expose()}]}});
-                let text = json!({"resources": [{"resources": ["secrets"], "providers": [provider, {"identity": {}}]}]});
+                let text =
+                    json!({"resources": [{"resources": ["secrets"], "providers": [provider, {"identity": {}}]}]});
                 vec![("encryption.yaml".into(), text.to_string().into_bytes())]
             }
             SecretEntry::Kubeconfig { cluster, server, spec, issuer, .. } => {
@@ -177,8 +177,7 @@ impl World {
     pub(crate) fn run_stateful_set(&mut self, key: &ObjectKey) {
         let Some(set) = self.observed.objects.get_mut(key) else { return };
         let revision: String = sha256(set["spec"]["template"].to_string().as_bytes()).chars().take(10).collect();
-        set["status"] =
-            json!({"observedGeneration": set["metadata"]["generation"], "updateRevision": revision});
+        set["status"] = json!({"observedGeneration": set["metadata"]["generation"], "updateRevision": revision});
         let mut labels = set["spec"]["template"]["metadata"]["labels"].clone();
         labels["controller-revision-hash"] = revision.into();
         let claim_labels = set["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"].clone();

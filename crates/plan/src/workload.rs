@@ -100,7 +100,8 @@ fn data_problem(container: &Value) -> Option<(Reason, String)> {
         (t["exitCode"].as_i64() == Some(42)).then(|| t["message"].as_str().unwrap_or_default().trim().to_owned())
     })?;
     // A guard that has passed since has nothing to complain about.
-    if container["ready"] == true || container.pointer("/state/terminated/exitCode").and_then(Value::as_i64) == Some(0) {
+    if container["ready"] == true || container.pointer("/state/terminated/exitCode").and_then(Value::as_i64) == Some(0)
+    {
         return None;
     }
     let reason = if said.starts_with("ForeignData") { Reason::ForeignData } else { Reason::DataLost };
@@ -120,17 +121,21 @@ pub fn pods_of<'a>(
 /// True if the pod's Ready condition is true and it is not being deleted.
 pub fn pod_ready(pod: &Value) -> bool {
     !deleting(pod)
-        && pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten().any(|c| {
-            c["type"] == "Ready" && c["status"] == "True"
-        })
+        && pod
+            .pointer("/status/conditions")
+            .and_then(Value::as_array)
+            .into_iter()
+            .flatten()
+            .any(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
 /// True once the pod's main containers have started.
 pub fn pod_running(pod: &Value) -> bool {
     !deleting(pod)
-        && pod.pointer("/status/containerStatuses").and_then(Value::as_array).is_some_and(|c| {
-            !c.is_empty() && c.iter().all(|c| c["state"]["running"].is_object())
-        })
+        && pod
+            .pointer("/status/containerStatuses")
+            .and_then(Value::as_array)
+            .is_some_and(|c| !c.is_empty() && c.iter().all(|c| c["state"]["running"].is_object()))
 }
 
 /// When the pod's last main container started.

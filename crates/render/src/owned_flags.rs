@@ -45,10 +45,7 @@ const API_SERVER: Rows = &[
         "Berth sets it from spec.etcd",
     ),
     (&["service-cluster-ip-range"], "use spec.network.serviceCIDRs"),
-    (
-        &["advertise-address", "endpoint-reconciler-type"],
-        "Berth publishes the API's address itself; use spec.endpoint",
-    ),
+    (&["advertise-address", "endpoint-reconciler-type"], "Berth publishes the API's address itself; use spec.endpoint"),
     (&["service-account-issuer"], "use spec.apiServer.serviceAccountIssuers"),
     (
         &["service-account-key-file", "service-account-signing-endpoint", "service-account-signing-key-file"],

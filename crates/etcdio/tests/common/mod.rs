@@ -16,10 +16,8 @@ pub const VERSIONS: [&str; 2] = ["3.6.16", "3.5.35"];
 
 /// `<cache>/bin/etcd/v<version>/<name>`, if it was built.
 pub fn binary(version: &str, name: &str) -> Option<PathBuf> {
-    let cache = std::env::var_os("BERTH_CACHE").map_or_else(
-        || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache/berth"),
-        PathBuf::from,
-    );
+    let cache = std::env::var_os("BERTH_CACHE")
+        .map_or_else(|| PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache/berth"), PathBuf::from);
     let path = cache.join(format!("bin/etcd/v{version}/{name}"));
     path.exists().then_some(path)
 }
@@ -40,7 +38,14 @@ pub fn ca(name: &str) -> KeyPairPem {
 
 fn spec(name: &str, usage: Usage) -> CertSpec {
     let lifetime = if usage == Usage::Ca { Lifetime::CA_10Y } else { Lifetime::LEAF_90D };
-    CertSpec { common_name: name.into(), organizations: vec![], dns_names: vec![], ip_addresses: vec![], usage, lifetime }
+    CertSpec {
+        common_name: name.into(),
+        organizations: vec![],
+        dns_names: vec![],
+        ip_addresses: vec![],
+        usage,
+        lifetime,
+    }
 }
 
 /// An etcd cluster.
@@ -164,9 +169,10 @@ impl Etcd {
         let ca = &self.client_ca;
         let credential =
             Credential::issue(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), Timestamp::now()).unwrap();
-        let members = self.members.iter().map(|m| {
-            Member::new(&m.name, &host(&m.name), SocketAddr::from((Ipv4Addr::LOCALHOST, m.client))).unwrap()
-        });
+        let members = self
+            .members
+            .iter()
+            .map(|m| Member::new(&m.name, &host(&m.name), SocketAddr::from((Ipv4Addr::LOCALHOST, m.client))).unwrap());
         EtcdTarget { members: members.collect(), credential }
     }
 

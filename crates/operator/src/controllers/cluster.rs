@@ -1,6 +1,6 @@
 //! The `Cluster` controller.
 
-use super::pass::{self, PassError, changes, drain, requeue};
+use super::pass::{self, PassError, Patience, changes, drain, requeue};
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
@@ -35,12 +35,13 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
     let clusters = watcher(Api::<Meta>::all(client.clone()), Config::default());
-    let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).default_backoff()).touched_objects();
+    let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch())).touched_objects();
     let label = labels::CLUSTER_NAME;
     // Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
     let config = controller::Config::default().debounce(Duration::from_millis(20)).concurrency(ctx.concurrency);
     let stream = Controller::for_stream(clusters, reader)
         .with_config(config)
+        .trigger_backoff(Patience::controller())
         .watches_stream(changes::<Namespace>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(changes::<EtcdCluster>(client.clone(), label), |o| owner(&o.metadata))

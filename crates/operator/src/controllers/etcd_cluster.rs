@@ -1,6 +1,6 @@
 //! The `EtcdCluster` controller. It knows nothing of `Cluster`.
 
-use super::pass::{self, PassError, changes, drain, requeue};
+use super::pass::{self, PassError, Patience, changes, drain, requeue};
 use crate::context::Context;
 use berth_api::{EtcdCluster, labels, names};
 use berth_etcdio::{Credential, EtcdTarget};
@@ -31,11 +31,12 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
     let etcds = watcher(Api::<Meta>::all(client.clone()), Config::default());
-    let etcds = reflector(writer, etcds.modify(|o| o.metadata.managed_fields = None).default_backoff()).touched_objects();
+    let etcds = reflector(writer, etcds.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch())).touched_objects();
     let label = labels::ETCD_CLUSTER;
     let config = controller::Config::default().debounce(Duration::from_millis(20)).concurrency(ctx.concurrency);
     let stream = Controller::for_stream(etcds, reader)
         .with_config(config)
+        .trigger_backoff(Patience::controller())
         .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(changes::<StatefulSet>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(changes::<Pod>(client, label), |o| owner(&o.metadata))

@@ -10,6 +10,7 @@ use kube::api::PartialObjectMeta;
 use kube::runtime::controller::Action;
 use kube::runtime::watcher::{self, watcher};
 use kube::runtime::WatchStreamExt;
+use kube::runtime::utils::Backoff;
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -29,7 +30,45 @@ where
 {
     let api = Api::<PartialObjectMeta<K>>::all(client);
     let stream = watcher(api, watcher::Config::default().labels(label));
-    stream.modify(|o| o.metadata.managed_fields = None).default_backoff().touched_objects()
+    stream.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()).touched_objects()
+}
+
+/// How long to wait after an error of a watch: doubled each time, from the beginning again once something came.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    first: Duration,
+    most: Duration,
+    next: Duration,
+}
+
+impl Patience {
+    /// For one watch. An API server that is back is to be noticed within seconds.
+    pub(super) fn watch() -> Self {
+        let first = Duration::from_millis(200);
+        Self { first, most: Duration::from_secs(5), next: first }
+    }
+
+    /// For a controller: none, since each watch has its own. One patience for all would add up: while it waits for the error of
+    /// one watch, no other is heard, and each one's error would double it.
+    pub(super) fn controller() -> Self {
+        Self { first: Duration::ZERO, most: Duration::ZERO, next: Duration::ZERO }
+    }
+}
+
+impl Iterator for Patience {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let now = self.next;
+        self.next = (now * 2).min(self.most);
+        Some(now)
+    }
+}
+
+impl Backoff for Patience {
+    fn reset(&mut self) {
+        self.next = self.first;
+    }
 }
 
 /// Runs one pass with a span, metrics and back-off around it.

@@ -21,11 +21,20 @@ pub(crate) fn run_as_user(home: &str) -> i64 {
     100_000 + hash % 1_000_000
 }
 
-fn workload(t: &Tenant<'_>, binary: Binary, replicas: i32, resources: Option<&Resources>, args: Vec<ExtraArg>) -> Workload {
+fn workload(
+    t: &Tenant<'_>,
+    binary: Binary,
+    replicas: i32,
+    resources: Option<&Resources>,
+    args: Vec<ExtraArg>,
+) -> Workload {
     Workload {
         replicas,
         version: t.pin.version.clone(),
-        image: workload::pinned_image(t.get(Kind::Deployment, binary.name()), image(&t.settings.registry, binary, &t.pin.version)),
+        image: workload::pinned_image(
+            t.get(Kind::Deployment, binary.name()),
+            image(&t.settings.registry, binary, &t.pin.version),
+        ),
         agent_image: t.pin.agent_image.clone(),
         run_as_user: run_as_user(&t.home),
         resources: resources.cloned(),
@@ -58,8 +67,13 @@ pub(super) fn apiserver(t: &Tenant<'_>, pki: Option<&Stage>) -> Stage {
         let advertise = endpoint::advertised(t).ok_or_else(|| State::waiting("an address for the API"))?;
         let (access, aliases) = etcd_access(t)?;
         let client = access.client_secret.clone();
-        let mut workload =
-            workload(t, Binary::ApiServer, spec.replicas.unwrap_or(t.cluster.spec.replicas), spec.resources.as_ref(), args);
+        let mut workload = workload(
+            t,
+            Binary::ApiServer,
+            spec.replicas.unwrap_or(t.cluster.spec.replicas),
+            spec.resources.as_ref(),
+            args,
+        );
         workload.host_aliases = aliases;
         workload.checksums = checksums(
             t,
@@ -105,7 +119,8 @@ fn etcd_access(t: &Tenant<'_>) -> Result<(EtcdAccess, Vec<HostAlias>), State> {
     let client = status.clients.iter().find(|c| c.name == etcd::CLIENT).map(|c| c.secret_ref.name.clone());
     match client {
         Some(client_secret) if !status.endpoints.is_empty() => {
-            let aliases = status.endpoints.iter().map(|e| HostAlias { ip: e.address.clone(), hostnames: vec![e.host.clone()] });
+            let aliases =
+                status.endpoints.iter().map(|e| HostAlias { ip: e.address.clone(), hostnames: vec![e.host.clone()] });
             let endpoints = status.endpoints.iter().map(|e| e.url.clone()).collect();
             Ok((EtcdAccess { endpoints, client_secret }, aliases.collect()))
         }
@@ -182,7 +197,14 @@ fn reach_api(t: &Tenant<'_>, workload: &mut Workload, signs_tokens: bool) -> Res
 }
 
 /// What all three have in common: create at once, change only when the gate is open, and say how it goes.
-fn stage(t: &Tenant<'_>, component: Component, name: &str, pki: Option<&Stage>, open: bool, prepared: Prepared) -> Stage {
+fn stage(
+    t: &Tenant<'_>,
+    component: Component,
+    name: &str,
+    pki: Option<&Stage>,
+    open: bool,
+    prepared: Prepared,
+) -> Stage {
     let mut stage = Stage::new(component, State::Ready);
     let deployment = t.key(Kind::Deployment, name);
     let live = t.observed.get(&deployment).filter(|d| is_ours(d));
@@ -238,13 +260,16 @@ fn progress(t: &Tenant<'_>, name: &str, live: &serde_json::Value) -> State {
     if rollout.settled {
         return State::Ready;
     }
-    let problem = workload::pods_of(t.observed, &t.home, labels::COMPONENT, name).find_map(|(_, p)| workload::pod_problem(p));
+    let problem =
+        workload::pods_of(t.observed, &t.home, labels::COMPONENT, name).find_map(|(_, p)| workload::pod_problem(p));
     if let Some((reason, on)) = problem {
         return State::Waiting { reason, on };
     }
-    let replica_failure = live.pointer("/status/conditions").and_then(|c| c.as_array()).into_iter().flatten().find_map(|c| {
-        (c["type"] == "ReplicaFailure" && c["status"] == "True").then(|| c["message"].as_str().unwrap_or_default().to_owned())
-    });
+    let replica_failure =
+        live.pointer("/status/conditions").and_then(|c| c.as_array()).into_iter().flatten().find_map(|c| {
+            (c["type"] == "ReplicaFailure" && c["status"] == "True")
+                .then(|| c["message"].as_str().unwrap_or_default().to_owned())
+        });
     if let Some(message) = replica_failure {
         return State::Waiting { reason: Reason::Rejected, on: format!("pods of {name} are refused: {message}") };
     }

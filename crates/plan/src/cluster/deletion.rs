@@ -100,7 +100,11 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
 }
 
 /// `Retain`: the namespace stays with etcd's volumes and CAs, the cluster's CAs, keys and templates.
-fn leave_data(t: &Tenant<'_>, stage: &mut Stage, delete: &dyn Fn(&ObjectKey, &serde_json::Value, Option<i64>) -> Action) {
+fn leave_data(
+    t: &Tenant<'_>,
+    stage: &mut Stage,
+    delete: &dyn Fn(&ObjectKey, &serde_json::Value, Option<i64>) -> Action,
+) {
     let keep = [
         names::ca(t.name),
         names::proxy_ca(t.name),
@@ -109,7 +113,9 @@ fn leave_data(t: &Tenant<'_>, stage: &mut Stage, delete: &dyn Fn(&ObjectKey, &se
     ];
     for kind in [Kind::Secret, Kind::Service, Kind::ConfigMap, Kind::PodDisruptionBudget] {
         for (key, o) in t.observed.of_kind(kind, &t.home).filter(|(_, o)| is_ours(o)) {
-            let kept = keep.contains(&key.name) || label(o, labels::ETCD_CLUSTER).is_some() || key.name.starts_with("templates-");
+            let kept = keep.contains(&key.name)
+                || label(o, labels::ETCD_CLUSTER).is_some()
+                || key.name.starts_with("templates-");
             if !kept && !deleting(o) {
                 stage.actions.push(delete(key, o, None));
             }

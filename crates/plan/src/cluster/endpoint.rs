@@ -5,7 +5,10 @@ use crate::model::{Component, Stage, State};
 use berth_api::cluster::EndpointType;
 use berth_api::conditions::Reason;
 use berth_api::names;
-use berth_render::{Kind, render_apiserver_service, values::{ApiServerServiceValues, ServiceType}};
+use berth_render::{
+    Kind, render_apiserver_service,
+    values::{ApiServerServiceValues, ServiceType},
+};
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -98,7 +101,8 @@ pub(super) fn advertised(t: &Tenant<'_>) -> Option<IpAddr> {
 pub(super) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
     let home = &t.home;
     let domain = &t.cluster.spec.network.dns_domain;
-    let mut dns: Vec<String> = ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"].map(str::to_owned).into();
+    let mut dns: Vec<String> =
+        ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"].map(str::to_owned).into();
     dns.push(format!("kubernetes.default.svc.{domain}"));
     let service = names::APISERVER;
     dns.extend([service.to_owned(), format!("{service}.{home}"), format!("{service}.{home}.svc")]);

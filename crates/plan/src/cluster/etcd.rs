@@ -22,11 +22,11 @@ pub(super) fn observed(t: &Tenant<'_>) -> Option<EtcdCluster> {
 fn wanted_version(t: &Tenant<'_>) -> Result<String, State> {
     let supported = t.templates().map(|s| s.etcd_minors().to_vec()).unwrap_or_default();
     match &t.cluster.spec.etcd.version {
-        None => t
-            .templates()
-            .map(|s| s.default_etcd().to_owned())
-            .ok_or_else(|| State::waiting("the template set")),
-        Some(v) if minor_of(v).is_some_and(|m| supported.iter().any(|s| s == m)) && Catalog::builtin().etcd(v).is_some() => {
+        None => t.templates().map(|s| s.default_etcd().to_owned()).ok_or_else(|| State::waiting("the template set")),
+        Some(v)
+            if minor_of(v).is_some_and(|m| supported.iter().any(|s| s == m))
+                && Catalog::builtin().etcd(v).is_some() =>
+        {
             Ok(v.clone())
         }
         Some(v) => Err(State::blocked(

@@ -61,7 +61,9 @@ fn publish(t: &Tenant<'_>, stage: &mut Stage) {
         Published::Foreign(why) => {
             stage.state = State::blocked(
                 Reason::ForeignObject,
-                format!("{key} exists and was not made by Berth; it was left as it is. Remove or rename it; the kubeconfig is in {source} meanwhile ({why})"),
+                format!(
+                    "{key} exists and was not made by Berth; it was left as it is. Remove or rename it; the kubeconfig is in {source} meanwhile ({why})"
+                ),
             );
             return;
         }

@@ -164,7 +164,10 @@ fn stages(input: Input<'_>) -> ClusterPlan {
 
     let home = namespace::stage(&t);
     let namespace_there = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone())).is_some();
-    let halt = stop(&home) || !namespace_there || t.observed.denied || (matches!(home.state, State::Waiting { .. }) && home.actions.is_empty());
+    let halt = stop(&home)
+        || !namespace_there
+        || t.observed.denied
+        || (matches!(home.state, State::Waiting { .. }) && home.actions.is_empty());
     out.plan.stages.extend([spec, home]);
     if halt || networks_bad {
         return out;

@@ -23,9 +23,9 @@ impl Tenant<'_> {
     /// The template set that the tenant is pinned to, if it is at hand.
     pub(super) fn templates(&self) -> Option<&TemplateSet> {
         let builtin = Catalog::builtin().kubernetes(&self.pin.version);
-        builtin.filter(|s| s.digest() == self.pin.templates).or_else(|| {
-            self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates)
-        })
+        builtin
+            .filter(|s| s.digest() == self.pin.templates)
+            .or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates))
     }
 }
 
@@ -42,7 +42,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
                 Reason::ControlPlaneLost,
                 format!(
                     "namespace {} (UID {}) is gone, with the tenant's keys and data. Restore it from a backup and set the annotation {}={} on this Cluster, or delete the Cluster. Nothing is made anew by itself",
-                    lost.name, lost.uid, labels::ADOPT, t.uid
+                    lost.name,
+                    lost.uid,
+                    labels::ADOPT,
+                    t.uid
                 ),
             );
             return stage;
@@ -79,7 +82,9 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
     if !is_ours(live) || theirs.iter().any(|(k, v)| label(live, k) != Some(v)) {
         return Some(State::blocked(
             Reason::ForeignObject,
-            format!("namespace {home} exists and does not belong to this Cluster; it was left as it is. Remove it, or choose another name for this Cluster"),
+            format!(
+                "namespace {home} exists and does not belong to this Cluster; it was left as it is. Remove it, or choose another name for this Cluster"
+            ),
         ));
     }
     if observed::deleting(live) {
@@ -94,7 +99,9 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
             Reason::AdoptionRequired,
             format!(
                 "namespace {home} belongs to a Cluster {}/{} with UID {owner}, which is gone. To take it over with its keys and data, set the annotation {}={owner} on this Cluster",
-                t.namespace, t.name, labels::ADOPT
+                t.namespace,
+                t.name,
+                labels::ADOPT
             ),
         ));
     }
@@ -104,7 +111,9 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
             Reason::ControlPlaneLost,
             format!(
                 "namespace {home} is not the one that this Cluster had (UID {} was recorded, {uid} is there). If it is a restored copy, set the annotation {}={} on this Cluster",
-                recorded.unwrap_or_default(), labels::ADOPT, t.uid
+                recorded.unwrap_or_default(),
+                labels::ADOPT,
+                t.uid
             ),
         ));
     }
@@ -163,7 +172,9 @@ fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
         if t.templates().is_none() {
             stage.state = State::blocked(
                 Reason::VersionUnsupported,
-                format!("{key} holds a template set that this operator cannot read; run the operator that wrote it, or set spec.version to another patch version"),
+                format!(
+                    "{key} holds a template set that this operator cannot read; run the operator that wrote it, or set spec.version to another patch version"
+                ),
             );
         }
         return;
@@ -171,7 +182,9 @@ fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
     let Some(set) = t.templates() else {
         stage.state = State::blocked(
             Reason::Error,
-            format!("{key}, the templates that the tenant runs with, is gone, and this operator has others. Restore it, or set spec.version to another patch version to roll the tenant with the templates of this operator"),
+            format!(
+                "{key}, the templates that the tenant runs with, is gone, and this operator has others. Restore it, or set spec.version to another patch version to roll the tenant with the templates of this operator"
+            ),
         );
         return;
     };

@@ -42,7 +42,11 @@ pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
     };
     let generation = "-1";
     vec![
-        secret(names::ca(t.name), labels::CAPI_SECRET_TYPE, Content::Ca(ca(&format!("kubernetes-ca{generation}"), life))),
+        secret(
+            names::ca(t.name),
+            labels::CAPI_SECRET_TYPE,
+            Content::Ca(ca(&format!("kubernetes-ca{generation}"), life)),
+        ),
         secret(
             names::proxy_ca(t.name),
             labels::CAPI_SECRET_TYPE,
@@ -64,14 +68,10 @@ fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {
     let life = t.settings.leaf_lifetime;
     let (ca, proxy) = (t.secret(names::ca(t.name)), t.secret(names::proxy_ca(t.name)));
     let (dns_names, ip_addresses) = endpoint::sans(t)?;
-    let apiserver = CertSpec {
-        usage: Usage::Server,
-        dns_names,
-        ip_addresses,
-        ..client("kube-apiserver", &[], life)
-    };
+    let apiserver = CertSpec { usage: Usage::Server, dns_names, ip_addresses, ..client("kube-apiserver", &[], life) };
     let leaf = |name: &str, spec, issuer: &ObjectKey| Content::Leaf(name.into(), spec, issuer.clone());
-    let secret = |name: &str, contents| SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents };
+    let secret =
+        |name: &str, contents| SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents };
     let component = |secret_name: &str, host: &str| {
         let user = format!("system:{host}");
         let contents = vec![
@@ -110,7 +110,13 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
 }
 
 /// Judges one Secret as part of a stage.
-pub(super) fn judge_into(t: &Tenant<'_>, stage: &mut Stage, out: &mut ClusterPlan, spec: &SecretSpec, in_use: Option<&str>) {
+pub(super) fn judge_into(
+    t: &Tenant<'_>,
+    stage: &mut Stage,
+    out: &mut ClusterPlan,
+    spec: &SecretSpec,
+    in_use: Option<&str>,
+) {
     stage.owns.push(spec.key.clone());
     let judged = judge(t.observed, spec, in_use, is_ours, t.now, &t.home);
     if !judged.state.is_done() && (stage.state.is_done() || matches!(judged.state, State::Blocked { .. })) {

@@ -70,7 +70,8 @@ pub fn failed_conditions(
     now: jiff::Timestamp,
 ) -> Vec<Condition> {
     use ConditionType as T;
-    let all = [T::Ready, T::Available, T::Progressing, T::Degraded, T::PKIReady, T::EtcdAvailable, T::ControlPlaneAvailable];
+    let all =
+        [T::Ready, T::Available, T::Progressing, T::Degraded, T::PKIReady, T::EtcdAvailable, T::ControlPlaneAvailable];
     all.iter()
         .flat_map(|t| {
             let verdict = match t {
@@ -93,15 +94,25 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     let etcd = etcd_verdict(input, home);
     let control_plane = control_plane_verdict(input, plan, home);
     let available = match (&input.observed.api, etcd.status) {
-        (ApiProbe::Answered { .. }, Some(true)) => {
-            Verdict::new(T::Available, Some(true), Reason::AsExpected, "the API answers through its endpoint and etcd has quorum")
-        }
+        (ApiProbe::Answered { .. }, Some(true)) => Verdict::new(
+            T::Available,
+            Some(true),
+            Reason::AsExpected,
+            "the API answers through its endpoint and etcd has quorum",
+        ),
         (ApiProbe::Answered { .. }, _) => Verdict::new(T::Available, Some(false), etcd.reason, etcd.message.clone()),
         (ApiProbe::Failed(why), _) => {
             Verdict::new(T::Available, Some(false), Reason::APINotReachable, format!("the API does not answer: {why}"))
         }
-        (ApiProbe::Unable(why), _) => Verdict::new(T::Available, None, Reason::CertificateAuthorityLost, format!("the API cannot be asked: {why}")),
-        (ApiProbe::NotAsked, _) => Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is up"),
+        (ApiProbe::Unable(why), _) => Verdict::new(
+            T::Available,
+            None,
+            Reason::CertificateAuthorityLost,
+            format!("the API cannot be asked: {why}"),
+        ),
+        (ApiProbe::NotAsked, _) => {
+            Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is up")
+        }
     };
     let problem = failure
         .map(|f| (f.reason, f.message.clone()))
@@ -118,7 +129,12 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
     };
     let progressing = if paused {
-        Verdict::new(T::Progressing, Some(false), Reason::Paused, "spec.paused is true: nothing is changed, repaired or renewed")
+        Verdict::new(
+            T::Progressing,
+            Some(false),
+            Reason::Paused,
+            "spec.paused is true: nothing is changed, repaired or renewed",
+        )
     } else if deleting {
         Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted")
     } else {
@@ -207,10 +223,16 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
         !input.observed.get(&key).is_some_and(|d| workload::deployment(d).serving)
     });
     match down {
-        None => Verdict::new(T::ControlPlaneAvailable, Some(true), Reason::AsExpected, "every component has a pod that is ready"),
+        None => Verdict::new(
+            T::ControlPlaneAvailable,
+            Some(true),
+            Reason::AsExpected,
+            "every component has a pod that is ready",
+        ),
         Some(name) => {
             let stage = plan.stages.iter().find(|s| s.component.name() == name);
-            let (reason, message) = stage.and_then(|s| s.state.problem()).unwrap_or((Reason::PodsNotReady, "no pod is ready"));
+            let (reason, message) =
+                stage.and_then(|s| s.state.problem()).unwrap_or((Reason::PodsNotReady, "no pod is ready"));
             Verdict::new(T::ControlPlaneAvailable, Some(false), reason, format!("{name}: {message}"))
         }
     }
@@ -251,9 +273,9 @@ fn components(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
             let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home, name))?;
             let rollout = workload::deployment(d);
             let image = workload::image_of(d).and_then(|i| i.rsplit_once(":v")).map(|(_, v)| v.to_owned());
-            let version = image.filter(|_| rollout.settled).or_else(|| {
-                input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone()
-            });
+            let version = image
+                .filter(|_| rollout.settled)
+                .or_else(|| input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone());
             Some(ComponentStatus { name: name.into(), version, ready: rollout.ready, desired: rollout.desired })
         })
         .collect()

@@ -26,15 +26,21 @@ pub(super) fn keys() -> [ObjectKey; 4] {
 
 /// All objects, the stamp last. None while the address is not known.
 pub(super) fn all(t: &Tenant<'_>) -> Option<Vec<Object>> {
-    let mut values = vec![
-        binding(KUBELET_API_ADMIN, "system:kubelet-api-admin", &json!({
+    let mut values = vec![binding(
+        KUBELET_API_ADMIN,
+        "system:kubelet-api-admin",
+        &json!({
             "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": pki::KUBELET_CLIENT,
-        })),
-    ];
+        }),
+    )];
     values.extend(kubernetes_endpoints(t)?);
-    values.push(binding(STAMP, "cluster-admin", &json!({
-        "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": names::ADMIN_GROUP,
-    })));
+    values.push(binding(
+        STAMP,
+        "cluster-admin",
+        &json!({
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": names::ADMIN_GROUP,
+        }),
+    ));
     let mut objects: Vec<Object> = values.into_iter().map(Object::new).collect::<Result<_, _>>().ok()?;
     let mut digest = Sha256::new();
     for object in &objects {

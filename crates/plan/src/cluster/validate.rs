@@ -35,7 +35,10 @@ pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings
         (None, _) => {
             let state = State::blocked(
                 Reason::VersionUnsupported,
-                format!("spec.version: {} is not supported; supported are the patch versions of {supported}", spec.version),
+                format!(
+                    "spec.version: {} is not supported; supported are the patch versions of {supported}",
+                    spec.version
+                ),
             );
             (old, Some(state))
         }
@@ -81,10 +84,14 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
     for p in &pods {
         let (low, high) = if p.addr().is_ipv4() { (8, 24) } else { (48, 64) };
         if !(low..=high).contains(&p.prefix_len()) {
-            return Err(format!("spec.network.podCIDRs: {p} must be between /{low} and /{high}: each node gets a part of it"));
+            return Err(format!(
+                "spec.network.podCIDRs: {p} must be between /{low} and /{high}: each node gets a part of it"
+            ));
         }
         if let Some(s) = services.iter().find(|s| s.contains(p) || p.contains(*s)) {
-            return Err(format!("spec.network: podCIDRs {p} and serviceCIDRs {s} overlap; choose networks that share no address"));
+            return Err(format!(
+                "spec.network: podCIDRs {p} and serviceCIDRs {s} overlap; choose networks that share no address"
+            ));
         }
     }
     Ok(())

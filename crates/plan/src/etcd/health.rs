@@ -62,7 +62,8 @@ impl Health {
 pub(super) fn judge(s: &Subject<'_>) -> Health {
     let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
     let probe = s.observed.etcd.as_ref();
-    let mut out = Health { data: data(s), alarms: probe.map(|p| p.alarms.clone()).unwrap_or_default(), ..Health::default() };
+    let mut out =
+        Health { data: data(s), alarms: probe.map(|p| p.alarms.clone()).unwrap_or_default(), ..Health::default() };
     for name in s.members() {
         let mut member = probe.map_or_else(|| unasked(s, &name), |probe| asked(&name, probe, recorded));
         if let Some(found) = s.pod(&name).and_then(pod_problem) {
@@ -143,9 +144,13 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     })?;
     let volume = format!("data-{member}");
     let way_out = if s.record.replicas == 1 {
-        format!("Restore volume {volume} from a backup and delete pod {member}; or, if the data is not wanted, delete this EtcdCluster with spec.dataPolicy Delete and make it anew")
+        format!(
+            "Restore volume {volume} from a backup and delete pod {member}; or, if the data is not wanted, delete this EtcdCluster with spec.dataPolicy Delete and make it anew"
+        )
     } else {
-        format!("Restore volume {volume} from a backup and delete pod {member}. To replace a member by an empty one is not supported yet; keep the other members' volumes")
+        format!(
+            "Restore volume {volume} from a backup and delete pod {member}. To replace a member by an empty one is not supported yet; keep the other members' volumes"
+        )
     };
     Some((reason, format!("{said}. Member {member} is held and nothing is overwritten. {way_out}")))
 }
@@ -157,7 +162,10 @@ fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
     };
     let found: Vec<_> = s.members().iter().filter_map(said).collect();
     let known = recorded.map(|r| format!(", and this is cluster {r}")).unwrap_or_default();
-    format!("members are not of one cluster: {}{known}. Nothing is overwritten: restore the right volumes from a backup", found.join(", "))
+    format!(
+        "members are not of one cluster: {}{known}. Nothing is overwritten: restore the right volumes from a backup",
+        found.join(", ")
+    )
 }
 
 fn lowest(answers: &[&MemberProbe]) -> Option<String> {

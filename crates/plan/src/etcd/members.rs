@@ -91,7 +91,10 @@ fn workload(s: &Subject<'_>) -> Result<Workload, State> {
     Ok(Workload {
         replicas: s.record.replicas,
         version: s.record.version.clone(),
-        image: pinned_image(s.get(Kind::StatefulSet, s.name), image(&s.settings.registry, Binary::Etcd, &s.record.version)),
+        image: pinned_image(
+            s.get(Kind::StatefulSet, s.name),
+            image(&s.settings.registry, Binary::Etcd, &s.record.version),
+        ),
         agent_image: s.record.agent_image.clone(),
         run_as_user: run_as_user(s),
         resources: s.etcd.spec.resources.clone(),

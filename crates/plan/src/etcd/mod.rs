@@ -133,9 +133,7 @@ impl<'a> Subject<'a> {
 
     /// A member's pod.
     fn pod(&self, member: &str) -> Option<&'a Value> {
-        self.observed
-            .get(&self.key(Kind::Pod, member))
-            .filter(|p| label(p, labels::ETCD_CLUSTER) == Some(self.name))
+        self.observed.get(&self.key(Kind::Pod, member)).filter(|p| label(p, labels::ETCD_CLUSTER) == Some(self.name))
     }
 }
 

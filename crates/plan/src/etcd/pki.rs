@@ -65,8 +65,7 @@ fn of_members(s: &Subject<'_>) -> Option<[SecretSpec; 2]> {
         let host = services::host(member, s.namespace);
         dns_names.extend([member.clone(), host.trim_end_matches(".svc").to_owned(), host]);
     }
-    let ip_addresses: Vec<_> =
-        addresses.iter().map(|(_, a)| *a).chain([IpAddr::V4(Ipv4Addr::LOCALHOST)]).collect();
+    let ip_addresses: Vec<_> = addresses.iter().map(|(_, a)| *a).chain([IpAddr::V4(Ipv4Addr::LOCALHOST)]).collect();
     // Also for the client port both usages: etcd's JSON gateway is a client of its own port, with the server's certificate.
     let named = |common_name: &str| CertSpec {
         dns_names: dns_names.clone(),

@@ -101,7 +101,10 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     if let Some(set) = get(Kind::StatefulSet, name) {
         all.push(parse(annotation(set, labels::ETCD_RECORD)));
         let text = |path: &str| set.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        all.push(Said { version: text("/spec/template/metadata/labels/app.kubernetes.io~1version"), ..Said::default() });
+        all.push(Said {
+            version: text("/spec/template/metadata/labels/app.kubernetes.io~1version"),
+            ..Said::default()
+        });
     }
     if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
         // Templates and image were those of a StatefulSet that may be gone: new pods may start with newer ones.

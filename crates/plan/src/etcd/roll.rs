@@ -16,7 +16,8 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     let Some(set) = s.get(Kind::StatefulSet, s.name) else { return (None, None) };
     let number = |path: &str| set.pointer(path).and_then(Value::as_i64);
     let revision = set.pointer("/status/updateRevision").and_then(Value::as_str);
-    let (Some(revision), true) = (revision, number("/metadata/generation") == number("/status/observedGeneration")) else {
+    let (Some(revision), true) = (revision, number("/metadata/generation") == number("/status/observedGeneration"))
+    else {
         return (Some(State::waiting(format!("StatefulSet {} to be taken up", s.name))), None);
     };
     let members = s.members();
@@ -27,10 +28,13 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     }
     let rolling = |on: String| Some(State::Waiting { reason: Reason::RollingOut, on });
     let whole = members.iter().all(|m| s.pod(m).is_some_and(|p| !deleting(p)));
-    let safe = members.len() == 1 || (health.all_ready() && !health.corrupt() && members.iter().all(|m| s.pod(m).is_some_and(pod_ready)));
+    let safe = members.len() == 1
+        || (health.all_ready() && !health.corrupt() && members.iter().all(|m| s.pod(m).is_some_and(pod_ready)));
     if !whole || !safe {
         let pods = old.iter().map(|m| m.as_str()).collect::<Vec<_>>().join(", ");
-        let on = format!("all members to be ready before the rest of the pods of the older template ({pods}) are replaced; if the older template is what keeps one of these from running, delete that pod");
+        let on = format!(
+            "all members to be ready before the rest of the pods of the older template ({pods}) are replaced; if the older template is what keeps one of these from running, delete that pod"
+        );
         return (rolling(on), None);
     }
     // Followers first: each loss of a leader costs an election.

@@ -219,7 +219,12 @@ fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {
         return Verdict::new(T::MembersReady, None, Reason::NotYetObserved, "not looked at yet");
     }
     if health.all_ready() {
-        return Verdict::new(T::MembersReady, Some(true), Reason::AsExpected, format!("{up} of {of} members are ready"));
+        return Verdict::new(
+            T::MembersReady,
+            Some(true),
+            Reason::AsExpected,
+            format!("{up} of {of} members are ready"),
+        );
     }
     let found = health.data.as_ref().or(health.pods.as_ref()).map_or(Reason::PodsNotReady, |(r, _)| *r);
     let why: Vec<_> =
@@ -239,7 +244,13 @@ fn phase(input: Input<'_>, planned: &EtcdPlan, verdicts: &[Verdict], old: &EtcdC
     } else if planned.record.is_none() {
         "Pending"
     } else if is(ConditionType::Available) {
-        if is(ConditionType::Degraded) { "Degraded" } else if old.cluster_id.is_some() { "Updating" } else { "Forming" }
+        if is(ConditionType::Degraded) {
+            "Degraded"
+        } else if old.cluster_id.is_some() {
+            "Updating"
+        } else {
+            "Forming"
+        }
     } else if old.cluster_id.is_some() {
         "Unavailable"
     } else {

@@ -51,7 +51,9 @@ fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
     let changed = |field: &str, from: &str, to: &str| {
         State::blocked(
             Reason::EtcdChangeUnsupported,
-            format!("spec.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}; what runs goes on unchanged"),
+            format!(
+                "spec.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}; what runs goes on unchanged"
+            ),
         )
     };
     if spec.version != record.version {
@@ -87,13 +89,17 @@ fn pinned(s: &Subject<'_>, stage: &mut Stage) {
         None if there => {
             stage.state = State::blocked(
                 Reason::VersionUnsupported,
-                format!("{key} holds a template set that this operator cannot read; run the operator that wrote it. The members go on as they are"),
+                format!(
+                    "{key} holds a template set that this operator cannot read; run the operator that wrote it. The members go on as they are"
+                ),
             );
         }
         None => {
             stage.state = State::blocked(
                 Reason::Error,
-                format!("{key}, the templates that the members run with, is gone, and this operator has others. Restore it from a backup. The members go on as they are"),
+                format!(
+                    "{key}, the templates that the members run with, is gone, and this operator has others. Restore it from a backup. The members go on as they are"
+                ),
             );
         }
     }

@@ -42,7 +42,10 @@ fn owned_flags_are_refused_with_the_alternative_and_other_stages_go_on() {
     let arg = |name: &str| vec![serde_json::from_value(json!({"name": name, "value": "x"})).unwrap()];
     f.cluster.spec.api_server.extra_args = arg("service-cluster-ip-range");
     let message = blocked(&f.pass(), Component::ApiServer, Reason::InvalidSpec);
-    assert!(message.contains("spec.apiServer.extraArgs: --service-cluster-ip-range") && message.contains("serviceCIDRs"), "{message}");
+    assert!(
+        message.contains("spec.apiServer.extraArgs: --service-cluster-ip-range") && message.contains("serviceCIDRs"),
+        "{message}"
+    );
     assert!(f.world.log.is_empty());
     f.cluster.spec.api_server.extra_args = arg("v");
     f.pass();
@@ -94,7 +97,11 @@ fn a_changed_name_reissues_just_what_it_must() {
     f.cluster.spec.endpoint.cert_sans = vec!["api.acme.example".into()];
     f.pass();
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
-    assert!(f.world.log[0].contains("kube-apiserver-pki") && f.world.log[0].contains("certificate apiserver"), "{:#?}", f.world.log);
+    assert!(
+        f.world.log[0].contains("kube-apiserver-pki") && f.world.log[0].contains("certificate apiserver"),
+        "{:#?}",
+        f.world.log
+    );
 }
 
 #[test]

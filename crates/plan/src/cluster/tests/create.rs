@@ -11,10 +11,14 @@ fn the_first_pass_makes_everything_that_needs_no_answer() {
     assert!(made(Kind::EtcdCluster, names::ETCD));
     // The API server's pod needs etcd's addresses, and nothing else is waited for.
     assert!(!made(Kind::Deployment, names::APISERVER));
-    for secret in ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-pki", "admin-kubeconfig", "break-glass-kubeconfig"] {
+    for secret in
+        ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-pki", "admin-kubeconfig", "break-glass-kubeconfig"]
+    {
         assert!(made(Kind::Secret, secret), "{secret}");
     }
-    let at = |text: &str| f.world.log.iter().position(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {:#?}", f.world.log));
+    let at = |text: &str| {
+        f.world.log.iter().position(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {:#?}", f.world.log))
+    };
     assert_eq!(at(&format!("create {}", Fixture::namespace())), 0);
     assert!(at("Secret acme-9201d5e7/acme-sa") < at("kube-apiserver-pki"), "roots before what is made from them");
     assert!(at("kube-controller-manager-pki") < at("apply Deployment"), "Secrets before pods that mount them");
@@ -59,7 +63,8 @@ fn a_load_balancer_holds_back_only_what_needs_its_address() {
     assert!(planned.endpoint.is_none());
     assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some());
     let service = Fixture::key(Kind::Service, names::APISERVER);
-    f.world.observed.objects.get_mut(&service).unwrap()["status"] = json!({"loadBalancer": {"ingress": [{"ip": "10.9.9.9"}]}});
+    f.world.observed.objects.get_mut(&service).unwrap()["status"] =
+        json!({"loadBalancer": {"ingress": [{"ip": "10.9.9.9"}]}});
     assert_eq!(f.pass().endpoint, Some(("10.9.9.9".into(), 6443)));
     let pki = Fixture::key(Kind::Secret, names::APISERVER_PKI);
     let cert = f.world.observed.pair(&pki, "apiserver").unwrap().unwrap();

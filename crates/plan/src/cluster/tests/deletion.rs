@@ -70,7 +70,9 @@ fn retained_data_keeps_keys_volumes_and_the_namespace() {
         assert!(left(Kind::Secret, name), "{name}");
     }
     assert!(left(Kind::PersistentVolumeClaim, "data-etcd-0"));
-    for (kind, name) in [(Kind::Deployment, names::APISERVER), (Kind::Service, names::APISERVER), (Kind::Secret, names::APISERVER_PKI)] {
+    for (kind, name) in
+        [(Kind::Deployment, names::APISERVER), (Kind::Service, names::APISERVER), (Kind::Secret, names::APISERVER_PKI)]
+    {
         assert!(!left(kind, name), "{kind} {name}");
     }
 }

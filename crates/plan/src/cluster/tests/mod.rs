@@ -56,10 +56,8 @@ impl Fixture {
     /// Plans and carries out until nothing is left to write, as one pass of the driver; then writes the status.
     fn pass(&mut self) -> ClusterPlan {
         let Self { world, cluster, settings } = self;
-        let planned = world.settle(
-            |w| plan(Input { cluster, observed: &w.observed, settings, now: w.now }),
-            |p| &p.plan,
-        );
+        let planned =
+            world.settle(|w| plan(Input { cluster, observed: &w.observed, settings, now: w.now }), |p| &p.plan);
         let input = Input { cluster: &*cluster, observed: &world.observed, settings: &*settings, now: world.now };
         let new = status(input, &planned, None);
         cluster.status = Some(new);
@@ -103,7 +101,8 @@ impl Fixture {
         let Some(d) = self.world.observed.objects.get_mut(&Self::key(Kind::Deployment, name)) else { return };
         let n = d["spec"]["replicas"].clone();
         let generation = d["metadata"]["generation"].clone();
-        d["status"] = json!({"observedGeneration": generation, "replicas": n, "updatedReplicas": n, "availableReplicas": n});
+        d["status"] =
+            json!({"observedGeneration": generation, "replicas": n, "updatedReplicas": n, "availableReplicas": n});
     }
 
     /// Until the tenant is ready.

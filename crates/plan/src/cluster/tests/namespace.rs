@@ -52,7 +52,8 @@ fn a_restored_cluster_adopts_with_its_keys() {
 #[test]
 fn a_namespace_that_ends_is_waited_for() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap()["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap()["metadata"]["deletionTimestamp"] =
+        json!("2026-01-01T00:00:00Z");
     let planned = f.pass();
     assert!(matches!(planned.plan.stage(Component::Namespace).unwrap().state, State::Waiting { .. }));
     assert!(f.world.log.is_empty());

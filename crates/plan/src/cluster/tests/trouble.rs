@@ -18,7 +18,11 @@ fn a_lost_ca_is_for_a_person() {
 fn a_garbled_ca_is_for_a_person() {
     for secret in ["acme-ca", "acme-proxy", "acme-sa"] {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
-        f.world.set_secret(&Fixture::key(Kind::Secret, secret), "tls.crt", b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n");
+        f.world.set_secret(
+            &Fixture::key(Kind::Secret, secret),
+            "tls.crt",
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        );
         let message = blocked(&f.pass(), Component::Pki, Reason::CertificateAuthorityInvalid);
         assert!(message.contains(secret), "{message}");
         assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
@@ -53,13 +57,19 @@ fn what_pods_say_is_told() {
     let d = Fixture::key(Kind::Deployment, names::APISERVER);
     f.world.observed.objects.get_mut(&d).unwrap()["status"]["availableReplicas"] = json!(0);
     let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
-    f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": {"app.kubernetes.io/component": "kube-apiserver"}}}));
+    f.world.put(
+        pod.clone(),
+        json!({"metadata": {"name": pod.name, "labels": {"app.kubernetes.io/component": "kube-apiserver"}}}),
+    );
     f.world.pod_status(&pod, json!({"containerStatuses": [{"name": "kube-apiserver", "image": "x:v9", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}));
     f.world.observed.api = ApiProbe::Failed("refused".into());
     f.pass();
     let (status, reason, message) = f.condition("ControlPlaneAvailable");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ImageUnavailable"));
-    assert!(message.contains("kube-apiserver-x") && message.contains("x:v9") && message.contains("not found"), "{message}");
+    assert!(
+        message.contains("kube-apiserver-x") && message.contains("x:v9") && message.contains("not found"),
+        "{message}"
+    );
     assert_eq!(f.condition("Degraded").1, "ImageUnavailable");
     assert_eq!(f.condition("Available").1, "APINotReachable");
     assert_eq!(f.cluster.status.as_ref().unwrap().phase.as_deref(), Some("Unavailable"));
@@ -73,7 +83,8 @@ fn drift_inside_the_tenant_is_repaired() {
     f.pass();
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
     assert!(f.world.log[0].contains("EndpointSlice"));
-    f.world.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::tenant_objects::stamp_key(), None)]) };
+    f.world.observed.api =
+        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::tenant_objects::stamp_key(), None)]) };
     f.world.log.clear();
     f.pass();
     assert_eq!(f.world.log.len(), 4, "the stamp speaks for all: {:#?}", f.world.log);

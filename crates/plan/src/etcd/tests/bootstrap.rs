@@ -96,7 +96,8 @@ fn volumes_without_any_record_are_not_started_over() {
     assert!(e.message(ConditionType::Ready).contains("data-etcd-0"), "{}", e.message(ConditionType::Ready));
     // What goes away by itself is waited for.
     for i in 0..3 {
-        e.edit(&Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{i}")))["metadata"]["deletionTimestamp"] = "x".into();
+        e.edit(&Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{i}")))["metadata"]["deletionTimestamp"] =
+            "x".into();
     }
     assert!(matches!(state(&e.plan(), Component::Spec), State::Waiting { .. }));
 }

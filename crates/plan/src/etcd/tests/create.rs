@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::observed::label;
+use ConditionType as T;
 use berth_api::labels;
 use berth_pki::Usage;
-use ConditionType as T;
 use std::collections::BTreeSet;
 
 #[test]
@@ -72,7 +72,8 @@ fn certificates_name_every_member_and_fit_their_use() {
     let client = pair("etcd-client-kube-apiserver");
     assert_eq!((client.usage(), client.common_name.as_str()), (Some(Usage::Client), "kube-apiserver"));
     assert_eq!(client.aki, pair("etcd-client-ca").ski);
-    let digest = |secret: &str, key: &str| e.world.observed.secrets[&Etcd::key(Kind::Secret, secret)].digests[key].clone();
+    let digest =
+        |secret: &str, key: &str| e.world.observed.secrets[&Etcd::key(Kind::Secret, secret)].digests[key].clone();
     assert_eq!(digest("etcd-server", "ca.crt"), digest("etcd-client-ca", "tls.crt"));
     assert_eq!(digest("etcd-peer", "ca.crt"), digest("etcd-peer-ca", "tls.crt"));
     assert_eq!(digest("etcd-client-kube-apiserver", "ca.crt"), digest("etcd-client-ca", "tls.crt"));
@@ -169,5 +170,8 @@ fn paused_writes_nothing() {
     e.cr.spec.paused = false;
     e.cr.spec.version = "3.5.35".into();
     e.pass();
-    assert_eq!(e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"], "registry.k8s.io/etcd:3.5.35-0");
+    assert_eq!(
+        e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"],
+        "registry.k8s.io/etcd:3.5.35-0"
+    );
 }

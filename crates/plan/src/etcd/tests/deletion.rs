@@ -28,8 +28,16 @@ fn first_the_processes_then_what_they_needed() {
     let order: Vec<_> = e.world.log.iter().map(|l| l.split(' ').nth(1).unwrap()).collect();
     let mut seen = order.clone();
     seen.dedup();
-    let wanted =
-        ["StatefulSet", "Pod", "StatefulSet", "Service", "PersistentVolumeClaim", "ConfigMap", "Secret", "PodDisruptionBudget"];
+    let wanted = [
+        "StatefulSet",
+        "Pod",
+        "StatefulSet",
+        "Service",
+        "PersistentVolumeClaim",
+        "ConfigMap",
+        "Secret",
+        "PodDisruptionBudget",
+    ];
     assert_eq!(seen, wanted, "{:#?}", e.world.log);
 }
 

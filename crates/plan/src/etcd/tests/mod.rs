@@ -114,11 +114,8 @@ impl Etcd {
             (format!("etcd-{i}"), if up.contains(&i) { Ok(said) } else { Err(refused) })
         };
         let list = (0..n).map(|i| (format!("etcd-{i}"), format!("a{i}"), false)).collect();
-        self.world.observed.etcd = Some(EtcdProbe {
-            members: (0..n).map(member).collect(),
-            list: quorum.then_some(list),
-            alarms: vec![],
-        });
+        self.world.observed.etcd =
+            Some(EtcdProbe { members: (0..n).map(member).collect(), list: quorum.then_some(list), alarms: vec![] });
     }
 
     fn probe(&mut self) -> &mut EtcdProbe {

@@ -40,8 +40,15 @@ fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
         assert_eq!(reason(&planned, Component::Spec), Some(Reason::EtcdChangeUnsupported), "{name}");
         let set = e.get(&Etcd::set());
         assert_eq!(set["spec"]["replicas"], 3, "{name}");
-        assert_eq!(set["spec"]["template"]["spec"]["containers"][0]["image"], "registry.k8s.io/etcd:3.6.16-0", "{name}");
-        assert_eq!(e.world.log, ["create Secret acme-1234/etcd-client-backup: certificate tls (there is none), copy of the CA in ca.crt"], "{name}");
+        assert_eq!(
+            set["spec"]["template"]["spec"]["containers"][0]["image"], "registry.k8s.io/etcd:3.6.16-0",
+            "{name}"
+        );
+        assert_eq!(
+            e.world.log,
+            ["create Secret acme-1234/etcd-client-backup: certificate tls (there is none), copy of the CA in ca.crt"],
+            "{name}"
+        );
         assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::EtcdChangeUnsupported), "{name}");
         assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected), "{name}");
     }
@@ -55,7 +62,10 @@ fn edits_of_version_and_size_on_the_stateful_set_are_undone() {
     e.edit(&Etcd::set())["metadata"]["annotations"][labels::ETCD_RECORD] = serde_json::Value::Null;
     e.pass();
     assert_eq!(e.replicas(), 3);
-    assert_eq!(e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"], "registry.k8s.io/etcd:3.6.16-0");
+    assert_eq!(
+        e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"],
+        "registry.k8s.io/etcd:3.6.16-0"
+    );
 }
 
 #[test]

@@ -73,7 +73,10 @@ fn nothing_is_replaced_while_anything_is_wrong() {
         ("a pod is ending", |e| e.edit(&Etcd::key(Kind::Pod, "etcd-0"))["metadata"]["deletionTimestamp"] = "x".into()),
         ("a pod is missing", |e| e.world.remove(&Etcd::key(Kind::Pod, "etcd-0"))),
         ("kubelet has not seen it ready", |e| {
-            e.world.pod_status(&Etcd::key(Kind::Pod, "etcd-1"), json!({"containerStatuses": [{"name": "etcd", "state": {"running": {}}}]}));
+            e.world.pod_status(
+                &Etcd::key(Kind::Pod, "etcd-1"),
+                json!({"containerStatuses": [{"name": "etcd", "state": {"running": {}}}]}),
+            );
         }),
     ];
     let rolling = changed(3);
@@ -86,7 +89,10 @@ fn nothing_is_replaced_while_anything_is_wrong() {
     stuck.answer(&[0, 1], 0);
     stuck.pass();
     let message = stuck.message(ConditionType::Ready);
-    assert!(message.contains("connection refused; and for all members to be ready") && message.contains("delete that pod"), "{message}");
+    assert!(
+        message.contains("connection refused; and for all members to be ready") && message.contains("delete that pod"),
+        "{message}"
+    );
 
     let mut stale = rolling.clone();
     stale.edit(&Etcd::set())["status"]["observedGeneration"] = 0.into();
