@@ -20,6 +20,13 @@ pub(crate) fn say(text: &str) {
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.current_dir(root());
+    // `cargo run` tells us about our own package. ring's build script takes that for its own, and is built anew.
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy().into_owned();
+        if ["CARGO_PKG_", "CARGO_MANIFEST_"].iter().any(|prefix| name.starts_with(prefix)) {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

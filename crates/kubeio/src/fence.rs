@@ -49,7 +49,7 @@ mod tests {
     fn runs_out_by_itself() {
         let f = Fence::closed();
         assert!(!f.is_open());
-        f.extend(Instant::now(), Duration::from_secs(60));
+        f.extend(Instant::now(), Duration::from_mins(1));
         assert!(f.is_open() && f.clone().is_open());
         // A renewal that was sent long ago allows nothing, however late its answer came.
         let sent = Instant::now();

@@ -55,7 +55,9 @@ impl Context {
             io,
             settings,
             connect: berth_kubeio::connect(),
-            ask_etcd: Arc::new(|target| Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })),
+            ask_etcd: Arc::new(|target| {
+                Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
+            }),
             tenant_calls: metrics.tenant_calls.clone(),
             events: Events::new(client, fence, identity),
             metrics,

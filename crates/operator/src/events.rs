@@ -80,7 +80,12 @@ mod tests {
         let at = |ready: bool, degraded: Option<Reason>| {
             let verdicts = [
                 Verdict::new(ConditionType::Ready, Some(ready), Reason::AsExpected, "r"),
-                Verdict::new(ConditionType::Degraded, Some(degraded.is_some()), degraded.unwrap_or(Reason::AsExpected), "d"),
+                Verdict::new(
+                    ConditionType::Degraded,
+                    Some(degraded.is_some()),
+                    degraded.unwrap_or(Reason::AsExpected),
+                    "d",
+                ),
             ];
             merge(&[], &verdicts, 1, jiff::Timestamp::UNIX_EPOCH)
         };

@@ -23,7 +23,8 @@ pub struct Health {
 
 /// Serves until the process ends: `/healthz`, `/readyz`, `/metrics`.
 pub async fn serve(address: &str, health: Health, metrics: Metrics) -> anyhow::Result<()> {
-    let listener = TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}; set --listen"))?;
+    let listener =
+        TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}; set --listen"))?;
     loop {
         let (stream, _) = match listener.accept().await {
             Ok(accepted) => accepted,

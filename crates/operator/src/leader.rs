@@ -40,7 +40,13 @@ impl std::fmt::Debug for Candidate {
 impl Candidate {
     /// For the lease of that name.
     pub fn new(client: Client, namespace: &str, name: &str, identity: &str, fence: Fence) -> Self {
-        Self { api: Api::namespaced(client, namespace), name: name.into(), identity: identity.into(), fence, seen: None }
+        Self {
+            api: Api::namespaced(client, namespace),
+            name: name.into(),
+            identity: identity.into(),
+            fence,
+            seen: None,
+        }
     }
 
     /// Waits until the lease is ours.

@@ -23,7 +23,8 @@ pub async fn surroundings(ctx: &Context) {
             match tokio::time::timeout(Duration::from_secs(5), crds.get_opt(name)).await {
                 Ok(Ok(Some(_))) => {}
                 Ok(Ok(None)) => {
-                    missing = Some(format!("CustomResourceDefinition {name} is not there; install the chart berth-crds"));
+                    missing =
+                        Some(format!("CustomResourceDefinition {name} is not there; install the chart berth-crds"));
                 }
                 Ok(Err(e)) => missing = Some(format!("CustomResourceDefinition {name}: {e}")),
                 Err(_) => missing = Some("the API server does not answer".into()),

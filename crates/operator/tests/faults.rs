@@ -1,10 +1,12 @@
 //! What networks and API servers do to a creation: it ends as if nothing had happened, and nothing is made twice.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says why")]
+
 mod common;
 
 use berth_api::conditions::ConditionType;
 use berth_testkit::fault::{Call, Fault, Verb};
-use berth_testkit::oracle::{Dump, Counts, assert_keys_unchanged, diff, diff_counts, secret_keys};
+use berth_testkit::oracle::{Counts, Dump, assert_keys_unchanged, diff, diff_counts, secret_keys};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, yaml};
 use common::state::{counts, dump, second_pass, settled};
 use common::{Running, SOON, Team, alone, crds, server};
@@ -54,7 +56,11 @@ async fn refusals_and_losses_delay_and_change_nothing() {
     same("429", creation(server, refuse(429, 1, ALL)).await);
     same("500", creation(server, refuse(500, 2, ALL)).await);
     let lose = |fault: Fault| {
-        move |plan: &FaultPlan| ALL.iter().for_each(|verb| plan.when_times(2, move |c: &Call| c.verb == *verb, fault.clone()))
+        move |plan: &FaultPlan| {
+            for verb in ALL {
+                plan.when_times(2, move |c: &Call| c.verb == *verb, fault.clone());
+            }
+        }
     };
     same("not sent", creation(server, lose(Fault::FailBefore)).await);
     same("reply lost", creation(server, lose(Fault::LoseReply)).await);
@@ -66,7 +72,9 @@ async fn watches_that_are_cut_expire_or_miss_events_change_nothing() {
     let expected = creation(server, |_| {}).await;
     let cut = |gone| {
         move |plan: &FaultPlan| {
-            for resource in ["clusters", "etcdclusters", "pods", "deployments", "services", "namespaces", "statefulsets"] {
+            for resource in
+                ["clusters", "etcdclusters", "pods", "deployments", "services", "namespaces", "statefulsets"]
+            {
                 for events in 0..2 {
                     plan.cut_watch_after(events, gone, move |c: &Call| c.resource == resource);
                 }
@@ -77,7 +85,10 @@ async fn watches_that_are_cut_expire_or_miss_events_change_nothing() {
         assert_eq!(diff(&expected.0, &end.0), "", "{name}");
         assert_eq!(diff_counts(&expected.1, &end.1), "", "{name}");
     }
-    let end = creation(server, |plan| plan.drop_events(6, |e| e.path.ends_with("/services") || e.path.ends_with("/namespaces"))).await;
+    let end = creation(server, |plan| {
+        plan.drop_events(6, |e| e.path.ends_with("/services") || e.path.ends_with("/namespaces"));
+    })
+    .await;
     assert_eq!(diff(&expected.0, &end.0), "");
 }
 
@@ -100,7 +111,10 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
     drop(running);
 
     let spaces = [&*team.ns, &*team.home];
-    let (keys, home) = (secret_keys(&team.client, &spaces).await.expect("keys"), team.namespaces().get(&team.home).await.expect("home"));
+    let (keys, home) = (
+        secret_keys(&team.client, &spaces).await.expect("keys"),
+        team.namespaces().get(&team.home).await.expect("home"),
+    );
     let state = dump(&team).await.expect("dump");
     let past = async |reads: fn(&Call) -> bool| {
         plan.reset_log();
@@ -108,7 +122,10 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
         let running = Running::start(server, &plan);
         tokio::time::sleep(Duration::from_secs(3)).await;
         drop(running);
-        assert!(plan.calls().iter().any(|c| c.verb == Verb::Get && c.resource == "clusters"), "the former end was acted upon");
+        assert!(
+            plan.calls().iter().any(|c| c.verb == Verb::Get && c.resource == "clusters"),
+            "the former end was acted upon"
+        );
         let calls = plan.calls();
         let written = calls.iter().filter(|c| c.committed() && c.resource != "events");
         written.map(|c| format!("{:?} {}", c.verb, c.object())).collect::<Vec<_>>()
@@ -192,17 +209,29 @@ async fn a_right_that_is_missing_is_named_and_its_return_heals() {
         );
         bindings.create(&PostParams::default(), &binding).await.expect("binding");
     };
-    let rule = |groups: &[&str], resources: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": ["*"]});
-    grant("most", json!([
-        rule(&[""], &["namespaces", "services", "configmaps", "pods", "persistentvolumeclaims", "events"]),
-        rule(&["apps"], &["statefulsets"]),
-        rule(&["policy", "rbac.authorization.k8s.io", "berth.dev", "events.k8s.io", "apiextensions.k8s.io"], &["*"]),
-    ])).await;
+    let rule =
+        |groups: &[&str], resources: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": ["*"]});
+    grant(
+        "most",
+        json!([
+            rule(&[""], &["namespaces", "services", "configmaps", "pods", "persistentvolumeclaims", "events"]),
+            rule(&["apps"], &["statefulsets"]),
+            rule(
+                &["policy", "rbac.authorization.k8s.io", "berth.dev", "events.k8s.io", "apiextensions.k8s.io"],
+                &["*"]
+            ),
+        ]),
+    )
+    .await;
     grant("for-deployments", json!([rule(&["apps"], &["deployments"])])).await;
     let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
     let _running = Running::start_as(server, server.config_as("limited", &["limited"]), &plan);
     let said = team.says(ConditionType::Ready, "PermissionDenied").await;
-    assert!(said.contains(&format!("{}/acme-kubeconfig", team.ns)) && said.contains("\"limited\" cannot patch resource \"secrets\""), "{said}");
+    assert!(
+        said.contains(&format!("{}/acme-kubeconfig", team.ns))
+            && said.contains("\"limited\" cannot patch resource \"secrets\""),
+        "{said}"
+    );
     grant("for-secrets", json!([rule(&[""], &["secrets"])])).await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     bindings.delete("for-deployments", &DeleteParams::default()).await.expect("delete");
@@ -213,7 +242,11 @@ async fn a_right_that_is_missing_is_named_and_its_return_heals() {
     })
     .await;
     let said = team.says(ConditionType::Degraded, "PermissionDenied").await;
-    assert!(said.contains(&format!("deployments in {}", team.home)) && said.contains("cannot list resource \"deployments\""), "{said}");
+    assert!(
+        said.contains(&format!("deployments in {}", team.home))
+            && said.contains("cannot list resource \"deployments\""),
+        "{said}"
+    );
     roles.delete("for-deployments", &DeleteParams::default()).await.expect("delete");
     grant("for-deployments", json!([rule(&["apps"], &["deployments"])])).await;
     // By itself it looks again after a back-off of a minute at most.

@@ -4,7 +4,10 @@ use super::pass::{self, PassError, Patience, changes, drain, requeue};
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
-use berth_kubeio::{Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant, tenant_target, write_status};
+use berth_kubeio::{
+    Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant, tenant_target,
+    write_status,
+};
 use berth_plan::cluster::status::{Failure, failed, failed_conditions, status};
 use berth_plan::cluster::{ClusterPlan, Input, plan, probe_key};
 use berth_plan::observed::ApiProbe;
@@ -35,7 +38,8 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
     let clusters = watcher(Api::<Meta>::all(client.clone()), Config::default());
-    let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch())).touched_objects();
+    let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()))
+        .touched_objects();
     let label = labels::CLUSTER_NAME;
     // Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
     let config = controller::Config::default().debounce(Duration::from_millis(20)).concurrency(ctx.concurrency);
@@ -115,7 +119,11 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
 
 /// Observes once, then plans and carries out until there is nothing left to write. The answers to writes are taken in, so
 /// that later rounds build on them.
-async fn observe_and_apply(ctx: &Context, cluster: &Cluster, now: Timestamp) -> Result<(ClusterPlan, Snapshot, Option<IoError>), IoError> {
+async fn observe_and_apply(
+    ctx: &Context,
+    cluster: &Cluster,
+    now: Timestamp,
+) -> Result<(ClusterPlan, Snapshot, Option<IoError>), IoError> {
     let mut snapshot = observe_cluster(&ctx.io, cluster).await?;
     let tenant = ask_tenant(ctx, cluster, &mut snapshot, now).await;
     let mut failure = None;
@@ -125,7 +133,8 @@ async fn observe_and_apply(ctx: &Context, cluster: &Cluster, now: Timestamp) -> 
         if planned.plan.is_empty() || failure.is_some() {
             break;
         }
-        let done = carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, &planned.plan, labels::MANAGER_CLUSTER, now).await;
+        let done =
+            carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, &planned.plan, labels::MANAGER_CLUSTER, now).await;
         failure = done.err();
         if cluster.metadata.deletion_timestamp.is_some() {
             // What a deletion did shows only when it is read again.
@@ -143,7 +152,8 @@ async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, n
     }
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let home = names::control_plane_namespace(cluster.metadata.namespace.as_deref().unwrap_or_default(), name);
-    let up = workload::pods_of(input.observed, &home, labels::COMPONENT, names::APISERVER).any(|(_, p)| workload::pod_running(p));
+    let up = workload::pods_of(input.observed, &home, labels::COMPONENT, names::APISERVER)
+        .any(|(_, p)| workload::pod_running(p));
     let (host, port) = plan(input).endpoint.filter(|_| up)?;
     let key = probe_key(input);
     let told = cluster.status.as_ref().and_then(|s| s.version.as_deref());
@@ -175,11 +185,18 @@ const RIGHTS_DELAY: SignedDuration = SignedDuration::from_secs(10);
 
 fn rights_are_young(snapshot: &Snapshot, home: &str, now: Timestamp) -> bool {
     let key = ObjectKey::namespaced(Kind::RoleBinding, home, names::OPERATOR_ROLE_BINDING);
-    let made = snapshot.observed.get(&key).and_then(|b| b.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok());
+    let made =
+        snapshot.observed.get(&key).and_then(|b| b.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok());
     made.is_some_and(|made: Timestamp| now.duration_since(made) < RIGHTS_DELAY)
 }
 
-async fn report(ctx: &Context, cluster: &Cluster, own: &Own, about: &ObjectReference, new: &ClusterStatus) -> Result<(), IoError> {
+async fn report(
+    ctx: &Context,
+    cluster: &Cluster,
+    own: &Own,
+    about: &ObjectReference,
+    new: &ClusterStatus,
+) -> Result<(), IoError> {
     let old = cluster.status.as_ref();
     if write_status(&ctx.io, own, old, new).await? {
         let before = old.map(|s| s.conditions.as_slice()).unwrap_or_default();
@@ -189,7 +206,13 @@ async fn report(ctx: &Context, cluster: &Cluster, own: &Own, about: &ObjectRefer
 }
 
 /// The pass could not even look: says so, unless it may be over in a moment.
-async fn report_blindness(ctx: &Context, cluster: &Cluster, own: &Own, error: &IoError, now: Timestamp) -> Result<(), IoError> {
+async fn report_blindness(
+    ctx: &Context,
+    cluster: &Cluster,
+    own: &Own,
+    error: &IoError,
+    now: Timestamp,
+) -> Result<(), IoError> {
     if matches!(error.kind, Kindred::Transient | Kindred::Conflict | Kindred::Fenced) {
         return Ok(());
     }
@@ -199,12 +222,21 @@ async fn report_blindness(ctx: &Context, cluster: &Cluster, own: &Own, error: &I
 }
 
 /// A `Cluster` that this build cannot read: its status says so, and others go on.
-async fn undecodable(ctx: &Context, meta: &Meta, value: &serde_json::Value, error: &str, now: Timestamp) -> Result<Action, IoError> {
+async fn undecodable(
+    ctx: &Context,
+    meta: &Meta,
+    value: &serde_json::Value,
+    error: &str,
+    now: Timestamp,
+) -> Result<Action, IoError> {
     let failure = Failure {
         reason: berth_api::conditions::Reason::InvalidSpec,
-        message: format!("this operator cannot read the object: {error}. Correct that field, or run an operator that knows it; what runs is left as it is"),
+        message: format!(
+            "this operator cannot read the object: {error}. Correct that field, or run an operator that knows it; what runs is left as it is"
+        ),
     };
-    let old: Vec<_> = value.pointer("/status/conditions").cloned().and_then(|c| serde_json::from_value(c).ok()).unwrap_or_default();
+    let old: Vec<_> =
+        value.pointer("/status/conditions").cloned().and_then(|c| serde_json::from_value(c).ok()).unwrap_or_default();
     let generation = meta.metadata.generation.unwrap_or_default();
     let new = failed_conditions(&old, generation, &failure, now);
     if old != new {

@@ -31,7 +31,8 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
     let etcds = watcher(Api::<Meta>::all(client.clone()), Config::default());
-    let etcds = reflector(writer, etcds.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch())).touched_objects();
+    let etcds = reflector(writer, etcds.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()))
+        .touched_objects();
     let label = labels::ETCD_CLUSTER;
     let config = controller::Config::default().debounce(Duration::from_millis(20)).concurrency(ctx.concurrency);
     let stream = Controller::for_stream(etcds, reader)
@@ -100,7 +101,11 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
 }
 
 /// Observes once, then plans and carries out until there is nothing left to write.
-async fn observe_and_apply(ctx: &Context, etcd: &EtcdCluster, now: Timestamp) -> Result<(EtcdPlan, Snapshot, Option<IoError>), IoError> {
+async fn observe_and_apply(
+    ctx: &Context,
+    etcd: &EtcdCluster,
+    now: Timestamp,
+) -> Result<(EtcdPlan, Snapshot, Option<IoError>), IoError> {
     let mut snapshot = observe_etcd(&ctx.io, etcd).await?;
     ask_members(ctx, etcd, &mut snapshot, now).await;
     let mut failure = None;

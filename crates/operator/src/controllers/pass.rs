@@ -7,10 +7,10 @@ use futures::{Stream, StreamExt};
 use jiff::SignedDuration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::api::PartialObjectMeta;
-use kube::runtime::controller::Action;
-use kube::runtime::watcher::{self, watcher};
 use kube::runtime::WatchStreamExt;
+use kube::runtime::controller::Action;
 use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::fmt::Debug;
@@ -24,7 +24,10 @@ use std::time::{Duration, Instant};
 pub struct PassError(#[from] pub IoError);
 
 /// Changes of all objects of a kind that carry a label, by metadata alone; those of a status tell by their resourceVersion.
-pub(super) fn changes<K>(client: Client, label: &str) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send + use<K>
+pub(super) fn changes<K>(
+    client: Client,
+    label: &str,
+) -> impl Stream<Item = Result<PartialObjectMeta<K>, watcher::Error>> + Send + use<K>
 where
     K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
 {
@@ -34,7 +37,7 @@ where
 }
 
 /// How long to wait after an error of a watch: doubled each time, from the beginning again once something came.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Patience {
     first: Duration,
     most: Duration,
@@ -72,12 +75,16 @@ impl Backoff for Patience {
 }
 
 /// Runs one pass with a span, metrics and back-off around it.
-pub(super) async fn run<F>(ctx: &Arc<Context>, controller: &'static str, about: &ObjectReference, pass: F) -> Result<Action, PassError>
+pub(super) async fn run<F>(
+    ctx: &Arc<Context>,
+    controller: &'static str,
+    about: &ObjectReference,
+    pass: F,
+) -> Result<Action, PassError>
 where
     F: Future<Output = Result<Action, IoError>>,
 {
-    let key =
-        (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
+    let key = (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
     let started = Instant::now();
     let result = pass.await;
     let label = if result.is_ok() { "ok" } else { "error" };
@@ -89,7 +96,12 @@ where
             Ok(action)
         }
         Err(error) if error.kind == Kindred::Fenced => {
-            tracing::warn!(controller, namespace = key.1, name = key.2, "not the holder of the lease; nothing was written");
+            tracing::warn!(
+                controller,
+                namespace = key.1,
+                name = key.2,
+                "not the holder of the lease; nothing was written"
+            );
             Ok(Action::requeue(Duration::from_secs(5)))
         }
         Err(error) => {

@@ -171,3 +171,11 @@ pub(crate) async fn shared_operator() -> &'static ApiServer {
     READY.get_or_init(start).await;
     server
 }
+
+/// A server of one's own with these CRDs, and its world: for tests that must not meet others.
+pub(crate) async fn operator_world(crds: &[CustomResourceDefinition]) -> (&'static ApiServer, World) {
+    let server: &'static ApiServer = Box::leak(Box::new(ApiServer::start().await.expect("server")));
+    server.install_crds(crds).await.expect("CRDs");
+    let world = World::builder(server.client()).fate(fate).start().await.expect("world");
+    (server, world)
+}

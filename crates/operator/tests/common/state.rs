@@ -39,7 +39,10 @@ fn mask(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {
-                if key.starts_with("checksum.berth.dev/") || key == berth_api::labels::APPLIED_DIGEST || key == super::team::TOUCHED {
+                if key.starts_with("checksum.berth.dev/")
+                    || key == berth_api::labels::APPLIED_DIGEST
+                    || key == super::team::TOUCHED
+                {
                     *value = json!("<digest>");
                 } else if ["runAsUser", "runAsGroup", "fsGroup"].contains(&&**key) {
                     *value = json!("<user>");
@@ -58,7 +61,9 @@ fn mask(value: &mut Value) {
 /// deleted is a matter of moments.
 pub(crate) fn counts(server: &ApiServer, mark: u64, team: &Team, tenant: &str) -> Counts {
     let all = server.audit_since(mark);
-    let within = |e: &&AuditEvent| e.namespace == team.ns || e.namespace == team.home || e.uri.contains(tenant) || e.name == team.home;
+    let within = |e: &&AuditEvent| {
+        e.namespace == team.ns || e.namespace == team.home || e.uri.contains(tenant) || e.name == team.home
+    };
     let told = |e: &&AuditEvent| e.resource == "events" || (e.resource == "pods" && e.verb == "delete");
     let mine: Vec<_> = all.iter().filter(|e| e.user == OPERATOR).filter(within).filter(|e| !told(e)).collect();
     let mut counts = audit_counts(mine.iter().copied());

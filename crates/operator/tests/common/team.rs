@@ -64,7 +64,8 @@ impl Team {
     pub(crate) async fn create_as(&self, name: &str, spec: Value) -> Result<Cluster, kube::Error> {
         let mut all = json!({"version": "1.36.3", "deletion": {"protected": false}});
         all.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
-        let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": all});
+        let object =
+            json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": all});
         let request = http::Request::post(format!("/apis/berth.dev/v1alpha1/namespaces/{}/clusters", self.ns))
             .header("content-type", "application/json")
             .body(serde_json::to_vec(&object).unwrap())
@@ -79,7 +80,8 @@ impl Team {
 
     /// Makes the operator look at the `Cluster`, and at its etcd, by changing what it does not care about.
     pub(crate) async fn touch(&self) {
-        let patch = Patch::Merge(json!({"metadata": {"annotations": {TOUCHED: format!("{:?}", std::time::Instant::now())}}}));
+        let patch =
+            Patch::Merge(json!({"metadata": {"annotations": {TOUCHED: format!("{:?}", std::time::Instant::now())}}}));
         self.clusters().patch(ACME, &PatchParams::default(), &patch).await.expect("touch");
         let etcds = self.inside::<EtcdCluster>();
         if etcds.get_opt(names::ETCD).await.expect("get").is_some() {
@@ -113,9 +115,14 @@ impl Team {
 
     /// Waits until a condition has this reason; its message.
     pub(crate) async fn says(&self, type_: ConditionType, reason: &str) -> String {
+        self.says_of(type_, reason, "").await
+    }
+
+    /// Likewise, where the reason was there before for something else.
+    pub(crate) async fn says_of(&self, type_: ConditionType, reason: &str, about: &str) -> String {
         let attempt = async || {
             let now = self.condition(type_).await?;
-            ensure!(now.reason == reason, "{}: {}: {}", now.status, now.reason, now.message);
+            ensure!(now.reason == reason && now.message.contains(about), "{}: {}: {}", now.status, now.reason, now.message);
             Ok(now.message)
         };
         eventually(SOON, reason, attempt).await.unwrap_or_else(|e| panic!("{e:#}"))
@@ -158,7 +165,11 @@ impl Team {
     /// Creates any object of a kind in the control-plane namespace.
     pub(crate) async fn put<K>(&self, object: K) -> K
     where
-        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()> + Clone + serde::Serialize + serde::de::DeserializeOwned + std::fmt::Debug,
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>
+            + Clone
+            + serde::Serialize
+            + serde::de::DeserializeOwned
+            + std::fmt::Debug,
     {
         self.inside::<K>().create(&PostParams::default(), &object).await.expect("create")
     }

@@ -45,9 +45,14 @@ fn rename(inner: Client, id: String) -> Client {
         async move {
             let (mut parts, body) = request.into_parts();
             let uri = parts.uri.to_string();
-            let uri = uri.replace("berth%3A", &format!("berth%3A{id}%3A")).replace("/namespaces/default/", &format!("/namespaces/{id}/"));
+            let uri = uri
+                .replace("berth%3A", &format!("berth%3A{id}%3A"))
+                .replace("/namespaces/default/", &format!("/namespaces/{id}/"));
             parts.uri = uri.parse::<Uri>()?;
-            let there = [("\"berth:", format!("\"berth:{id}:")), ("\"namespace\":\"default\"", format!("\"namespace\":\"{id}\""))];
+            let there = [
+                ("\"berth:", format!("\"berth:{id}:")),
+                ("\"namespace\":\"default\"", format!("\"namespace\":\"{id}\"")),
+            ];
             let mut text = String::from_utf8(body.collect_bytes().await?.to_vec())?;
             for (from, to) in &there {
                 text = text.replace(from, to);

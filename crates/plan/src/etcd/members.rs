@@ -105,11 +105,12 @@ fn workload(s: &Subject<'_>) -> Result<Workload, State> {
 }
 
 /// etcd reads certificates at every handshake, but CAs only when it starts. What the members' own Secrets hold counts too,
-/// so that the members can be looked after while a CA's Secret is missing.
+/// so that the members can be looked after while a CA's Secret is missing or broken; that must not roll them.
 fn checksums(s: &Subject<'_>) -> Option<BTreeMap<String, String>> {
     let digest = |secret: String, key: &str| s.observed.secrets.get(&s.secret(secret))?.digests.get(key).cloned();
     let sum = |name: &str, ca: String, leaf: String| {
-        let found = digest(ca, "tls.crt").or_else(|| digest(leaf, "ca.crt"))?;
+        let whole = s.observed.ca(&s.secret(ca.clone())).is_some();
+        let found = whole.then(|| digest(ca, "tls.crt")).flatten().or_else(|| digest(leaf, "ca.crt"))?;
         Some((name.to_owned(), found.chars().take(16).collect()))
     };
     [

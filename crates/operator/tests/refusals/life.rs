@@ -1,0 +1,110 @@
+//! Pausing, deletion that is refused, and what deletion keeps.
+
+use crate::common::{SOON, Team, shared_operator, team::moment};
+use crate::workloads;
+use berth_api::conditions::ConditionType;
+use berth_api::{labels, names};
+use berth_testkit::fixtures::until;
+use berth_testkit::oracle::{assert_keys_unchanged, secret_keys};
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::json;
+
+#[tokio::test]
+async fn paused_stops_changes_and_says_so_and_deletion_goes_on() {
+    let team = Team::with_cluster(shared_operator().await).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let running = workloads(&team).await;
+    team.spec(json!({"paused": true, "replicas": 2})).await.expect("pause");
+    let said = team.says(ConditionType::Progressing, "Paused").await;
+    assert!(said.contains("spec.paused is true: nothing is changed, repaired or renewed"), "{said}");
+    moment().await;
+    assert_eq!(workloads(&team).await, running);
+    let deployments = team.inside::<Deployment>();
+    deployments.delete(names::SCHEDULER, &DeleteParams::default()).await.expect("delete");
+    team.touch().await;
+    moment().await;
+    assert!(deployments.get_opt(names::SCHEDULER).await.expect("get").is_none(), "drift is not repaired");
+    team.spec(json!({"paused": false})).await.expect("go on");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(deployments.get(names::APISERVER).await.expect("get").spec.expect("spec").replicas, Some(2));
+    team.spec(json!({"paused": true})).await.expect("pause");
+    team.delete().await;
+    team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none());
+}
+
+#[tokio::test]
+async fn a_protected_cluster_that_is_deleted_all_the_same_is_held() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"deletion": {"protected": true}})).await.expect("Cluster");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let running = workloads(&team).await;
+    // Without the chart's admission policy, which refuses the DELETE itself.
+    team.delete().await;
+    let said = team.says(ConditionType::Ready, "Deleting").await;
+    assert!(said.contains("spec.deletion.protected is true: set it to false to go on"), "{said}");
+    moment().await;
+    assert_eq!(workloads(&team).await, running);
+    team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");
+    team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none());
+}
+
+#[tokio::test]
+async fn retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"deletion": {"protected": false, "dataPolicy": "Retain"}})).await.expect("Cluster");
+    let old = team.ready().await.unwrap_or_else(|e| panic!("{e:#}")).uid().expect("uid");
+    let roots = ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-encryption", "etcd-peer-ca", "etcd-client-ca"];
+    let keys = async || {
+        let mut keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+        keys.retain(|key, _| roots.iter().any(|r| key.contains(&format!("/{r}/"))));
+        keys
+    };
+    let before = keys().await;
+    let claims = team.inside::<PersistentVolumeClaim>();
+    let claim = claims.get("data-etcd-0").await.expect("claim").uid();
+    team.delete().await;
+    team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
+    moment().await;
+    assert_eq!(keys().await, before, "the roots, and nothing but them");
+    let home = team.namespaces().get(&team.home).await.expect("the namespace stays").uid();
+    assert_eq!(claims.get("data-etcd-0").await.expect("the volume stays").uid(), claim);
+    assert!(team.inside::<Pod>().list(&ListParams::default()).await.expect("list").items.is_empty());
+    assert!(team.inside::<Deployment>().list(&ListParams::default()).await.expect("list").items.is_empty());
+
+    team.create(json!({})).await.expect("another Cluster of that name");
+    let said = team.says(ConditionType::Ready, "AdoptionRequired").await;
+    assert!(said.contains(&format!("set the annotation {}={old} on this Cluster", labels::ADOPT)), "{said}");
+    let adopt = Patch::Merge(json!({"metadata": {"annotations": {labels::ADOPT: old}}}));
+    team.clusters().patch("acme", &PatchParams::default(), &adopt).await.expect("adopt");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_keys_unchanged(&before, &keys().await);
+    assert_eq!(team.namespaces().get(&team.home).await.expect("namespace").uid(), home);
+    assert_eq!(claims.get("data-etcd-0").await.expect("claim").uid(), claim);
+}
+
+#[tokio::test]
+async fn a_control_plane_namespace_deleted_by_hand_is_not_made_anew() {
+    let team = Team::with_cluster(shared_operator().await).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let uid = team.namespaces().get(&team.home).await.expect("namespace").uid().expect("uid");
+    team.namespaces().delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    until(SOON, "gone", async || team.namespaces().get_opt(&team.home).await.expect("get").is_none()).await;
+    let said = team.says(ConditionType::Ready, "ControlPlaneLost").await;
+    assert!(
+        said.contains(&format!(
+            "namespace {} (UID {uid}) is gone, with the tenant's keys and data. Restore it from a backup",
+            team.home
+        )),
+        "{said}"
+    );
+    team.touch().await;
+    moment().await;
+    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none());
+    team.delete().await;
+    team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
+}

@@ -1,0 +1,207 @@
+//! Specs that ask for what cannot be.
+
+use crate::common::{Team, server, shared_operator, team::moment};
+use crate::workloads;
+use berth_api::conditions::ConditionType;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
+
+/// What the API server says to a spec; Berth's operator need not run.
+async fn refused(team: &Team, name: &str, spec: Value) -> String {
+    match team.create_as(name, spec.clone()).await {
+        Ok(_) => panic!("{name} {spec} was accepted"),
+        Err(e) => e.to_string(),
+    }
+}
+
+#[tokio::test]
+async fn the_schema_refuses_with_words_that_help() {
+    let team = Team::new(server().await).await;
+    let network = |services: &str, pods: &str| json!({"network": {"serviceCIDRs": [services], "podCIDRs": [pods]}});
+    let long = "a".repeat(41);
+    let cases = [
+        (
+            "acme",
+            network("10.112.0.0", "10.160.0.0/16"),
+            "serviceCIDRs: each must be a network in CIDR form, such as 10.112.0.0/16",
+        ),
+        (
+            "acme",
+            network("10.112.0.0/16", "10.160.0.0/33"),
+            "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16",
+        ),
+        (
+            "acme",
+            network("10.112.0.0/16", "10.112.128.0/17"),
+            "serviceCIDRs and podCIDRs overlap: choose networks that share no address",
+        ),
+        (
+            "acme",
+            json!({"network": {"serviceCIDRs": ["10.1.0.0/16", "10.2.0.0/16"]}}),
+            "two networks must be one IPv4 and one IPv6",
+        ),
+        (
+            &*long,
+            json!({}),
+            "metadata.name: must be a DNS label that starts with a letter, at most 40 characters, without dots: choose another name, such as 'acme'",
+        ),
+        ("a.b", json!({}), "at most 40 characters, without dots: choose another name"),
+        ("1a", json!({}), "must be a DNS label that starts with a letter"),
+        (
+            "acme",
+            json!({"etcd": {"replicas": 0}}),
+            "spec.etcd.replicas: Unsupported value: 0: supported values: \"1\", \"3\", \"5\"",
+        ),
+        (
+            "acme",
+            json!({"etcd": {"replicas": 2}}),
+            "spec.etcd.replicas: Unsupported value: 2: supported values: \"1\", \"3\", \"5\"",
+        ),
+        (
+            "acme",
+            json!({"etcd": {"replicas": 4}}),
+            "spec.etcd.replicas: Unsupported value: 4: supported values: \"1\", \"3\", \"5\"",
+        ),
+        ("acme", json!({"version": "v1.36"}), "spec.version"),
+        ("acme", json!({"replicas": 0}), "spec.replicas"),
+        ("acme", json!({"endpoint": {"type": "NodePort"}}), "endpoint.host is required with type NodePort"),
+    ];
+    for (name, spec, message) in cases {
+        let said = refused(&team, name, spec.clone()).await;
+        assert!(said.contains(message), "{name} {spec}\nexpected: {message}\nsaid: {said}");
+    }
+    let etcd = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "e"},
+        "spec": {"version": "3.6.16", "clients": [{"name": "ca"}]}});
+    let api = Api::<berth_api::EtcdCluster>::namespaced(team.client.clone(), &team.ns);
+    let etcd = serde_json::from_value(etcd).expect("EtcdCluster");
+    let said = api.create(&PostParams::default(), &etcd).await.expect_err("refused").to_string();
+    assert!(said.contains("the name ca is taken by the client CA"), "{said}");
+}
+
+#[tokio::test]
+async fn versions_that_are_not_supported_are_listed_with_those_that_are() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"version": "1.20.0"})).await.expect("Cluster");
+    let said = team.says(ConditionType::Ready, "VersionUnsupported").await;
+    assert!(
+        said.contains("spec.version: 1.20.0 is not supported; supported are the patch versions of 1.34, 1.35, 1.36"),
+        "{said}"
+    );
+    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none(), "nothing is made");
+    // Put right, it goes on.
+    team.spec(json!({"version": "1.36.3", "etcd": {"version": "2.3.8"}})).await.expect("patch");
+    let said = team.says_of(ConditionType::Ready, "VersionUnsupported", "spec.etcd").await;
+    assert!(said.contains("spec.etcd.version: 2.3.8 is not supported with Kubernetes 1.36.3; supported are the patch versions of 3.5, 3.6"), "{said}");
+    team.spec(json!({"etcd": {"version": null}})).await.expect("patch");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+}
+
+#[tokio::test]
+async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
+    let server = shared_operator().await;
+    let args = |component: &str, name: &str| json!({component: {"extraArgs": [{"name": name, "value": "x"}]}});
+    let network = |services: &str, pods: &str| json!({"network": {"serviceCIDRs": [services], "podCIDRs": [pods]}});
+    let cases = [
+        (
+            network("10.112.0.1/16", "10.160.0.0/16"),
+            "spec.network.serviceCIDRs: 10.112.0.1/16 has host bits set; write 10.112.0.0/16",
+        ),
+        (network("10.0.0.0/8", "172.16.0.0/16"), "spec.network.serviceCIDRs: 10.0.0.0/8 must be between /12 and /28"),
+        (network("10.112.0.0/16", "10.160.0.0/26"), "spec.network.podCIDRs: 10.160.0.0/26 must be between /8 and /24"),
+        (
+            args("apiServer", "etcd-servers"),
+            "spec.apiServer.extraArgs: --etcd-servers is set by Berth: Berth sets it from spec.etcd",
+        ),
+        (
+            args("apiServer", "service-cluster-ip-range"),
+            "--service-cluster-ip-range is set by Berth: use spec.network.serviceCIDRs",
+        ),
+        (args("apiServer", "service-account-issuer"), "is set by Berth: use spec.apiServer.serviceAccountIssuers"),
+        (
+            args("controllerManager", "cluster-cidr"),
+            "spec.controllerManager.extraArgs: --cluster-cidr is set by Berth: ",
+        ),
+        (args("scheduler", "client-ca-file"), "spec.scheduler.extraArgs: --client-ca-file is set by Berth: "),
+    ];
+    for (spec, message) in cases {
+        let team = Team::new(server).await;
+        team.create(spec.clone()).await.expect("the schema takes it");
+        let said = team.says(ConditionType::Ready, "InvalidSpec").await;
+        assert!(said.contains(message), "{spec}\nexpected: {message}\nsaid: {said}");
+        let degraded = team.condition(ConditionType::Degraded).await.expect("condition");
+        assert_eq!((&*degraded.status, &*degraded.reason), ("True", "InvalidSpec"));
+        team.wipe().await;
+    }
+}
+
+#[tokio::test]
+async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
+    let team = Team::with_cluster(shared_operator().await).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let running = workloads(&team).await;
+    for (patch, message) in [
+        (
+            json!({"network": {"serviceCIDRs": ["10.113.0.0/16"]}}),
+            "network is immutable: running Services and pods hold addresses from it; make a new Cluster",
+        ),
+        (
+            json!({"etcd": {"storage": {"size": "20Gi"}}}),
+            "storage is immutable: volumes of running members cannot be exchanged; make a new cluster",
+        ),
+        (json!({"etcd": {"storage": {"className": "fast"}}}), "storage is immutable"),
+    ] {
+        let said = team.spec(patch.clone()).await.expect_err("immutable").to_string();
+        assert!(said.contains(message), "{patch}: {said}");
+    }
+    for (patch, back, reason, message) in [
+        (
+            json!({"version": "1.35.8"}),
+            json!({"version": "1.36.3"}),
+            "MinorChangeUnsupported",
+            "spec.version: 1.35.8 is another minor than 1.36.3, which runs; changes of the minor are refused until releases are supported. Set a patch version of 1.36",
+        ),
+        (
+            json!({"version": "1.33.0"}),
+            json!({"version": "1.36.3"}),
+            "VersionUnsupported",
+            "supported are the patch versions of 1.34, 1.35, 1.36",
+        ),
+        (
+            json!({"etcd": {"version": "3.6.15"}}),
+            json!({"etcd": {"version": null}}),
+            "EtcdChangeUnsupported",
+            "spec.etcd.version: a running etcd cannot be changed from 3.6.16 to 3.6.15 yet. Set it back to 3.6.16",
+        ),
+        (
+            json!({"etcd": {"replicas": 3}}),
+            json!({"etcd": {"replicas": 1}}),
+            "EtcdChangeUnsupported",
+            "spec.etcd.replicas: a running etcd cannot be changed from 1 to 3 yet. Set it back to 1",
+        ),
+        (
+            json!({"apiServer": {"extraArgs": [{"name": "secure-port", "value": "1"}]}}),
+            json!({"apiServer": {"extraArgs": []}}),
+            "InvalidSpec",
+            "the published port is spec.endpoint.port",
+        ),
+    ] {
+        team.spec(patch.clone()).await.expect("the schema takes it");
+        let said = team.says(ConditionType::Ready, reason).await;
+        assert!(said.contains(message), "{patch}\nexpected: {message}\nsaid: {said}");
+        let available = team.condition(ConditionType::Available).await.expect("condition");
+        assert_eq!(available.status, "True", "{patch}: it serves on: {}", available.message);
+        moment().await;
+        assert_eq!(workloads(&team).await, running, "{patch}");
+        team.spec(back).await.expect("back");
+        team.ready().await.unwrap_or_else(|e| panic!("{patch} and back: {e:#}"));
+        assert_eq!(workloads(&team).await, running, "{patch} and back");
+    }
+    // The EtcdCluster itself, by somebody who goes round Berth.
+    let etcds = team.inside::<berth_api::EtcdCluster>();
+    let patch = Patch::Merge(json!({"spec": {"replicas": 5, "version": "3.6.1"}}));
+    etcds.patch("etcd", &PatchParams::default(), &patch).await.expect("patch");
+    team.touch().await;
+    moment().await;
+    assert_eq!(workloads(&team).await, running);
+}
