@@ -158,7 +158,8 @@ impl World {
                 continue;
             }
             let event: Value = serde_json::from_str(&line)?;
-            let (verb, uri) = (event["verb"].as_str().unwrap_or_default(), event["requestURI"].as_str().unwrap_or_default());
+            let (verb, uri) =
+                (event["verb"].as_str().unwrap_or_default(), event["requestURI"].as_str().unwrap_or_default());
             let reads = ["get", "list", "watch"].contains(&verb) || uri.contains("dryRun=All");
             let lease = event["objectRef"]["resource"] == "leases";
             if event["user"]["username"] == user.as_str() && event["stage"] == "ResponseComplete" && !reads && !lease {

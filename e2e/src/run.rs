@@ -22,7 +22,10 @@ pub fn run(name: &str, test: impl Fn(&World) -> Result<()>) {
         Err(error) => error,
     };
     println!("{name}: FAILED: {first:?}");
-    assert!(env::var_os("BERTH_E2E_KEEP").is_none(), "{name}: {first:?}\n(BERTH_E2E_KEEP is set: what it made is kept)");
+    assert!(
+        env::var_os("BERTH_E2E_KEEP").is_none(),
+        "{name}: {first:?}\n(BERTH_E2E_KEEP is set: what it made is kept)"
+    );
     match attempt(name, &test) {
         Ok(()) => println!("{name}: FLAKY: passed the second time; the first time: {first:#}"),
         Err(second) => panic!("{name}: {second:?}\n\nthe first time: {first:?}"),

@@ -117,7 +117,8 @@ impl<'w> Tenant<'w> {
     /// Digests of all Secrets in the control-plane namespace, by name.
     pub fn secrets(&self) -> Result<BTreeMap<String, String>> {
         let all = self.world.kube.list(&core(&self.home, "secrets"))?;
-        let digest = |s: &Value| Sha256::digest(s["data"].to_string()).iter().fold(String::new(), |d, b| format!("{d}{b:02x}"));
+        let digest =
+            |s: &Value| Sha256::digest(s["data"].to_string()).iter().fold(String::new(), |d, b| format!("{d}{b:02x}"));
         Ok(all.iter().map(|s| (name_of(s), digest(s))).collect())
     }
 

@@ -71,7 +71,11 @@ fn three_members(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     ensure!(message.contains("etcd-1"), "{message}");
     is_held(tenant, "etcd-1", &volume)?;
     let cluster = tenant.cluster()?;
-    ensure!(condition(&cluster, "Available")?["status"] == "True", "two of three serve: {}", condition(&cluster, "Available")?);
+    ensure!(
+        condition(&cluster, "Available")?["status"] == "True",
+        "two of three serve: {}",
+        condition(&cluster, "Available")?
+    );
     data_is_there(tenant)?;
     ensure!(members(tenant)? == before, "{} instead of {before}", members(tenant)?);
     ensure!(others(tenant.pods(None)?) == pods, "no other pod was touched");

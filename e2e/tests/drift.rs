@@ -24,7 +24,11 @@ fn drift_of_every_kind_is_repaired() {
         for (d, before) in drift.iter().zip(before) {
             until(&format!("{} to be as it was", d.path.rsplit_once("/namespaces/").map_or("", |(_, p)| p)), || {
                 let now = d.look(world)?;
-                ensure!(now == before || (d.patch.is_none() && !now.is_null()), "{} is {now}, it was {before}", d.field);
+                ensure!(
+                    now == before || (d.patch.is_none() && !now.is_null()),
+                    "{} is {now}, it was {before}",
+                    d.field
+                );
                 Ok(())
             })?;
         }
@@ -71,7 +75,12 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
             "/metadata/labels/pod-security.kubernetes.io~1enforce",
             json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}),
         ),
-        changed(apps(home, "deployments"), "kube-controller-manager", "/spec/replicas", json!({"spec": {"replicas": 0}})),
+        changed(
+            apps(home, "deployments"),
+            "kube-controller-manager",
+            "/spec/replicas",
+            json!({"spec": {"replicas": 0}}),
+        ),
         deleted(apps(home, "deployments"), "kube-scheduler"),
         changed(
             apps(home, "statefulsets"),
@@ -93,12 +102,7 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
             json!({"spec": {"selector": {"app.kubernetes.io/component": "nobody"}}}),
         ),
         deleted(path("/apis/policy/v1", home, "poddisruptionbudgets"), "etcd"),
-        changed(
-            berth(home, "etcdclusters"),
-            "etcd",
-            "/spec/dataPolicy",
-            json!({"spec": {"dataPolicy": "Delete"}}),
-        ),
+        changed(berth(home, "etcdclusters"), "etcd", "/spec/dataPolicy", json!({"spec": {"dataPolicy": "Delete"}})),
         deleted(path(RBAC, home, "rolebindings"), "berth-operator"),
         deleted(core(home, "secrets"), "kube-scheduler-pki"),
         changed(

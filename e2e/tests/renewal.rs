@@ -115,7 +115,8 @@ fn servers_show_them(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     ];
     for (address, secret, key) in servers {
         until(&format!("{secret} to be shown at {address}"), || {
-            let (new, shown) = (certs::facts(&tenant.secret(secret, key)?, &["-serial"])?, certs::served(&address, &["-serial"])?);
+            let (new, shown) =
+                (certs::facts(&tenant.secret(secret, key)?, &["-serial"])?, certs::served(&address, &["-serial"])?);
             ensure!(new == shown, "{new} is to be shown, {shown} is");
             Ok(())
         })?;

@@ -43,13 +43,20 @@ fn a_build_with_other_templates_rolls_nothing(world: &World, tenant: &Tenant<'_>
     let new = Tenant::ready(world, "new", &json!({}))?;
     ensure!(liveness(&new)? == json!(16), "a new tenant gets the new templates");
     ensure!(liveness(tenant)? == json!(15), "an old one keeps its own");
-    let agent = |t: &Tenant<'_>| Ok::<_, anyhow::Error>(t.deployment("kube-apiserver")?.pointer("/spec/template/spec/initContainers/0/image").cloned());
+    let agent = |t: &Tenant<'_>| {
+        Ok::<_, anyhow::Error>(
+            t.deployment("kube-apiserver")?.pointer("/spec/template/spec/initContainers/0/image").cloned(),
+        )
+    };
     ensure!(agent(&new)? != agent(tenant)?, "and the new agent");
     // A repair is made with the tenant's own templates, not with the operator's.
     world.kubectl(&["-n", &tenant.home, "delete", "deployment", "kube-scheduler"])?;
     until("the scheduler's Deployment to be back", || tenant.deployment("kube-scheduler"))?;
     tenant.wait_ready()?;
-    ensure!(tenant.deployment("kube-scheduler")?.pointer("/spec/template/spec/containers/0/livenessProbe/periodSeconds") == Some(&json!(15)));
+    ensure!(
+        tenant.deployment("kube-scheduler")?.pointer("/spec/template/spec/containers/0/livenessProbe/periodSeconds")
+            == Some(&json!(15))
+    );
     new.delete()?;
     world.install(&Options::default())
 }
@@ -77,9 +84,7 @@ fn power_comes_back(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let secrets = tenant.secrets()?;
     world.cluster.stop()?;
     world.cluster.start(Duration::from_mins(5))?;
-    until("the tenant's data to be there", || {
-        tenant.api()?.get(&format!("{}/kept", core("default", "configmaps")))
-    })?;
+    until("the tenant's data to be there", || tenant.api()?.get(&format!("{}/kept", core("default", "configmaps"))))?;
     until("every pod to be ready again", || {
         for pod in tenant.pods(None)? {
             let ready = condition(&pod, "Ready")?;

@@ -14,7 +14,8 @@ fn a_tenant_serves_on_without_berth() {
         world.uninstall()?;
         let api = tenant.api()?;
         stays("the tenant serves", Duration::from_secs(15), || {
-            let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "while-berth-is-away-"}});
+            let map =
+                json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"generateName": "while-berth-is-away-"}});
             api.create(&core("default", "configmaps"), &map)?;
             ensure!(tenant.pod_identities()? == pods, "pods changed");
             Ok(())

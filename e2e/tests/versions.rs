@@ -79,9 +79,9 @@ fn a_patch_rolls(world: &berth_e2e::World, tenant: &Tenant<'_>) -> Result<()> {
     let ready = ready_since(tenant, "kube-apiserver")?;
     for name in ["kube-controller-manager", "kube-scheduler"] {
         let sets = world.kube.list(&apps(&tenant.home, "replicasets"))?;
-        let new = sets.iter().find(|s| {
-            s["metadata"]["labels"]["app.kubernetes.io/component"] == name && s["spec"]["replicas"] == 1
-        });
+        let new = sets
+            .iter()
+            .find(|s| s["metadata"]["labels"]["app.kubernetes.io/component"] == name && s["spec"]["replicas"] == 1);
         let made = new.and_then(|s| s["metadata"]["creationTimestamp"].as_str()).context("a new ReplicaSet")?;
         ensure!(made >= ready.as_str(), "{name} was changed at {made}, before the API server was ready at {ready}");
     }

@@ -122,7 +122,13 @@ impl Team {
     pub(crate) async fn says_of(&self, type_: ConditionType, reason: &str, about: &str) -> String {
         let attempt = async || {
             let now = self.condition(type_).await?;
-            ensure!(now.reason == reason && now.message.contains(about), "{}: {}: {}", now.status, now.reason, now.message);
+            ensure!(
+                now.reason == reason && now.message.contains(about),
+                "{}: {}: {}",
+                now.status,
+                now.reason,
+                now.message
+            );
             Ok(now.message)
         };
         eventually(SOON, reason, attempt).await.unwrap_or_else(|e| panic!("{e:#}"))

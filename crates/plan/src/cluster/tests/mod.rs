@@ -1,5 +1,7 @@
 //! A `Cluster` in a world in memory: every stage, every gate.
 
+#![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
+
 mod changes;
 mod create;
 mod deletion;
