@@ -6,7 +6,7 @@ export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/target
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo demo-down test test-fast lint lint-deps bench bench-down gen binaries images prepare
+.PHONY: help demo demo-down test test-all test-fast lint lint-deps bench bench-down gen binaries images prepare
 
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -19,6 +19,9 @@ demo-down: prepare ## Removes the demo: nothing of it is left.
 
 test: prepare ## All checks and tests, with real binaries and real clusters. Ends with a count.
 	@$(XTASK) test
+
+test-all: prepare ## All of that and what takes longest: certificates renewed in time (half an hour).
+	@BERTH_E2E=all $(XTASK) test
 
 test-fast: prepare ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
 	@$(XTASK) test --fast

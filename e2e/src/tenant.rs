@@ -8,7 +8,7 @@ use berth_api::names;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::{Kube, NEWEST, World, apps, berth, core, until};
+use crate::{Kube, NEWEST, World, apps, berth, core, kube_client::status_of, until};
 
 /// UID and restarts of every container, by pod.
 pub type Pods = BTreeMap<String, (String, i64)>;
@@ -45,7 +45,11 @@ impl<'w> Tenant<'w> {
         let cluster = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": whole,
         });
-        world.kube.create(&berth(&tenant.namespace, "clusters"), &cluster)?;
+        // One of that name may be on its way out, from another run.
+        until(&format!("{name} to be created"), || match world.kube.create(&tenant.collection(), &cluster) {
+            Err(e) if status_of(&e) == Some(409) => Err(e),
+            made => Ok(made),
+        })??;
         Ok(tenant)
     }
 
@@ -58,7 +62,11 @@ impl<'w> Tenant<'w> {
 
     /// Path of the `Cluster`.
     pub fn path(&self) -> String {
-        format!("{}/{}", berth(&self.namespace, "clusters"), self.name)
+        format!("{}/{}", self.collection(), self.name)
+    }
+
+    fn collection(&self) -> String {
+        berth(&self.namespace, "clusters")
     }
 
     /// The `Cluster`.
@@ -153,9 +161,14 @@ impl<'w> Tenant<'w> {
         self.world.kube.get(&format!("{}/{name}", apps(&self.home, "deployments")))
     }
 
+    /// Deletes the `Cluster`.
+    pub fn let_go(&self) -> Result<()> {
+        self.world.kube.delete(&self.path())
+    }
+
     /// Deletes the `Cluster` and waits until it is gone, with its namespace.
     pub fn delete(&self) -> Result<()> {
-        self.world.kube.delete(&self.path())?;
+        self.let_go()?;
         until(&format!("{} to be gone", self.name), || {
             ensure!(self.world.kube.find(&self.path())?.is_none(), "the Cluster is there");
             let home = format!("{}/{}", core("", "namespaces"), self.home);

@@ -10,7 +10,7 @@ use berth_api::labels;
 use berth_devcluster::{Cluster, Config, paths};
 use serde_json::{Value, json};
 
-use crate::{Kube, Options, berth, core, images, until};
+use crate::{Kube, Options, Tenant, berth, core, images, until};
 
 const NAME: &str = "e2e";
 
@@ -26,7 +26,7 @@ pub struct World {
 }
 
 impl World {
-    /// Waits for its turn, brings the cluster up if it is not, clears what another test left, and starts Berth.
+    /// Waits for its turn, brings the cluster up if it is not, lets go of what another test left, and installs Berth.
     pub fn open() -> Result<Self> {
         // A second call in one process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -36,7 +36,7 @@ impl World {
         let kube = Kube::new(&fs::read_to_string(cluster.kubeconfig())?)?;
         let world = Self { cluster, kube, _turn: turn };
         world.install(&Options::default())?;
-        world.clear()?;
+        world.let_go()?;
         Ok(world)
     }
 
@@ -49,6 +49,16 @@ impl World {
     pub fn homes(&self) -> Result<Vec<String>> {
         let all = self.kube.list(&format!("{}?labelSelector={}", core("", "namespaces"), labels::CLUSTER_NAME))?;
         Ok(all.iter().filter_map(|n| Some(n["metadata"]["name"].as_str()?.to_owned())).collect())
+    }
+
+    /// Waits until no other tenant is left than this one, so that whatever the operator writes is about it.
+    pub fn wait_alone(&self, tenant: &Tenant<'_>) -> Result<()> {
+        until("other tenants to be gone", || {
+            let clusters = self.kube.list(&berth("", "clusters"))?;
+            ensure!(clusters.len() == 1, "{} Clusters are there", clusters.len());
+            ensure!(self.homes()? == [tenant.home.clone()], "a namespace is left");
+            Ok(())
+        })
     }
 
     /// Waits until no tenant, no namespace of one and no used volume is left.
@@ -65,14 +75,19 @@ impl World {
         })
     }
 
-    /// Removes every tenant: as a person would, and what is not gone then by force, without Berth.
-    pub fn clear(&self) -> Result<()> {
+    /// Deletes every tenant, as a person would, and does not wait for it: the next test has tenants of other names.
+    pub fn let_go(&self) -> Result<()> {
         let unprotected = json!({"spec": {"deletion": {"protected": false}, "paused": false}});
         for cluster in self.kube.list(&berth("", "clusters"))? {
             self.kube.merge(&path_of(&cluster, "clusters"), &unprotected)?;
             self.kube.delete(&path_of(&cluster, "clusters"))?;
         }
-        let Err(error) = self.nothing_is_left() else { return Ok(()) };
+        Ok(())
+    }
+
+    /// Removes what a test left that failed; what does not go by itself by force, without Berth.
+    pub fn clear(&self) -> Result<()> {
+        let Err(error) = self.let_go().and_then(|()| self.nothing_is_left()) else { return Ok(()) };
         println!("    clearing by force, since {error:#}");
         self.stop_operator()?;
         for plural in ["clusters", "etcdclusters"] {

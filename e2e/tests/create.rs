@@ -11,6 +11,7 @@ fn a_tenant_works_and_leaves_nothing() {
         status_says_what_is(&tenant)?;
         the_api_works(&tenant)?;
         tenant.nothing_restarted()?;
+        world.wait_alone(&tenant)?;
         a_second_look_writes_nothing(world)?;
         tenant.delete()?;
         world.nothing_is_left()

@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 #[test]
 fn killed_pods_come_back_and_a_lost_volume_is_held() {
     berth_e2e::run("data_loss", |world| {
-        let one = Tenant::create(world, "one", &json!({}))?;
-        let three = Tenant::create(world, "three", &json!({"etcd": {"replicas": 3}}))?;
+        let one = Tenant::create(world, "single", &json!({}))?;
+        let three = Tenant::create(world, "triple", &json!({"etcd": {"replicas": 3}}))?;
         one.wait_ready()?;
         three.wait_ready()?;
         for tenant in [&one, &three] {

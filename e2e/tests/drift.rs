@@ -10,7 +10,7 @@ const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 fn drift_of_every_kind_is_repaired() {
     berth_e2e::run("drift", |world| {
         // Three members, so that there is a PodDisruptionBudget.
-        let tenant = Tenant::ready(world, "acme", &json!({"etcd": {"replicas": 3}}))?;
+        let tenant = Tenant::ready(world, "drift", &json!({"etcd": {"replicas": 3}}))?;
         let others = untouched(&tenant)?;
         let drift = of_every_kind(&tenant);
         let before: Vec<Value> = drift.iter().map(|d| d.look(world)).collect::<Result<_>>()?;

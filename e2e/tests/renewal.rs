@@ -24,7 +24,7 @@ const LEAFS: [(&str, &str); 7] = [
 #[test]
 fn certificates_are_exchanged_while_everything_runs() {
     berth_e2e::run("renewal", |world| {
-        let tenant = Tenant::ready(world, "acme", &json!({}))?;
+        let tenant = Tenant::ready(world, "renewed", &json!({}))?;
         let pods = tenant.pod_identities()?;
         let old_kubeconfig = tenant.kubeconfig()?;
         tenant.change(&json!({"endpoint": {"certSANs": ["acme.k8s.example.com"]}}))?;

@@ -9,9 +9,10 @@ use serde_json::json;
 #[test]
 fn restarts_and_an_upgrade() {
     berth_e2e::run("restart", |world| {
-        let tenant = Tenant::ready(world, "acme", &json!({"etcd": {"replicas": 3}}))?;
+        let tenant = Tenant::ready(world, "lasting", &json!({"etcd": {"replicas": 3}}))?;
         let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "kept"}});
         tenant.api()?.create(&core("default", "configmaps"), &map)?;
+        world.wait_alone(&tenant)?;
         another_operator_writes_nothing(world, &tenant)?;
         a_build_with_other_templates_rolls_nothing(world, &tenant)?;
         power_comes_back(world, &tenant)
@@ -57,7 +58,7 @@ fn a_build_with_other_templates_rolls_nothing(world: &World, tenant: &Tenant<'_>
         tenant.deployment("kube-scheduler")?.pointer("/spec/template/spec/containers/0/livenessProbe/periodSeconds")
             == Some(&json!(15))
     );
-    new.delete()?;
+    new.let_go()?;
     world.install(&Options::default())
 }
 

@@ -9,7 +9,8 @@ use serde_json::json;
 #[test]
 fn a_tenant_serves_on_without_berth() {
     berth_e2e::run("uninstall", |world| {
-        let tenant = Tenant::ready(world, "acme", &json!({}))?;
+        let tenant = Tenant::ready(world, "orphan", &json!({}))?;
+        world.wait_alone(&tenant)?;
         let pods = tenant.pod_identities()?;
         world.uninstall()?;
         let api = tenant.api()?;

@@ -9,7 +9,7 @@ fn every_minor_runs_and_a_patch_rolls() {
     berth_e2e::run("versions", |world| {
         let old = Tenant::create(world, "v134", &json!({"version": "1.34.4", "etcd": {"version": "3.5.35"}}))?;
         let middle = Tenant::create(world, "v135", &json!({"version": "1.35.4"}))?;
-        let three = Tenant::create(world, "three", &json!({"version": PREVIOUS_PATCH, "etcd": {"replicas": 3}}))?;
+        let three = Tenant::create(world, "v136", &json!({"version": PREVIOUS_PATCH, "etcd": {"replicas": 3}}))?;
         works(&old, "1.34.4", "3.5.35")?;
         works(&middle, "1.35.4", "3.6.16")?;
         works(&three, PREVIOUS_PATCH, "3.6.16")?;
@@ -18,7 +18,7 @@ fn every_minor_runs_and_a_patch_rolls() {
             tenant.nothing_restarted()?;
         }
         another_minor_is_refused(&middle)?;
-        old.delete()?;
+        old.let_go()?;
         a_patch_rolls(world, &three)
     });
 }

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::images;
 use crate::shell::{Result, cache, cargo, output, run as shell_run, say, target_dir};
 
 /// Nothing that tests takes longer; what does hangs.
@@ -15,6 +16,9 @@ const PATIENCE: Duration = Duration::from_mins(40);
 
 /// Crates whose tests need nothing but a processor.
 const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan"];
+
+/// The crate whose programs share the cluster `e2e`.
+const E2E: &str = "berth-e2e";
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -162,8 +166,19 @@ impl Report {
         self.times.push(("building tests".into(), started.elapsed()));
         let mut programs: Vec<Program> = text.lines().filter_map(program).collect();
         programs.sort_by_key(|p| (p.pods, p.package.clone(), p.target.clone()));
+        let on_e2e = programs.iter().any(|p| p.package == E2E);
+        if on_e2e {
+            // What the e2e tests install, as this checkout has it.
+            self.check("images of the operator and the agent", || images::build().map(|_| ()))?;
+        }
         for program in &programs {
             self.program(program)?;
+        }
+        if on_e2e {
+            // One cluster serves all of its programs.
+            self.check("removing the e2e cluster", || {
+                shell_run(Command::new(target_dir().join("debug/devcluster")).args(["down", "--name", "e2e"]))
+            })?;
         }
         Ok(())
     }
@@ -244,7 +259,7 @@ fn program(line: &str) -> Option<Program> {
     };
     let kind = message["target"]["kind"][0].as_str()?;
     let target = format!("{kind} {}", message["target"]["name"].as_str()?);
-    let pods = ["berth-e2e", "berth-devcluster"].contains(&package.as_str());
+    let pods = [E2E, "berth-devcluster"].contains(&package.as_str());
     Some(Program { pods, package, target, file: file.into(), dir })
 }
 
