@@ -87,17 +87,17 @@ async fn sweep(name: &str, one_in: u64, workload: impl AsyncFn(FaultPlan) -> Res
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_creation_changes_nothing() {
     let (_turn, server) = (alone().await, server().await);
-    sweep("create", 12, async |plan| create(server, plan).await).await;
+    sweep("create", 16, async |plan| create(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_deletion_leaves_nothing() {
     let (_turn, server) = (alone().await, server().await);
-    sweep("delete", 8, async |plan| delete(server, plan, false).await).await;
+    sweep("delete", 12, async |plan| delete(server, plan, false).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
     let (_turn, server) = (alone().await, server().await);
-    sweep("delete-early", 20, async |plan| delete(server, plan, true).await).await;
+    sweep("delete-early", 34, async |plan| delete(server, plan, true).await).await;
 }
