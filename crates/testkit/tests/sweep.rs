@@ -129,7 +129,10 @@ async fn dumps_of_equal_namespaces_are_equal_and_differences_are_named() {
         );
         Api::namespaced(client.clone(), &ns).create(&PostParams::default(), &service).await.expect("create");
         let dump = async || {
-            let dump = Dumper::of([&*ns]).rename(&*ns, "NS").take(&client).await?;
+            let dumper = Dumper::of([&*ns]).rename(&*ns, "NS");
+            let dump = dumper.take(&client).await?;
+            // Kinds are read one after the other: one dump alone may show a moment that never was.
+            anyhow::ensure!(dump == dumper.take(&client).await?, "still moving");
             anyhow::ensure!(dump["NS/Deployment.apps/d"]["status"]["readyReplicas"] == 1, "not ready");
             anyhow::ensure!(dump["NS/Service/s"]["status"]["loadBalancer"]["ingress"].is_string(), "no address");
             Ok(dump)
