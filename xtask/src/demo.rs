@@ -259,7 +259,7 @@ impl Demo {
             "\n==> what to try next
 
 # The tenant is a cluster of its own:
-{acme} get --raw /readyz?verbose
+{acme} get --raw '/readyz?verbose'
 {acme} create configmap hello --from-literal=from=me
 {acme} auth whoami
 
