@@ -10,7 +10,7 @@ use berth_testkit::oracle::{Counts, Dump, assert_keys_unchanged, diff, diff_coun
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, yaml};
 use common::state::{counts, dump, second_pass, settled};
 use common::{Running, SOON, Team, alone, crds, server};
-use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
@@ -20,14 +20,14 @@ use std::time::Duration;
 /// A creation under faults, to its end.
 async fn creation(server: &'static ApiServer, break_it: impl FnOnce(&FaultPlan)) -> (Dump, Counts) {
     let team = Team::with_cluster(server).await;
-    let (plan, mark) = (FaultPlan::new(), server.audit_mark());
+    let plan = FaultPlan::new();
     break_it(&plan);
     let running = Running::start(server, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
     drop(running);
     let tenant = team.tenant().await.expect("tenant");
-    let end = (dump(&team).await.expect("dump"), counts(server, mark, &team, &tenant));
+    let end = (dump(&team).await.expect("dump"), counts(&team, &tenant, &plan));
     team.wipe().await;
     end
 }
@@ -138,6 +138,9 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
     assert_eq!(team.namespaces().get(&team.home).await.expect("home").uid(), home.uid());
     plan.return_to_present();
     let running = Running::start(server, &plan);
+    let secrets = Api::<Secret>::namespaced(team.client.clone(), &team.ns);
+    until(SOON, "the kubeconfig is back", async || secrets.get_opt("acme-kubeconfig").await.expect("get").is_some())
+        .await;
     team.ready().await.expect("ready");
     settled(&plan).await;
     drop(running);

@@ -26,7 +26,7 @@ async fn one_life(server: &ApiServer, team: &Team, plan: &FaultPlan, seen: Seen)
 
 async fn create(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     let team = Team::with_cluster(server).await;
-    let (seen, mark) = (Seen::default(), server.audit_mark());
+    let seen = Seen::default();
     let done = async {
         team.ready().await?;
         second_pass(&team, &plan).await
@@ -35,7 +35,7 @@ async fn create(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     let now = secret_keys(&team.client, &[&team.ns, &team.home]).await?;
     seen.lock().unwrap().iter().for_each(|before| assert_keys_unchanged(before, &now));
     assert_deletes_carry_uid(&plan.calls());
-    let outcome = Outcome { state: dump(&team).await?, counts: counts(server, mark, &team, &team.tenant().await?) };
+    let outcome = Outcome { state: dump(&team).await?, counts: counts(&team, &team.tenant().await?, &plan) };
     team.wipe().await;
     Ok(outcome)
 }
@@ -58,7 +58,6 @@ async fn delete(server: &ApiServer, plan: FaultPlan, early: bool) -> Result<Outc
     lives(&before, || operator(server, &before), made).await??;
     before.stop();
     let tenant = team.tenant().await?;
-    let mark = server.audit_mark();
     team.delete().await;
     let done = async {
         team.gone().await?;
@@ -69,7 +68,7 @@ async fn delete(server: &ApiServer, plan: FaultPlan, early: bool) -> Result<Outc
     ensure!(team.namespaces().get_opt(&team.home).await?.is_none(), "the control-plane namespace is left");
     assert_deletes_carry_uid(&plan.calls());
     let dumper = Dumper::of([&*team.ns]).rename(&team.ns, "TEAM").rename(&team.home, "HOME");
-    let mut counts = counts(server, mark, &team, &tenant);
+    let mut counts = counts(&team, &tenant, &plan);
     if early {
         // How far the creation had come is a matter of moments.
         counts.clear();

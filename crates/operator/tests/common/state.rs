@@ -1,11 +1,10 @@
 //! End states of two runs, made comparable; and whether the operator rests.
 
-use super::{OPERATOR, Team};
+use super::Team;
 use anyhow::{Result, ensure};
-use berth_testkit::apiserver::AuditEvent;
-use berth_testkit::fault::Verb;
-use berth_testkit::oracle::{Counts, Dump, Dumper, audit_counts, renamed};
-use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
+use berth_testkit::fault::{Call, Verb};
+use berth_testkit::oracle::{Counts, Dump, Dumper, call_counts, renamed};
+use berth_testkit::{FaultPlan, fixtures::eventually};
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -56,19 +55,15 @@ fn mask(value: &mut Value) {
     }
 }
 
-/// How often what was created and deleted, and Secrets written over, since a mark in the audit log: what was on its way
-/// when the operator died counts too. Events are told as often as something happens, and which pods are still there to be
-/// deleted is a matter of moments.
-pub(crate) fn counts(server: &ApiServer, mark: u64, team: &Team, tenant: &str) -> Counts {
-    let all = server.audit_since(mark);
-    let within = |e: &&AuditEvent| {
-        e.namespace == team.ns || e.namespace == team.home || e.uri.contains(tenant) || e.name == team.home
-    };
-    let told = |e: &&AuditEvent| e.resource == "events" || (e.resource == "pods" && e.verb == "delete");
-    let mine: Vec<_> = all.iter().filter(|e| e.user == OPERATOR).filter(within).filter(|e| !told(e)).collect();
-    let mut counts = audit_counts(mine.iter().copied());
-    for over in mine.iter().filter(|e| e.is_write() && e.resource == "secrets" && e.code == 200 && e.verb != "delete") {
-        *counts.entry(format!("overwrite {}/{}", over.namespace, over.name)).or_default() += 1;
+/// How often what was created and deleted, and Secrets written over. Events are told as often as something happens, and which
+/// pods are still there to be deleted is a matter of moments.
+pub(crate) fn counts(team: &Team, tenant: &str, plan: &FaultPlan) -> Counts {
+    let calls = plan.calls();
+    let told = |c: &&Call| c.resource == "events" || (c.resource == "pods" && c.verb == Verb::Delete);
+    let mut counts = call_counts(calls.iter().filter(|c| !told(c)));
+    let writes = |c: &&Call| c.committed() && c.resource == "secrets" && matches!(c.verb, Verb::Patch | Verb::Update);
+    for over in calls.iter().filter(writes) {
+        *counts.entry(format!("overwrite {}", over.object())).or_default() += 1;
     }
     renamed(&counts, &renames(team, tenant))
 }

@@ -68,6 +68,8 @@ pub(crate) fn apiserver(dir: &Path, port: u16, etcd: u16, extra: &[String]) -> V
         "--disable-admission-plugins=ServiceAccount".into(),
         format!("--audit-policy-file={}", dir.join("audit-policy.yaml").display()),
         format!("--audit-log-path={}", dir.join("audit.log").display()),
+        // MiB: a log that is turned over in the middle of a test makes its marks void.
+        "--audit-log-maxsize=65536".into(),
         "--profiling=false".into(),
         "--shutdown-delay-duration=0s".into(),
     ];
