@@ -48,7 +48,9 @@ pub(crate) fn up() -> Result<()> {
     say("what the tenant answers to `kubectl get namespaces` and `kubectl version`");
     println!("{}", output(demo.tenant_kubectl().args(["get", "namespaces"]))?.trim_end());
     println!("{}", output(demo.tenant_kubectl().arg("version"))?.trim_end());
-    demo.next_commands();
+    let home = "jsonpath={.status.controlPlaneNamespace.name}";
+    let home = output(demo.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", home]))?;
+    demo.next_commands(&home);
     println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
     Ok(())
 }
@@ -249,7 +251,7 @@ impl Demo {
         error.context(format!("logs of the meta cluster: `{} logs --name {}`", devcluster.display(), self.cluster))
     }
 
-    fn next_commands(&self) {
+    fn next_commands(&self, home: &str) {
         let kubectl = self.kubectl.display();
         let meta = format!("{kubectl} --kubeconfig {}", self.meta.display());
         let acme = format!("{kubectl} --kubeconfig {}", self.acme.display());
@@ -265,7 +267,7 @@ impl Demo {
 
 # What runs for it on the meta cluster:
 {meta} get clusters.berth.dev -A -o wide
-{meta} get pods -A -l berth.dev/cluster-name={TENANT}
+{meta} -n {home} get pods,pvc,services
 {meta} -n {TEAM} describe clusters.berth.dev {TENANT}
 
 # One more:

@@ -105,10 +105,21 @@ fn prepare() -> Result<()> {
     shell_run(devcluster().args(["deps", "--install"]))?;
     // The lock says that no run of tests is under way, so what has a test's name is of one that was cut off.
     for name in clusters(&output(&mut devcluster_status(devcluster())).unwrap_or_default()) {
+        // A test by hand, outside of `make test`, holds this while it uses the cluster.
+        let turn = fs::File::open(state().join(format!("{name}.turn")));
+        if turn.as_ref().is_ok_and(|turn| turn.try_lock().is_err()) {
+            println!("the cluster {name} is in use");
+            continue;
+        }
         println!("removing the cluster {name}, which a run left");
         shell_run(devcluster().args(["down", "--name", &name]))?;
     }
     shell_run(devcluster().arg("build"))
+}
+
+/// Where devcluster keeps its clusters.
+fn state() -> PathBuf {
+    std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from)
 }
 
 fn devcluster_status(mut command: Command) -> Command {
