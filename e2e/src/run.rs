@@ -17,7 +17,7 @@ pub fn run(name: &str, test: impl Fn(&World) -> Result<()>) {
         "this test makes a real cluster with real pods: `make test` runs it, as root and with BERTH_REAL=1"
     );
     if let Err(error) = attempt(name, &test) {
-        panic!("{name}: {error:?}");
+        panic!("{name}: {error:#}");
     }
 }
 

@@ -89,7 +89,9 @@ fn a_patch_rolls(world: &berth_e2e::World, tenant: &Tenant<'_>) -> Result<()> {
 }
 
 fn ready_since(tenant: &Tenant<'_>, component: &str) -> Result<String> {
-    let pods = tenant.pods(Some(component))?;
+    let mut pods = tenant.pods(Some(component))?;
+    // The one before may still be on its way out.
+    pods.retain(|p| p["metadata"]["deletionTimestamp"].is_null());
     ensure!(pods.len() == 1, "{} pods of {component}", pods.len());
     Ok(condition(&pods[0], "Ready")?["lastTransitionTime"].as_str().unwrap_or_default().to_owned())
 }
