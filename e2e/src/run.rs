@@ -12,13 +12,18 @@ use crate::{World, report};
 /// Runs a test. One that fails is reported with the state of its tenants. `make test` tries it once more, and says so.
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn run(name: &str, test: impl Fn(&World) -> Result<()>) {
+    must_be_real();
+    if let Err(error) = attempt(name, &test) {
+        panic!("{name}: {error:#}");
+    }
+}
+
+/// Fails a test that would pass without having run.
+pub fn must_be_real() {
     assert!(
         env::var_os("BERTH_REAL").is_some_and(|value| value == "1"),
         "this test makes a real cluster with real pods: `make test` runs it, as root and with BERTH_REAL=1"
     );
-    if let Err(error) = attempt(name, &test) {
-        panic!("{name}: {error:#}");
-    }
 }
 
 /// Whether the long tests were asked for, too: `make test-all`.

@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use crate::images::{self, Images, demo_dir, devcluster};
+use crate::images::{self, Images, demo_dir, demo_name, devcluster};
 use crate::root;
 use crate::shell::{Result, cache, install, output, run, say, short_digest, write_if_changed};
 
@@ -34,7 +34,7 @@ pub(crate) struct Demo {
 pub(crate) fn up() -> Result<()> {
     let started = Instant::now();
     let images = images::build()?;
-    let demo = Demo::bring_up(cluster_name(), demo_dir(), &images, &[])?;
+    let demo = Demo::bring_up(demo_name(), demo_dir(), &images, &[])?;
 
     say(&format!("tenant `{TENANT}` in `{TEAM}`"));
     let applied = Instant::now();
@@ -58,22 +58,18 @@ pub(crate) fn up() -> Result<()> {
 pub(crate) fn down() -> Result<()> {
     let dir = demo_dir();
     let state = std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from);
-    if !dir.join("bin/devcluster").exists() && state.join(cluster_name()).exists() {
+    if !dir.join("bin/devcluster").exists() && state.join(demo_name()).exists() {
         // The files are gone, but the cluster is not.
         images::build()?;
     }
     if dir.join("bin/devcluster").exists() {
-        run(devcluster().args(["down", "--name", &cluster_name()]))?;
+        run(devcluster().args(["down", "--name", &demo_name()]))?;
     }
     if dir.exists() {
         fs::remove_dir_all(&dir).with_context(|| format!("cannot remove {}", dir.display()))?;
     }
     println!("The demo is gone. What was built stays in {} for the next one.", cache().display());
     Ok(())
-}
-
-fn cluster_name() -> String {
-    std::env::var("BERTH_CLUSTER").ok().filter(|v| !v.is_empty()).unwrap_or_else(|| "demo".into())
 }
 
 impl Demo {
@@ -257,6 +253,7 @@ impl Demo {
         let acme = format!("{kubectl} --kubeconfig {}", self.acme.display());
         let example = root().join("examples/acme.yaml");
         let example = example.display();
+        let other = if self.cluster == "demo" { String::new() } else { format!(" BERTH_CLUSTER={}", self.cluster) };
         println!(
             "\n==> what to try next
 
@@ -280,7 +277,7 @@ sed 's/name: {TENANT}/name: globex/' {example} | {meta} apply -f -
 {meta} -n {TEAM} delete clusters.berth.dev globex
 
 # The end of the demo:
-make -C {} demo-down",
+make -C {} demo-down{other}",
             root().display()
         );
     }

@@ -21,9 +21,20 @@ pub(crate) struct Images {
     pub(crate) agent: Image,
 }
 
-/// What the demo leaves in the checkout.
+/// What the demo leaves in the checkout: one of another name (`BERTH_CLUSTER`) has files of its own.
 pub(crate) fn demo_dir() -> PathBuf {
-    root().join("target/demo")
+    root().join("target").join(match demo_name().as_str() {
+        DEMO => DEMO.to_owned(),
+        other => format!("{DEMO}-{other}"),
+    })
+}
+
+/// The name of a demo that was given none.
+const DEMO: &str = "demo";
+
+/// The demo's meta cluster.
+pub(crate) fn demo_name() -> String {
+    std::env::var("BERTH_CLUSTER").ok().filter(|v| !v.is_empty()).unwrap_or_else(|| DEMO.into())
 }
 
 /// The devcluster program that this checkout runs.

@@ -47,6 +47,22 @@ string_enum! {
     }
 }
 
+impl ConditionType {
+    /// What a `Cluster` publishes.
+    pub const CLUSTER: &[Self] = &[
+        Self::Ready,
+        Self::Available,
+        Self::Progressing,
+        Self::Degraded,
+        Self::PKIReady,
+        Self::EtcdAvailable,
+        Self::ControlPlaneAvailable,
+    ];
+    /// What an `EtcdCluster` publishes.
+    pub const ETCD_CLUSTER: &[Self] =
+        &[Self::Ready, Self::Available, Self::Progressing, Self::Degraded, Self::PKIReady, Self::MembersReady];
+}
+
 string_enum! {
     /// Reasons of conditions, and of Events.
     Reason {

@@ -1,7 +1,7 @@
 //! What can go wrong with a call.
 
 use berth_api::conditions::Reason;
-use berth_plan::cluster::status::Failure;
+use berth_plan::Failure;
 
 /// What kind of failure it is; decides what happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

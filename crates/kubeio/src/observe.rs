@@ -119,7 +119,10 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
     if ours {
         // The rest may be read through this one, which the operator makes.
         let binding = ObjectKey::namespaced(Kind::RoleBinding, home.clone(), names::OPERATOR_ROLE_BINDING);
-        let (listed, binding) = futures::join!(list_into(io, &mut snapshot, &CLUSTER_KINDS, &home), io.get(&binding));
+        // Volumes are etcd's; only at the end they are looked at from here.
+        let end = cluster.metadata.deletion_timestamp.is_some().then_some(Kind::PersistentVolumeClaim);
+        let kinds: Vec<Kind> = CLUSTER_KINDS.into_iter().chain(end).collect();
+        let (listed, binding) = futures::join!(list_into(io, &mut snapshot, &kinds, &home), io.get(&binding));
         listed?;
         if let Some(binding) = binding? {
             snapshot.put(Kind::RoleBinding, binding);

@@ -6,6 +6,7 @@ pub mod cluster;
 pub mod diff;
 pub(crate) mod ensure;
 pub mod etcd;
+pub(crate) mod failure;
 pub mod model;
 pub mod observed;
 pub(crate) mod quantity;
@@ -15,6 +16,7 @@ pub mod settings;
 pub(crate) mod testing;
 pub mod workload;
 
+pub use failure::Failure;
 pub use model::{Action, Component, Plan, SecretEntry, SecretPlan, Stage, State};
 pub use observed::{Observed, SecretFacts};
 pub use settings::Settings;

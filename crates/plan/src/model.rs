@@ -75,6 +75,9 @@ pub enum State {
     Disabled,
 }
 
+/// How the sentence of a stage that waits begins.
+pub(crate) const WAITING_FOR: &str = "waiting for ";
+
 impl State {
     /// Waiting for `on`.
     pub fn waiting(on: impl Into<String>) -> Self {
@@ -93,6 +96,14 @@ impl State {
         match self {
             Self::Waiting { reason, on } => Some((*reason, on)),
             Self::Blocked { reason, message } => Some((*reason, message)),
+            Self::Ready | Self::Disabled => None,
+        }
+    }
+    /// [`State::problem`] as a sentence for people.
+    pub fn sentence(&self) -> Option<(Reason, String)> {
+        match self {
+            Self::Waiting { reason, on } => Some((*reason, format!("{WAITING_FOR}{on}"))),
+            Self::Blocked { reason, message } => Some((*reason, message.clone())),
             Self::Ready | Self::Disabled => None,
         }
     }
@@ -244,6 +255,10 @@ impl Stage {
     pub fn new(component: Component, state: State) -> Self {
         Self { component, state, owns: vec![], actions: vec![] }
     }
+    /// What is not done, with the component's name.
+    pub fn sentence(&self) -> Option<(Reason, String)> {
+        self.state.sentence().map(|(reason, text)| (reason, format!("{}: {text}", self.component.name())))
+    }
 }
 
 /// What to do for one tenant now, and why not more.
@@ -277,8 +292,9 @@ impl Plan {
             _ => None,
         })
     }
-    /// The first stage that is not done.
-    pub fn first_problem(&self) -> Option<(&Stage, Reason, &str)> {
-        self.blocked().or_else(|| self.stages.iter().find_map(|s| s.state.problem().map(|(r, m)| (s, r, m))))
+    /// The first stage that is blocked, or else the first that waits, as a sentence.
+    pub fn first_problem(&self) -> Option<(Reason, String)> {
+        let first = self.blocked().map(|(stage, ..)| stage);
+        first.or_else(|| self.stages.iter().find(|s| !s.state.is_done())).and_then(Stage::sentence)
     }
 }

@@ -3,13 +3,13 @@
 use super::pass::{self, PassError, Patience, changes, drain, requeue};
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
+use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{
     Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant, tenant_target,
     write_status,
 };
-use berth_plan::cluster::status::{Failure, failed, failed_conditions, status};
-use berth_plan::cluster::{ClusterPlan, Input, plan, probe_key};
+use berth_plan::cluster::{ClusterPlan, Input, plan, probe_key, status::status};
 use berth_plan::observed::ApiProbe;
 use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
@@ -74,7 +74,10 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     let now = Timestamp::now();
     let mut cluster: Cluster = match serde_json::from_value(value.clone()) {
         Ok(cluster) => cluster,
-        Err(error) => return undecodable(ctx, meta, &value, &error.to_string(), now).await,
+        Err(error) => {
+            return pass::unreadable(ctx, &Own::of(Kind::Cluster, meta), &value, ConditionType::CLUSTER, &error, now)
+                .await;
+        }
     };
     let finalizers = cluster.metadata.finalizers.clone().unwrap_or_default();
     let deleting = cluster.metadata.deletion_timestamp.is_some();
@@ -92,8 +95,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     let (planned, snapshot, failure) = match observe_and_apply(ctx, &cluster, now).await {
         Ok(all) => all,
         Err(error) => {
-            report_blindness(ctx, &cluster, &own, &error, now).await?;
-            return Err(error);
+            return Err(pass::blind(ctx, &own, &value, ConditionType::CLUSTER, error, now).await);
         }
     };
     if planned.plan.finished && failure.is_none() {
@@ -203,45 +205,4 @@ async fn report(
         ctx.events.transitions(about, before, &new.conditions).await;
     }
     Ok(())
-}
-
-/// The pass could not even look: says so, unless it may be over in a moment.
-async fn report_blindness(
-    ctx: &Context,
-    cluster: &Cluster,
-    own: &Own,
-    error: &IoError,
-    now: Timestamp,
-) -> Result<(), IoError> {
-    if matches!(error.kind, Kindred::Transient | Kindred::Conflict | Kindred::Fenced) {
-        return Ok(());
-    }
-    let old = cluster.status.clone().unwrap_or_default();
-    let new = failed(&old, cluster.metadata.generation.unwrap_or_default(), &error.failure(), now);
-    write_status(&ctx.io, own, cluster.status.as_ref(), &new).await.map(|_| ())
-}
-
-/// A `Cluster` that this build cannot read: its status says so, and others go on.
-async fn undecodable(
-    ctx: &Context,
-    meta: &Meta,
-    value: &serde_json::Value,
-    error: &str,
-    now: Timestamp,
-) -> Result<Action, IoError> {
-    let failure = Failure {
-        reason: berth_api::conditions::Reason::InvalidSpec,
-        message: format!(
-            "this operator cannot read the object: {error}. Correct that field, or run an operator that knows it; what runs is left as it is"
-        ),
-    };
-    let old: Vec<_> =
-        value.pointer("/status/conditions").cloned().and_then(|c| serde_json::from_value(c).ok()).unwrap_or_default();
-    let generation = meta.metadata.generation.unwrap_or_default();
-    let new = failed_conditions(&old, generation, &failure, now);
-    if old != new {
-        let patch = serde_json::json!({"metadata": {"uid": meta.metadata.uid}, "status": {"conditions": new}});
-        ctx.io.merge(&Own::of(Kind::Cluster, meta).key, "/status", "fieldManager=berth-status", &patch).await?;
-    }
-    Ok(Action::requeue(Duration::from_mins(5)))
 }

@@ -2,6 +2,7 @@
 
 use super::pass::{self, PassError, Patience, changes, drain, requeue};
 use crate::context::Context;
+use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_etcdio::{Credential, EtcdTarget};
 use berth_kubeio::{IoError, Kindred, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
@@ -61,11 +62,11 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     let key = Own::of(Kind::EtcdCluster, meta).key;
     let Some(value) = ctx.io.get(&key).await? else { return Ok(Action::await_change()) };
     let now = Timestamp::now();
-    let mut etcd: EtcdCluster = match serde_json::from_value(value) {
+    let mut etcd: EtcdCluster = match serde_json::from_value(value.clone()) {
         Ok(etcd) => etcd,
         Err(error) => {
-            tracing::warn!(%key, %error, "this operator cannot read the object; what runs is left as it is");
-            return Ok(Action::requeue(Duration::from_mins(5)));
+            let own = Own::of(Kind::EtcdCluster, meta);
+            return pass::unreadable(ctx, &own, &value, ConditionType::ETCD_CLUSTER, &error, now).await;
         }
     };
     let finalizers = etcd.metadata.finalizers.clone().unwrap_or_default();
@@ -80,7 +81,10 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         _ => {}
     }
     let own = Own::of(Kind::EtcdCluster, &etcd);
-    let (planned, snapshot, failure) = observe_and_apply(ctx, &etcd, now).await?;
+    let (planned, snapshot, failure) = match observe_and_apply(ctx, &etcd, now).await {
+        Ok(all) => all,
+        Err(error) => return Err(pass::blind(ctx, &own, &value, ConditionType::ETCD_CLUSTER, error, now).await),
+    };
     if planned.plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         patch_finalizers(&ctx.io, &own, &left).await?;

@@ -2,17 +2,22 @@
 
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
-use berth_kubeio::{IoError, Kindred};
+use berth_api::conditions::{ConditionType, Reason};
+use berth_kubeio::{IoError, Kindred, Own, write_status};
+use berth_plan::Failure;
 use futures::{Stream, StreamExt};
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::PartialObjectMeta;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::Action;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
 use kube::{Api, Client, Resource};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
@@ -115,6 +120,62 @@ where
             Ok(Action::requeue(wait))
         }
     }
+}
+
+/// An object that this build cannot read: its status says so, and others go on.
+pub(super) async fn unreadable(
+    ctx: &Context,
+    own: &Own,
+    live: &Value,
+    types: &[ConditionType],
+    error: &serde_json::Error,
+    now: Timestamp,
+) -> Result<Action, IoError> {
+    let failure = Failure {
+        reason: Reason::InvalidSpec,
+        message: format!(
+            "this operator cannot read the object: {error}. Correct that field, or run an operator that knows it; what runs is left as it is"
+        ),
+    };
+    tell(ctx, own, live, types, &failure, now).await?;
+    Ok(Action::requeue(Duration::from_mins(5)))
+}
+
+/// The pass could not even look: the status says so, unless it may be over in a moment. Returns the error.
+pub(super) async fn blind(
+    ctx: &Context,
+    own: &Own,
+    live: &Value,
+    types: &[ConditionType],
+    error: IoError,
+    now: Timestamp,
+) -> IoError {
+    if matches!(error.kind, Kindred::Transient | Kindred::Conflict | Kindred::Fenced) {
+        return error;
+    }
+    tell(ctx, own, live, types, &error.failure(), now).await.err().unwrap_or(error)
+}
+
+/// Writes conditions alone: what else the status says was true once, and is not known to be false.
+async fn tell(
+    ctx: &Context,
+    own: &Own,
+    live: &Value,
+    types: &[ConditionType],
+    failure: &Failure,
+    now: Timestamp,
+) -> Result<(), IoError> {
+    let old = live.pointer("/status/conditions").cloned();
+    let old = old.and_then(|c| serde_json::from_value(c).ok()).unwrap_or_default();
+    let generation = live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+    let old = Conditions { conditions: old };
+    let new = Conditions { conditions: failure.conditions(types, &old.conditions, generation, now) };
+    write_status(&ctx.io, own, Some(&old), &new).await.map(|_| ())
+}
+
+#[derive(PartialEq, Serialize)]
+struct Conditions {
+    conditions: Vec<Condition>,
 }
 
 /// The requeue that a plan asks for.

@@ -26,20 +26,26 @@ async fn a_cluster_that_cannot_be_read_keeps_no_other_waiting() {
     for spec in [json!({"version": 5}), json!({"fromTheFuture": true})] {
         let _ = strange.create(spec).await;
     }
+    let url = |kind: &str| format!("/apis/berth.dev/v1alpha1/namespaces/{}/{kind}", strange.ns);
+    let etcd = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "odd"}, "spec": {"version": 5},
+    });
+    let request = http::Request::post(url("etcdclusters")).header("content-type", "application/json");
+    let request = request.body(etcd.to_string().into_bytes()).expect("request");
+    strange.client.request::<serde_json::Value>(request).await.expect("EtcdCluster");
     let _running = Running::start(server, &plan);
     good.create(json!({})).await.expect("Cluster");
     good.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    let seen = async || {
-        let url = format!("/apis/berth.dev/v1alpha1/namespaces/{}/clusters/acme", strange.ns);
-        let request = http::Request::get(url).body(vec![]).expect("request");
-        strange.client.request::<serde_json::Value>(request).await.expect("get")
-    };
-    until(SOON, "it says so", async || {
-        let all = seen().await["status"]["conditions"].to_string();
-        all.contains("InvalidSpec")
-            && all.contains("this operator cannot read the object: invalid type: integer `5`, expected a string")
-    })
-    .await;
+    for object in ["clusters/acme", "etcdclusters/odd"] {
+        until(SOON, "it says so", async || {
+            let request = http::Request::get(url(object)).body(vec![]).expect("request");
+            let seen = strange.client.request::<serde_json::Value>(request).await.expect("get");
+            let all = seen["status"]["conditions"].to_string();
+            all.contains("InvalidSpec")
+                && all.contains("this operator cannot read the object: invalid type: integer `5`, expected a string")
+        })
+        .await;
+    }
     assert!(strange.namespaces().get_opt(&strange.home).await.expect("get").is_none());
     good.condition(ConditionType::Ready).await.expect("condition");
 }

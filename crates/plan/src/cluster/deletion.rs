@@ -45,9 +45,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         uid: observed::uid(o).to_owned(),
         grace,
     };
-    if deleting(home) {
-        stage.state = State::waiting(format!("namespace {} to be gone", t.home));
-    } else if t.observed.denied {
+    if t.observed.denied && !deleting(home) {
         // Without a view of what runs there, an end in order is not possible.
         super::namespace::rights(t, stage);
         return;
@@ -83,19 +81,25 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         }
         left.push(key.to_string());
     }
+    // 4. Volumes, which Kubernetes keeps as long as a pod uses them, and what holds everything else. The namespace controller
+    // waits five seconds before it looks into a namespace, and longer whenever something is left that has a finalizer. So it
+    // is told now, and what would keep it waiting is gone by then.
+    if !retain {
+        for (key, claim) in t.observed.of_kind(Kind::PersistentVolumeClaim, &t.home).filter(|(_, c)| !deleting(c)) {
+            stage.actions.push(delete(key, claim, None));
+        }
+        if !deleting(home) {
+            stage.actions.push(delete(key, home, None));
+        }
+        left.push(key.to_string());
+    }
     if !left.is_empty() {
         stage.state = State::waiting(format!("{} to be gone", shorten(&left)));
         return;
     }
-    // 4. What holds everything else.
-    if retain {
-        leave_data(t, stage, &delete);
-        if !stage.actions.is_empty() && stage.state.is_done() {
-            stage.state = State::waiting("what is not kept to be gone");
-        }
-    } else if !deleting(home) {
-        stage.actions.push(delete(key, home, None));
-        stage.state = State::waiting(format!("namespace {} to be gone", t.home));
+    leave_data(t, stage, &delete);
+    if !stage.actions.is_empty() {
+        stage.state = State::waiting("what is not kept to be gone");
     }
 }
 

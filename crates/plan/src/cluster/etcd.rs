@@ -1,7 +1,7 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
 use super::{Tenant, ensure, is_ours};
-use crate::model::{Component, Stage, State};
+use crate::model::{Component, Stage, State, WAITING_FOR};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
@@ -118,7 +118,7 @@ fn judge(live: &EtcdCluster) -> State {
         return State::Ready;
     }
     let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == ready.reason).unwrap_or(Reason::Waiting);
-    let on = format!("etcd: {}", ready.message);
+    let message = ready.message.clone();
     match reason {
         Reason::DataLost
         | Reason::ForeignData
@@ -126,7 +126,8 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::CertificateAuthorityLost
         | Reason::CertificateAuthorityInvalid
         | Reason::EtcdChangeUnsupported
-        | Reason::VersionUnsupported => State::Blocked { reason, message: on },
-        _ => State::Waiting { reason, on },
+        | Reason::VersionUnsupported => State::Blocked { reason, message },
+        // It says what it waits for in the same words.
+        _ => State::Waiting { reason, on: message.strip_prefix(WAITING_FOR).unwrap_or(&message).to_owned() },
     }
 }

@@ -1,7 +1,8 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
 use super::{ClusterPlan, Input};
-use crate::model::{Component, Plan, State};
+use crate::failure::Failure;
+use crate::model::{Component, Plan, Stage, State};
 use crate::observed::{ApiProbe, Published, uid};
 use crate::workload;
 use berth_api::cluster::{
@@ -11,16 +12,7 @@ use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
 use berth_api::{EtcdCluster, labels, names};
 use berth_render::{Kind, ObjectKey};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
-
-/// A call that failed in this pass.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// Kind of failure: `PermissionDenied`, `Rejected`, `Error`.
-    pub reason: Reason,
-    /// Object and answer.
-    pub message: String,
-}
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The new status.
 pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
@@ -57,36 +49,6 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     status
 }
 
-/// The status when a pass could not even look: what was known stays, and `Ready` says why it may be old.
-pub fn failed(old: &ClusterStatus, generation: i64, failure: &Failure, now: jiff::Timestamp) -> ClusterStatus {
-    ClusterStatus { conditions: failed_conditions(&old.conditions, generation, failure, now), ..old.clone() }
-}
-
-/// `Ready` false and `Degraded` true for that reason; every other condition as it was, or Unknown.
-pub fn failed_conditions(
-    old: &[Condition],
-    generation: i64,
-    failure: &Failure,
-    now: jiff::Timestamp,
-) -> Vec<Condition> {
-    use ConditionType as T;
-    let all =
-        [T::Ready, T::Available, T::Progressing, T::Degraded, T::PKIReady, T::EtcdAvailable, T::ControlPlaneAvailable];
-    all.iter()
-        .flat_map(|t| {
-            let verdict = match t {
-                T::Ready => Verdict::new(*t, Some(false), failure.reason, failure.message.clone()),
-                T::Degraded => Verdict::new(*t, Some(true), failure.reason, failure.message.clone()),
-                _ => match conditions::find(old, *t) {
-                    Some(c) => return vec![c.clone()],
-                    None => Verdict::new(*t, None, Reason::NotYetObserved, "not looked at yet"),
-                },
-            };
-            conditions::merge(old, &[verdict], generation, now)
-        })
-        .collect()
-}
-
 fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, home: &str) -> Vec<Verdict> {
     use ConditionType as T;
     let plan = &planned.plan;
@@ -114,9 +76,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
             Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is up")
         }
     };
-    let problem = failure
-        .map(|f| (f.reason, f.message.clone()))
-        .or_else(|| plan.first_problem().map(|(s, r, m)| (r, format!("{}: {m}", s.component.name()))));
+    let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     let paused = cluster.spec.paused && !deleting;
     let ready = match &problem {
@@ -138,12 +98,9 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     } else if deleting {
         Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted")
     } else {
-        let moving = plan.stages.iter().find_map(|s| match &s.state {
-            State::Waiting { on, .. } => Some(format!("{}: waiting for {on}", s.component.name())),
-            _ => None,
-        });
+        let moving = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(Stage::sentence);
         match moving {
-            Some(m) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, m),
+            Some((_, m)) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, m),
             None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
         }
     };
@@ -168,10 +125,10 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
         Reason::EtcdAlarm,
     ];
     for stage in &planned.plan.stages {
-        if let State::Waiting { reason, on } = &stage.state
-            && lasting.contains(reason)
+        if let Some((reason, message)) = stage.sentence()
+            && lasting.contains(&reason)
         {
-            return Verdict::new(T::Degraded, Some(true), *reason, format!("{}: {on}", stage.component.name()));
+            return Verdict::new(T::Degraded, Some(true), reason, message);
         }
     }
     if etcd.status == Some(false) && lasting.contains(&etcd.reason) {
@@ -191,7 +148,7 @@ fn pki_verdict(plan: &Plan) -> Verdict {
             Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs, keys and certificates are in order")
         }
         Some(s) => {
-            let (reason, message) = s.problem().unwrap_or((Reason::Waiting, ""));
+            let (reason, message) = s.sentence().unwrap_or((Reason::Waiting, String::new()));
             Verdict::new(T::PKIReady, Some(false), reason, message)
         }
     }
@@ -231,9 +188,10 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
         ),
         Some(name) => {
             let stage = plan.stages.iter().find(|s| s.component.name() == name);
-            let (reason, message) =
-                stage.and_then(|s| s.state.problem()).unwrap_or((Reason::PodsNotReady, "no pod is ready"));
-            Verdict::new(T::ControlPlaneAvailable, Some(false), reason, format!("{name}: {message}"))
+            let (reason, message) = stage
+                .and_then(Stage::sentence)
+                .unwrap_or_else(|| (Reason::PodsNotReady, format!("{name}: no pod is ready")));
+            Verdict::new(T::ControlPlaneAvailable, Some(false), reason, message)
         }
     }
 }

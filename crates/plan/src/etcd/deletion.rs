@@ -18,6 +18,8 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
     let mut left = members(input, &mut stage);
     if left.is_empty() {
         left = rest(input, &mut stage);
+    } else {
+        claims(input, &mut stage);
     }
     match left.as_slice() {
         [] => {}
@@ -56,6 +58,15 @@ fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
         left.push(key.clone());
     }
     left
+}
+
+/// Volumes that are not kept are told to go with the processes: Kubernetes keeps a claim as long as a pod uses it.
+fn claims(input: Input<'_>, stage: &mut Stage) {
+    if input.etcd.spec.data_policy == DataPolicy::Delete {
+        for (key, claim) in children(input, Kind::PersistentVolumeClaim).filter(|(_, c)| !deleting(c)) {
+            stage.actions.push(delete(key, claim, None));
+        }
+    }
 }
 
 /// Then what they needed; `Retain` leaves what an `EtcdCluster` of the same name needs to find its data.

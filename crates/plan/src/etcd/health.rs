@@ -145,7 +145,7 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     let volume = format!("data-{member}");
     let way_out = if s.record.replicas == 1 {
         format!(
-            "Restore volume {volume} from a backup and delete pod {member}; or, if the data is not wanted, delete this EtcdCluster with spec.dataPolicy Delete and make it anew"
+            "Restore volume {volume} from a backup and delete pod {member}; or, if the data is not wanted, delete the Cluster that it belongs to, or a stand-alone EtcdCluster with spec.dataPolicy Delete, and make it anew"
         )
     } else {
         format!(

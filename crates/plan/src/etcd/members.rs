@@ -151,7 +151,10 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
     }
     if !health.all_ready() {
         let reason = health.pods.as_ref().map_or(if formed { Reason::PodsNotReady } else { Reason::Waiting }, |p| p.0);
-        return Some(State::Waiting { reason, on: format!("members: {} of {of} are ready; {why}", health.ready()) });
+        return Some(State::Waiting {
+            reason,
+            on: format!("its members: {} of {of} are ready; {why}", health.ready()),
+        });
     }
     (!formed).then(|| State::waiting("all members to agree"))
 }

@@ -17,9 +17,10 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{Action, Component, Plan, State};
+use crate::model::{Action, Component, Plan, Stage, State};
 use crate::observed::{self, Observed, annotation, label};
 use crate::settings::Settings;
+use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::{labels, names};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet, values::Meta};
@@ -214,10 +215,13 @@ fn prune(s: &Subject<'_>) -> Vec<Action> {
         .collect()
 }
 
-/// The stage's component as the status names it.
-pub(crate) fn title(component: Component) -> &'static str {
-    match component {
-        Component::Endpoint => "services",
-        other => other.name(),
-    }
+/// What a stage is not done with, as the status says it: the members' own stage needs no name in an `EtcdCluster`.
+pub(crate) fn sentence(stage: &Stage) -> Option<(Reason, String)> {
+    let (reason, text) = stage.state.sentence()?;
+    let text = match stage.component {
+        Component::Etcd => text,
+        Component::Endpoint => format!("services: {text}"),
+        other => format!("{}: {text}", other.name()),
+    };
+    Some((reason, text))
 }

@@ -1,7 +1,7 @@
 //! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
 
-use super::{EtcdPlan, Input, Stand, name_of, record, title};
-use crate::cluster::status::Failure;
+use super::{EtcdPlan, Input, Stand, name_of, record, sentence};
+use crate::failure::Failure;
 use crate::model::{Component, Plan, State};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
@@ -88,20 +88,10 @@ fn clients(input: Input<'_>) -> Vec<EtcdClientStatus> {
 
 /// What is most worth saying: a sick etcd before a wish that was refused.
 fn problem(plan: &Plan) -> Option<(Reason, String)> {
-    let found = |want: fn(&State) -> bool| {
-        let order = [Component::Etcd, Component::Pki, Component::Endpoint, Component::Spec, Component::Deletion];
-        order.into_iter().filter_map(|c| plan.stage(c)).find(|s| want(&s.state)).and_then(|s| {
-            let (reason, message) = s.state.problem()?;
-            Some((reason, format!("{}: {message}", title(s.component))))
-        })
-    };
-    found(|s| matches!(s, State::Blocked { .. })).or_else(|| {
-        let first = plan.stages.iter().find_map(|s| s.state.problem().map(|(r, m)| (s, r, m)));
-        let waiting = |(stage, reason, message): (&crate::Stage, Reason, &str)| {
-            (reason, format!("{}: waiting for {message}", title(stage.component)))
-        };
-        first.map(waiting)
-    })
+    let order = [Component::Etcd, Component::Pki, Component::Endpoint, Component::Spec, Component::Deletion];
+    let blocked = |c: &Component| plan.stage(*c).filter(|s| matches!(s.state, State::Blocked { .. }));
+    let stage = order.iter().find_map(blocked).or_else(|| plan.stages.iter().find(|s| !s.state.is_done()));
+    stage.and_then(sentence)
 }
 
 fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> Vec<Verdict> {
@@ -120,10 +110,7 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
         None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
     };
-    let waiting = plan.stages.iter().find_map(|s| match &s.state {
-        State::Waiting { on, .. } => Some(format!("{}: waiting for {on}", title(s.component))),
-        _ => None,
-    });
+    let waiting = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(sentence);
     let progressing = match waiting {
         _ if paused => Verdict::new(
             T::Progressing,
@@ -132,7 +119,7 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
             "spec.paused is true: nothing is changed, repaired or renewed",
         ),
         _ if deleting => Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted"),
-        Some(on) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, on),
+        Some((_, on)) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, on),
         None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
     };
     vec![ready, available, progressing, degraded(input, planned, failure), pki(plan), members_ready(planned, deleting)]
@@ -202,7 +189,7 @@ fn pki(plan: &Plan) -> Verdict {
     let Some(stage) = plan.stage(Component::Pki) else {
         return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not looked at yet");
     };
-    match stage.state.problem() {
+    match stage.state.sentence() {
         None => Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs and certificates are in order"),
         Some((reason, message)) => Verdict::new(T::PKIReady, Some(false), reason, message),
     }

@@ -32,17 +32,32 @@ fn protection_holds_it() {
 }
 
 #[test]
-fn workloads_end_before_the_namespace_goes() {
+fn workloads_are_told_to_end_before_the_namespace_is() {
     let mut f = deleted(json!({"version": "1.36.3", "deletion": {"protected": false}}));
     f.world.observed.published = Published::Absent;
-    step(&mut f);
-    assert!(f.world.log.iter().any(|l| l.starts_with("scale") && l.ends_with("to 0")), "{:#?}", f.world.log);
-    assert!(f.world.log.iter().any(|l| l.contains("delete EtcdCluster")));
-    assert!(f.world.log.iter().any(|l| l.contains("delete Pod")));
-    assert!(!f.world.log.iter().any(|l| l.contains("delete Namespace")), "{:#?}", f.world.log);
+    let claim = Fixture::key(Kind::PersistentVolumeClaim, "data-etcd-0");
+    f.world.put(claim.clone(), json!({"metadata": {"name": claim.name}}));
     assert!(!step(&mut f).plan.finished);
-    assert!(f.world.log.iter().any(|l| l.contains("delete Namespace")), "{:#?}", f.world.log);
+    let order: Vec<_> = f.world.log.iter().map(|l| l.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
+    let scale = "scale Deployment";
+    let delete = ["EtcdCluster", "Pod", "PersistentVolumeClaim", "Namespace"].map(|kind| format!("delete {kind}"));
+    assert_eq!(order[..3], [scale; 3]);
+    assert_eq!(order[3..], delete);
     assert!(f.plan().plan.finished);
+}
+
+#[test]
+fn a_namespace_that_is_going_is_waited_for_and_its_pods_are_hurried() {
+    let mut f = deleted(json!({"version": "1.36.3", "deletion": {"protected": false}}));
+    f.world.observed.published = Published::Absent;
+    let going = json!({"deletionTimestamp": "x", "deletionGracePeriodSeconds": 30});
+    f.world.put(Fixture::namespace(), json!({"metadata": {"deletionTimestamp": "x"}}));
+    f.world.put(Fixture::key(Kind::Pod, "kube-apiserver-x"), json!({"metadata": going}));
+    f.world.observed.denied = true;
+    let planned = f.plan();
+    let hurry = |a: &Action| matches!(a, Action::Delete { key, grace: Some(1), .. } if key.kind == Kind::Pod);
+    assert!(planned.plan.actions().any(hurry), "{:?}", planned.plan);
+    assert!(!planned.plan.actions().any(|a| a.describe().contains("Namespace")) && !planned.plan.finished);
 }
 
 #[test]

@@ -111,7 +111,7 @@ fn the_cluster_id_is_recorded_only_when_the_guards_know_it() {
     // The write of the ConfigMap failed in this pass.
     let planned = e.plan();
     assert!(!planned.plan.is_empty());
-    let failed = crate::cluster::status::Failure { reason: Reason::Rejected, message: "no".into() };
+    let failed = crate::failure::Failure { reason: Reason::Rejected, message: "no".into() };
     let said = status(e.input(&e.world), &planned, Some(&failed));
     assert_eq!(said.cluster_id, None);
     assert_eq!(conditions::find(&said.conditions, ConditionType::Degraded).unwrap().reason, "Rejected");

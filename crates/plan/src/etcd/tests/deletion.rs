@@ -21,7 +21,8 @@ fn first_the_processes_then_what_they_needed() {
     let mut e = leaving(3, DataPolicy::Delete);
     let first: Vec<_> = e.plan().plan.actions().map(crate::Action::describe).collect();
     assert_eq!(first[0], "scale StatefulSet acme-1234/etcd to 0");
-    assert_eq!(first[1..], [0, 1, 2].map(|i| format!("delete Pod acme-1234/etcd-{i}")));
+    assert_eq!(first[1..4], [0, 1, 2].map(|i| format!("delete Pod acme-1234/etcd-{i}")));
+    assert_eq!(first[4..], [0, 1, 2].map(|i| format!("delete PersistentVolumeClaim acme-1234/data-etcd-{i}")));
     assert!(!e.plan().plan.finished);
     assert!(e.pass().plan.finished);
     assert_eq!(left(&e), Vec::<String>::new());
@@ -31,9 +32,9 @@ fn first_the_processes_then_what_they_needed() {
     let wanted = [
         "StatefulSet",
         "Pod",
+        "PersistentVolumeClaim",
         "StatefulSet",
         "Service",
-        "PersistentVolumeClaim",
         "ConfigMap",
         "Secret",
         "PodDisruptionBudget",

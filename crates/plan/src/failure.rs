@@ -1,0 +1,39 @@
+//! What is said of a pass that failed.
+
+use berth_api::conditions::{self, ConditionType, Reason, Verdict};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// A call that failed in this pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// Kind of failure: `PermissionDenied`, `Rejected`, `Error`.
+    pub reason: Reason,
+    /// Object and answer.
+    pub message: String,
+}
+
+impl Failure {
+    /// Conditions when a pass could not even look: `Ready` false and `Degraded` true for that reason; every other of `types`
+    /// as it was, or Unknown.
+    pub fn conditions(
+        &self,
+        types: &[ConditionType],
+        old: &[Condition],
+        generation: i64,
+        now: Timestamp,
+    ) -> Vec<Condition> {
+        let judge = |type_: &ConditionType| {
+            let verdict = match type_ {
+                ConditionType::Ready => Verdict::new(*type_, Some(false), self.reason, self.message.clone()),
+                ConditionType::Degraded => Verdict::new(*type_, Some(true), self.reason, self.message.clone()),
+                _ => match conditions::find(old, *type_) {
+                    Some(known) => return vec![known.clone()],
+                    None => Verdict::new(*type_, None, Reason::NotYetObserved, "not looked at yet"),
+                },
+            };
+            conditions::merge(old, &[verdict], generation, now)
+        };
+        types.iter().flat_map(judge).collect()
+    }
+}

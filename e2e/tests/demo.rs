@@ -1,0 +1,127 @@
+//! `make demo` from a shell, as a reader of the README types it: the printed commands work as printed, a second run changes
+//! nothing, and `make demo-down` leaves nothing.
+
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use berth_e2e::{paths, run::must_be_real, until};
+
+/// A demo beside that of a person who runs the tests.
+const NAME: &str = "e2e-demo";
+
+#[test]
+fn the_demo_twice_and_away() {
+    must_be_real();
+    let result = demo();
+    let down = make("demo-down").and_then(|_| nothing_is_left());
+    if let Err(error) = result.and(down) {
+        #[expect(clippy::panic, reason = "a test fails by panicking")]
+        {
+            panic!("{error:#}");
+        }
+    }
+}
+
+fn demo() -> Result<()> {
+    let said = make("demo")?;
+    ensure!(said.contains("acme is ready after"), "{said}");
+    let answers = said.split_once("what the tenant answers").context("no answer of the tenant")?.1;
+    ensure!(answers.contains("kube-system") && answers.contains("Server Version: v1.36"), "{said}");
+    let files = dir();
+    for name in ["bin/kubectl", "meta.kubeconfig", "acme.kubeconfig"] {
+        ensure!(files.join(name).is_file(), "{name} is missing");
+    }
+
+    let before = until("the meta cluster is at rest", || {
+        let first = objects()?;
+        std::thread::sleep(Duration::from_secs(3));
+        let second = objects()?;
+        ensure!(first == second, "changed: {:?}", first.symmetric_difference(&second).collect::<Vec<_>>());
+        Ok(second)
+    })?;
+    make("demo")?;
+    let after = objects()?;
+    ensure!(before == after, "{:#?}", before.symmetric_difference(&after).collect::<Vec<_>>());
+
+    let mut refused = 0;
+    for command in said.lines().skip_while(|l| !l.contains("what to try next")).skip(1) {
+        if command.is_empty() || command.starts_with('#') || command.starts_with("Done in") {
+            continue;
+        }
+        if command.contains("demo-down") {
+            ensure!(command.ends_with(&format!("demo-down BERTH_CLUSTER={NAME}")), "{command}");
+            continue;
+        }
+        println!("$ {command}");
+        let shell = plain(Command::new("bash").args(["-c", command])).output()?;
+        let text = String::from_utf8_lossy(&shell.stdout).into_owned() + &String::from_utf8_lossy(&shell.stderr);
+        println!("{}", text.trim_end());
+        if !shell.status.success() {
+            ensure!(text.contains("spec.deletion.protected"), "`{command}` failed");
+            refused += 1;
+        }
+    }
+    ensure!(refused == 1, "the deletion of a protected Cluster is refused once: {refused}");
+    Ok(())
+}
+
+/// The files of that demo.
+fn dir() -> PathBuf {
+    paths::root().join(format!("target/demo-{NAME}"))
+}
+
+/// What a shell has that was just opened, somewhere else.
+fn plain(command: &mut Command) -> &mut Command {
+    let kept = ["PATH", "HOME", "TERM"].into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
+    command.env_clear().envs(kept).current_dir("/").stdin(Stdio::null())
+}
+
+fn make(target: &str) -> Result<String> {
+    println!("$ make {target} BERTH_CLUSTER={NAME}");
+    let mut command = Command::new("make");
+    command.arg("-C").arg(paths::root()).args([target, &format!("BERTH_CLUSTER={NAME}")]);
+    // Where the caches are is this machine's affair; the rest of cargo's and make's environment belongs to the run of tests.
+    let kept = ["BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME", "XDG_CACHE_HOME"];
+    let kept = kept.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
+    let output = plain(&mut command).envs(kept).stderr(Stdio::inherit()).output()?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    println!("{text}");
+    ensure!(output.status.success(), "`make {target}` ended with {}", output.status);
+    Ok(text)
+}
+
+/// Every object that Berth and the demo make, with what changes when it is written. Leases are renewed all the time.
+fn objects() -> Result<BTreeSet<String>> {
+    let kinds = "clusters.berth.dev,etcdclusters.berth.dev,namespaces,deployments,statefulsets,pods,secrets,configmaps,\
+                 services,persistentvolumeclaims,roles,rolebindings,clusterroles,clusterrolebindings,\
+                 customresourcedefinitions,validatingadmissionpolicies";
+    let columns =
+        "custom-columns=K:.kind,NS:.metadata.namespace,N:.metadata.name,U:.metadata.uid,R:.metadata.resourceVersion";
+    let files = dir();
+    let mut command = Command::new(files.join("bin/kubectl"));
+    command.arg("--kubeconfig").arg(files.join("meta.kubeconfig"));
+    let output = command.args(["get", kinds, "-A", "--no-headers", "-o", columns]).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).lines().map(ToOwned::to_owned).collect())
+}
+
+fn nothing_is_left() -> Result<()> {
+    ensure!(!dir().exists(), "{} is left", dir().display());
+    let namespaces = Command::new("ip").args(["netns", "list"]).output()?.stdout;
+    let traces = [
+        ("network namespaces", String::from_utf8_lossy(&namespaces).into_owned()),
+        ("mounts", fs::read_to_string("/proc/mounts")?),
+        ("cgroups", fs::read_dir("/sys/fs/cgroup")?.flatten().map(|e| format!("{:?}\n", e.file_name())).collect()),
+    ];
+    for (what, text) in traces {
+        let left: Vec<_> = text.lines().filter(|l| l.contains(NAME)).collect();
+        ensure!(left.is_empty(), "{what}: {left:?}");
+    }
+    Ok(())
+}
