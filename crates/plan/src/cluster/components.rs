@@ -275,6 +275,6 @@ fn progress(t: &Tenant<'_>, name: &str, live: &serde_json::Value) -> State {
     }
     State::Waiting {
         reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },
-        on: format!("{name}: {} of {} pods are up to date and ready", rollout.ready, rollout.desired),
+        on: format!("its pods: {} of {} are up to date and ready", rollout.ready, rollout.desired),
     }
 }
