@@ -21,10 +21,7 @@ fn the_demo_twice_and_away() {
     let result = demo();
     let down = make("demo-down").and_then(|_| nothing_is_left());
     if let Err(error) = result.and(down) {
-        #[expect(clippy::panic, reason = "a test fails by panicking")]
-        {
-            panic!("{error:#}");
-        }
+        panic!("{error:#}");
     }
 }
 
@@ -117,7 +114,13 @@ fn nothing_is_left() -> Result<()> {
     let traces = [
         ("network namespaces", String::from_utf8_lossy(&namespaces).into_owned()),
         ("mounts", fs::read_to_string("/proc/mounts")?),
-        ("cgroups", fs::read_dir("/sys/fs/cgroup")?.flatten().map(|e| format!("{:?}\n", e.file_name())).collect()),
+        (
+            "cgroups",
+            fs::read_dir("/sys/fs/cgroup")?
+                .flatten()
+                .map(|e| e.file_name().to_string_lossy().into_owned() + "\n")
+                .collect(),
+        ),
     ];
     for (what, text) in traces {
         let left: Vec<_> = text.lines().filter(|l| l.contains(NAME)).collect();
