@@ -1,9 +1,10 @@
-//! `berth-agent` runs beside tenants, in an image of its own: upstream images have no shell, so what has to happen before etcd or an
-//! apiserver starts happens here, in init containers.
+//! `berth-agent` runs with tenants, from an image of its own: upstream images have no shell, so what has to happen before etcd or
+//! an apiserver starts happens here, in the component's container (see [`install`]).
 //!
 //! It knows nothing of Kubernetes' API and holds no token. Exit codes: 0 go, 1 error, 2 usage, 42 held (see [`guard`]).
 
 mod guard;
+mod install;
 mod volume;
 mod wait;
 
@@ -20,6 +21,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Copies this program to where the component's container finds it.
+    Install(install::Args),
     /// Waits until HTTPS endpoints answer 200, for as long as it takes.
     Wait(wait::Args),
     /// Decides whether an etcd member may start on its volume; if not, says why and exits with 42.
@@ -40,6 +43,8 @@ struct GuardArgs {
     /// Where the reason goes when the member is held.
     #[arg(long, default_value = "/dev/termination-log")]
     termination_log: PathBuf,
+    #[command(flatten)]
+    then: install::Then,
 }
 
 /// The pod is held: starting etcd would do harm.
@@ -47,6 +52,7 @@ const HELD: u8 = 42;
 
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
+        Command::Install(args) => install::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Wait(args) => wait::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Guard(args) => guard(&args),
     };
@@ -74,5 +80,6 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(HELD));
         }
     }
+    args.then.become_it()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,7 +1,7 @@
 //! Waits until HTTPS endpoints answer 200.
 //!
 //! A component that exits because what it needs is not there yet goes into back-off, which costs ten seconds to five minutes. This
-//! waits in its place, in an init container, and notices within [`INTERVAL`].
+//! waits in its place, and notices within [`INTERVAL`].
 
 use std::{
     fs,
@@ -12,6 +12,8 @@ use std::{
 };
 
 use anyhow::Context;
+
+use crate::install::Then;
 use ureq::{
     Agent,
     tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem},
@@ -43,6 +45,8 @@ pub(crate) struct Args {
     /// Its key, PEM.
     #[arg(long, requires = "cert")]
     key: Option<PathBuf>,
+    #[command(flatten)]
+    then: Then,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -55,18 +59,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // Fails only if there is a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let start = Instant::now();
-    let mut logged = start;
+    let mut logged: Option<Instant> = None;
     let mut pending: Vec<&str> = args.urls.iter().map(String::as_str).collect();
     loop {
         let last = match round(args, &mut pending) {
             Ok(()) => {
                 println!("{} answers after {:.1} s", args.urls.join(" "), start.elapsed().as_secs_f64());
-                return Ok(());
+                return args.then.become_it();
             }
             Err(error) => error,
         };
-        if logged.elapsed() >= LOG_EVERY {
-            logged = Instant::now();
+        if logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+            logged = Some(Instant::now());
             let mode = if args.any { "any" } else { "all" };
             println!("waiting for {} s for {mode} of {}; {last:#}", start.elapsed().as_secs(), pending.join(" "));
         }

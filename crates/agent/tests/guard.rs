@@ -12,8 +12,12 @@ fn guard(volume: &Path, member: &str, state: &str) -> (i32, String) {
     let status = Command::new(env!("CARGO_BIN_EXE_berth-agent"))
         .args(["guard".to_owned(), flag("data-dir", &volume.join("data")), format!("--member={member}")])
         .args([flag("bootstrap", &bootstrap), flag("termination-log", &message)])
+        .args(["--", "touch"])
+        .arg(volume.with_extension("started"))
         .status()
         .unwrap();
+    let started = fs::remove_file(volume.with_extension("started")).is_ok();
+    assert_eq!(started, status.success(), "etcd runs exactly if it may");
     (status.code().unwrap(), fs::read_to_string(&message).unwrap_or_default())
 }
 

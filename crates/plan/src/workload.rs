@@ -168,7 +168,7 @@ mod tests {
         let (r, m) = pod_problem(&pod(json!({"containerStatuses": [{"name": "c", "image": "x:1", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}))).unwrap();
         assert_eq!(r, Reason::ImageUnavailable);
         assert!(m.contains("x:1") && m.contains("not found"));
-        let held = json!({"initContainerStatuses": [{"name": "guard", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 42, "message": "DataLost: the volume is empty"}}}]});
+        let held = json!({"containerStatuses": [{"name": "etcd", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 42, "message": "DataLost: the volume is empty"}}}]});
         assert_eq!(pod_problem(&pod(held)).unwrap().0, Reason::DataLost);
         assert_eq!(pod_problem(&pod(json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]}))), None);
     }

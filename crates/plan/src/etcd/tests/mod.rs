@@ -149,8 +149,8 @@ impl Etcd {
     /// The guard of a member holds it, as the agent does.
     fn held(&mut self, member: &str, said: &str) {
         let ended = json!({"terminated": {"exitCode": 42, "message": said}});
-        let guard = json!({"name": "guard", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended});
-        self.world.pod_status(&Self::key(Kind::Pod, member), json!({"initContainerStatuses": [guard]}));
+        let guard = json!({"name": "etcd", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended});
+        self.world.pod_status(&Self::key(Kind::Pod, member), json!({"containerStatuses": [guard]}));
     }
 }
 
