@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use berth_e2e::{Tenant, World, core, stays, tenant::condition, until};
 use serde_json::{Value, json};
 
@@ -108,10 +108,9 @@ fn is_held(tenant: &Tenant<'_>, member: &str, volume: &Path) -> Result<()> {
     stays("the member is held and its volume empty", Duration::from_secs(15), || {
         let pods = tenant.pods(Some("etcd"))?;
         let pod = pods.iter().find(|p| p["metadata"]["name"] == member).context("the pod")?;
-        let etcd = &pod["status"]["containerStatuses"][0]["state"];
-        if etcd["waiting"]["reason"] != "PodInitializing" {
-            bail!("etcd is {etcd}");
-        }
+        let etcd = &pod["status"]["containerStatuses"][0];
+        let held = ["state", "lastState"].iter().any(|s| etcd[s]["terminated"]["exitCode"] == 42);
+        ensure!(held && etcd["started"] == false, "etcd is {etcd}");
         ensure!(!volume.join("data/member").exists(), "there is a new data directory");
         Ok(())
     })

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::root;
-use crate::shell::{Result, cargo, install, output, run, say, short_digest, target_dir};
+use crate::shell::{Result, cargo, install, ours, output, run, say, short_digest, target_dir};
 
 /// An image in an archive.
 #[derive(Debug)]
@@ -46,6 +46,7 @@ pub(crate) fn devcluster() -> Command {
 /// digest of the content: a tag never changes its meaning, and a tenant stays with the agent that it was made with.
 pub(crate) fn build() -> Result<Images> {
     say("building berth-operator, berth-agent and devcluster");
+    ours()?;
     let triple = host()?;
     let packages = ["-p", "berth-operator", "-p", "berth-agent", "-p", "berth-devcluster"];
     run(cargo()

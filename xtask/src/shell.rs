@@ -30,6 +30,11 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// To be called before a build: another checkout may have built in the same place since this run began.
+pub(crate) fn ours() -> Result<()> {
+    run(Command::new(root().join("xtask/prepare.sh")).current_dir(root()))
+}
+
 /// Where cargo builds.
 pub(crate) fn target_dir() -> PathBuf {
     let set = std::env::var_os("CARGO_TARGET_DIR").filter(|v| !v.is_empty());

@@ -9,7 +9,7 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::images;
-use crate::shell::{Result, cache, cargo, output, run as shell_run, say, target_dir};
+use crate::shell::{Result, cache, cargo, ours, output, run as shell_run, say, target_dir};
 
 /// Nothing that tests takes longer; what does hangs.
 const PATIENCE: Duration = Duration::from_mins(40);
@@ -156,6 +156,7 @@ impl Report {
     fn programs(&mut self, fast: bool, packages: &[&str]) -> Result<()> {
         say("building tests");
         let started = Instant::now();
+        ours()?;
         let mut build = cargo();
         build.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]);
         match (fast, packages) {
