@@ -6,7 +6,7 @@ export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/target
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo demo-down test test-all test-fast lint lint-deps bench bench-down gen binaries images prepare
+.PHONY: help demo demo-down test test-all test-fast chaos lint lint-deps bench bench-down gen binaries images prepare
 
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -25,6 +25,11 @@ test-all: prepare ## All of that and what takes longest: certificates renewed in
 
 test-fast: prepare ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
 	@$(XTASK) test --fast
+
+chaos: prepare ## Every case of the crash sweeps, in place of a sample. Goes on where it was interrupted. SEED=n is another order.
+	@mkdir -p $(BERTH_CACHE)/chaos
+	@BERTH_SWEEP=full BERTH_SWEEP_STATE=$(BERTH_CACHE)/chaos BERTH_SWEEP_SEED=$(or $(SEED),0) \
+		cargo test --locked -p berth-operator --test sweep -- --nocapture --test-threads 1
 
 lint: prepare ## Format, clippy, generated files, rules between crates, charts.
 	@$(XTASK) test --only lint

@@ -20,7 +20,7 @@ use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
 use kube::runtime::watcher::Config;
-use kube::runtime::{WatchStreamExt, controller, watcher};
+use kube::runtime::{PredicateConfig, WatchStreamExt, controller, watcher};
 use kube::{Api, Resource};
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,10 +39,10 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let reader = writer.as_reader();
     let clusters = watcher(Api::<Meta>::all(client.clone()), Config::default());
     let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()))
-        .touched_objects();
+        .touched_objects()
+        .predicate_filter(pass::asked, PredicateConfig::default());
     let label = labels::CLUSTER_NAME;
-    // Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
-    let config = controller::Config::default().debounce(Duration::from_millis(20)).concurrency(ctx.concurrency);
+    let config = controller::Config::default().debounce(pass::CALM).concurrency(ctx.concurrency);
     let stream = Controller::for_stream(clusters, reader)
         .with_config(config)
         .trigger_backoff(Patience::controller())

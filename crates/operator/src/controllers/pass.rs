@@ -10,10 +10,10 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::PartialObjectMeta;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::controller::Action;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
+use kube::runtime::{Predicate, WatchStreamExt, predicates};
 use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -27,6 +27,15 @@ use std::time::{Duration, Instant};
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
 pub struct PassError(#[from] pub IoError);
+
+/// Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
+pub(super) const CALM: Duration = Duration::from_millis(50);
+
+/// What people change in an object. Its status is the operator's own, and no reason for another pass.
+pub(super) fn asked<K: Resource>(object: &K) -> Option<u64> {
+    use predicates::{annotations, finalizers, generation, labels};
+    generation.combine(annotations).combine(labels).combine(finalizers).hash_property(object)
+}
 
 /// Changes of all objects of a kind that carry a label, by metadata alone; those of a status tell by their resourceVersion.
 pub(super) fn changes<K>(
