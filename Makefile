@@ -6,7 +6,7 @@ export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/target
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo demo-down test test-all test-fast chaos lint lint-deps bench bench-down gen binaries images prepare
+.PHONY: help demo demo-down test test-all test-fast chaos lint bench bench-down gen binaries images prepare
 
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -31,12 +31,8 @@ chaos: prepare ## Every case of the crash sweeps, in place of a sample. Goes on 
 	@BERTH_SWEEP=full BERTH_SWEEP_STATE=$(BERTH_CACHE)/chaos BERTH_SWEEP_SEED=$(or $(SEED),0) \
 		cargo test --locked -p berth-operator --test sweep -- --nocapture --test-threads 1
 
-lint: prepare ## Format, clippy, generated files, rules between crates, charts.
+lint: prepare ## Format, clippy, generated files, rules between crates, charts, dependencies.
 	@$(XTASK) test --only lint
-
-lint-deps: prepare ## Licenses, sources and bans of dependencies. Installs cargo-deny (minutes) into the cache if it is missing.
-	@[ -x "$(BERTH_CACHE)/tools/bin/cargo-deny" ] || cargo install --quiet --root "$(BERTH_CACHE)/tools" --locked cargo-deny
-	@"$(BERTH_CACHE)/tools/bin/cargo-deny" check bans licenses sources
 
 bench: prepare ## Measures; ARGS="--runs 3 single" for a part. See bench/README.md.
 	@$(XTASK) bench $(ARGS)

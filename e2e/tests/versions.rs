@@ -19,6 +19,16 @@ fn every_minor_runs_and_a_patch_rolls() {
         }
         another_minor_is_refused(&middle)?;
         old.let_go()?;
+        let three_of = |name, version, etcd| {
+            let spec = json!({"version": version, "etcd": {"version": etcd, "replicas": 3}});
+            let tenant = Tenant::create(world, name, &spec)?;
+            works(&tenant, version, etcd)?;
+            ensure!(tenant.etcd()?["status"]["readyMembers"] == "3/3");
+            tenant.nothing_restarted()?;
+            tenant.let_go()
+        };
+        three_of("v134-ha", "1.34.4", "3.5.35")?;
+        three_of("v135-ha", "1.35.4", "3.6.16")?;
         a_patch_rolls(world, &three)
     });
 }

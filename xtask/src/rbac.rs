@@ -42,10 +42,7 @@ fn everywhere() -> Vec<Value> {
 }
 
 fn control_plane() -> Vec<Value> {
-    let mut rules = kinds(Place::ControlPlane);
-    // Owner references to an EtcdCluster that block its deletion, where the cluster enforces permissions on them.
-    rules.push(json!({"apiGroups": ["berth.dev"], "resources": ["etcdclusters/finalizers"], "verbs": ["update"]}));
-    rules
+    kinds(Place::ControlPlane)
 }
 
 fn status() -> Value {

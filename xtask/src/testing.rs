@@ -65,13 +65,8 @@ pub(crate) fn run(fast: bool, only: &[String]) -> Result<()> {
         report.check("lint: charts", || ours(&["check-charts"]))?;
         let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
         report.check("lint: clippy", || shell_run(cargo().args(clippy)))?;
-        let deny = cache().join("tools/bin/cargo-deny");
-        if deny.exists() {
-            let arguments = ["check", "bans", "licenses", "sources"];
-            report.check("lint: dependencies", || shell_run(cargo_deny(&deny).args(arguments)))?;
-        } else {
-            println!("cargo-deny is not in the cache: `make lint-deps` installs it; dependencies are not checked");
-        }
+        report
+            .check("lint: dependencies (bans, licenses, sources; no advisories: their database is not asked)", deny)?;
     }
     if wanted("test") || only.iter().any(|o| o.starts_with("berth-") || o == "xtask") {
         let packages: Vec<&str> = only.iter().map(String::as_str).filter(|o| *o != "test").collect();
@@ -93,10 +88,18 @@ fn alone() -> Result<fs::File> {
     Ok(file)
 }
 
-fn cargo_deny(path: &std::path::Path) -> Command {
-    let mut command = Command::new(path);
-    command.current_dir(crate::root());
-    command
+/// What may come into the binaries. Installs the tool where it is missing.
+pub(crate) fn deny() -> Result<()> {
+    const VERSION: &str = "0.20.2";
+    let root = cache().join("tools").join(format!("cargo-deny-{VERSION}"));
+    let tool = root.join("bin/cargo-deny");
+    if !tool.exists() {
+        println!("building cargo-deny {VERSION}");
+        let install = ["install", "--quiet", "--locked", "cargo-deny", "--version", VERSION, "--root"];
+        shell_run(cargo().args(install).arg(&root).env_remove("CARGO_TARGET_DIR"))?;
+    }
+    let check = ["check", "--hide-inclusion-graph", "bans", "licenses", "sources"];
+    shell_run(Command::new(tool).current_dir(crate::root()).args(check))
 }
 
 fn prepare() -> Result<()> {

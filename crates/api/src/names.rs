@@ -67,10 +67,6 @@ pub const OPERATOR_USER: &str = "berth:operator";
 
 /// Names of an `EtcdCluster`'s children.
 pub mod etcd {
-    /// Governing headless Service.
-    pub fn peer_service(e: &str) -> String {
-        format!("{e}-peers")
-    }
     /// A member: pod, and the Service that gives it a stable address.
     pub fn member(e: &str, ordinal: i32) -> String {
         format!("{e}-{ordinal}")

@@ -53,7 +53,7 @@ impl IoError {
                 };
                 (kind, status.message.clone())
             }
-            kube::Error::HyperError(_) | kube::Error::Service(_) => (Kindred::Transient, chain(error)),
+            kube::Error::HyperError(_) | kube::Error::Service(_) => (Kindred::Transient, plainly(&chain(error))),
             _ => (Kindred::Other, chain(error)),
         };
         Self::new(kind, what, message)
@@ -75,6 +75,12 @@ fn is_rbac(message: &str) -> bool {
     message.contains("cannot ") && message.contains(" resource ") && !message.contains("ValidatingAdmissionPolicy")
 }
 
+/// Without the layers of the client, which say nothing to a reader of a condition.
+fn plainly(text: &str) -> String {
+    let layers = ["ServiceError: ", "client error (Connect): "];
+    layers.iter().fold(text, |text, layer| text.strip_prefix(layer).unwrap_or(text)).to_owned()
+}
+
 /// The error with its causes, each once.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -93,6 +99,13 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn layers_of_the_client_are_left_out() {
+        let refused = "tcp connect error: Connection refused (os error 111)";
+        assert_eq!(plainly(&format!("ServiceError: client error (Connect): {refused}")), refused);
+        assert_eq!(plainly(refused), refused);
+    }
 
     #[test]
     fn admission_is_told_from_rbac() {

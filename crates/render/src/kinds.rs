@@ -200,8 +200,7 @@ impl Kind {
             (Place::Everywhere, Self::Service | Self::StatefulSet | Self::Deployment | Self::Pod) => &["list", "watch"],
             (
                 Place::ControlPlane,
-                Self::NetworkPolicy
-                | Self::PodDisruptionBudget
+                Self::PodDisruptionBudget
                 | Self::Secret
                 | Self::ConfigMap
                 | Self::Service
