@@ -60,7 +60,7 @@ fn demo() -> Result<()> {
         let text = String::from_utf8_lossy(&shell.stdout).into_owned() + &String::from_utf8_lossy(&shell.stderr);
         println!("{}", text.trim_end());
         if !shell.status.success() {
-            ensure!(text.contains("spec.deletion.protected"), "`{command}` failed");
+            ensure!(text.contains("this Cluster is protected from deletion"), "`{command}` failed");
             refused += 1;
         }
     }
