@@ -48,7 +48,10 @@ fn demo() -> Result<()> {
 
     let mut refused = 0;
     for command in said.lines().skip_while(|l| !l.contains("what to try next")).skip(1) {
-        if command.is_empty() || command.starts_with('#') || command.starts_with("Done in") {
+        if command.starts_with("Done in") {
+            break;
+        }
+        if command.is_empty() || command.starts_with('#') {
             continue;
         }
         if command.contains("demo-down") {
