@@ -4,9 +4,10 @@ use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::Reason;
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// A workload's rollout.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rollout {
     /// Pods that are wanted.
     pub desired: i32,
@@ -20,6 +21,29 @@ pub struct Rollout {
 
 fn int(v: &Value, path: &str) -> i32 {
     v.pointer(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
+}
+
+/// What decisions take from a workload or a pod, as one number: an update that leaves it as it was is no news. The spec of a
+/// workload tells by its generation, that of a pod does not change.
+pub fn outlook(object: &Value) -> u64 {
+    let mut state = DefaultHasher::new();
+    for field in ["uid", "generation", "labels", "annotations", "ownerReferences", "finalizers"] {
+        object["metadata"][field].hash(&mut state);
+    }
+    object["metadata"]["deletionGracePeriodSeconds"].hash(&mut state);
+    match object["kind"].as_str() {
+        Some("Pod") => (pod_ready(object), pod_running(object), started_at(object), pod_problem(object)).hash(&mut state),
+        Some("Deployment") => (deployment(object), replica_failure(object)).hash(&mut state),
+        _ => object["status"].hash(&mut state),
+    }
+    state.finish()
+}
+
+/// Why the pods of a Deployment cannot be made.
+pub(crate) fn replica_failure(deployment: &Value) -> Option<&str> {
+    let conditions = deployment.pointer("/status/conditions").and_then(Value::as_array)?;
+    let failure = conditions.iter().find(|c| c["type"] == "ReplicaFailure" && c["status"] == "True")?;
+    Some(failure["message"].as_str().unwrap_or_default())
 }
 
 /// Reads a Deployment's status.
@@ -160,6 +184,30 @@ mod tests {
         assert!(!deployment(&d(2, 1, 3, 2)).settled, "old pod left");
         let r = deployment(&d(2, 1, 3, 2));
         assert!(r.serving && r.ready == 1);
+    }
+
+    #[test]
+    fn only_what_decisions_take_is_news() {
+        let pod = |status: Value| json!({"kind": "Pod", "metadata": {"uid": "1", "resourceVersion": "7"}, "status": status});
+        let waiting = pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "PodInitializing"}}}]}));
+        let mut later = pod(json!({"podIP": "10.0.0.1", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}));
+        later["metadata"]["resourceVersion"] = json!("8");
+        assert_eq!(outlook(&waiting), outlook(&later));
+        let up = json!({"containerStatuses": [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]});
+        assert_ne!(outlook(&later), outlook(&pod(up)));
+        let failing = json!({"initContainerStatuses": [{"name": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}]});
+        assert_ne!(outlook(&later), outlook(&pod(failing)));
+        later["metadata"]["deletionGracePeriodSeconds"] = json!(1);
+        assert_ne!(outlook(&waiting), outlook(&later));
+
+        let d = |status: Value| json!({"kind": "Deployment", "metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": status});
+        let seen = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1});
+        assert_ne!(outlook(&d(json!({}))), outlook(&d(json!({"observedGeneration": 1, "availableReplicas": 1, "updatedReplicas": 1}))));
+        let mut told = seen.clone();
+        told["conditions"] = json!([{"type": "Progressing", "status": "True"}]);
+        assert_eq!(outlook(&d(seen.clone())), outlook(&d(told.clone())));
+        told["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "message": "quota"}]);
+        assert_ne!(outlook(&d(seen)), outlook(&d(told)));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The `Cluster` controller.
 
-use super::pass::{self, PassError, Patience, changes, drain, requeue};
+use super::pass::{self, PassError, Patience, changes, drain, news, requeue};
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::conditions::ConditionType;
@@ -9,7 +9,7 @@ use berth_kubeio::{
     Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant, tenant_target,
     write_status,
 };
-use berth_plan::cluster::{ClusterPlan, Input, plan, probe_key, status::status};
+use berth_plan::cluster::{ClusterPlan, Input, endpoint, plan, probe_key, status::status};
 use berth_plan::observed::ApiProbe;
 use berth_plan::workload;
 use berth_render::{Kind, ObjectKey};
@@ -49,8 +49,8 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         .watches_stream(changes::<Namespace>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(changes::<EtcdCluster>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(changes::<Deployment>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(changes::<Pod>(client, label), |o| owner(&o.metadata))
+        .watches_stream(news::<Deployment>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(news::<Pod>(client, label), |o| owner(&o.metadata))
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(reconcile, |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)), ctx);
     drain(stream).await;
@@ -156,7 +156,7 @@ async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, n
     let home = names::control_plane_namespace(cluster.metadata.namespace.as_deref().unwrap_or_default(), name);
     let up = workload::pods_of(input.observed, &home, labels::COMPONENT, names::APISERVER)
         .any(|(_, p)| workload::pod_running(p));
-    let (host, port) = plan(input).endpoint.filter(|_| up)?;
+    let (host, port) = endpoint(input).filter(|_| up)?;
     let key = probe_key(input);
     let told = cluster.status.as_ref().and_then(|s| s.version.as_deref());
     let api = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home.clone(), names::APISERVER));

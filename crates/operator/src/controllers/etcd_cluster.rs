@@ -1,6 +1,6 @@
 //! The `EtcdCluster` controller. It knows nothing of `Cluster`.
 
-use super::pass::{self, PassError, Patience, changes, drain, requeue};
+use super::pass::{self, PassError, Patience, changes, drain, news, requeue};
 use crate::context::Context;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
@@ -41,8 +41,8 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         .with_config(config)
         .trigger_backoff(Patience::controller())
         .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(changes::<StatefulSet>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(changes::<Pod>(client, label), |o| owner(&o.metadata))
+        .watches_stream(news::<StatefulSet>(client.clone(), label), |o| owner(&o.metadata))
+        .watches_stream(news::<Pod>(client, label), |o| owner(&o.metadata))
         .graceful_shutdown_on(stop.cancelled_owned())
         .run(reconcile, |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)), ctx);
     drain(stream).await;

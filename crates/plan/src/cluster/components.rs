@@ -265,12 +265,7 @@ fn progress(t: &Tenant<'_>, name: &str, live: &serde_json::Value) -> State {
     if let Some((reason, on)) = problem {
         return State::Waiting { reason, on };
     }
-    let replica_failure =
-        live.pointer("/status/conditions").and_then(|c| c.as_array()).into_iter().flatten().find_map(|c| {
-            (c["type"] == "ReplicaFailure" && c["status"] == "True")
-                .then(|| c["message"].as_str().unwrap_or_default().to_owned())
-        });
-    if let Some(message) = replica_failure {
+    if let Some(message) = workload::replica_failure(live) {
         return State::Waiting { reason: Reason::Rejected, on: format!("pods of {name} are refused: {message}") };
     }
     State::Waiting {

@@ -40,28 +40,20 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
 }
 
 fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &ObjectKey, retain: bool) {
-    let delete = |key: &ObjectKey, o: &serde_json::Value, grace| Action::Delete {
-        key: key.clone(),
-        uid: observed::uid(o).to_owned(),
-        grace,
-    };
     if t.observed.denied && !deleting(home) {
         // Without a view of what runs there, an end in order is not possible.
         super::namespace::rights(t, stage);
         return;
     }
     let mut left = vec![];
-    // 1. Nothing may start pods again.
-    for (key, d) in t.observed.of_kind(Kind::Deployment, &t.home).filter(|(_, d)| is_ours(d)) {
-        if d.pointer("/spec/replicas").and_then(serde_json::Value::as_i64) != Some(0) {
-            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(d).to_owned(), replicas: 0 });
+    // 1. What holds everything else. In a namespace that ends nothing is started anew, so that pods can be told to go before
+    // those who would replace them. Its controller waits five seconds before it looks, and longer whenever something is left
+    // then: what would keep it waiting is told now, and gone by then.
+    if !retain {
+        if !deleting(home) {
+            stage.actions.push(delete(key, home, None));
         }
-        if retain && !deleting(d) {
-            stage.actions.push(delete(key, d, None));
-        }
-        if retain {
-            left.push(key.to_string());
-        }
+        left.push(key.to_string());
     }
     // 2. etcd ends by its own controller, which keeps volumes and CAs.
     for (key, e) in t.observed.of_kind(Kind::EtcdCluster, &t.home).filter(|(_, e)| is_ours(e)) {
@@ -70,8 +62,13 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         }
         left.push(key.to_string());
     }
-    // 3. Pods, quickly: their grace is for clients, and there are none. Members of an etcd that still has its owner are
-    // ended by that: here they would only be started again.
+    // 3. Pods, quickly: their grace is for clients, and there are none. Whoever tells a pod first sets the pace, and a
+    // ReplicaSet gives it all of its grace; so Deployments come after it, unless the namespace stays and they would start
+    // another one.
+    if retain {
+        deployments(t, stage, &mut left, retain);
+    }
+    // Members of an etcd that still has its owner are ended by that: here they would only be started again.
     let etcd_there = t.observed.of_kind(Kind::EtcdCluster, &t.home).next().is_some();
     for (key, p) in t.observed.of_kind(Kind::Pod, &t.home) {
         let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
@@ -81,34 +78,44 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         }
         left.push(key.to_string());
     }
-    // 4. Volumes, which Kubernetes keeps as long as a pod uses them, and what holds everything else. The namespace controller
-    // waits five seconds before it looks into a namespace, and longer whenever something is left that has a finalizer. So it
-    // is told now, and what would keep it waiting is gone by then.
     if !retain {
+        deployments(t, stage, &mut left, retain);
+        // 4. Volumes, which Kubernetes keeps as long as a pod uses them.
         for (key, claim) in t.observed.of_kind(Kind::PersistentVolumeClaim, &t.home).filter(|(_, c)| !deleting(c)) {
             stage.actions.push(delete(key, claim, None));
         }
-        if !deleting(home) {
-            stage.actions.push(delete(key, home, None));
-        }
-        left.push(key.to_string());
     }
     if !left.is_empty() {
         stage.state = State::waiting(format!("{} to be gone", shorten(&left)));
         return;
     }
-    leave_data(t, stage, &delete);
+    leave_data(t, stage);
     if !stage.actions.is_empty() {
         stage.state = State::waiting("what is not kept to be gone");
     }
 }
 
+fn delete(key: &ObjectKey, object: &serde_json::Value, grace: Option<i64>) -> Action {
+    Action::Delete { key: key.clone(), uid: observed::uid(object).to_owned(), grace }
+}
+
+/// Nothing may start pods again.
+fn deployments(t: &Tenant<'_>, stage: &mut Stage, left: &mut Vec<String>, retain: bool) {
+    for (key, d) in t.observed.of_kind(Kind::Deployment, &t.home).filter(|(_, d)| is_ours(d)) {
+        if d.pointer("/spec/replicas").and_then(serde_json::Value::as_i64) != Some(0) {
+            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(d).to_owned(), replicas: 0 });
+        }
+        if retain {
+            if !deleting(d) {
+                stage.actions.push(delete(key, d, None));
+            }
+            left.push(key.to_string());
+        }
+    }
+}
+
 /// `Retain`: the namespace stays with etcd's volumes and CAs, the cluster's CAs, keys and templates.
-fn leave_data(
-    t: &Tenant<'_>,
-    stage: &mut Stage,
-    delete: &dyn Fn(&ObjectKey, &serde_json::Value, Option<i64>) -> Action,
-) {
+fn leave_data(t: &Tenant<'_>, stage: &mut Stage) {
     let keep = [
         names::ca(t.name),
         names::proxy_ca(t.name),

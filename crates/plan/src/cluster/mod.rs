@@ -133,18 +133,27 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     out
 }
 
+/// Host and port at which the tenant's API is reached, once they are known.
+pub fn endpoint(input: Input<'_>) -> Option<(String, i32)> {
+    endpoint::published(&tenant(input))
+}
+
+/// Who is planned for; the pin is for [`stages`] to find.
+fn tenant(input: Input<'_>) -> Tenant<'_> {
+    let Input { cluster, observed, settings, now } = input;
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let home = names::control_plane_namespace(namespace, name);
+    Tenant { cluster, observed, settings, now, name, namespace, uid, home, pin: Pin::default() }
+}
+
 fn stages(input: Input<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
-    let Input { cluster, observed, settings, now } = input;
-    let (name, namespace) = (
-        cluster.metadata.name.as_deref().unwrap_or_default(),
-        cluster.metadata.namespace.as_deref().unwrap_or_default(),
-    );
-    let home = names::control_plane_namespace(namespace, name);
-    let live_namespace = observed.get(&ObjectKey::cluster(Kind::Namespace, home.clone()));
+    let Input { cluster, observed, settings, .. } = input;
+    let mut t = tenant(input);
+    let live_namespace = observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone()));
     let (pin, refusal) = validate::pin_of(&cluster.spec, live_namespace, settings);
-    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
-    let mut t = Tenant { cluster, observed, settings, now, name, namespace, uid, home, pin: Pin::default() };
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }

@@ -42,13 +42,9 @@ fn delete(key: &ObjectKey, object: &Value, grace: Option<i64>) -> Action {
     Action::Delete { key: key.clone(), uid: observed::uid(object).to_owned(), grace }
 }
 
-/// First the processes, so that nothing writes any more. Returns what is still there.
+/// First the processes, so that nothing writes any more. Who tells a pod first sets its grace, and a StatefulSet starts no other
+/// one before this is gone. Returns what is still there.
 fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
-    for (key, set) in children(input, Kind::StatefulSet) {
-        if set.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
-            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(set).to_owned(), replicas: 0 });
-        }
-    }
     let mut left = vec![];
     for (key, pod) in children(input, Kind::Pod) {
         let given = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
@@ -56,6 +52,11 @@ fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
             stage.actions.push(delete(key, pod, Some(GRACE)));
         }
         left.push(key.clone());
+    }
+    for (key, set) in children(input, Kind::StatefulSet) {
+        if set.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
+            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(set).to_owned(), replicas: 0 });
+        }
     }
     left
 }

@@ -32,7 +32,7 @@ fn protection_holds_it() {
 }
 
 #[test]
-fn workloads_are_told_to_end_before_the_namespace_is() {
+fn pods_are_told_to_end_when_nothing_can_replace_them_and_before_their_owners_are() {
     let mut f = deleted(json!({"version": "1.36.3", "deletion": {"protected": false}}));
     f.world.observed.published = Published::Absent;
     let claim = Fixture::key(Kind::PersistentVolumeClaim, "data-etcd-0");
@@ -40,9 +40,8 @@ fn workloads_are_told_to_end_before_the_namespace_is() {
     assert!(!step(&mut f).plan.finished);
     let order: Vec<_> = f.world.log.iter().map(|l| l.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
     let scale = "scale Deployment";
-    let delete = ["EtcdCluster", "Pod", "PersistentVolumeClaim", "Namespace"].map(|kind| format!("delete {kind}"));
-    assert_eq!(order[..3], [scale; 3]);
-    assert_eq!(order[3..], delete);
+    let want = ["delete Namespace", "delete EtcdCluster", "delete Pod", scale, scale, scale, "delete PersistentVolumeClaim"];
+    assert_eq!(order, want);
     assert!(f.plan().plan.finished);
 }
 

@@ -20,8 +20,8 @@ fn left(e: &Etcd) -> Vec<String> {
 fn first_the_processes_then_what_they_needed() {
     let mut e = leaving(3, DataPolicy::Delete);
     let first: Vec<_> = e.plan().plan.actions().map(crate::Action::describe).collect();
-    assert_eq!(first[0], "scale StatefulSet acme-1234/etcd to 0");
-    assert_eq!(first[1..4], [0, 1, 2].map(|i| format!("delete Pod acme-1234/etcd-{i}")));
+    assert_eq!(first[..3], [0, 1, 2].map(|i| format!("delete Pod acme-1234/etcd-{i}")));
+    assert_eq!(first[3], "scale StatefulSet acme-1234/etcd to 0");
     assert_eq!(first[4..], [0, 1, 2].map(|i| format!("delete PersistentVolumeClaim acme-1234/data-etcd-{i}")));
     assert!(!e.plan().plan.finished);
     assert!(e.pass().plan.finished);
@@ -30,8 +30,8 @@ fn first_the_processes_then_what_they_needed() {
     let mut seen = order.clone();
     seen.dedup();
     let wanted = [
-        "StatefulSet",
         "Pod",
+        "StatefulSet",
         "PersistentVolumeClaim",
         "StatefulSet",
         "Service",
