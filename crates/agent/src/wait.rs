@@ -21,8 +21,12 @@ use ureq::{
 
 /// Between two rounds over all endpoints.
 const INTERVAL: Duration = Duration::from_millis(150);
-/// Of connecting to one endpoint: a black hole must not keep the others from being asked.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+/// Of connecting to one endpoint. Refusals of a Service without endpoints are ICMP, of which Linux sends one a second; a first
+/// packet that got no answer is sent again after a second only, and by then the endpoint may have been there for as long.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
+/// Every so many rounds a network that is slow gets more time.
+const PATIENT_EVERY: u32 = 10;
+const PATIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Of one request; etcd's and the apiserver's own checks take up to two seconds.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Between two lines in the log.
@@ -61,8 +65,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let start = Instant::now();
     let mut logged: Option<Instant> = None;
     let mut pending: Vec<&str> = args.urls.iter().map(String::as_str).collect();
+    let mut rounds = 0_u32;
     loop {
-        let last = match round(args, &mut pending) {
+        rounds = rounds.wrapping_add(1);
+        let patient = rounds.is_multiple_of(PATIENT_EVERY);
+        let connect_timeout = if patient { PATIENT_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
+        let last = match round(args, &mut pending, connect_timeout) {
             Ok(()) => {
                 println!("{} answers after {:.1} s", args.urls.join(" "), start.elapsed().as_secs_f64());
                 return args.then.become_it();
@@ -80,8 +88,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// Asks every endpoint that has not answered yet; an error is the last reason to go on waiting. The client is made anew each time:
 /// Secrets are renewed while a pod waits.
-fn round(args: &Args, pending: &mut Vec<&str>) -> anyhow::Result<()> {
-    let client = client(args)?;
+fn round(args: &Args, pending: &mut Vec<&str>, connect_timeout: Duration) -> anyhow::Result<()> {
+    let client = client(args, connect_timeout)?;
     let mut last = None;
     let mut left = Vec::new();
     for url in pending.iter().copied() {
@@ -106,7 +114,7 @@ fn ask(client: &Agent, url: &str) -> Result<(), String> {
     }
 }
 
-fn client(args: &Args) -> anyhow::Result<Agent> {
+fn client(args: &Args, connect_timeout: Duration) -> anyhow::Result<Agent> {
     let cas = certificates(&args.cacert)?;
     let client_cert = match (&args.cert, &args.key) {
         (Some(cert), Some(key)) => {
@@ -123,7 +131,7 @@ fn client(args: &Args) -> anyhow::Result<Agent> {
         .proxy(None)
         .max_redirects(0)
         .http_status_as_error(false)
-        .timeout_connect(Some(CONNECT_TIMEOUT))
+        .timeout_connect(Some(connect_timeout))
         .timeout_global(Some(TIMEOUT))
         .tls_config(tls)
         .build();

@@ -144,13 +144,17 @@ pub fn pods_of<'a>(
 
 /// True if the pod's Ready condition is true and it is not being deleted.
 pub fn pod_ready(pod: &Value) -> bool {
-    !deleting(pod)
-        && pod
-            .pointer("/status/conditions")
-            .and_then(Value::as_array)
-            .into_iter()
-            .flatten()
-            .any(|c| c["type"] == "Ready" && c["status"] == "True")
+    !deleting(pod) && ready_condition(pod).is_some()
+}
+
+/// Since when the pod is ready.
+pub fn ready_since(pod: &Value) -> Option<jiff::Timestamp> {
+    ready_condition(pod).filter(|_| !deleting(pod))?["lastTransitionTime"].as_str()?.parse().ok()
+}
+
+fn ready_condition(pod: &Value) -> Option<&Value> {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
+    conditions.iter().find(|c| c["type"] == "Ready" && c["status"] == "True")
 }
 
 /// True once the pod's main containers have started.

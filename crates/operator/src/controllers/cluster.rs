@@ -146,7 +146,7 @@ async fn observe_and_apply(
     Ok((planned, snapshot, failure))
 }
 
-/// Asks the tenant's API, if a process is there that could answer.
+/// Asks the tenant's API, if a pod is there that its Service sends anybody to.
 async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, now: Timestamp) -> Option<Io> {
     let input = Input { cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
     if cluster.metadata.deletion_timestamp.is_some() {
@@ -155,7 +155,7 @@ async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, n
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let home = names::control_plane_namespace(cluster.metadata.namespace.as_deref().unwrap_or_default(), name);
     let up = workload::pods_of(input.observed, &home, labels::COMPONENT, names::APISERVER)
-        .any(|(_, p)| workload::pod_running(p));
+        .any(|(_, p)| workload::pod_ready(p));
     let (host, port) = endpoint(input).filter(|_| up)?;
     let key = probe_key(input);
     let told = cluster.status.as_ref().and_then(|s| s.version.as_deref());

@@ -73,7 +73,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
             format!("the API cannot be asked: {why}"),
         ),
         (ApiProbe::NotAsked, _) => {
-            Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is up")
+            Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is ready")
         }
     };
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());

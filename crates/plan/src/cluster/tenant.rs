@@ -65,15 +65,14 @@ pub fn probe_key(input: super::Input<'_>) -> ObjectKey {
 
 /// How soon to look again, if no event comes first.
 pub(super) fn poll(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
-    let started = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
-        .filter(|(_, p)| workload::pod_running(p))
-        .filter_map(|(_, p)| workload::started_at(p))
+    let ready = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
+        .filter_map(|(_, p)| workload::ready_since(p))
         .max();
-    // The API comes up within seconds of its process; kubelet's probe would tell later. One that does not is no hurry.
-    let running = started.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
+    // The Service follows its pods within a moment. An API that does not answer then is no hurry.
+    let fresh = ready.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
     let settled = out.plan.stages.iter().all(|s| s.state.is_done());
-    match (answered, running, settled) {
+    match (answered, fresh, settled) {
         (false, true, _) => SignedDuration::from_millis(250),
         (_, _, false) if t.get(Kind::Deployment, names::APISERVER).is_some() => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),

@@ -1,8 +1,8 @@
 //! When to look again, though nothing was announced.
 
 use super::{EtcdPlan, Subject};
-use crate::workload::pod_running;
-use jiff::{SignedDuration, Timestamp};
+use crate::workload::{pod_running, started_at};
+use jiff::SignedDuration;
 use serde_json::Value;
 
 /// Members that have just started are about to answer.
@@ -25,12 +25,6 @@ pub(super) fn of(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     if running.is_empty() {
         return SLOW;
     }
-    let fresh = |pod: &&Value| started(pod).is_none_or(|at| s.now.duration_since(at) < STARTING);
+    let fresh = |pod: &&Value| started_at(pod).is_none_or(|at| s.now.duration_since(at) < STARTING);
     if !out.health.all_ready() && running.iter().any(fresh) { FORMING } else { UNWELL }
-}
-
-/// When the youngest of the pod's containers started.
-fn started(pod: &Value) -> Option<Timestamp> {
-    let containers = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
-    containers.iter().filter_map(|c| c.pointer("/state/running/startedAt")?.as_str()?.parse().ok()).max()
 }
