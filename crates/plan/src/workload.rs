@@ -32,7 +32,9 @@ pub fn outlook(object: &Value) -> u64 {
     }
     object["metadata"]["deletionGracePeriodSeconds"].hash(&mut state);
     match object["kind"].as_str() {
-        Some("Pod") => (pod_ready(object), pod_running(object), started_at(object), pod_problem(object)).hash(&mut state),
+        Some("Pod") => {
+            (pod_ready(object), pod_running(object), started_at(object), pod_problem(object)).hash(&mut state)
+        }
         Some("Deployment") => (deployment(object), replica_failure(object)).hash(&mut state),
         _ => object["status"].hash(&mut state),
     }
@@ -192,21 +194,29 @@ mod tests {
 
     #[test]
     fn only_what_decisions_take_is_news() {
-        let pod = |status: Value| json!({"kind": "Pod", "metadata": {"uid": "1", "resourceVersion": "7"}, "status": status});
-        let waiting = pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "PodInitializing"}}}]}));
-        let mut later = pod(json!({"podIP": "10.0.0.1", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}));
+        let pod =
+            |status: Value| json!({"kind": "Pod", "metadata": {"uid": "1", "resourceVersion": "7"}, "status": status});
+        let waiting =
+            pod(json!({"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "PodInitializing"}}}]}));
+        let mut later =
+            pod(json!({"podIP": "10.0.0.1", "initContainerStatuses": [{"name": "i", "state": {"running": {}}}]}));
         later["metadata"]["resourceVersion"] = json!("8");
         assert_eq!(outlook(&waiting), outlook(&later));
-        let up = json!({"containerStatuses": [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]});
+        let up =
+            json!({"containerStatuses": [{"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]});
         assert_ne!(outlook(&later), outlook(&pod(up)));
-        let failing = json!({"initContainerStatuses": [{"name": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}]});
+        let failing =
+            json!({"initContainerStatuses": [{"name": "i", "state": {"waiting": {"reason": "ErrImagePull"}}}]});
         assert_ne!(outlook(&later), outlook(&pod(failing)));
         later["metadata"]["deletionGracePeriodSeconds"] = json!(1);
         assert_ne!(outlook(&waiting), outlook(&later));
 
         let d = |status: Value| json!({"kind": "Deployment", "metadata": {"generation": 1}, "spec": {"replicas": 1}, "status": status});
         let seen = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1});
-        assert_ne!(outlook(&d(json!({}))), outlook(&d(json!({"observedGeneration": 1, "availableReplicas": 1, "updatedReplicas": 1}))));
+        assert_ne!(
+            outlook(&d(json!({}))),
+            outlook(&d(json!({"observedGeneration": 1, "availableReplicas": 1, "updatedReplicas": 1})))
+        );
         let mut told = seen.clone();
         told["conditions"] = json!([{"type": "Progressing", "status": "True"}]);
         assert_eq!(outlook(&d(seen.clone())), outlook(&d(told.clone())));

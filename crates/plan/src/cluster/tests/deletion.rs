@@ -40,7 +40,8 @@ fn pods_are_told_to_end_when_nothing_can_replace_them_and_before_their_owners_ar
     assert!(!step(&mut f).plan.finished);
     let order: Vec<_> = f.world.log.iter().map(|l| l.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
     let scale = "scale Deployment";
-    let want = ["delete Namespace", "delete EtcdCluster", "delete Pod", scale, scale, scale, "delete PersistentVolumeClaim"];
+    let want =
+        ["delete Namespace", "delete EtcdCluster", "delete Pod", scale, scale, scale, "delete PersistentVolumeClaim"];
     assert_eq!(order, want);
     assert!(f.plan().plan.finished);
 }
