@@ -88,7 +88,15 @@ async fn pods(client: &Client) -> anyhow::Result<Vec<Pod>> {
 
 /// The leader's metrics.
 async fn metrics(client: &Client) -> anyhow::Result<String> {
+    metrics_but(client, &[]).await
+}
+
+/// The leader's metrics, if it is none of these pods.
+async fn metrics_but(client: &Client, gone: &[Pod]) -> anyhow::Result<String> {
     for pod in pods(client).await? {
+        if gone.iter().any(|old| old.metadata.uid == pod.metadata.uid) {
+            continue;
+        }
         let Some(ip) = pod.status.and_then(|s| s.pod_ip) else { continue };
         if let Ok(text) = get(&ip).await
             && sum(&text, |l| l.starts_with("berth_leader ")) > 0.0
@@ -107,24 +115,22 @@ async fn get(ip: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Deletes the operator's pods; seconds until a new process has looked at `tenants` tenants.
+/// Deletes the operator's pods; seconds from then until a new process has looked at `tenants` tenants.
 pub(crate) async fn restart(client: &Client, tenants: usize) -> anyhow::Result<f64> {
     let api: Api<Pod> = Api::namespaced(client.clone(), SYSTEM);
     let old = pods(client).await?;
+    let asked = Instant::now();
     for pod in &old {
         api.delete(pod.metadata.name.as_deref().unwrap_or_default(), &DeleteParams::default().grace_period(5)).await?;
     }
-    let mut leading = None;
-    let asked = Instant::now();
     while asked.elapsed() < Duration::from_mins(2) {
-        if let Ok(text) = metrics(client).await {
-            let started = *leading.get_or_insert_with(Instant::now);
+        if let Ok(text) = metrics_but(client, &old).await {
             let done = sum(&text, |l| {
                 l.starts_with("berth_reconcile_total") && l.contains("controller=\"cluster\"") && l.contains("\"ok\"")
             });
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
             if done >= tenants as f64 {
-                return Ok(started.elapsed().as_secs_f64());
+                return Ok(asked.elapsed().as_secs_f64());
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
