@@ -33,7 +33,7 @@ pub fn outlook(object: &Value) -> u64 {
     object["metadata"]["deletionGracePeriodSeconds"].hash(&mut state);
     match object["kind"].as_str() {
         Some("Pod") => {
-            (pod_ready(object), pod_running(object), started_at(object), pod_problem(object)).hash(&mut state)
+            (pod_ready(object), pod_running(object), started_at(object), pod_problem(object)).hash(&mut state);
         }
         Some("Deployment") => (deployment(object), replica_failure(object)).hash(&mut state),
         _ => object["status"].hash(&mut state),
