@@ -27,13 +27,13 @@ pub fn load_upstream(cluster: &Cluster) -> Result<()> {
 /// Packs and loads one of Berth's programs (`operator` or `agent`); its tag, which has a digest of the content, so that a tag
 /// never changes its meaning.
 pub fn load_own(cluster: &Cluster, name: &str, content: &[u8]) -> Result<String> {
-    let digest = Sha256::digest(content);
+    let program = format!("/berth-{name}");
+    let digest = Sha256::new_with_prefix(&program).chain_update(content).finalize();
     let tag = digest.iter().take(6).fold("e2e-".to_owned(), |tag, byte| format!("{tag}{byte:02x}"));
     let binary = cluster.dir().join(format!("e2e-{name}-{tag}"));
     let archive = binary.with_extension("tar");
     if !archive.exists() {
         fs::write(&binary, content)?;
-        let program = format!("/usr/local/bin/berth-{name}");
         let image = ImageSpec {
             reference: format!("{REPOSITORY}/{name}:{tag}"),
             entrypoint: vec![program.clone()],

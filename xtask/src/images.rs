@@ -61,7 +61,9 @@ pub(crate) fn build() -> Result<Images> {
 fn image(built: &std::path::Path, name: &str) -> Result<Image> {
     let binary = built.join(format!("berth-{name}"));
     let content = fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
-    let tag = format!("{}-{}", env!("CARGO_PKG_VERSION"), short_digest(&content));
+    let program = format!("/berth-{name}");
+    let digest = short_digest(&[program.as_bytes(), &content].concat());
+    let tag = format!("{}-{digest}", env!("CARGO_PKG_VERSION"));
     let dir = demo_dir().join("images");
     let archive = dir.join(format!("{name}-{tag}.tar"));
     if !archive.exists() {
@@ -76,8 +78,8 @@ fn image(built: &std::path::Path, name: &str) -> Result<Image> {
             .arg("--out")
             .arg(&archive)
             .args(["--ref", &format!("ghcr.io/berth-dev/{name}:{tag}")])
-            .args(["--entrypoint", &format!("/usr/local/bin/berth-{name}"), "--user", "65532:65532"])
-            .arg(format!("{}:/usr/local/bin/berth-{name}", binary.display())))?;
+            .args(["--entrypoint", &program, "--user", "65532:65532"])
+            .arg(format!("{}:{program}", binary.display())))?;
     }
     println!("ghcr.io/berth-dev/{name}:{tag}, {} MiB", content.len() >> 20);
     Ok(Image { tag, archive })

@@ -36,6 +36,7 @@ fn everywhere() -> Vec<Value> {
             "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"],
             "resourceNames": berth_api::crds::all().into_iter().filter_map(|c| c.metadata.name).collect::<Vec<_>>(),
         }),
+        json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}),
         json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}),
     ]);
     rules

@@ -29,6 +29,32 @@ pub struct SecretRef {
     pub name: String,
 }
 
+/// How Berth's agent gets into the pods of a tenant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum AgentDelivery {
+    /// An init container copies it onto a volume of the pod. Works on every node.
+    #[default]
+    InitContainer,
+    /// The agent's image is mounted as a volume. Needs kubelet 1.35 and a container runtime that has image volumes on every
+    /// node that control planes may run on.
+    ImageVolume,
+}
+
+impl AgentDelivery {
+    /// Its name in the API.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::InitContainer => "InitContainer",
+            Self::ImageVolume => "ImageVolume",
+        }
+    }
+
+    /// The delivery of that name; anything else is the one that works everywhere.
+    pub fn of(name: Option<&str>) -> Self {
+        if name == Some(Self::ImageVolume.as_str()) { Self::ImageVolume } else { Self::InitContainer }
+    }
+}
+
 /// Schema of `metav1.Condition` lists: a map keyed by `type`.
 pub fn conditions_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let mut schema = <Vec<k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition>>::json_schema(generator);

@@ -1,7 +1,7 @@
 //! `EtcdCluster`: an etcd with its own PKI. It knows nothing of `Cluster`.
 
 use crate::cluster::DataPolicy;
-use crate::common::{Resources, SecretRef, conditions_schema};
+use crate::common::{AgentDelivery, Resources, SecretRef, conditions_schema};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -191,6 +191,9 @@ pub struct PinnedTemplates {
     pub digest: String,
     /// Image of Berth's agent in the pods.
     pub agent_image: String,
+    /// How the agent gets into the pods. Default InitContainer.
+    #[serde(default)]
+    pub agent_delivery: AgentDelivery,
 }
 
 /// One member.

@@ -29,6 +29,8 @@ pub const APPLIED_DIGEST: &str = "berth.dev/applied-digest";
 pub const TEMPLATES: &str = "berth.dev/templates";
 /// On the control-plane namespace: the agent image that the tenant is pinned to.
 pub const AGENT_IMAGE: &str = "berth.dev/agent-image";
+/// On the control-plane namespace: how the agent gets into the tenant's pods.
+pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.
 pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
 /// On a `Cluster`: takes over a control-plane namespace whose recorded UID is the value.

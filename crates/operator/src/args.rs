@@ -1,5 +1,6 @@
 //! Command line.
 
+use crate::delivery::Delivery;
 use berth_pki::Lifetime;
 use berth_plan::Settings;
 use clap::Parser;
@@ -12,6 +13,9 @@ pub struct Args {
     /// Image of Berth's agent that new tenants are pinned to.
     #[arg(long, env = "BERTH_AGENT_IMAGE")]
     pub agent_image: String,
+    /// How the agent gets into the pods of new tenants. `Auto`: as an image volume if all nodes can do it.
+    #[arg(long, env = "BERTH_AGENT_DELIVERY", default_value = "Auto", ignore_case = true)]
+    pub agent_delivery: Delivery,
     /// Registry that holds upstream's images under upstream's names. Empty: upstream's own.
     #[arg(long, env = "BERTH_IMAGE_REGISTRY", default_value = "")]
     pub image_registry: String,

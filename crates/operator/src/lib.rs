@@ -7,6 +7,7 @@ pub mod args;
 pub mod backoff;
 pub mod context;
 pub mod controllers;
+pub mod delivery;
 pub mod events;
 pub mod http;
 pub mod leader;

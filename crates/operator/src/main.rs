@@ -31,7 +31,6 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let fence = if args.leader_elect { Fence::closed() } else { Fence::open() };
     let mut ctx = Context::new(client.clone(), fence.clone(), args.settings(), &args.identity);
     ctx.concurrency = args.concurrency;
-    let ctx = Arc::new(ctx);
     let health = http::Health::default();
     if !args.listen.is_empty() {
         let (listen, health, metrics) = (args.listen.clone(), health.clone(), ctx.metrics.clone());
@@ -51,6 +50,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         asked.cancel();
     });
     tokio::select! { () = surroundings(&ctx) => (), () = stop.cancelled() => return Ok(()) }
+    ctx.settings.agent_delivery = args.agent_delivery.decide(&client).await;
+    let ctx = Arc::new(ctx);
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {
         run(ctx, stop).await;

@@ -36,6 +36,7 @@ fn workload(
             image(&t.settings.registry, binary, &t.pin.version),
         ),
         agent_image: t.pin.agent_image.clone(),
+        agent_delivery: t.pin.agent_delivery,
         run_as_user: run_as_user(&t.home),
         resources: resources.cloned(),
         extra_args: args,

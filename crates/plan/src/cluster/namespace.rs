@@ -3,6 +3,7 @@
 use super::{Tenant, ensure, is_ours};
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::{self, annotation, label};
+use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
@@ -17,6 +18,8 @@ pub struct Pin {
     pub templates: String,
     /// Agent image.
     pub agent_image: String,
+    /// How the agent gets into the pods.
+    pub agent_delivery: AgentDelivery,
 }
 
 impl Tenant<'_> {
@@ -132,6 +135,7 @@ fn namespace(t: &Tenant<'_>) -> Value {
             (labels::KUBERNETES_VERSION): t.pin.version,
             (labels::TEMPLATES): t.pin.templates,
             (labels::AGENT_IMAGE): t.pin.agent_image,
+            (labels::AGENT_DELIVERY): t.pin.agent_delivery,
         }}
     })
 }
@@ -142,6 +146,7 @@ pub(super) fn recorded_pin(live: &Value) -> Option<Pin> {
         version: annotation(live, labels::KUBERNETES_VERSION)?.to_owned(),
         templates: annotation(live, labels::TEMPLATES)?.to_owned(),
         agent_image: annotation(live, labels::AGENT_IMAGE)?.to_owned(),
+        agent_delivery: AgentDelivery::of(annotation(live, labels::AGENT_DELIVERY)),
     })
 }
 

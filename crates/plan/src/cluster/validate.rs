@@ -29,6 +29,7 @@ pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings
                 version: spec.version.clone(),
                 templates: set.digest(),
                 agent_image: settings.agent_image.clone(),
+                agent_delivery: settings.agent_delivery,
             };
             (Some(pin), None)
         }

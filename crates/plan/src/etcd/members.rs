@@ -96,6 +96,7 @@ fn workload(s: &Subject<'_>) -> Result<Workload, State> {
             image(&s.settings.registry, Binary::Etcd, &s.record.version),
         ),
         agent_image: s.record.agent_image.clone(),
+        agent_delivery: s.record.agent_delivery,
         run_as_user: run_as_user(s),
         resources: s.etcd.spec.resources.clone(),
         host_aliases: addresses.iter().map(alias).collect(),

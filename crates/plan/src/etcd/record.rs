@@ -6,6 +6,7 @@
 use super::{Input, is_ours, name_of};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
+use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::{labels, names};
@@ -52,6 +53,8 @@ pub struct Record {
     pub templates: String,
     /// Agent image.
     pub agent_image: String,
+    /// How the agent gets into the pods.
+    pub agent_delivery: AgentDelivery,
 }
 
 impl Record {
@@ -73,6 +76,8 @@ struct Said {
     replicas: Option<i32>,
     templates: Option<String>,
     agent_image: Option<String>,
+    /// Goes with the image of the same source.
+    agent_delivery: Option<AgentDelivery>,
 }
 
 fn parse(text: Option<&str>) -> Said {
@@ -95,6 +100,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
         epoch: status.epoch,
         state: formed.then_some(Stand::Established),
         templates: status.templates.as_ref().map(|t| t.digest.clone()),
+        agent_delivery: status.templates.as_ref().map(|t| t.agent_delivery),
         agent_image: status.templates.map(|t| t.agent_image),
         ..Said::default()
     });
@@ -109,7 +115,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
         // Templates and image were those of a StatefulSet that may be gone: new pods may start with newer ones.
         let noted = parse(annotation(map, labels::ETCD_RECORD));
-        all.push(Said { templates: None, agent_image: None, ..noted });
+        all.push(Said { templates: None, agent_image: None, agent_delivery: None, ..noted });
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
         let members = data("initial-cluster").map(|m| m.split(',').count());
         all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data("bootstrap.json")) });
@@ -135,13 +141,15 @@ fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
     // Identity is what makes a cluster: without it there never was one.
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
     let version = all.iter().find_map(|s| s.version.clone()).unwrap_or_else(|| etcd.spec.version.clone());
+    let agent = all.iter().find(|s| s.agent_image.is_some());
     Some(Record {
         cluster_uid: identity,
         epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
         state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
         replicas: all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas),
         templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(&version)),
-        agent_image: all.iter().find_map(|s| s.agent_image.clone()).unwrap_or_default(),
+        agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
+        agent_delivery: agent.and_then(|s| s.agent_delivery).unwrap_or_default(),
         version,
     })
 }
@@ -156,6 +164,7 @@ pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
     if let Some(mut record) = running(etcd, observed) {
         if record.agent_image.is_empty() {
             record.agent_image.clone_from(&settings.agent_image);
+            record.agent_delivery = settings.agent_delivery;
         }
         return Ok((record, true));
     }
@@ -181,6 +190,7 @@ pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
                 replicas: etcd.spec.replicas,
                 templates: builtin(&etcd.spec.version),
                 agent_image: settings.agent_image.clone(),
+                agent_delivery: settings.agent_delivery,
             },
             false,
         )),

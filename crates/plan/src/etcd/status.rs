@@ -43,7 +43,11 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
         status.epoch = status.epoch.max(Some(record.epoch));
         // Empty: the StatefulSet is not there yet, so that nothing is pinned.
         if !record.agent_image.is_empty() {
-            let pin = PinnedTemplates { digest: record.templates, agent_image: record.agent_image };
+            let pin = PinnedTemplates {
+                digest: record.templates,
+                agent_image: record.agent_image,
+                agent_delivery: record.agent_delivery,
+            };
             status.templates.get_or_insert(pin);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::common::AgentDelivery;
 use k8s_openapi::{
     api::core::v1::{ResourceRequirements, Toleration, TopologySpreadConstraint},
     apimachinery::pkg::apis::meta::v1::OwnerReference,
@@ -31,8 +32,10 @@ pub struct Workload {
     pub version: String,
     /// The component's image, by tag or digest.
     pub image: String,
-    /// The image of `berth-agent`, for the gate in the init container. Part of the tenant's revision.
+    /// The image of `berth-agent`, for the gate that the component starts behind. Part of the tenant's revision.
     pub agent_image: String,
+    /// How it gets into the pod. Part of the tenant's revision.
+    pub agent_delivery: AgentDelivery,
     /// Secrets of type `kubernetes.io/dockerconfigjson` in the same namespace.
     pub image_pull_secrets: Vec<String>,
     /// UID, GID and fsGroup of the pods: distinct per tenant, never 0.

@@ -1,4 +1,6 @@
 use super::*;
+use berth_api::common::AgentDelivery;
+use berth_api::labels;
 
 #[test]
 fn a_patch_rolls_the_api_server_first() {
@@ -56,6 +58,7 @@ fn owned_flags_are_refused_with_the_alternative_and_other_stages_go_on() {
 fn a_new_operator_rolls_nothing() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.settings.agent_image = "berth.dev/agent:newer".into();
+    f.settings.agent_delivery = AgentDelivery::ImageVolume;
     f.settings.registry = "mirror.example.com".into();
     f.pass();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
@@ -63,7 +66,22 @@ fn a_new_operator_rolls_nothing() {
     f.cluster.spec.version = "1.36.4".into();
     f.pass();
     let d = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
-    assert!(d.to_string().contains("agent:newer"));
+    let volumes = d["spec"]["template"]["spec"]["volumes"].to_string();
+    assert!(volumes.contains(r#""reference":"berth.dev/agent:newer""#), "{volumes}");
+}
+
+#[test]
+fn a_tenant_from_before_image_volumes_keeps_its_pods() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let home = ObjectKey::cluster(Kind::Namespace, Fixture::home());
+    let namespace = f.world.observed.objects.get_mut(&home).unwrap();
+    namespace["metadata"]["annotations"].as_object_mut().unwrap().remove(labels::AGENT_DELIVERY);
+    f.settings.agent_delivery = AgentDelivery::ImageVolume;
+    f.pass();
+    let d = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
+    assert_eq!(d["spec"]["template"]["spec"]["initContainers"][0]["name"], "install-agent");
+    let namespace = f.world.observed.get(&home).unwrap();
+    assert_eq!(namespace["metadata"]["annotations"][labels::AGENT_DELIVERY], "InitContainer");
 }
 
 #[test]

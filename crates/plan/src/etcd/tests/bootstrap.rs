@@ -1,6 +1,7 @@
 //! An empty volume starts until the cluster is formed, and never again.
 
 use super::*;
+use berth_api::common::AgentDelivery;
 use berth_api::labels;
 
 /// Name, what is wrong with the probe.
@@ -121,6 +122,7 @@ fn the_cluster_id_is_recorded_only_when_the_guards_know_it() {
 fn a_new_operator_rolls_nothing() {
     let mut e = Etcd::formed(3);
     e.settings.agent_image = "berth.dev/agent:newer".into();
+    e.settings.agent_delivery = AgentDelivery::ImageVolume;
     assert!(e.pass().plan.is_empty() && e.world.log.is_empty(), "{:#?}", e.world.log);
     // Also after a restore without status.
     e.cr.status = None;
@@ -128,6 +130,7 @@ fn a_new_operator_rolls_nothing() {
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     let pinned = e.cr.status.as_ref().unwrap().templates.clone().unwrap();
     assert_eq!(pinned.agent_image, Settings::default().agent_image);
+    assert_eq!(pinned.agent_delivery, AgentDelivery::InitContainer);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use super::*;
 use berth_api::cluster::DataPolicy;
+use berth_api::common::AgentDelivery;
 use berth_api::labels;
 
 fn leaving(replicas: i32, policy: DataPolicy) -> Etcd {
@@ -74,6 +75,7 @@ fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
     let mut again = Etcd::new(1);
     again.cr.metadata.uid = Some("second-uid".into());
     again.settings.agent_image = "berth.dev/agent:newer".into();
+    again.settings.agent_delivery = AgentDelivery::ImageVolume;
     again.world = e.world.clone();
     again.world.observed.etcd = None;
     let planned = again.pass();
@@ -81,7 +83,7 @@ fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
     assert_eq!(again.bootstrap(), record);
     assert_eq!(again.replicas(), 3);
     let pods = again.get(&Etcd::set())["spec"]["template"].to_string();
-    assert!(pods.contains("agent:newer"), "nothing ran, so nothing is rolled");
+    assert!(pods.contains("agent:newer") && !pods.contains("install-agent"), "nothing ran, so nothing is rolled");
     again.members_run();
     again.all_answer();
     again.pass();
