@@ -2,6 +2,7 @@
 
 use crate::error::{IoError, Kindred};
 use crate::fence::Fence;
+use crate::slim::Slim;
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
 use kube::Client;
@@ -156,11 +157,11 @@ impl Io {
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
-        let answer = tokio::time::timeout(deadline, self.client.request::<Value>(request)).await;
+        let answer = tokio::time::timeout(deadline, self.client.request::<Slim>(request)).await;
         let result = match answer {
             Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
             Ok(Err(e)) => Err(IoError::from_kube(what, &e)),
-            Ok(Ok(v)) => Ok(v),
+            Ok(Ok(Slim(v))) => Ok(v),
         };
         if result.is_err() {
             self.calls.failures.fetch_add(1, Ordering::Relaxed);

@@ -9,6 +9,7 @@ mod error;
 mod fence;
 mod observe;
 mod secrets;
+mod slim;
 mod status;
 mod tenant;
 

@@ -39,9 +39,6 @@ impl Snapshot {
         // Items of a list come without them.
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.name().into();
-        if let Some(m) = object.get_mut("metadata").and_then(Value::as_object_mut) {
-            m.remove("managedFields");
-        }
         if kind == Kind::Secret {
             let data = take_data(&mut object);
             let type_ = object["type"].as_str().unwrap_or_default().to_owned();
