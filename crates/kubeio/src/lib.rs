@@ -6,6 +6,7 @@
 mod apply;
 mod calls;
 mod error;
+mod facts;
 mod fence;
 mod observe;
 mod secrets;

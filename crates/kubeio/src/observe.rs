@@ -2,10 +2,11 @@
 
 use crate::calls::Io;
 use crate::error::{IoError, Kindred};
+use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
+use berth_plan::Observed;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
-use berth_plan::{Observed, SecretFacts};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
@@ -42,7 +43,7 @@ impl Snapshot {
         if kind == Kind::Secret {
             let data = take_data(&mut object);
             let type_ = object["type"].as_str().unwrap_or_default().to_owned();
-            self.observed.secrets.insert(key.clone(), SecretFacts::read(&type_, &data));
+            self.observed.secrets.insert(key.clone(), facts::of(&type_, &data));
             self.raw.insert(key.clone(), data);
         }
         self.observed.put(key, object);

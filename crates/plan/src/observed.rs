@@ -4,6 +4,7 @@ use berth_pki::{CertInfo, KubeconfigInfo, PkiError};
 use berth_render::{Kind, ObjectKey, TemplateSet};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Everything a plan may look at. Secrets appear as facts; their bytes stay with whoever reads and writes.
 #[derive(Clone, Debug, Default)]
@@ -11,7 +12,7 @@ pub struct Observed {
     /// Objects by key. Secrets are here too, without data.
     pub objects: BTreeMap<ObjectKey, Value>,
     /// What the Secrets hold.
-    pub secrets: BTreeMap<ObjectKey, SecretFacts>,
+    pub secrets: BTreeMap<ObjectKey, Arc<SecretFacts>>,
     /// The template set that the tenant is pinned to, if that is not the built-in one.
     pub pinned: Option<TemplateSet>,
     /// What the tenant's API said, if it was asked.

@@ -71,7 +71,7 @@ pub fn judge(
 ) -> Judged {
     let mut out = Judged { state: State::Ready, action: None, look_again: None, expiry: None, warning: None };
     let live = observed.get(&spec.key);
-    let facts = observed.secrets.get(&spec.key);
+    let facts = observed.secrets.get(&spec.key).map(AsRef::as_ref);
     if let Some(live) = live {
         if !ours(live) {
             out.state = foreign(&spec.key);

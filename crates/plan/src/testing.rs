@@ -112,7 +112,7 @@ impl World {
     pub(crate) fn set_secret(&mut self, key: &ObjectKey, entry: &str, bytes: &[u8]) {
         let data = self.data.entry(key.clone()).or_default();
         data.insert(entry.to_owned(), bytes.to_vec());
-        self.observed.secrets.insert(key.clone(), SecretFacts::read("Opaque", data));
+        self.observed.secrets.insert(key.clone(), SecretFacts::read("Opaque", data).into());
     }
 
     fn secret(&mut self, plan: &SecretPlan) {
@@ -124,7 +124,7 @@ impl World {
             }
         }
         let facts = SecretFacts::read(&plan.type_, &self.data[&plan.key]);
-        self.observed.secrets.insert(plan.key.clone(), facts);
+        self.observed.secrets.insert(plan.key.clone(), facts.into());
         let name = json!({"name": plan.key.name, "namespace": plan.key.namespace, "labels": plan.labels});
         let object = json!({"apiVersion": "v1", "kind": "Secret", "type": plan.type_, "metadata": name});
         self.put(plan.key.clone(), object);

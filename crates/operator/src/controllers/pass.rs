@@ -136,6 +136,7 @@ where
     let started = Instant::now();
     let result = pass.await;
     let label = if result.is_ok() { "ok" } else { "error" };
+    tracing::debug!(controller, result = label, took = ?started.elapsed(), "pass");
     ctx.metrics.passes.get_or_create(&Pass { controller, result: label }).inc();
     ctx.metrics.duration.get_or_create(&ControllerLabel { controller }).observe(started.elapsed().as_secs_f64());
     match result {
