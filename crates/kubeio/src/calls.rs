@@ -2,7 +2,7 @@
 
 use crate::error::{IoError, Kindred};
 use crate::fence::Fence;
-use crate::slim::Slim;
+use crate::slim::{self, Slim};
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
 use kube::Client;
@@ -77,8 +77,9 @@ impl Io {
         if let Some(s) = selector {
             url = format!("{url}?labelSelector={}", encode(s));
         }
-        let mut answer =
-            self.call(Method::GET, &format!("list {} in {namespace}", kind.plural()), &url, None, None).await?;
+        let what = format!("list {} in {namespace}", kind.plural());
+        let text = self.text(Method::GET, &what, &url, None, None).await?;
+        let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
             _ => Ok(vec![]),
@@ -140,6 +141,19 @@ impl Io {
         body: Option<&Value>,
         content: Option<&str>,
     ) -> Result<Value, IoError> {
+        let text = self.text(method, what, url, body, content).await?;
+        let Slim(value) = serde_json::from_str(&text).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
+        Ok(value)
+    }
+
+    async fn text(
+        &self,
+        method: Method,
+        what: &str,
+        url: &str,
+        body: Option<&Value>,
+        content: Option<&str>,
+    ) -> Result<String, IoError> {
         let writes = method != Method::GET && !url.contains("dryRun=All");
         if writes && !self.fence.is_open() {
             return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
@@ -157,11 +171,11 @@ impl Io {
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
-        let answer = tokio::time::timeout(deadline, self.client.request::<Slim>(request)).await;
+        let answer = tokio::time::timeout(deadline, self.client.request_text(request)).await;
         let result = match answer {
             Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
             Ok(Err(e)) => Err(IoError::from_kube(what, &e)),
-            Ok(Ok(Slim(v))) => Ok(v),
+            Ok(Ok(text)) => Ok(text),
         };
         if result.is_err() {
             self.calls.failures.fetch_add(1, Ordering::Relaxed);

@@ -10,7 +10,7 @@ mod facts;
 mod fence;
 mod observe;
 mod secrets;
-mod slim;
+pub mod slim;
 mod status;
 mod tenant;
 

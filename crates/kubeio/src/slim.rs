@@ -1,23 +1,63 @@
-//! JSON as the API server sends it, without `managedFields`: nothing here reads them, and they are up to half of an object.
+//! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object, and the
+//! specs of pods. It is passed over while parsing, so it costs no memory.
 
+use berth_render::Kind;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// A value without `metadata.managedFields`, at any depth. They are passed over while parsing, so they cost no memory.
-pub(crate) struct Slim(pub(crate) Value);
+/// An object without `managedFields`.
+#[derive(Debug)]
+pub struct Slim(pub Value);
 
 impl<'de> Deserialize<'de> for Slim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Parser { metadata: false }.deserialize(deserializer).map(Self)
+        Parser { at: At::Object, pods: false }.deserialize(deserializer).map(Self)
     }
 }
 
-/// Whether the value is that of a field `metadata`.
+/// An object of a kind, or a list of them.
+pub fn read<'de, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<Value, D::Error> {
+    Parser { at: At::Object, pods: kind == Kind::Pod }.deserialize(deserializer)
+}
+
+/// Likewise, from a text.
+pub(crate) fn parse(kind: Kind, text: &str) -> serde_json::Result<Value> {
+    let mut json = serde_json::Deserializer::from_str(text);
+    let value = read(kind, &mut json)?;
+    json.end()?;
+    Ok(value)
+}
+
+/// Where in an answer a value stands.
+#[derive(Clone, Copy, PartialEq)]
+enum At {
+    /// An object of the API, or a list of them.
+    Object,
+    /// A field `metadata`, at any depth.
+    Metadata,
+    Elsewhere,
+}
+
 #[derive(Clone, Copy)]
 struct Parser {
-    metadata: bool,
+    at: At,
+    pods: bool,
+}
+
+impl Parser {
+    /// The parser for a field, unless nobody reads it.
+    fn field(self, key: &str) -> Option<Self> {
+        let at = match (self.at, key) {
+            (At::Metadata, "managedFields") => return None,
+            (At::Object, "spec") if self.pods => return None,
+            (At::Object, "items") => At::Object,
+            (_, "metadata") => At::Metadata,
+            _ => At::Elsewhere,
+        };
+        Some(Self { at, ..self })
+    }
 }
 
 impl<'de> DeserializeSeed<'de> for Parser {
@@ -65,7 +105,7 @@ impl<'de> Visitor<'de> for Parser {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         let mut items = vec![];
-        while let Some(item) = seq.next_element_seed(Self { metadata: false })? {
+        while let Some(item) = seq.next_element_seed(self)? {
             items.push(item);
         }
         Ok(Value::Array(items))
@@ -74,11 +114,9 @@ impl<'de> Visitor<'de> for Parser {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            if self.metadata && key == "managedFields" {
-                map.next_value::<IgnoredAny>()?;
-            } else {
-                let value = map.next_value_seed(Self { metadata: key == "metadata" })?;
-                fields.insert(key, value);
+            match self.field(&key) {
+                None => _ = map.next_value::<IgnoredAny>()?,
+                Some(parser) => _ = fields.insert(key, map.next_value_seed(parser)?),
             }
         }
         Ok(Value::Object(fields))
@@ -106,7 +144,17 @@ mod tests {
     }
 
     #[test]
+    fn specs_of_pods_are_passed_over_and_nothing_else_of_that_name() {
+        let pod = json!({"metadata": {"name": "a"}, "spec": {"nodeName": "n"}, "status": {"spec": 1}});
+        let list = json!({"items": [pod], "spec": 2}).to_string();
+        let slim = json!({"metadata": {"name": "a"}, "status": {"spec": 1}});
+        assert_eq!(parse(Kind::Pod, &list).unwrap(), json!({"items": [slim]}));
+        assert_eq!(parse(Kind::Deployment, &list).unwrap(), json!({"items": [pod], "spec": 2}));
+    }
+
+    #[test]
     fn what_is_no_json_is_an_error() {
         assert!(serde_json::from_str::<Slim>(r#"{"metadata": {"managedFields": ["#).is_err());
+        assert!(parse(Kind::Pod, "{} {}").is_err());
     }
 }

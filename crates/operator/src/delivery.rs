@@ -1,11 +1,9 @@
 //! How the agent gets into the pods of new tenants: by what the nodes of the meta cluster can do.
 
-use anyhow::Context as _;
 use berth_api::common::AgentDelivery;
+use berth_kubeio::Io;
 use clap::ValueEnum;
-use k8s_openapi::api::core::v1::{Node, NodeSystemInfo};
-use kube::api::{Api, ListParams};
-use kube::{Client, ResourceExt as _};
+use serde_json::Value;
 use std::time::Duration;
 
 /// What the operator is told.
@@ -27,11 +25,11 @@ const DEADLINE: Duration = Duration::from_secs(30);
 
 impl Delivery {
     /// What new tenants get. It is asked once: nodes that join later are not seen.
-    pub async fn decide(self, client: &Client) -> AgentDelivery {
+    pub async fn decide(self, io: &Io) -> AgentDelivery {
         let (delivery, why) = match self {
             Self::InitContainer => (AgentDelivery::InitContainer, "as configured".to_owned()),
             Self::ImageVolume => (AgentDelivery::ImageVolume, "as configured".to_owned()),
-            Self::Auto => match tokio::time::timeout(DEADLINE, unfit(client)).await {
+            Self::Auto => match tokio::time::timeout(DEADLINE, unfit(io)).await {
                 Ok(Ok(None)) => (AgentDelivery::ImageVolume, "all nodes have image volumes".to_owned()),
                 Ok(Ok(Some(why))) => (AgentDelivery::InitContainer, why),
                 Ok(Err(error)) => (AgentDelivery::InitContainer, format!("{error:#}")),
@@ -44,38 +42,55 @@ impl Delivery {
 }
 
 /// Why image volumes cannot be used, if so.
-async fn unfit(client: &Client) -> anyhow::Result<Option<String>> {
-    let nodes: Api<Node> = Api::all(client.clone());
-    let mut page = ListParams::default().limit(PAGE);
+async fn unfit(io: &Io) -> anyhow::Result<Option<String>> {
     let mut any = false;
+    let mut next = String::new();
     loop {
-        let list = nodes.list(&page).await.context("cannot list the nodes")?;
-        for node in &list.items {
+        let page = io.raw(&format!("/api/v1/nodes?limit={PAGE}&continue={next}")).await?;
+        for node in page["items"].as_array().into_iter().flatten() {
             any = true;
-            let info = node.status.as_ref().and_then(|s| s.node_info.as_ref());
-            if !info.is_some_and(has_image_volumes) {
-                let name = node.name_any();
-                let what = info.map(|i| format!("kubelet {}, {}", i.kubelet_version, i.container_runtime_version));
-                return Ok(Some(format!("node {name}: {}", what.unwrap_or_else(|| "reports no versions".into()))));
+            let info = NodeInfo::of(node);
+            if !info.has_image_volumes() {
+                let name = node["metadata"]["name"].as_str().unwrap_or_default();
+                return Ok(Some(format!("node {name}: kubelet {}, {}", info.kubelet, info.runtime)));
             }
         }
-        match list.metadata.continue_.filter(|c| !c.is_empty()) {
-            Some(token) => page = page.continue_token(&token),
+        match page["metadata"]["continue"].as_str().filter(|c| !c.is_empty()) {
+            Some(token) => token.clone_into(&mut next),
             None if any => return Ok(None),
             None => return Ok(Some("there are no nodes yet".into())),
         }
     }
 }
 
-/// On by default from kubelet 1.35. containerd has them from 2.1, CRI-O without `noexec` from 1.35. Of other runtimes we do not know.
-fn has_image_volumes(info: &NodeSystemInfo) -> bool {
-    let runtime = info.container_runtime_version.split_once("://");
-    let fits = match runtime {
-        Some(("containerd", version)) => at_least(version, (2, 1)),
-        Some(("cri-o", version)) => at_least(version, (1, 35)),
-        _ => false,
-    };
-    fits && at_least(&info.kubelet_version, (1, 35)) && info.operating_system == "linux"
+/// Versions that a node reports.
+#[derive(Clone, Copy, Debug)]
+struct NodeInfo<'a> {
+    kubelet: &'a str,
+    runtime: &'a str,
+    system: &'a str,
+}
+
+impl<'a> NodeInfo<'a> {
+    fn of(node: &'a Value) -> Self {
+        let field = |name: &str| node["status"]["nodeInfo"][name].as_str().unwrap_or_default();
+        Self {
+            kubelet: field("kubeletVersion"),
+            runtime: field("containerRuntimeVersion"),
+            system: field("operatingSystem"),
+        }
+    }
+
+    /// On by default from kubelet 1.35. containerd has them from 2.1, CRI-O without `noexec` from 1.35. Of other runtimes we do not
+    /// know.
+    fn has_image_volumes(self) -> bool {
+        let runtime = match self.runtime.split_once("://") {
+            Some(("containerd", version)) => at_least(version, (2, 1)),
+            Some(("cri-o", version)) => at_least(version, (1, 35)),
+            _ => false,
+        };
+        runtime && at_least(self.kubelet, (1, 35)) && self.system == "linux"
+    }
 }
 
 fn at_least(version: &str, minor: (u64, u64)) -> bool {
@@ -93,12 +108,10 @@ mod tests {
     #[test]
     fn a_node_has_image_volumes_from_the_versions_that_have_them_on() {
         let has = |kubelet: &str, runtime: &str| {
-            has_image_volumes(&NodeSystemInfo {
-                kubelet_version: kubelet.into(),
-                container_runtime_version: runtime.into(),
-                operating_system: "linux".into(),
-                ..NodeSystemInfo::default()
-            })
+            let info = serde_json::json!({
+                "kubeletVersion": kubelet, "containerRuntimeVersion": runtime, "operatingSystem": "linux",
+            });
+            NodeInfo::of(&serde_json::json!({"status": {"nodeInfo": info}})).has_image_volumes()
         };
         assert!(has("v1.36.3", "containerd://2.1.0"));
         assert!(has("v1.35.0-gke.100", "containerd://2.4.2"));

@@ -50,7 +50,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         asked.cancel();
     });
     tokio::select! { () = surroundings(&ctx) => (), () = stop.cancelled() => return Ok(()) }
-    ctx.settings.agent_delivery = args.agent_delivery.decide(&client).await;
+    ctx.settings.agent_delivery = args.agent_delivery.decide(&ctx.io).await;
     let ctx = Arc::new(ctx);
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {

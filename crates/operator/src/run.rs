@@ -4,6 +4,7 @@ use crate::context::Context;
 use crate::controllers::{cluster, etcd_cluster};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
+use kube::api::PartialObjectMeta;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -15,12 +16,12 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
 
 /// Waits until the meta cluster answers and Berth's resources are there, and says what is missing meanwhile.
 pub async fn surroundings(ctx: &Context) {
-    let crds: Api<CustomResourceDefinition> = Api::all(ctx.io.client().clone());
+    let crds: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(ctx.io.client().clone());
     let mut said = String::new();
     loop {
         let mut missing = None;
         for name in ["clusters.berth.dev", "etcdclusters.berth.dev"] {
-            match tokio::time::timeout(Duration::from_secs(5), crds.get_opt(name)).await {
+            match tokio::time::timeout(Duration::from_secs(5), crds.get_metadata_opt(name)).await {
                 Ok(Ok(Some(_))) => {}
                 Ok(Ok(None)) => {
                     missing =

@@ -1,6 +1,7 @@
 //! The `Cluster` controller.
 
-use super::pass::{self, PassError, Patience, changes, drain, news, requeue};
+use super::news::news;
+use super::pass::{self, PassError, Patience, changes, drain, requeue};
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::conditions::ConditionType;

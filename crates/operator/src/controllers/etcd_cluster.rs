@@ -1,6 +1,7 @@
 //! The `EtcdCluster` controller. It knows nothing of `Cluster`.
 
-use super::pass::{self, PassError, Patience, changes, drain, news, requeue};
+use super::news::news;
+use super::pass::{self, PassError, Patience, changes, drain, requeue};
 use crate::context::Context;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};

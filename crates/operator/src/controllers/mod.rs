@@ -2,6 +2,7 @@
 
 pub mod cluster;
 pub mod etcd_cluster;
+mod news;
 mod pass;
 
 pub use pass::PassError;

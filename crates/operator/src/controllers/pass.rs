@@ -4,14 +4,13 @@ use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::conditions::{ConditionType, Reason};
 use berth_kubeio::{IoError, Kindred, Own, write_status};
-use berth_plan::{Failure, workload};
+use berth_plan::Failure;
 use futures::{Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::PartialObjectMeta;
 use kube::runtime::controller::Action;
-use kube::runtime::reflector::ObjectRef;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
 use kube::runtime::{Predicate, WatchStreamExt, predicates};
@@ -19,7 +18,6 @@ use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
 use std::sync::Arc;
@@ -50,38 +48,6 @@ where
     let api = Api::<PartialObjectMeta<K>>::all(client);
     let stream = watcher(api, watcher::Config::default().labels(label));
     stream.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()).touched_objects()
-}
-
-/// News of pods and workloads that carry a label: their status changes many times before it matters to anybody.
-pub(super) fn news<K>(client: Client, label: &str) -> impl Stream<Item = Result<K, watcher::Error>> + Send + use<K>
-where
-    K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Serialize + Debug + Send + Sync + 'static,
-{
-    let stream = watcher(Api::<K>::all(client), watcher::Config::default().labels(label)).backoff(Patience::watch());
-    let mut known = HashMap::new();
-    stream.filter_map(move |event| std::future::ready(event.map(|e| told(&mut known, e)).transpose()))
-}
-
-/// The object of an event, if it is news. After a new list nothing is known.
-fn told<K>(known: &mut HashMap<ObjectRef<K>, u64>, event: watcher::Event<K>) -> Option<K>
-where
-    K: Resource<DynamicType = ()> + Clone + Serialize,
-{
-    match event {
-        watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
-            let outlook = serde_json::to_value(&object).map(|o| workload::outlook(&o)).ok()?;
-            (known.insert(ObjectRef::from_obj(&object), outlook) != Some(outlook)).then_some(object)
-        }
-        watcher::Event::Delete(object) => {
-            known.remove(&ObjectRef::from_obj(&object));
-            Some(object)
-        }
-        watcher::Event::Init => {
-            known.clear();
-            None
-        }
-        watcher::Event::InitDone => None,
-    }
 }
 
 /// How long to wait after an error of a watch: doubled each time, from the beginning again once something came.
@@ -231,31 +197,4 @@ pub(super) fn requeue(look_again: Option<SignedDuration>) -> Action {
 /// Drains a controller's stream; errors were reported in the passes.
 pub(super) async fn drain<T, E>(stream: impl Stream<Item = Result<T, E>>) {
     stream.for_each(|_| futures::future::ready(())).await;
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::api::core::v1::Pod;
-    use watcher::Event;
-
-    #[test]
-    fn an_update_that_matters_to_nobody_is_no_news() {
-        let pod = |version: &str, started: Option<&str>| -> Pod {
-            let state = started.map_or(serde_json::json!({}), |at| serde_json::json!({"running": {"startedAt": at}}));
-            let container = serde_json::json!({"name": "c", "ready": false, "restartCount": 0, "image": "", "imageID": "", "state": state});
-            let value = serde_json::json!({"metadata": {"name": "p", "namespace": "n", "resourceVersion": version},
-                "status": {"containerStatuses": [container]}});
-            serde_json::from_value(value).unwrap()
-        };
-        let mut known = HashMap::new();
-        let mut heard = |event| told(&mut known, event).is_some();
-        assert!(heard(Event::Apply(pod("1", None))));
-        assert!(!heard(Event::Apply(pod("2", None))));
-        assert!(heard(Event::Apply(pod("3", Some("2026-01-01T00:00:00Z")))));
-        assert!(heard(Event::Delete(pod("3", Some("2026-01-01T00:00:00Z")))));
-        assert!(heard(Event::Apply(pod("3", Some("2026-01-01T00:00:00Z")))));
-        assert!(!heard(Event::Init));
-        assert!(heard(Event::InitApply(pod("3", Some("2026-01-01T00:00:00Z")))), "after a new list nothing is known");
-    }
 }
