@@ -131,7 +131,7 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
         }
         let digest = snapshot.observed.get(&key).and_then(|n| annotation(n, labels::TEMPLATES));
         let map = digest.map(|d| ObjectKey::namespaced(Kind::ConfigMap, home.clone(), names::templates(d)));
-        pinned(&mut snapshot, &home, map.as_ref());
+        pinned(io, &mut snapshot, map.as_ref()).await?;
     }
     Ok(snapshot)
 }
@@ -148,26 +148,19 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster) -> Result<Snapshot, IoErr
         return if leaving { Ok(snapshot) } else { Err(denied.clone()) };
     }
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
-    pinned(&mut snapshot, namespace, key.as_ref());
+    pinned(io, &mut snapshot, key.as_ref()).await?;
     Ok(snapshot)
 }
 
-/// Keeps the pinned template set, if this build does not have it built in, and forgets all texts: they are long.
-fn pinned(snapshot: &mut Snapshot, namespace: &str, wanted: Option<&ObjectKey>) {
-    let keys: Vec<ObjectKey> = snapshot
-        .observed
-        .of_kind(Kind::ConfigMap, namespace)
-        .filter(|(k, o)| k.name.contains("templates-") && o["immutable"] == true)
-        .map(|(k, _)| k.clone())
-        .collect();
-    for key in keys {
-        let Some(map) = snapshot.observed.objects.get_mut(&key) else { continue };
-        let data = map.as_object_mut().and_then(|m| m.remove("data"));
-        if wanted == Some(&key) && !builtin(&key.name) {
-            snapshot.observed.pinned =
-                data.and_then(|d| serde_json::from_value(d).ok()).and_then(|d| TemplateSet::from_data(d).ok());
-        }
+/// Reads the pinned template set, if this build does not have it built in: lists come without it.
+async fn pinned(io: &Io, snapshot: &mut Snapshot, wanted: Option<&ObjectKey>) -> Result<(), IoError> {
+    let Some(key) = wanted.filter(|k| !builtin(&k.name)) else { return Ok(()) };
+    if snapshot.observed.get(key).is_some_and(|o| o["immutable"] == true) {
+        let data = io.get(key).await?.and_then(|mut map| map.as_object_mut()?.remove("data"));
+        snapshot.observed.pinned =
+            data.and_then(|d| serde_json::from_value(d).ok()).and_then(|d| TemplateSet::from_data(d).ok());
     }
+    Ok(())
 }
 
 /// True if the ConfigMap of that name holds a template set that this build has.

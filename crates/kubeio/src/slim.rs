@@ -1,5 +1,5 @@
-//! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object, and the
-//! specs of pods. It is passed over while parsing, so it costs no memory.
+//! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object, the
+//! specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -7,19 +7,19 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// An object without `managedFields`.
+/// An object without `managedFields`, and otherwise whole.
 #[derive(Debug)]
 pub struct Slim(pub Value);
 
 impl<'de> Deserialize<'de> for Slim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Parser { at: At::Object, pods: false }.deserialize(deserializer).map(Self)
+        Parser { at: At::Object, kind: None }.deserialize(deserializer).map(Self)
     }
 }
 
 /// An object of a kind, or a list of them.
 pub fn read<'de, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<Value, D::Error> {
-    Parser { at: At::Object, pods: kind == Kind::Pod }.deserialize(deserializer)
+    Parser { at: At::Object, kind: Some(kind) }.deserialize(deserializer)
 }
 
 /// Likewise, from a text.
@@ -43,21 +43,28 @@ enum At {
 #[derive(Clone, Copy)]
 struct Parser {
     at: At,
-    pods: bool,
+    /// The kind of the objects, if only what decisions read is wanted.
+    kind: Option<Kind>,
 }
 
 impl Parser {
-    /// The parser for a field, unless nobody reads it.
-    fn field(self, key: &str) -> Option<Self> {
+    /// The parser for a field, unless nobody reads it. `before`: the fields that came before it.
+    fn field(self, key: &str, before: &Map<String, Value>) -> Option<Self> {
         let at = match (self.at, key) {
             (At::Metadata, "managedFields") => return None,
-            (At::Object, "spec") if self.pods => return None,
+            (At::Object, "spec") if self.kind == Some(Kind::Pod) => return None,
+            (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
             (At::Object, "items") => At::Object,
             (_, "metadata") => At::Metadata,
             _ => At::Elsewhere,
         };
         Some(Self { at, ..self })
     }
+}
+
+/// API servers send fields in the order of their Go structs, `immutable` before `data`.
+fn is_true(fields: &Map<String, Value>, key: &str) -> bool {
+    fields.get(key).and_then(Value::as_bool).unwrap_or_default()
 }
 
 impl<'de> DeserializeSeed<'de> for Parser {
@@ -114,7 +121,7 @@ impl<'de> Visitor<'de> for Parser {
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
         let mut fields = Map::new();
         while let Some(key) = map.next_key::<String>()? {
-            match self.field(&key) {
+            match self.field(&key, &fields) {
                 None => _ = map.next_value::<IgnoredAny>()?,
                 Some(parser) => _ = fields.insert(key, map.next_value_seed(parser)?),
             }
@@ -150,6 +157,15 @@ mod tests {
         let slim = json!({"metadata": {"name": "a"}, "status": {"spec": 1}});
         assert_eq!(parse(Kind::Pod, &list).unwrap(), json!({"items": [slim]}));
         assert_eq!(parse(Kind::Deployment, &list).unwrap(), json!({"items": [pod], "spec": 2}));
+    }
+
+    #[test]
+    fn what_an_immutable_config_map_holds_is_passed_over() {
+        let read = |kind, text: &str| parse(kind, text).unwrap()["items"][0]["data"]["a"].as_str().map(str::to_owned);
+        let fixed = r#"{"items": [{"metadata": {"name": "m"}, "immutable": true, "data": {"a": "b"}}]}"#;
+        assert_eq!(read(Kind::ConfigMap, fixed), None);
+        assert_eq!(read(Kind::Secret, fixed).as_deref(), Some("b"));
+        assert_eq!(read(Kind::ConfigMap, &fixed.replace("true", "false")).as_deref(), Some("b"));
     }
 
     #[test]
