@@ -24,6 +24,8 @@ pub struct Options {
     pub program: Option<Vec<u8>>,
     /// What the agent's image has at its end, so that it is another one.
     pub agent_suffix: &'static str,
+    /// How the agent gets into the pods of new tenants, if not as the nodes can do it.
+    pub agent_delivery: Option<&'static str>,
     /// Life of leaf certificates, if not the default.
     pub leaf_lifetime_minutes: Option<u32>,
 }
@@ -38,8 +40,9 @@ impl World {
         let agent = images::load_own(&self.cluster, "agent", &agent)?;
         let operator = format!("operator.image.tag={operator}");
         let agent = format!("agent.image.tag={agent}");
+        let delivery = format!("agent.delivery={}", options.agent_delivery.unwrap_or("Auto"));
         self.chart("berth-crds", &[])?;
-        self.chart("berth", &["operator.replicas=1", "operator.logJSON=false", &operator, &agent])?;
+        self.chart("berth", &["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &delivery])?;
         if let Some(minutes) = options.leaf_lifetime_minutes {
             // The chart counts in days.
             let path = format!("{}/{NAME}", apps(SYSTEM, "deployments"));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::{Options, Tenant, World, core, images, tenant::condition, until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 #[test]
 fn restarts_and_an_upgrade() {
@@ -30,12 +30,18 @@ fn another_operator_writes_nothing(world: &World, tenant: &Tenant<'_>) -> Result
     Ok(())
 }
 
-/// Another agent, and another text in the templates of every minor: new tenants get both, old ones stay as they are.
+/// Another agent, on another way into the pods, and another text in the templates of every minor: new tenants get all of it,
+/// old ones stay as they are.
 fn a_build_with_other_templates_rolls_nothing(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let pods = tenant.pod_identities()?;
     let program = with_other_templates(images::built("operator")?)?;
     let mark = world.audit_mark()?;
-    world.install(&Options { program: Some(program), agent_suffix: "another", ..Options::default() })?;
+    world.install(&Options {
+        program: Some(program),
+        agent_suffix: "another",
+        agent_delivery: Some("InitContainer"),
+        ..Options::default()
+    })?;
     world.operator_has_looked()?;
     let writes = world.writes_since(mark)?;
     ensure!(writes.is_empty(), "{writes:#?}");
@@ -44,12 +50,13 @@ fn a_build_with_other_templates_rolls_nothing(world: &World, tenant: &Tenant<'_>
     let new = Tenant::ready(world, "new", &json!({}))?;
     ensure!(liveness(&new)? == json!(16), "a new tenant gets the new templates");
     ensure!(liveness(tenant)? == json!(15), "an old one keeps its own");
-    let agent = |t: &Tenant<'_>| {
-        Ok::<_, anyhow::Error>(
-            t.deployment("kube-apiserver")?.pointer("/spec/template/spec/initContainers/0/image").cloned(),
-        )
+    let agent = |t: &Tenant<'_>, at: &str| {
+        let deployment = t.deployment("kube-apiserver")?;
+        let image = deployment.pointer(&format!("/spec/template/spec/{at}")).and_then(Value::as_str);
+        image.map(str::to_owned).with_context(|| format!("no {at}"))
     };
-    ensure!(agent(&new)? != agent(tenant)?, "and the new agent");
+    let copied = agent(&new, "initContainers/0/image")?;
+    ensure!(copied != agent(tenant, "volumes/0/image/reference")?, "and the new agent, in the new way");
     // A repair is made with the tenant's own templates, not with the operator's.
     world.kubectl(&["-n", &tenant.home, "delete", "deployment", "kube-scheduler"])?;
     until("the scheduler's Deployment to be back", || tenant.deployment("kube-scheduler"))?;
@@ -75,7 +82,7 @@ fn with_other_templates(mut program: Vec<u8>) -> Result<Vec<u8>> {
     Ok(program)
 }
 
-fn liveness(tenant: &Tenant<'_>) -> Result<serde_json::Value> {
+fn liveness(tenant: &Tenant<'_>) -> Result<Value> {
     let deployment = tenant.deployment("kube-apiserver")?;
     let period = deployment.pointer("/spec/template/spec/containers/0/livenessProbe/periodSeconds");
     period.cloned().context("a liveness probe")

@@ -388,6 +388,7 @@ fn the_operator_runs_restricted_with_images_of_the_charts_version() {
     let args = container["args"].to_string();
     for arg in [
         "--agent-image=ghcr.io/berth-dev/agent:0.1.0",
+        "--agent-delivery=Auto",
         "--image-registry=registry.example.com/k8s",
         "--leaf-lifetime-minutes=129600",
     ] {

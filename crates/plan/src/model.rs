@@ -1,9 +1,11 @@
 //! A plan as a value: stages, what each waits for, and the actions that bring the tenant closer.
 
+use crate::observed::uid;
 use berth_api::conditions::Reason;
 use berth_pki::CertSpec;
 use berth_render::{Object, ObjectKey};
 use serde::Serialize;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What a stage is about. The order is the order in which a tenant comes up.
@@ -150,6 +152,16 @@ pub enum Action {
 }
 
 impl Action {
+    /// Deletes what was observed and nothing else of that name. `grace`: seconds for pods; None: what the object says.
+    pub(crate) fn delete(key: &ObjectKey, observed: &Value, grace: Option<i64>) -> Self {
+        Self::Delete { key: key.clone(), uid: uid(observed).to_owned(), grace }
+    }
+
+    /// Ends the pods of the workload that was observed.
+    pub(crate) fn scale_to_zero(key: &ObjectKey, observed: &Value) -> Self {
+        Self::Scale { key: key.clone(), uid: uid(observed).to_owned(), replicas: 0 }
+    }
+
     /// What a person reads in a plan.
     pub fn describe(&self) -> String {
         match self {

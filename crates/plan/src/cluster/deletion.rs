@@ -2,7 +2,7 @@
 
 use super::{ClusterPlan, Tenant, is_ours, kubeconfig};
 use crate::model::{Action, Component, Stage, State};
-use crate::observed::{self, Published, deleting, label};
+use crate::observed::{Published, deleting, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -51,14 +51,14 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
     // then: what would keep it waiting is told now, and gone by then.
     if !retain {
         if !deleting(home) {
-            stage.actions.push(delete(key, home, None));
+            stage.actions.push(Action::delete(key, home, None));
         }
         left.push(key.to_string());
     }
     // 2. etcd ends by its own controller, which keeps volumes and CAs.
     for (key, e) in t.observed.of_kind(Kind::EtcdCluster, &t.home).filter(|(_, e)| is_ours(e)) {
         if !deleting(e) {
-            stage.actions.push(delete(key, e, None));
+            stage.actions.push(Action::delete(key, e, None));
         }
         left.push(key.to_string());
     }
@@ -74,7 +74,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
         let member = etcd_there && label(p, labels::ETCD_CLUSTER).is_some();
         if !member && short.is_none_or(|g| g > GRACE) {
-            stage.actions.push(delete(key, p, Some(GRACE)));
+            stage.actions.push(Action::delete(key, p, Some(GRACE)));
         }
         left.push(key.to_string());
     }
@@ -82,7 +82,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         deployments(t, stage, &mut left, retain);
         // 4. Volumes, which Kubernetes keeps as long as a pod uses them.
         for (key, claim) in t.observed.of_kind(Kind::PersistentVolumeClaim, &t.home).filter(|(_, c)| !deleting(c)) {
-            stage.actions.push(delete(key, claim, None));
+            stage.actions.push(Action::delete(key, claim, None));
         }
     }
     if !left.is_empty() {
@@ -95,19 +95,15 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
     }
 }
 
-fn delete(key: &ObjectKey, object: &serde_json::Value, grace: Option<i64>) -> Action {
-    Action::Delete { key: key.clone(), uid: observed::uid(object).to_owned(), grace }
-}
-
 /// Nothing may start pods again.
 fn deployments(t: &Tenant<'_>, stage: &mut Stage, left: &mut Vec<String>, retain: bool) {
     for (key, d) in t.observed.of_kind(Kind::Deployment, &t.home).filter(|(_, d)| is_ours(d)) {
         if d.pointer("/spec/replicas").and_then(serde_json::Value::as_i64) != Some(0) {
-            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(d).to_owned(), replicas: 0 });
+            stage.actions.push(Action::scale_to_zero(key, d));
         }
         if retain {
             if !deleting(d) {
-                stage.actions.push(delete(key, d, None));
+                stage.actions.push(Action::delete(key, d, None));
             }
             left.push(key.to_string());
         }
@@ -128,7 +124,7 @@ fn leave_data(t: &Tenant<'_>, stage: &mut Stage) {
                 || label(o, labels::ETCD_CLUSTER).is_some()
                 || key.name.starts_with("templates-");
             if !kept && !deleting(o) {
-                stage.actions.push(delete(key, o, None));
+                stage.actions.push(Action::delete(key, o, None));
             }
         }
     }

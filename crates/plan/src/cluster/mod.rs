@@ -222,6 +222,6 @@ fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {
                 && label(o, labels::ETCD_CLUSTER).is_none()
                 && !observed::deleting(o)
         })
-        .map(|(key, o)| Action::Delete { key: key.clone(), uid: observed::uid(o).to_owned(), grace: None })
+        .map(|(key, o)| Action::delete(key, o, None))
         .collect()
 }

@@ -2,7 +2,7 @@
 
 use super::{EtcdPlan, Input, name_of};
 use crate::model::{Action, Component, Stage, State};
-use crate::observed::{self, deleting, label};
+use crate::observed::{deleting, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
@@ -38,10 +38,6 @@ fn children(input: Input<'_>, kind: Kind) -> impl Iterator<Item = (&ObjectKey, &
     input.observed.of_kind(kind, namespace).filter(move |(_, o)| label(o, labels::ETCD_CLUSTER) == Some(name))
 }
 
-fn delete(key: &ObjectKey, object: &Value, grace: Option<i64>) -> Action {
-    Action::Delete { key: key.clone(), uid: observed::uid(object).to_owned(), grace }
-}
-
 /// First the processes, so that nothing writes any more. Who tells a pod first sets its grace, and a StatefulSet starts no other
 /// one before this is gone. Returns what is still there.
 fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
@@ -49,13 +45,13 @@ fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
     for (key, pod) in children(input, Kind::Pod) {
         let given = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
         if given.is_none_or(|g| g > GRACE) {
-            stage.actions.push(delete(key, pod, Some(GRACE)));
+            stage.actions.push(Action::delete(key, pod, Some(GRACE)));
         }
         left.push(key.clone());
     }
     for (key, set) in children(input, Kind::StatefulSet) {
         if set.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
-            stage.actions.push(Action::Scale { key: key.clone(), uid: observed::uid(set).to_owned(), replicas: 0 });
+            stage.actions.push(Action::scale_to_zero(key, set));
         }
     }
     left
@@ -65,7 +61,7 @@ fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
 fn claims(input: Input<'_>, stage: &mut Stage) {
     if input.etcd.spec.data_policy == DataPolicy::Delete {
         for (key, claim) in children(input, Kind::PersistentVolumeClaim).filter(|(_, c)| !deleting(c)) {
-            stage.actions.push(delete(key, claim, None));
+            stage.actions.push(Action::delete(key, claim, None));
         }
     }
 }
@@ -84,7 +80,7 @@ fn rest(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
     for kind in super::OBSERVED.into_iter().rev() {
         for (key, object) in children(input, kind).filter(|(key, _)| !(retain && kept(key))) {
             if !deleting(object) {
-                stage.actions.push(delete(key, object, None));
+                stage.actions.push(Action::delete(key, object, None));
             }
             left.push(key.clone());
         }

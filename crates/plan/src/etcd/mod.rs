@@ -211,7 +211,7 @@ fn prune(s: &Subject<'_>) -> Vec<Action> {
     s.observed
         .of_kind(Kind::Secret, s.namespace)
         .filter(|(_, o)| label(o, labels::ETCD_CLUSTER) == Some(s.name) && !named(o) && !observed::deleting(o))
-        .map(|(key, o)| Action::Delete { key: key.clone(), uid: observed::uid(o).to_owned(), grace: None })
+        .map(|(key, o)| Action::delete(key, o, None))
         .collect()
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Health, Subject};
 use crate::model::{Action, State};
-use crate::observed::{deleting, label, uid};
+use crate::observed::{deleting, label};
 use crate::workload::pod_ready;
 use berth_api::conditions::Reason;
 use berth_render::Kind;
@@ -40,9 +40,7 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     // Followers first: each loss of a leader costs an election.
     let leads = |m: &String| health.members.iter().any(|h| h.name == *m && h.leader);
     let chosen = old.iter().rev().find(|m| !leads(m)).or(old.last());
-    let action = chosen.and_then(|m| {
-        Some(Action::Delete { key: s.key(Kind::Pod, m.as_str()), uid: uid(s.pod(m)?).to_owned(), grace: None })
-    });
+    let action = chosen.and_then(|m| Some(Action::delete(&s.key(Kind::Pod, m.as_str()), s.pod(m)?, None)));
     let name = chosen.map(|m| m.as_str()).unwrap_or_default();
     (rolling(format!("pod {name} to be replaced; {} of {} are of an older template", old.len(), members.len())), action)
 }
