@@ -10,9 +10,14 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
+use tokio::sync::Semaphore;
 
 /// How long a write may take: what the fence leaves before another operator may hold the lease.
 const WRITE_DEADLINE: Duration = Duration::from_secs(5);
+
+/// Calls under way at once. Each has a connection with its buffers, so without a bound ten new tenants would take more than a
+/// hundred.
+const AT_ONCE: usize = 32;
 
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
@@ -32,6 +37,7 @@ pub struct Io {
     fence: Fence,
     calls: Arc<Calls>,
     deadline: Duration,
+    slots: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Io {
@@ -43,13 +49,13 @@ impl std::fmt::Debug for Io {
 impl Io {
     /// Access through `client`. `deadline` bounds each call.
     pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
-        Self { client, fence, calls, deadline }
+        Self { client, fence, calls, deadline, slots: Arc::new(Semaphore::new(AT_ONCE)) }
     }
 
     /// The same fence and deadline for another API server; its calls are counted in `calls`.
     #[must_use]
     pub fn to(&self, client: Client, calls: Arc<Calls>, deadline: Duration) -> Self {
-        Self { client, fence: self.fence.clone(), calls, deadline }
+        Self::new(client, self.fence.clone(), calls, deadline)
     }
 
     /// The client itself, for watches.
@@ -171,7 +177,11 @@ impl Io {
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
-        let answer = tokio::time::timeout(deadline, self.client.request_text(request)).await;
+        let answer = async {
+            let _slot = self.slots.acquire().await;
+            self.client.request_text(request).await
+        };
+        let answer = tokio::time::timeout(deadline, answer).await;
         let result = match answer {
             Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
             Ok(Err(e)) => Err(IoError::from_kube(what, &e)),
