@@ -1,7 +1,7 @@
 //! The floor: the very objects of a tenant, created raw by one client. The same names and Service addresses, so that its
 //! certificates, host aliases and token fit; the same pods, gates and volumes.
 
-use crate::tenant::{ask, decode, home};
+use crate::tenant::{ask, decode, home, pause};
 use anyhow::{Context as _, bail};
 use futures::future::try_join_all;
 use http::Request;
@@ -37,7 +37,8 @@ async fn call(client: &Client, method: &str, url: &str, body: Option<&Value>) ->
 /// Writes a ready tenant's objects down.
 pub(crate) async fn dump(client: &Client, name: &str) -> anyhow::Result<Objects> {
     let home = home(name);
-    let namespace = clean(call(client, "GET", &format!("/api/v1/namespaces/{home}"), None).await?);
+    let mut namespace = clean(call(client, "GET", &format!("/api/v1/namespaces/{home}"), None).await?);
+    namespace["metadata"]["labels"]["berth.dev/bench"] = json!("floor");
     let (mut rest, mut kubeconfig) = (vec![], None);
     for collection in COLLECTIONS {
         let url = collection.replace("{}", &home);
@@ -90,7 +91,7 @@ fn clean(mut object: Value) -> Value {
 /// Creates the objects of all of them at once; seconds until every API answers. Deletes them again.
 pub(crate) async fn create(client: &Client, all: &[Objects]) -> anyhow::Result<f64> {
     let started = Instant::now();
-    let times = try_join_all(all.iter().map(|objects| one(client, objects, started))).await?;
+    let times = try_join_all(all.iter().map(|objects| one(client, objects, started, pause(all.len())))).await?;
     for objects in all {
         let name = objects.namespace["metadata"]["name"].as_str().unwrap_or_default();
         let url = format!("/api/v1/namespaces/{name}");
@@ -104,7 +105,7 @@ pub(crate) async fn create(client: &Client, all: &[Objects]) -> anyhow::Result<f
     Ok(times.into_iter().fold(0.0, f64::max))
 }
 
-async fn one(client: &Client, objects: &Objects, started: Instant) -> anyhow::Result<f64> {
+async fn one(client: &Client, objects: &Objects, started: Instant, pause: Duration) -> anyhow::Result<f64> {
     call(client, "POST", "/api/v1/namespaces", Some(&objects.namespace)).await?;
     for (url, object) in &objects.rest {
         call(client, "POST", url, Some(object)).await?;
@@ -113,7 +114,7 @@ async fn one(client: &Client, objects: &Objects, started: Instant) -> anyhow::Re
         if started.elapsed() > Duration::from_mins(5) {
             bail!("the floor does not answer");
         }
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        tokio::time::sleep(pause).await;
     }
     Ok(started.elapsed().as_secs_f64())
 }

@@ -29,6 +29,9 @@ struct Args {
     /// Tenants at once.
     #[arg(long, default_value_t = 10)]
     tenants: usize,
+    /// Runs of `ten`; the operator at rest and its restart are looked at in the first one.
+    #[arg(long, default_value_t = 3)]
+    ten_runs: usize,
     /// Minutes at rest.
     #[arg(long, default_value_t = 10)]
     rest_minutes: u64,
@@ -40,7 +43,7 @@ struct Args {
 enum Part {
     /// One tenant after the other, with and without Berth in turns.
     Single,
-    /// Ten at once, with and without Berth.
+    /// Ten at once, with and without Berth in turns; the operator at rest, and restarted.
     Ten,
     /// Everything.
     All,
@@ -73,6 +76,7 @@ async fn main() -> anyhow::Result<()> {
     let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
     tenant::team(&client).await?;
+    tenant::clear(&client).await?;
     let mut figures = vec![];
     if matches!(args.part, Part::Single | Part::All) {
         figures.extend(single(&client, args.runs).await?);
@@ -110,21 +114,58 @@ async fn single(client: &Client, runs: usize) -> anyhow::Result<Vec<Figure>> {
     ])
 }
 
+/// With and without Berth in turns, as in [`single`].
 async fn ten(client: &Client, args: &Args) -> anyhow::Result<Vec<Figure>> {
     let names: Vec<String> = (0..args.tenants).map(|i| format!("ten-{i}")).collect();
-    let before = operator::look(client, &args.audit_log).await?;
-    let times = tenant::create(client, &names).await?;
-    let after = operator::look(client, &args.audit_log).await?;
     let max = |v: &[f64]| v.iter().copied().fold(0.0, f64::max);
-    println!("{} at once: all answer {:.1} s, all ready {:.1} s", names.len(), max(&times.answers), max(&times.ready));
+    let (mut answers, mut ready, mut restarts, mut deleted, mut bare) = (vec![], vec![], vec![], vec![], vec![]);
+    let (mut rss, mut cpu, mut writes, mut rest) = (vec![], vec![], vec![], vec![]);
+    for run in 0..args.ten_runs {
+        let before = operator::look(client, &args.audit_log).await?;
+        let times = tenant::create(client, &names).await?;
+        let after = operator::look(client, &args.audit_log).await?;
+        answers.push(max(&times.answers));
+        ready.push(max(&times.ready));
+        restarts.push(tenant::restarts(client, &names).await?);
+        rss.push(after.rss_mib);
+        cpu.push(after.cpu - before.cpu);
+        writes.push(after.writes - before.writes);
+        if run == 0 {
+            rest = at_rest(client, args, names.len()).await?;
+        }
+        let mut objects = vec![];
+        for name in &names {
+            objects.push(floor::dump(client, name).await?);
+        }
+        deleted.push(tenant::delete(client, &names).await?);
+        let floor = floor::create(client, &objects).await?;
+        bare.push(floor);
+        println!(
+            "run {run}, {} at once: all answer {:.1} s, all ready {:.1} s; floor: all answer {floor:.1} s",
+            names.len(),
+            answers[run],
+            ready[run]
+        );
+    }
+    let ratios = answers.iter().zip(&bare).map(|(a, b)| a / b).collect();
     let mut figures = vec![
-        Figure::new("ten.answers", "s", vec![max(&times.answers)]),
-        Figure::new("ten.ready", "s", vec![max(&times.ready)]),
-        Figure::new("ten.restarts", "restarts", vec![tenant::restarts(client, &names).await?]),
-        Figure::new("operator.rss", "MiB", vec![after.rss_mib]),
-        Figure::new("operator.cpu", "s", vec![after.cpu - before.cpu]),
-        Figure::new("operator.writes", "writes", vec![after.writes - before.writes]),
+        Figure::new("ten.answers", "s", answers),
+        Figure::new("ten.ready", "s", ready),
+        Figure::new("ten.restarts", "restarts", restarts),
+        Figure::new("ten.deleted", "s", deleted),
+        Figure::new("floor_ten.answers", "s", bare),
+        Figure::new("ten.ratio", "x", ratios),
+        Figure::new("operator.rss", "MiB", rss),
+        Figure::new("operator.cpu", "s", cpu),
+        Figure::new("operator.writes", "writes", writes),
     ];
+    figures.extend(rest);
+    Ok(figures)
+}
+
+/// The operator with tenants that nobody touches, and when it starts again.
+async fn at_rest(client: &Client, args: &Args, tenants: usize) -> anyhow::Result<Vec<Figure>> {
+    let mut figures = vec![];
     if args.rest_minutes > 0 {
         // What the creation still has to settle is not rest.
         tokio::time::sleep(Duration::from_secs(70)).await;
@@ -132,7 +173,7 @@ async fn ten(client: &Client, args: &Args) -> anyhow::Result<Vec<Figure>> {
         tokio::time::sleep(Duration::from_mins(args.rest_minutes)).await;
         let after = operator::look(client, &args.audit_log).await?;
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-        let tenant_minutes = (names.len() as u64 * args.rest_minutes) as f64;
+        let tenant_minutes = (tenants as u64 * args.rest_minutes) as f64;
         figures.extend([
             Figure::new("rest.writes", "writes", vec![after.writes - before.writes]),
             Figure::new(
@@ -143,20 +184,12 @@ async fn ten(client: &Client, args: &Args) -> anyhow::Result<Vec<Figure>> {
         ]);
     }
     let before = operator::look(client, &args.audit_log).await?;
-    let seconds = operator::restart(client, names.len()).await?;
+    let seconds = operator::restart(client, tenants).await?;
     let after = operator::look(client, &args.audit_log).await?;
     figures.extend([
         Figure::new("restart.reconciled", "s", vec![seconds]),
         Figure::new("restart.writes", "writes", vec![after.writes - before.writes]),
     ]);
-    let mut objects = vec![];
-    for name in &names {
-        objects.push(floor::dump(client, name).await?);
-    }
-    figures.push(Figure::new("ten.deleted", "s", vec![tenant::delete(client, &names).await?]));
-    let floor = floor::create(client, &objects).await?;
-    figures.push(Figure::new("floor_ten.answers", "s", vec![floor]));
-    figures.push(Figure::new("ten.ratio", "x", vec![max(&times.answers) / floor]));
     Ok(figures)
 }
 

@@ -14,7 +14,12 @@ use std::time::{Duration, Instant};
 /// Where the benches' `Cluster`s live.
 pub(crate) const TEAM: &str = "bench";
 const PATIENCE: Duration = Duration::from_mins(5);
-const LOOK: Duration = Duration::from_millis(20);
+
+/// How long to wait between two looks at one of so many: fifty looks a second altogether, so that looking costs the
+/// same with one and with ten, with and without Berth.
+pub(crate) fn pause(tenants: usize) -> Duration {
+    Duration::from_millis(20) * u32::try_from(tenants).unwrap_or(u32::MAX)
+}
 
 /// Seconds from creation, for each tenant.
 pub(crate) struct Times {
@@ -32,15 +37,31 @@ pub(crate) async fn team(client: &Client) -> anyhow::Result<()> {
     }
 }
 
+/// Removes what a run that was cut off has left behind.
+pub(crate) async fn clear(client: &Client) -> anyhow::Result<()> {
+    let api: Api<Cluster> = Api::namespaced(client.clone(), TEAM);
+    let names: Vec<String> = api.list(&ListParams::default()).await?.into_iter().filter_map(|c| c.metadata.name).collect();
+    delete(client, &names).await?;
+    let spaces: Api<Namespace> = Api::all(client.clone());
+    for left in spaces.list(&ListParams::default().labels("berth.dev/bench=floor")).await? {
+        let name = left.metadata.name.unwrap_or_default();
+        spaces.delete(&name, &DeleteParams::default()).await?;
+        while spaces.get_opt(&name).await?.is_some() {
+            tokio::time::sleep(pause(10)).await;
+        }
+    }
+    Ok(())
+}
+
 /// Creates them all at once and waits until each answers and is ready.
 pub(crate) async fn create(client: &Client, all: &[String]) -> anyhow::Result<Times> {
     let started = Instant::now();
-    let done = try_join_all(all.iter().map(|name| one(client, name, started))).await?;
+    let done = try_join_all(all.iter().map(|name| one(client, name, started, pause(all.len())))).await?;
     let (answers, ready) = done.into_iter().unzip();
     Ok(Times { answers, ready })
 }
 
-async fn one(client: &Client, name: &str, started: Instant) -> anyhow::Result<(f64, f64)> {
+async fn one(client: &Client, name: &str, started: Instant, pause: Duration) -> anyhow::Result<(f64, f64)> {
     let api: Api<Cluster> = Api::namespaced(client.clone(), TEAM);
     let cluster: Cluster = serde_json::from_value(json!({
         "metadata": {"name": name},
@@ -61,7 +82,7 @@ async fn one(client: &Client, name: &str, started: Instant) -> anyhow::Result<(f
         {
             break started.elapsed().as_secs_f64();
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(pause).await;
     };
     loop {
         let conditions = api.get(name).await?.status.map(|s| s.conditions).unwrap_or_default();
@@ -71,7 +92,7 @@ async fn one(client: &Client, name: &str, started: Instant) -> anyhow::Result<(f
         if started.elapsed() > PATIENCE {
             bail!("{name} is not ready after {PATIENCE:?}: {conditions:?}");
         }
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -105,7 +126,7 @@ pub(crate) async fn delete(client: &Client, all: &[String]) -> anyhow::Result<f6
             if started.elapsed() > PATIENCE {
                 bail!("{name} is not gone after {PATIENCE:?}");
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause(1)).await;
         }
     }
     Ok(started.elapsed().as_secs_f64())
