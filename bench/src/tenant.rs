@@ -40,7 +40,8 @@ pub(crate) async fn team(client: &Client) -> anyhow::Result<()> {
 /// Removes what a run that was cut off has left behind.
 pub(crate) async fn clear(client: &Client) -> anyhow::Result<()> {
     let api: Api<Cluster> = Api::namespaced(client.clone(), TEAM);
-    let names: Vec<String> = api.list(&ListParams::default()).await?.into_iter().filter_map(|c| c.metadata.name).collect();
+    let names: Vec<String> =
+        api.list(&ListParams::default()).await?.into_iter().filter_map(|c| c.metadata.name).collect();
     delete(client, &names).await?;
     let spaces: Api<Namespace> = Api::all(client.clone());
     for left in spaces.list(&ListParams::default().labels("berth.dev/bench=floor")).await? {

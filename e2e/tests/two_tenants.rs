@@ -2,10 +2,11 @@
 
 use std::{collections::BTreeSet, process::Command};
 
-use anyhow::{Result, ensure};
-use berth_api::names;
+use anyhow::{Context as _, Result, ensure};
+use berth_api::{labels, names};
 use berth_devcluster::{binaries, versions};
 use berth_e2e::{Kube, Tenant, World, core, kube_client::status_of};
+use berth_testkit::policies::{End, Network, Pod, Protocol};
 use serde_json::{Value, json};
 
 #[test]
@@ -21,6 +22,7 @@ fn two_tenants_share_nothing() {
             etcd_refuses(world, mine, theirs)?;
         }
         each_sees_its_own(&a, &b)?;
+        policies_keep_them_apart(world, &a, &b)?;
         let before = b.pod_identities()?;
         a.delete()?;
         b.api()?.get("/version")?;
@@ -89,6 +91,61 @@ fn etcd_refuses(world: &World, mine: &Tenant<'_>, theirs: &Tenant<'_>) -> Result
     let other = asked(theirs, mine)?;
     ensure!(!other.contains("/registry/namespaces/default"), "the other's etcd serves it");
     ensure!(other.contains("bad certificate") || other.contains("unknown") || other.contains("deadline"), "{other}");
+    Ok(())
+}
+
+/// What the NetworkPolicies mean for the pods that run. The network of the test cluster enforces none.
+fn policies_keep_them_apart(world: &World, a: &Tenant<'_>, b: &Tenant<'_>) -> Result<()> {
+    let names = ["berth-system", "kube-system", &a.home, &b.home];
+    let mut network = Network::default();
+    for name in names {
+        let namespace = world.kube.get(&format!("{}/{name}", core("", "namespaces")))?;
+        network.namespaces.insert(name.into(), serde_json::from_value(namespace["metadata"]["labels"].clone())?);
+        let policies = world.kube.list(&format!("/apis/networking.k8s.io/v1/namespaces/{name}/networkpolicies"))?;
+        network.policies.extend(policies.into_iter().map(serde_json::from_value).collect::<Result<Vec<_>, _>>()?);
+    }
+    let pod = |namespace: &str, label: &str, value: &str| -> Result<Pod> {
+        let pods = world.kube.list(&core(namespace, "pods"))?;
+        let found = pods.into_iter().find(|p| p["metadata"]["labels"][label] == value);
+        let found = found.with_context(|| format!("a pod with {label}={value} in {namespace}"))?;
+        Ok(Pod {
+            namespace: namespace.into(),
+            labels: serde_json::from_value(found["metadata"]["labels"].clone())?,
+            ip: found["status"]["podIP"].as_str().and_then(|ip| ip.parse().ok()),
+            ..Pod::default()
+        })
+    };
+    let of = |tenant: &Tenant<'_>, name: &str| pod(&tenant.home, labels::COMPONENT, name);
+    let (api, etcd, theirs) = (of(a, "kube-apiserver")?, of(a, "etcd")?, of(b, "etcd")?);
+    let operator = pod("berth-system", labels::COMPONENT, "operator")?;
+    let dns = pod("kube-system", "k8s-app", "kube-dns")?;
+    let node = world.kube.list(&core("", "nodes"))?[0]["status"]["addresses"][0]["address"].clone();
+    let address = |text: &str| -> Result<End<'static>> { Ok(End::Address(text.parse()?)) };
+    let service = world.kube.get(&format!("{}/kubernetes", core("default", "services")))?["spec"]["clusterIP"].clone();
+    let (node, service) = (address(node.as_str().unwrap_or_default())?, address(service.as_str().unwrap_or_default())?);
+    let table = [
+        ("API server to its etcd", End::Pod(&api), End::Pod(&etcd), 2379, true),
+        ("operator to etcd", End::Pod(&operator), End::Pod(&etcd), 2379, true),
+        ("operator to the API server", End::Pod(&operator), End::Pod(&api), 6443, true),
+        ("API server to DNS", End::Pod(&api), End::Pod(&dns), 53, true),
+        ("API server to the world", End::Pod(&api), address("203.0.113.1")?, 443, true),
+        ("node to the API server", node, End::Pod(&api), 6443, true),
+        ("API server to another tenant's etcd", End::Pod(&api), End::Pod(&theirs), 2379, false),
+        ("etcd to another tenant's etcd", End::Pod(&etcd), End::Pod(&theirs), 2380, false),
+        ("API server to the operator", End::Pod(&api), End::Pod(&operator), 8080, false),
+        ("API server to the node", End::Pod(&api), node, 10250, false),
+        ("API server to the meta cluster's API", End::Pod(&api), service, 443, false),
+        ("API server to the cloud's metadata", End::Pod(&api), address("169.254.169.254")?, 80, false),
+        ("operator to etcd's metrics", End::Pod(&operator), End::Pod(&etcd), 2381, false),
+        ("etcd to the world", End::Pod(&etcd), address("203.0.113.1")?, 443, false),
+    ];
+    for (what, from, to, port, wanted) in table {
+        for blocks_cover_pods in [false, true] {
+            network.blocks_cover_pods = blocks_cover_pods;
+            let found = network.allows(from, to, Protocol::Tcp, port);
+            ensure!(found == wanted, "{what}, port {port}: {found}, ipBlocks cover pods: {blocks_cover_pods}");
+        }
+    }
     Ok(())
 }
 

@@ -36,7 +36,13 @@ fn everywhere() -> Vec<Value> {
             "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"],
             "resourceNames": berth_api::crds::all().into_iter().filter_map(|c| c.metadata.name).collect::<Vec<_>>(),
         }),
+        // The meta cluster's own addresses, which tenants are kept from.
         json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}),
+        json!({"apiGroups": ["networking.k8s.io"], "resources": ["servicecidrs"], "verbs": ["list"]}),
+        json!({
+            "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get"],
+            "resourceNames": ["kubernetes"],
+        }),
         json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]}),
     ]);
     rules

@@ -24,3 +24,8 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 {{- define "berth.ours" -}}
 (has({{ . }}.metadata.labels) && 'app.kubernetes.io/managed-by' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['app.kubernetes.io/managed-by'] == 'berth')
 {{- end }}
+
+{{- /* The operator's configuration file, see crates/operator/src/config.rs. */}}
+{{- define "berth.config" -}}
+{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers | toJson }}
+{{- end }}

@@ -1,12 +1,13 @@
 //! `Cluster`: a hosted Kubernetes control plane.
 
-use crate::common::{Arg, Resources, SecretRef, conditions_schema};
+use crate::common::{Arg, Placement, Resources, SecretRef, conditions_schema};
 use crate::etcd_cluster::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -152,7 +153,9 @@ pub enum EndpointType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"}
+    {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"},
+    {"rule": "self.type == 'LoadBalancer' || !has(self.service) || (!has(self.service.loadBalancerClass) && !has(self.service.loadBalancerSourceRanges))", "message": "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer: remove them, or set the type"},
+    {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
 ])))]
 pub struct Endpoint {
     /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP.
@@ -166,15 +169,56 @@ pub struct Endpoint {
     #[serde(default = "api_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
-    /// More names and addresses for the serving certificate.
+    /// More names and addresses for the serving certificate. One that is taken away stays in it until the certificate is renewed for
+    /// its age, as do earlier addresses of the API, so that older kubeconfigs go on working.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "certSANs")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253), regex(pattern = r"^(\*\.)?[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$")), extend("x-kubernetes-list-type" = "set"))]
     pub cert_sans: Vec<String>,
+    /// The Service in front of the API servers.
+    #[serde(default, skip_serializing_if = "EndpointService::is_default")]
+    pub service: EndpointService,
+}
+
+/// The Service in front of the API servers. Annotations and classes are limited to what the platform team allows (chart values
+/// `writers`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.all(c, isCIDR(c))", "message": "loadBalancerSourceRanges: each must be a network in CIDR form, such as 203.0.113.0/24"}
+])))]
+pub struct EndpointService {
+    /// Annotations of the Service, for load balancers that read them. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(extend("maxProperties" = 32))]
+    pub annotations: BTreeMap<String, String>,
+    /// Which load balancer serves a Service of type LoadBalancer. Default: the meta cluster's own. Kubernetes does not let it change
+    /// as long as the type is LoadBalancer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub load_balancer_class: Option<String>,
+    /// Who may connect through the load balancer, as networks in CIDR form. Default: everybody. Load balancers that cannot narrow it
+    /// ignore it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
+    pub load_balancer_source_ranges: Vec<String>,
+}
+
+impl EndpointService {
+    /// True if nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl Default for Endpoint {
     fn default() -> Self {
-        Self { type_: EndpointType::ClusterIP, host: None, port: api_port(), cert_sans: vec![] }
+        Self {
+            type_: EndpointType::ClusterIP,
+            host: None,
+            port: api_port(),
+            cert_sans: vec![],
+            service: EndpointService::default(),
+        }
     }
 }
 
@@ -200,11 +244,20 @@ pub struct Etcd {
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
 }
 
 impl Default for Etcd {
     fn default() -> Self {
-        Self { version: None, replicas: 1, storage: Storage::default(), resources: None }
+        Self {
+            version: None,
+            replicas: 1,
+            storage: Storage::default(),
+            resources: None,
+            placement: Placement::default(),
+        }
     }
 }
 
@@ -219,6 +272,9 @@ pub struct ApiServer {
     /// Resources of the container. Default: small requests, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
     /// Extra flags, in this order; a flag may be given more than once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
@@ -262,6 +318,9 @@ pub struct Component {
     /// Resources of the container. Default: small requests, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
     /// Extra flags, in this order; a flag may be given more than once.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]

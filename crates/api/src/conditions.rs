@@ -86,6 +86,8 @@ string_enum! {
         Unschedulable,
         /// The spec asks for something that cannot be; the message says what and the way out.
         InvalidSpec,
+        /// The spec asks for something that the platform team does not allow; the message says what they allow.
+        NotAllowed,
         /// The Kubernetes or etcd version is not one that this build has templates for.
         VersionUnsupported,
         /// Another minor version, until releases are supported.

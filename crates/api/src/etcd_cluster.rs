@@ -1,7 +1,7 @@
 //! `EtcdCluster`: an etcd with its own PKI. It knows nothing of `Cluster`.
 
 use crate::cluster::DataPolicy;
-use crate::common::{AgentDelivery, Resources, SecretRef, conditions_schema};
+use crate::common::{AgentDelivery, Placement, Resources, SecretRef, conditions_schema};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -56,6 +56,9 @@ pub struct EtcdClusterSpec {
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<Resources>,
+    /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
+    #[serde(default, skip_serializing_if = "Placement::is_default")]
+    pub placement: Placement,
     /// Largest size of the database, in bytes. Default 2 GiB; etcd's maintainers suggest 8 GiB at most. A full
     /// database raises the alarm NOSPACE and refuses writes. The volume should be three times as large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -81,6 +84,7 @@ impl Default for EtcdClusterSpec {
             replicas: one(),
             storage: Storage::default(),
             resources: None,
+            placement: Placement::default(),
             quota_backend_bytes: None,
             clients: vec![],
             data_policy: retain(),

@@ -91,7 +91,8 @@ async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: 
     Ok(())
 }
 
-const CLUSTER_KINDS: [Kind; 7] = [
+const CLUSTER_KINDS: [Kind; 8] = [
+    Kind::NetworkPolicy,
     Kind::PodDisruptionBudget,
     Kind::Secret,
     Kind::ConfigMap,

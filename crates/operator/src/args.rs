@@ -1,5 +1,6 @@
 //! Command line.
 
+use crate::config::Config;
 use crate::delivery::Delivery;
 use berth_pki::Lifetime;
 use berth_plan::Settings;
@@ -37,6 +38,9 @@ pub struct Args {
     /// `Cluster`s, and apart from them `EtcdCluster`s, that are worked on at once.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
+    /// Configuration file; see the chart's values `meta` and `isolation`. Default: none, everything as the meta cluster says.
+    #[arg(long, env = "BERTH_CONFIG")]
+    pub config: Option<std::path::PathBuf>,
     /// Life of leaf certificates, in minutes. They are renewed at two thirds.
     #[arg(long, env = "BERTH_LEAF_LIFETIME_MINUTES", default_value_t = 90 * 24 * 60)]
     pub leaf_lifetime_minutes: i64,
@@ -47,12 +51,14 @@ pub struct Args {
 
 impl Args {
     /// What plans depend on.
-    pub fn settings(&self) -> Settings {
+    pub fn settings(&self, config: &Config) -> Settings {
         let account = self.service_account.clone();
         Settings {
             registry: self.image_registry.clone(),
             agent_image: self.agent_image.clone(),
             service_account: (!account.is_empty()).then(|| (self.namespace.clone(), account)),
+            isolation: config.isolation(),
+            writers: config.writers(),
             leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(self.leaf_lifetime_minutes)),
             ..Settings::default()
         }

@@ -9,7 +9,7 @@ use berth_plan::Settings;
 use berth_plan::observed::EtcdProbe;
 use futures::future::BoxFuture;
 use kube::Client;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 /// Asks an etcd; tests put another in its place.
@@ -19,8 +19,7 @@ pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Sen
 pub struct Context {
     /// The meta cluster.
     pub io: Io,
-    /// Configuration.
-    pub settings: Settings,
+    settings: RwLock<Arc<Settings>>,
     /// The way into tenants.
     pub connect: Connect,
     /// The way to etcds.
@@ -39,7 +38,7 @@ pub struct Context {
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("settings", &self.settings).finish_non_exhaustive()
+        f.debug_struct("Context").field("settings", &self.settings()).finish_non_exhaustive()
     }
 }
 
@@ -53,7 +52,7 @@ impl Context {
         let io = Io::new(client.clone(), fence.clone(), metrics.meta_calls.clone(), DEADLINE);
         Self {
             io,
-            settings,
+            settings: RwLock::new(Arc::new(settings)),
             connect: berth_kubeio::connect(),
             ask_etcd: Arc::new(|target| {
                 Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
@@ -64,5 +63,16 @@ impl Context {
             backoff: Backoff::default(),
             concurrency: 32,
         }
+    }
+
+    /// What plans of a pass depend on; a pass takes it once.
+    pub fn settings(&self) -> Arc<Settings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Changes what passes depend on, from the next one on.
+    pub fn configure(&self, change: impl FnOnce(&mut Settings)) {
+        let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut settings));
     }
 }

@@ -5,12 +5,14 @@
 
 pub mod args;
 pub mod backoff;
+pub mod config;
 pub mod context;
 pub mod controllers;
 pub mod delivery;
 pub mod events;
 pub mod http;
 pub mod leader;
+pub mod meta;
 pub mod metrics;
 pub mod run;
 

@@ -18,6 +18,23 @@ pub fn contains(live: &Value, want: &Value) -> bool {
     }
 }
 
+/// True if both say the same, but for lists that are empty in one and left out in the other. An empty object is not nothing: as
+/// a selector it selects everything.
+pub fn same(a: &Value, b: &Value) -> bool {
+    match (a, b) {
+        (Value::Object(x), Value::Object(y)) => {
+            let keys = x.keys().chain(y.keys());
+            keys.into_iter().all(|k| same(x.get(k).unwrap_or(&Value::Null), y.get(k).unwrap_or(&Value::Null)))
+        }
+        (Value::Array(x), Value::Array(y)) => x.len() == y.len() && x.iter().zip(y).all(|(x, y)| same(x, y)),
+        _ => a == b || (nothing(a) && nothing(b)),
+    }
+}
+
+fn nothing(v: &Value) -> bool {
+    v.is_null() || v.as_array().is_some_and(Vec::is_empty)
+}
+
 /// The API server writes quantities its own way: `1Gi` for `1024Mi`.
 fn same_quantities(live: &Value, want: &Value) -> bool {
     match (live, want) {
@@ -83,6 +100,15 @@ mod tests {
         assert!(!contains(&live("1G"), &want));
         assert_eq!(first_difference(&live("1G"), &want, "").as_deref(), Some(".resources.requests differs"));
         assert!(!contains(&json!({"resources": {"requests": {"cpu": "1"}}}), &want));
+    }
+
+    #[test]
+    fn the_same_is_the_same_both_ways() {
+        let a = json!({"from": [{"podSelector": {}}], "ingress": []});
+        assert!(same(&a, &json!({"from": [{"podSelector": {}}]})));
+        assert!(!same(&a, &json!({"from": [{"podSelector": {}, "namespaceSelector": {}}]})), "selects more");
+        assert!(!same(&a, &json!({"from": [{"podSelector": {}}], "egress": [{}]})));
+        assert!(!same(&a, &json!({"from": [{"podSelector": {}}, {}]})));
     }
 
     #[test]

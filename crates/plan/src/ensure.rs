@@ -3,7 +3,7 @@
 use crate::model::{Action, Stage, State};
 use crate::observed::{self, Observed};
 use berth_api::labels;
-use berth_render::Object;
+use berth_render::{Kind, Object};
 use serde_json::Value;
 
 /// The action that brings one object to what it should be; none if it is. Err: it is somebody else's, or going away.
@@ -21,7 +21,11 @@ pub(crate) fn reconcile(
     if observed::deleting(live) {
         return Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())));
     }
-    Ok((!crate::diff::contains(live, object.value())).then_some(Action::Apply(object)))
+    // What somebody adds to a policy allows more: it is drift even where it touches nothing that we set.
+    let widened =
+        object.key().kind == Kind::NetworkPolicy && !crate::diff::same(&live["spec"], &object.value()["spec"]);
+    let differs = widened || !crate::diff::contains(live, object.value());
+    Ok(differs.then_some(Action::Apply(object)))
 }
 
 /// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.

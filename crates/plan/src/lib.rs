@@ -7,6 +7,7 @@ pub mod diff;
 pub(crate) mod ensure;
 pub mod etcd;
 pub(crate) mod failure;
+pub mod meta;
 pub mod model;
 pub mod observed;
 pub(crate) mod quantity;

@@ -1,7 +1,9 @@
 //! What the operator is configured with; the same for all tenants.
 
+use crate::meta::MetaRanges;
 use berth_api::common::AgentDelivery;
 use berth_pki::Lifetime;
+use serde_json::{Value, json};
 
 /// Configuration that plans depend on.
 #[derive(Clone, Debug)]
@@ -15,10 +17,53 @@ pub struct Settings {
     /// Service account of the operator, as (namespace, name). It is bound to the namespace role in every control-plane
     /// namespace. None: the operator runs with rights of its own (outside of the meta cluster).
     pub service_account: Option<(String, String)>,
+    /// What keeps tenants apart from each other and from the meta cluster.
+    pub isolation: Isolation,
+    /// What writers of a `Cluster` may ask for.
+    pub writers: Writers,
     /// Life of leaf certificates. Default 90 days.
     pub leaf_lifetime: Lifetime,
     /// Life of CAs. Default 10 years.
     pub ca_lifetime: Lifetime,
+}
+
+/// What writers of a `Cluster`, who are not trusted with the meta cluster, may ask for. Each list holds names; `*` at the end of one
+/// stands for any rest. Default: nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Writers {
+    /// Keys of annotations on the Service of the API.
+    pub service_annotations: Vec<String>,
+    /// Load-balancer classes.
+    pub load_balancer_classes: Vec<String>,
+    /// Labels of nodes, as `key` or `key=value`.
+    pub node_selectors: Vec<String>,
+    /// Keys of taints.
+    pub tolerations: Vec<String>,
+    /// PriorityClasses.
+    pub priority_classes: Vec<String>,
+}
+
+/// What NetworkPolicies are made from. Peers and rules are in the shape of `networking.k8s.io/v1`.
+#[derive(Clone, Debug)]
+pub struct Isolation {
+    /// Addresses of the meta cluster, or why they are not known.
+    pub meta: Result<MetaRanges, String>,
+    /// Where the meta cluster's DNS is.
+    pub dns: Vec<Value>,
+    /// Who may read metrics. Default: nobody.
+    pub monitoring: Vec<Value>,
+    /// What a tenant's API server may reach in addition.
+    pub api_server_egress: Vec<Value>,
+}
+
+impl Default for Isolation {
+    fn default() -> Self {
+        let dns = json!({
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
+            "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
+        });
+        Self { meta: Ok(MetaRanges::default()), dns: vec![dns], monitoring: vec![], api_server_egress: vec![] }
+    }
 }
 
 impl Default for Settings {
@@ -28,6 +73,8 @@ impl Default for Settings {
             agent_image: "berth.dev/agent:dev".into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,
+            isolation: Isolation::default(),
+            writers: Writers::default(),
             leaf_lifetime: Lifetime::LEAF_90D,
             ca_lifetime: Lifetime::CA_10Y,
         }

@@ -200,7 +200,8 @@ impl Kind {
             (Place::Everywhere, Self::Service | Self::StatefulSet | Self::Deployment | Self::Pod) => &["list", "watch"],
             (
                 Place::ControlPlane,
-                Self::PodDisruptionBudget
+                Self::NetworkPolicy
+                | Self::PodDisruptionBudget
                 | Self::Secret
                 | Self::ConfigMap
                 | Self::Service

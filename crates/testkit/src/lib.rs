@@ -4,6 +4,7 @@
 //! * [`world`]: what the cluster's own controllers and kubelets would do, as far as it matters here.
 //! * [`fault`]: a service under kube's `Client` that counts mutating calls and breaks the one you name.
 //! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
+//! * [`policies`]: who may reach whom, by NetworkPolicies.
 //! * [`sweep`]: runs a workload once undisturbed, then once for every mutating call and way to break it.
 //! * [`fixtures`]: objects from YAML or JSON, polling.
 //!
@@ -18,6 +19,7 @@ pub mod apiserver;
 pub mod fault;
 pub mod fixtures;
 pub mod oracle;
+pub mod policies;
 pub mod sweep;
 pub mod world;
 

@@ -104,7 +104,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         patch_finalizers(&ctx.io, &own, &left).await?;
         return Ok(Action::await_change());
     }
-    let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
+    let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &ctx.settings(), now };
     let home = names::control_plane_namespace(key.namespace.as_deref().unwrap_or_default(), &key.name);
     // A namespace that could not be looked into is not news either, unless it stays so.
     let failure = failure.or_else(|| snapshot.denied.clone());
@@ -132,7 +132,7 @@ async fn observe_and_apply(
     let mut failure = None;
     let mut planned = ClusterPlan::default();
     for _ in 0..ROUNDS {
-        planned = plan(Input { cluster, observed: &snapshot.observed, settings: &ctx.settings, now });
+        planned = plan(Input { cluster, observed: &snapshot.observed, settings: &ctx.settings(), now });
         if planned.plan.is_empty() || failure.is_some() {
             break;
         }
@@ -149,7 +149,7 @@ async fn observe_and_apply(
 
 /// Asks the tenant's API, if a pod is there that its Service sends anybody to.
 async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, now: Timestamp) -> Option<Io> {
-    let input = Input { cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
+    let input = Input { cluster, observed: &snapshot.observed, settings: &ctx.settings(), now };
     if cluster.metadata.deletion_timestamp.is_some() {
         return None;
     }

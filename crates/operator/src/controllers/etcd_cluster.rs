@@ -92,7 +92,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         patch_finalizers(&ctx.io, &own, &left).await?;
         return Ok(Action::await_change());
     }
-    let input = Input { etcd: &etcd, observed: &snapshot.observed, settings: &ctx.settings, now };
+    let input = Input { etcd: &etcd, observed: &snapshot.observed, settings: &ctx.settings(), now };
     let passing = |e: &&IoError| !matches!(e.kind, Kindred::Conflict | Kindred::Fenced | Kindred::Transient);
     let told = failure.as_ref().filter(passing).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
@@ -117,7 +117,7 @@ async fn observe_and_apply(
     let mut failure = None;
     let mut planned = EtcdPlan::default();
     for _ in 0..ROUNDS {
-        planned = plan(Input { etcd, observed: &snapshot.observed, settings: &ctx.settings, now });
+        planned = plan(Input { etcd, observed: &snapshot.observed, settings: &ctx.settings(), now });
         if planned.plan.is_empty() || failure.is_some() {
             break;
         }

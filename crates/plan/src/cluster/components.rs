@@ -2,15 +2,15 @@
 //!
 //! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
 
-use super::{Tenant, endpoint, ensure, etcd, is_ours, validate};
+use super::{Tenant, endpoint, ensure, etcd, is_ours, validate, writers};
 use crate::model::{Component, Stage, State};
 use crate::workload;
-use berth_api::common::{Arg, Resources};
+use berth_api::common::{Arg, Placement, Resources};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{
     ApiAccess, ApiServerSecrets, ApiServerValues, ControllerManagerSecrets, ControllerManagerValues, EtcdAccess,
-    ExtraArg, HostAlias, SchedulerSecrets, SchedulerValues, Workload,
+    HostAlias, SchedulerSecrets, SchedulerValues, Workload,
 };
 use berth_render::{Component as Binary, Kind, Object, ObjectKey, RenderError, image};
 use std::collections::BTreeMap;
@@ -21,15 +21,38 @@ pub(crate) fn run_as_user(home: &str) -> i64 {
     100_000 + hash % 1_000_000
 }
 
-fn workload(
-    t: &Tenant<'_>,
+/// What the spec says of one component.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    /// Its field in the spec.
+    field: &'static str,
     binary: Binary,
-    replicas: i32,
-    resources: Option<&Resources>,
-    args: Vec<ExtraArg>,
-) -> Workload {
-    Workload {
-        replicas,
+    replicas: Option<i32>,
+    resources: Option<&'a Resources>,
+    placement: &'a Placement,
+    args: &'a [Arg],
+}
+
+impl<'a> Asked<'a> {
+    fn of(field: &'static str, binary: Binary, spec: &'a berth_api::cluster::Component) -> Self {
+        Self {
+            field,
+            binary,
+            replicas: spec.replicas,
+            resources: spec.resources.as_ref(),
+            placement: &spec.placement,
+            args: &spec.extra_args,
+        }
+    }
+}
+
+/// The values that all components have, or why the spec is refused.
+fn workload(t: &Tenant<'_>, asked: Asked<'_>) -> Result<Workload, State> {
+    let Asked { field, binary, replicas, resources, placement, args } = asked;
+    writers::placement(field, placement, &t.settings.writers)?;
+    let args = validate::extra_args(field, binary, args).map_err(|m| State::blocked(Reason::InvalidSpec, m))?;
+    Ok(Workload {
+        replicas: replicas.unwrap_or(t.cluster.spec.replicas),
         version: t.pin.version.clone(),
         image: workload::pinned_image(
             t.get(Kind::Deployment, binary.name()),
@@ -39,9 +62,10 @@ fn workload(
         agent_delivery: t.pin.agent_delivery,
         run_as_user: run_as_user(&t.home),
         resources: resources.cloned(),
+        placement: placement.clone(),
         extra_args: args,
         ..Workload::default()
-    }
+    })
 }
 
 /// Digests of what the processes read only when they start: CAs and the service-account key. Certificates are read
@@ -64,17 +88,20 @@ pub(super) fn apiserver(t: &Tenant<'_>, pki: Option<&Stage>) -> Stage {
     let prepared = || -> Prepared {
         let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
         let spec = &t.cluster.spec.api_server;
-        let args = args("apiServer", Binary::ApiServer, &spec.extra_args)?;
         let advertise = endpoint::advertised(t).ok_or_else(|| State::waiting("an address for the API"))?;
         let (access, aliases) = etcd_access(t)?;
         let client = access.client_secret.clone();
         let mut workload = workload(
             t,
-            Binary::ApiServer,
-            spec.replicas.unwrap_or(t.cluster.spec.replicas),
-            spec.resources.as_ref(),
-            args,
-        );
+            Asked {
+                field: "apiServer",
+                binary: Binary::ApiServer,
+                replicas: spec.replicas,
+                resources: spec.resources.as_ref(),
+                placement: &spec.placement,
+                args: &spec.extra_args,
+            },
+        )?;
         workload.host_aliases = aliases;
         workload.checksums = checksums(
             t,
@@ -134,9 +161,7 @@ pub(super) fn controller_manager(t: &Tenant<'_>, pki: Option<&Stage>, api_settle
     let prepared = || -> Prepared {
         let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
         let spec = &t.cluster.spec.controller_manager;
-        let args = args("controllerManager", Binary::ControllerManager, &spec.extra_args)?;
-        let replicas = spec.replicas.unwrap_or(t.cluster.spec.replicas);
-        let mut workload = workload(t, Binary::ControllerManager, replicas, spec.resources.as_ref(), args);
+        let mut workload = workload(t, Asked::of("controllerManager", Binary::ControllerManager, spec))?;
         let api = reach_api(t, &mut workload, true)?;
         let values = ControllerManagerValues {
             meta: t.meta(),
@@ -162,9 +187,7 @@ pub(super) fn scheduler(t: &Tenant<'_>, pki: Option<&Stage>, api_settled: bool) 
     let prepared = || -> Prepared {
         let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
         let spec = &t.cluster.spec.scheduler;
-        let args = args("scheduler", Binary::Scheduler, &spec.extra_args)?;
-        let replicas = spec.replicas.unwrap_or(t.cluster.spec.replicas);
-        let mut workload = workload(t, Binary::Scheduler, replicas, spec.resources.as_ref(), args);
+        let mut workload = workload(t, Asked::of("scheduler", Binary::Scheduler, spec))?;
         let api = reach_api(t, &mut workload, false)?;
         let values = SchedulerValues {
             meta: t.meta(),
@@ -179,10 +202,6 @@ pub(super) fn scheduler(t: &Tenant<'_>, pki: Option<&Stage>, api_settled: bool) 
         Ok(berth_render::render_scheduler(templates, &values))
     };
     stage(t, Component::Scheduler, names::SCHEDULER, pki, api_settled, prepared())
-}
-
-fn args(field: &str, owner: Binary, args: &[Arg]) -> Result<Vec<ExtraArg>, State> {
-    validate::extra_args(field, owner, args).map_err(|m| State::blocked(Reason::InvalidSpec, m))
 }
 
 fn reach_api(t: &Tenant<'_>, workload: &mut Workload, signs_tokens: bool) -> Result<ApiAccess, State> {

@@ -1,6 +1,6 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
-use super::{Tenant, ensure};
+use super::{Tenant, ensure, writers};
 use crate::model::{Component, Stage, State};
 use berth_api::cluster::EndpointType;
 use berth_api::conditions::Reason;
@@ -21,6 +21,11 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         return stage;
     };
     let endpoint = &t.cluster.spec.endpoint;
+    if let Err(refused) = writers::service(&endpoint.service, &t.settings.writers) {
+        stage.owns.push(t.key(Kind::Service, names::APISERVER));
+        stage.state = refused;
+        return stage;
+    }
     let values = ApiServerServiceValues {
         meta: t.meta(),
         service_type: match endpoint.type_ {
@@ -29,6 +34,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             EndpointType::LoadBalancer => ServiceType::LoadBalancer,
         },
         port: endpoint.port,
+        annotations: endpoint.service.annotations.clone(),
+        load_balancer_class: endpoint.service.load_balancer_class.clone(),
+        load_balancer_source_ranges: endpoint.service.load_balancer_source_ranges.clone(),
         ..ApiServerServiceValues::default()
     };
     match render_apiserver_service(templates, &values) {

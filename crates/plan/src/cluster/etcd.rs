@@ -1,6 +1,6 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
-use super::{Tenant, ensure, is_ours};
+use super::{Tenant, ensure, is_ours, writers};
 use crate::model::{Component, Stage, State, WAITING_FOR};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -50,6 +50,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         replicas: etcd.replicas,
         storage: etcd.storage.clone(),
         resources: etcd.resources.clone(),
+        placement: etcd.placement.clone(),
         quota_backend_bytes: None,
         clients: vec![EtcdClient { name: CLIENT.into() }],
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
@@ -58,7 +59,8 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     };
     // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
     let mut refusal = None;
-    match (&live, wanted_version(t)) {
+    let version = writers::placement("etcd", &etcd.placement, &t.settings.writers).and_then(|()| wanted_version(t));
+    match (&live, version) {
         (None, Ok(v)) => spec.version = v,
         (None, Err(state)) => {
             stage.owns.push(t.key(Kind::EtcdCluster, names::ETCD));
@@ -70,6 +72,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             spec.version.clone_from(&live.spec.version);
             spec.replicas = live.spec.replicas;
             spec.storage.clone_from(&live.spec.storage);
+            if wanted.is_err() {
+                spec.placement.clone_from(&live.spec.placement);
+            }
             refusal = match wanted {
                 Err(state @ State::Blocked { .. }) => Some(state),
                 Ok(v) if !unset && v != live.spec.version => Some(changed("version", &live.spec.version, &v)),

@@ -3,7 +3,7 @@
 
 use super::{ClusterPlan, Tenant, endpoint, owner_labels, pki};
 use crate::model::{Action, Component, Stage, State};
-use crate::observed::Published;
+use crate::observed::{ApiProbe, Published};
 use crate::secrets::{Content, SecretSpec};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -31,6 +31,7 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     };
     let host = if host.contains(':') { format!("[{host}]") } else { host };
     let server = format!("https://{host}:{port}");
+    let server = in_use(t, server, &mut stage);
     let life = t.settings.leaf_lifetime;
     let users = [
         (names::ADMIN_KUBECONFIG, pki::client("admin", &[names::ADMIN_GROUP], life)),
@@ -43,6 +44,22 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     }
     publish(t, &mut stage);
     stage
+}
+
+/// The server for the kubeconfigs. Another one than they name counts once the API answers there: until then people are served at
+/// the one that they know.
+fn in_use(t: &Tenant<'_>, wanted: String, stage: &mut Stage) -> String {
+    let facts = t.observed.secrets.get(&t.secret(names::ADMIN_KUBECONFIG));
+    let named = facts.and_then(|f| f.kubeconfig.as_ref()?.as_ref().ok()).map(|k| k.server.clone());
+    match (named, &t.observed.api) {
+        (Some(named), api) if named != wanted && !matches!(api, ApiProbe::Answered { .. }) => {
+            stage.state = State::waiting(format!(
+                "the API to answer at {wanted}; until then the kubeconfigs name {named}, where it was before"
+            ));
+            named
+        }
+        _ => wanted,
+    }
 }
 
 fn publish(t: &Tenant<'_>, stage: &mut Stage) {

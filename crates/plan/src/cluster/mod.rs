@@ -4,6 +4,7 @@ mod components;
 mod deletion;
 mod endpoint;
 mod etcd;
+mod isolation;
 mod kubeconfig;
 mod namespace;
 mod pki;
@@ -11,6 +12,7 @@ pub mod status;
 mod tenant;
 mod tenant_objects;
 mod validate;
+mod writers;
 
 #[cfg(test)]
 mod tests;
@@ -160,7 +162,9 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let mut spec = Stage::new(Component::Spec, State::Ready);
     if let Some(state) = refusal {
         spec.state = state;
-    } else if let Err(message) = validate::networks(&cluster.spec.network) {
+    } else if let Err(message) = validate::networks(&cluster.spec.network)
+        .and_then(|()| validate::apart(&cluster.spec.network, live_namespace.is_some(), settings))
+    {
         spec.state = State::blocked(Reason::InvalidSpec, message);
     }
     let Some(pin) = pin else {
@@ -207,7 +211,8 @@ fn stages(input: Input<'_>) -> ClusterPlan {
 }
 
 /// Kinds whose leftovers are removed. Secrets are never: what holds keys goes only with its namespace.
-const PRUNED: [Kind; 4] = [Kind::ConfigMap, Kind::Service, Kind::PodDisruptionBudget, Kind::Deployment];
+const PRUNED: [Kind; 5] =
+    [Kind::ConfigMap, Kind::Service, Kind::NetworkPolicy, Kind::PodDisruptionBudget, Kind::Deployment];
 
 /// Objects in the control-plane namespace that carry this tenant's labels and that no stage owns.
 fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {

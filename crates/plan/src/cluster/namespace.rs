@@ -75,6 +75,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         return stage;
     }
     pinned_templates(t, &mut stage);
+    super::isolation::policies(t, &mut stage);
     stage
 }
 

@@ -4,8 +4,13 @@ use super::{ClusterPlan, Tenant, endpoint, is_ours};
 use crate::model::{Component, Stage, State};
 use crate::secrets::{Content, SecretSpec, judge};
 use berth_api::{labels, names};
-use berth_pki::{CertSpec, Lifetime, Usage};
+use berth_pki::{CertInfo, CertSpec, Lifetime, Usage};
 use berth_render::{Kind, ObjectKey};
+use std::net::IpAddr;
+
+/// Names of a certificate that is there of which the next one takes over: what a load balancer that changes its mind every minute
+/// cannot exceed.
+const FORMER_NAMES: usize = 100;
 
 /// User of the certificate by which the API server calls kubelets; bound to `system:kubelet-api-admin` in the tenant.
 pub(super) const KUBELET_CLIENT: &str = "kube-apiserver-kubelet-client";
@@ -67,7 +72,8 @@ fn roots_in_use(t: &Tenant<'_>) -> Option<String> {
 fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {
     let life = t.settings.leaf_lifetime;
     let (ca, proxy) = (t.secret(names::ca(t.name)), t.secret(names::proxy_ca(t.name)));
-    let (dns_names, ip_addresses) = endpoint::sans(t)?;
+    let (mut dns_names, mut ip_addresses) = endpoint::sans(t)?;
+    former_names(t, &mut dns_names, &mut ip_addresses);
     let apiserver = CertSpec { usage: Usage::Server, dns_names, ip_addresses, ..client("kube-apiserver", &[], life) };
     let leaf = |name: &str, spec, issuer: &ObjectKey| Content::Leaf(name.into(), spec, issuer.clone());
     let secret =
@@ -92,6 +98,24 @@ fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {
         component(names::CONTROLLER_MANAGER_PKI, names::CONTROLLER_MANAGER),
         component(names::SCHEDULER_PKI, names::SCHEDULER),
     ])
+}
+
+/// Names at which the API server was reached before stay in its certificate until that is renewed for its age: who has an older
+/// kubeconfig is still served.
+fn former_names(t: &Tenant<'_>, dns_names: &mut Vec<String>, ip_addresses: &mut Vec<IpAddr>) {
+    let live = t.observed.pair(&t.secret(names::APISERVER_PKI), "apiserver").and_then(Result::ok);
+    let young = |info: &&CertInfo| t.now < berth_pki::renew_at(info, t.settings.leaf_lifetime, &t.home);
+    let Some(info) = live.filter(young) else { return };
+    for name in info.dns_names.iter().take(FORMER_NAMES) {
+        if !dns_names.contains(name) {
+            dns_names.push(name.clone());
+        }
+    }
+    for address in info.ip_addresses.iter().take(FORMER_NAMES) {
+        if !ip_addresses.contains(address) {
+            ip_addresses.push(*address);
+        }
+    }
 }
 
 /// The stage.

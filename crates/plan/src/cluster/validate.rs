@@ -98,6 +98,24 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
     Ok(())
 }
 
+/// Whether the networks of a tenant that is not made yet keep off the meta cluster's: its API server would take the one for the
+/// other. Networks never change, so a tenant that runs is not judged anew.
+pub(super) fn apart(network: &Network, running: bool, settings: &Settings) -> Result<(), String> {
+    let Ok(meta) = settings.isolation.meta.as_ref() else { return Ok(()) };
+    if running {
+        return Ok(());
+    }
+    let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
+    for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
+        if let Some((whose, range)) = cidr.parse().ok().and_then(|net| meta.overlap(net)) {
+            return Err(format!(
+                "spec.network.{field}: {cidr} overlaps {range}, addresses of {whose} of the meta cluster; choose a network that shares no address with it"
+            ));
+        }
+    }
+    Ok(())
+}
+
 /// Extra flags, or why they are refused.
 pub(super) fn extra_args(field: &str, owner: Binary, args: &[Arg]) -> Result<Vec<ExtraArg>, String> {
     args.iter()

@@ -99,6 +99,7 @@ fn workload(s: &Subject<'_>) -> Result<Workload, State> {
         agent_delivery: s.record.agent_delivery,
         run_as_user: run_as_user(s),
         resources: s.etcd.spec.resources.clone(),
+        placement: s.etcd.spec.placement.clone(),
         host_aliases: addresses.iter().map(alias).collect(),
         checksums: checksums(s).ok_or_else(|| State::waiting("the CAs"))?,
         ..Workload::default()

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+pub use berth_api::common::{AntiAffinity, Placement};
+
 use berth_api::common::AgentDelivery;
-use k8s_openapi::{
-    api::core::v1::{ResourceRequirements, Toleration, TopologySpreadConstraint},
-    apimachinery::pkg::apis::meta::v1::OwnerReference,
-};
+use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use serde::Serialize;
 
 /// Where the objects of one owner live, and what all of them carry. Applied by [`crate::finish`], not by templates.
@@ -71,29 +70,4 @@ pub struct HostAlias {
     pub ip: String,
     /// The names that stand for it.
     pub hostnames: Vec<String>,
-}
-
-/// Where pods may run. Empty: anywhere, replicas preferably on different nodes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Placement {
-    /// Labels that the node must have.
-    pub node_selector: BTreeMap<String, String>,
-    /// Taints that the pods accept.
-    pub tolerations: Vec<Toleration>,
-    /// Spread constraints. A missing `labelSelector` is filled in with the component's own labels.
-    pub topology_spread: Vec<TopologySpreadConstraint>,
-    /// PriorityClass of the pods.
-    pub priority_class_name: Option<String>,
-    /// How strictly replicas keep to nodes of their own.
-    pub anti_affinity: AntiAffinity,
-}
-
-/// How strictly the replicas of one component avoid sharing a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum AntiAffinity {
-    /// Two replicas never share a node: a pod without a node of its own stays Pending.
-    Required,
-    /// The scheduler tries.
-    #[default]
-    Preferred,
 }

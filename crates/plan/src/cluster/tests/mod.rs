@@ -5,6 +5,8 @@
 mod changes;
 mod create;
 mod deletion;
+mod endpoint;
+mod isolation;
 mod namespace;
 mod trouble;
 

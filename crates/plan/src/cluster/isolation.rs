@@ -1,0 +1,140 @@
+//! NetworkPolicies of a control-plane namespace, from a table of what is allowed.
+//!
+//! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
+
+mod allows;
+
+use super::{Tenant, ensure};
+use crate::meta::MetaRanges;
+use crate::model::{Stage, State};
+use crate::settings::Settings;
+use allows::{ALLOWS, Allow, End, Port};
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_render::{Kind, Object};
+use ipnet::IpNet;
+use serde_json::{Value, json};
+
+/// Name of the policy that denies everything to every pod.
+const DEFAULT_DENY: &str = "default-deny";
+/// Labels of the operator's pods, as the chart gives them.
+const OPERATOR: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (labels::COMPONENT, "operator")];
+
+/// Puts the policies into the stage. Without them no pod is started.
+pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
+    let known = match &t.settings.isolation.meta {
+        Ok(ranges) => Some(ranges),
+        Err(why) => {
+            let there = |name: &str| t.get(Kind::NetworkPolicy, name).is_some();
+            if !there(names::APISERVER) && !matches!(stage.state, State::Blocked { .. }) {
+                stage.actions.clear();
+                stage.state = State::waiting(format!(
+                    "the address ranges of the meta cluster, which the API server of a tenant must not reach: {why}"
+                ));
+            }
+            None
+        }
+    };
+    let pods = End::PODS.into_iter().filter_map(|end| Some((name(end)?, Some(end))));
+    for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
+        let needs_ranges = end == Some(End::ApiServer);
+        match (known, needs_ranges) {
+            (Some(ranges), _) => put(t, stage, name, &spec(end, t.settings, ranges)),
+            // What is there stays as it is.
+            (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
+        }
+    }
+}
+
+fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
+    let object = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": t.home, "labels": t.labels()},
+        "spec": spec,
+    });
+    match Object::new(object) {
+        Ok(object) => ensure(stage, t.observed, object),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+}
+
+/// The component's name, if its pods are a tenant's.
+fn name(end: End) -> Option<&'static str> {
+    match end {
+        End::Etcd => Some(names::ETCD),
+        End::ApiServer => Some(names::APISERVER),
+        End::ControllerManager => Some(names::CONTROLLER_MANAGER),
+        End::Scheduler => Some(names::SCHEDULER),
+        _ => None,
+    }
+}
+
+/// The policy of one component's pods; None: of all pods, and nothing is allowed. Both directions are always named: what is
+/// not listed is denied.
+fn spec(of: Option<End>, settings: &Settings, meta: &MetaRanges) -> Value {
+    let rules = |mine: fn(&Allow) -> End, other: fn(&Allow) -> End, key: &str| -> Vec<Value> {
+        let rows: Vec<&Allow> = ALLOWS.iter().filter(|a| of == Some(mine(a))).collect();
+        // Where everybody is let in, the others need no rule of their own.
+        let open =
+            |a: &Allow| other(a) != End::Anyone && rows.iter().any(|r| other(r) == End::Anyone && r.port == a.port);
+        rows.iter().filter(|a| !open(a)).filter_map(|a| rule(other(a), a.port, key, settings, meta)).collect()
+    };
+    let mut egress = rules(|a| a.from, |a| a.to, "to");
+    if of == Some(End::ApiServer) {
+        egress.extend(settings.isolation.api_server_egress.iter().cloned());
+    }
+    let selector = of.and_then(name).map_or_else(|| json!({}), |n| json!({"matchLabels": {(labels::COMPONENT): n}}));
+    json!({
+        "podSelector": selector,
+        "policyTypes": ["Ingress", "Egress"],
+        "ingress": rules(|a| a.to, |a| a.from, "from"),
+        "egress": egress,
+    })
+}
+
+/// One rule; none if nobody is at the other end.
+fn rule(other: End, port: Port, key: &str, settings: &Settings, meta: &MetaRanges) -> Option<Value> {
+    let mut rule = json!({});
+    if other != End::Anyone {
+        let peers = peers(other, settings, meta);
+        if peers.is_empty() {
+            return None;
+        }
+        rule[key] = peers.into();
+    }
+    let tcp = |n: u16| json!({"protocol": "TCP", "port": n});
+    match port {
+        Port::Tcp(n) => rule["ports"] = json!([tcp(n)]),
+        Port::Dns => rule["ports"] = json!([{"protocol": "UDP", "port": 53}, tcp(53)]),
+        Port::Any => {}
+    }
+    Some(rule)
+}
+
+fn peers(end: End, settings: &Settings, meta: &MetaRanges) -> Vec<Value> {
+    let isolation = &settings.isolation;
+    match end {
+        End::Operator => settings.service_account.iter().map(|(namespace, _)| operator(namespace)).collect(),
+        End::Dns => isolation.dns.clone(),
+        End::Monitoring => isolation.monitoring.clone(),
+        End::Anyone => vec![],
+        End::Outside => ["0.0.0.0/0", "::/0"].iter().filter_map(|all| outside(all, meta)).collect(),
+        End::Etcd | End::ApiServer | End::ControllerManager | End::Scheduler => {
+            name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
+        }
+    }
+}
+
+fn operator(namespace: &str) -> Value {
+    let pods: serde_json::Map<String, Value> = OPERATOR.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+    json!({
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "podSelector": {"matchLabels": pods},
+    })
+}
+
+fn outside(all: &str, meta: &MetaRanges) -> Option<Value> {
+    let within: IpNet = all.parse().ok()?;
+    let except: Vec<String> = meta.forbidden(within).iter().map(ToString::to_string).collect();
+    Some(json!({"ipBlock": {"cidr": all, "except": except}}))
+}

@@ -1,0 +1,101 @@
+//! Where the API is reached, when that changes, and what writers may ask of the Service and of nodes.
+
+use super::*;
+use crate::settings::Writers;
+
+fn has_san(f: &Fixture, name: &str) -> bool {
+    let secret = Fixture::key(Kind::Secret, names::APISERVER_PKI);
+    let info = f.world.observed.pair(&secret, "apiserver").unwrap().unwrap();
+    info.dns_names.iter().any(|n| n == name) || info.ip_addresses.iter().any(|a| a.to_string() == name)
+}
+
+fn server(f: &Fixture) -> String {
+    let facts = f.world.observed.secrets.get(&Fixture::key(Kind::Secret, names::ADMIN_KUBECONFIG)).unwrap();
+    facts.kubeconfig.as_ref().unwrap().as_ref().unwrap().server.clone()
+}
+
+fn load_balancer(f: &mut Fixture, ingress: Value) {
+    let service = Fixture::key(Kind::Service, names::APISERVER);
+    f.world.observed.objects.get_mut(&service).unwrap()["status"]["loadBalancer"] = json!({"ingress": [ingress]});
+}
+
+fn up_with_load_balancer() -> Fixture {
+    let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
+    f.pass();
+    let message = f.plan().plan.first_problem().unwrap().1;
+    assert!(message.contains("an address from the meta cluster's load balancer"), "{message}");
+    load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
+    for _ in 0..5 {
+        f.pass();
+        f.others();
+    }
+    assert_eq!(f.pass().plan.first_problem(), None);
+    f.world.log.clear();
+    f
+}
+
+#[test]
+fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
+    let mut f = up_with_load_balancer();
+    assert_eq!(server(&f), "https://198.51.100.1:6443");
+    load_balancer(&mut f, json!({"hostname": "acme.lb.example.com"}));
+    f.world.observed.api = ApiProbe::Failed("certificate is not valid for acme.lb.example.com".into());
+    f.pass();
+    assert!(has_san(&f, "acme.lb.example.com") && has_san(&f, "198.51.100.1"), "both are served");
+    assert_eq!(server(&f), "https://198.51.100.1:6443");
+    let stages = f.plan().plan;
+    let said = stages.stage(Component::Kubeconfig).unwrap().sentence().unwrap().1;
+    assert!(
+        said.contains("the API to answer at https://acme.lb.example.com:6443") && said.contains("198.51.100.1"),
+        "{said}"
+    );
+    f.world.observed.api = ApiProbe::NotAsked;
+    for _ in 0..3 {
+        f.others();
+        f.pass();
+    }
+    assert_eq!(server(&f), "https://acme.lb.example.com:6443");
+    assert_eq!(f.plan().plan.first_problem(), None);
+    // What was served before leaves the certificate when that is renewed for its age.
+    f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_hours(70 * 24)).unwrap();
+    f.pass();
+    assert!(has_san(&f, "acme.lb.example.com") && !has_san(&f, "198.51.100.1"));
+}
+
+#[test]
+fn the_service_carries_what_is_asked_for_and_allowed() {
+    let mut f = up_with_load_balancer();
+    f.cluster.spec.endpoint.service = serde_json::from_value(json!({
+        "annotations": {"lb.example.com/size": "small"}, "loadBalancerSourceRanges": ["203.0.113.0/24"],
+    }))
+    .unwrap();
+    let message = blocked(&f.pass(), Component::Endpoint, Reason::NotAllowed);
+    assert!(message.contains("lb.example.com/size") && message.contains("writers.service.annotations"), "{message}");
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    f.settings.writers = Writers { service_annotations: vec!["lb.example.com/*".into()], ..Writers::default() };
+    f.pass();
+    let service = f.world.observed.get(&Fixture::key(Kind::Service, names::APISERVER)).unwrap();
+    assert_eq!(service["metadata"]["annotations"]["lb.example.com/size"], "small");
+    assert_eq!(service["spec"]["loadBalancerSourceRanges"], json!(["203.0.113.0/24"]));
+}
+
+#[test]
+fn a_placement_that_is_not_allowed_stops_its_component_and_nothing_else() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let selector = serde_json::from_value(json!({"nodeSelector": {"pool": "masters"}})).unwrap();
+    f.cluster.spec.api_server.placement = selector;
+    f.cluster.spec.etcd.placement = f.cluster.spec.api_server.placement.clone();
+    f.cluster.spec.scheduler.extra_args = vec![serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap()];
+    let planned = f.pass();
+    assert!(
+        blocked(&planned, Component::ApiServer, Reason::NotAllowed).contains("spec.apiServer.placement.nodeSelector")
+    );
+    assert!(blocked(&planned, Component::Etcd, Reason::NotAllowed).contains("spec.etcd.placement.nodeSelector"));
+    assert!(f.world.log.is_empty(), "the scheduler waits for the API server: {:#?}", f.world.log);
+    f.settings.writers = Writers { node_selectors: vec!["pool=masters".into()], ..Writers::default() };
+    f.pass();
+    let api = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
+    assert_eq!(api["spec"]["template"]["spec"]["nodeSelector"], json!({"pool": "masters"}));
+    let etcd = f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap();
+    assert_eq!(etcd["spec"]["placement"]["nodeSelector"], json!({"pool": "masters"}));
+}

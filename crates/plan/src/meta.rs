@@ -1,0 +1,97 @@
+//! The addresses of the meta cluster: what a tenant's API server must not reach, and what a tenant's networks must not overlap.
+
+use ipnet::IpNet;
+use std::net::IpAddr;
+
+/// Address ranges of the meta cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetaRanges {
+    /// Of its pods.
+    pub pods: Vec<IpNet>,
+    /// Of its Services.
+    pub services: Vec<IpNet>,
+    /// Of its nodes.
+    pub nodes: Vec<IpNet>,
+    /// Of its API servers.
+    pub api_servers: Vec<IpNet>,
+}
+
+/// Where clouds answer with a machine's credentials, and other addresses that mean the machine itself. Link-local covers
+/// 169.254.169.254 of most clouds and what AWS, Tencent and Oracle add to it.
+pub const METADATA: [&str; 5] = [
+    "169.254.0.0/16",
+    "fe80::/10",
+    // AWS over IPv6, Alibaba, Azure's host.
+    "fd00:ec2::254/128",
+    "100.100.100.200/32",
+    "168.63.129.16/32",
+];
+
+impl MetaRanges {
+    /// All ranges with what they are, as an error message names them.
+    fn named(&self) -> impl Iterator<Item = (&'static str, IpNet)> + '_ {
+        let of = |what: &'static str, nets: &[IpNet]| nets.iter().map(|n| (what, *n)).collect::<Vec<_>>();
+        let parts = [
+            of("pods", &self.pods),
+            of("Services", &self.services),
+            of("nodes", &self.nodes),
+            of("API servers", &self.api_servers),
+        ];
+        parts.into_iter().flatten()
+    }
+
+    /// What shares an address with `net`: whose it is, and the range.
+    pub fn overlap(&self, net: IpNet) -> Option<(&'static str, IpNet)> {
+        self.named().find(|(_, n)| n.contains(&net) || net.contains(n))
+    }
+
+    /// Everything that a tenant's API server must not reach, in the family of `within`, sorted, nothing twice.
+    pub fn forbidden(&self, within: IpNet) -> Vec<IpNet> {
+        let metadata = METADATA.iter().filter_map(|m| m.parse().ok());
+        let all: Vec<IpNet> = self.named().map(|(_, n)| n).chain(metadata).collect();
+        // An exception must be a part of the block and not all of it.
+        let fits = |n: &IpNet| within.contains(n) && n.prefix_len() > within.prefix_len();
+        let mut all: Vec<IpNet> = IpNet::aggregate(&all).into_iter().filter(fits).collect();
+        all.sort_unstable();
+        all
+    }
+}
+
+/// A network from text: in CIDR form, or one address.
+pub fn network(text: &str) -> Option<IpNet> {
+    let text = text.trim();
+    text.parse::<IpNet>().map(|n| n.trunc()).ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nets(all: &[&str]) -> Vec<IpNet> {
+        all.iter().map(|n| network(n).unwrap()).collect()
+    }
+
+    #[test]
+    fn an_overlap_says_with_what() {
+        let meta = MetaRanges { pods: nets(&["10.1.0.0/16"]), nodes: nets(&["192.168.0.7"]), ..MetaRanges::default() };
+        assert_eq!(meta.overlap(network("10.1.128.0/17").unwrap()), Some(("pods", network("10.1.0.0/16").unwrap())));
+        assert_eq!(meta.overlap(network("192.168.0.0/24").unwrap()).unwrap().0, "nodes");
+        assert_eq!(meta.overlap(network("10.2.0.0/16").unwrap()), None);
+        assert_eq!(meta.overlap(network("fd00::/64").unwrap()), None);
+    }
+
+    #[test]
+    fn forbidden_ranges_are_merged_and_of_one_family() {
+        let meta = MetaRanges {
+            pods: nets(&["10.1.0.0/16", "fd00:1::/48"]),
+            nodes: nets(&["10.1.2.3", "192.168.0.2", "192.168.0.3"]),
+            ..MetaRanges::default()
+        };
+        let text = |within: &str| -> Vec<String> {
+            meta.forbidden(network(within).unwrap()).iter().map(ToString::to_string).collect()
+        };
+        let v4 = ["10.1.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16", "192.168.0.2/31"];
+        assert_eq!(text("0.0.0.0/0"), v4);
+        assert_eq!(text("::/0"), ["fd00:1::/48", "fd00:ec2::254/128", "fe80::/10"]);
+    }
+}
