@@ -220,7 +220,14 @@ async fn a_right_that_is_missing_is_named_and_its_return_heals() {
             rule(&[""], &["namespaces", "services", "configmaps", "pods", "persistentvolumeclaims", "events"]),
             rule(&["apps"], &["statefulsets"]),
             rule(
-                &["policy", "rbac.authorization.k8s.io", "berth.dev", "events.k8s.io", "apiextensions.k8s.io"],
+                &[
+                    "policy",
+                    "networking.k8s.io",
+                    "rbac.authorization.k8s.io",
+                    "berth.dev",
+                    "events.k8s.io",
+                    "apiextensions.k8s.io"
+                ],
                 &["*"]
             ),
         ]),
