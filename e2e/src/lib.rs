@@ -6,6 +6,7 @@
 //!
 //! `make test` runs them with `BERTH_REAL=1`; without it they fail rather than pass without having run.
 
+pub mod caller;
 pub mod certs;
 pub mod images;
 pub mod kube_client;
@@ -17,6 +18,7 @@ pub mod tenant;
 pub mod wait;
 pub mod world;
 
+pub use caller::Caller;
 pub use kube_client::{Kube, apps, berth, core};
 pub use operator::Options;
 pub use run::run;

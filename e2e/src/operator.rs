@@ -26,6 +26,8 @@ pub struct Options {
     pub agent_suffix: &'static str,
     /// How the agent gets into the pods of new tenants, if not as the nodes can do it.
     pub agent_delivery: Option<&'static str>,
+    /// More values of the chart `berth`, as `helm --set` takes them.
+    pub values: Vec<String>,
     /// Life of leaf certificates, if not the default.
     pub leaf_lifetime_minutes: Option<u32>,
 }
@@ -42,7 +44,9 @@ impl World {
         let agent = format!("agent.image.tag={agent}");
         let delivery = format!("agent.delivery={}", options.agent_delivery.unwrap_or("Auto"));
         self.chart("berth-crds", &[])?;
-        self.chart("berth", &["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &delivery])?;
+        let mut values = vec!["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &delivery];
+        values.extend(options.values.iter().map(String::as_str));
+        self.chart("berth", &values)?;
         if let Some(minutes) = options.leaf_lifetime_minutes {
             // The chart counts in days.
             let path = format!("{}/{NAME}", apps(SYSTEM, "deployments"));
