@@ -7,6 +7,7 @@
 //! `make test` runs them with `BERTH_REAL=1`; without it they fail rather than pass without having run.
 
 pub mod caller;
+pub mod canary;
 pub mod certs;
 pub mod images;
 pub mod kube_client;

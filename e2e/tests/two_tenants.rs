@@ -5,13 +5,14 @@ use std::{collections::BTreeSet, process::Command};
 use anyhow::{Context as _, Result, ensure};
 use berth_api::{labels, names};
 use berth_devcluster::{binaries, versions};
-use berth_e2e::{Kube, Tenant, World, core, kube_client::status_of};
+use berth_e2e::{Kube, Options, Tenant, World, canary, core, kube_client::status_of};
 use berth_testkit::policies::{End, Network, Pod, Protocol};
 use serde_json::{Value, json};
 
 #[test]
 fn two_tenants_share_nothing() {
     berth_e2e::run("two_tenants", |world| {
+        world.install(&Options { values: vec!["operator.log=debug".into()], ..Options::default() })?;
         let a = Tenant::create(world, "one", &json!({}))?;
         let b = Tenant::create(world, "two", &json!({}))?;
         a.wait_ready()?;
@@ -24,10 +25,11 @@ fn two_tenants_share_nothing() {
         each_sees_its_own(&a, &b)?;
         policies_keep_them_apart(world, &a, &b)?;
         let before = b.pod_identities()?;
+        canary::scan(world, &a)?;
         a.delete()?;
         b.api()?.get("/version")?;
         ensure!(b.pod_identities()? == before, "the other's pods are as they were");
-        Ok(())
+        world.install(&Options::default())
     });
 }
 
