@@ -161,11 +161,6 @@ impl Io {
         content: Option<&str>,
     ) -> Result<String, IoError> {
         let writes = method != Method::GET && !url.contains("dryRun=All");
-        if writes && !self.fence.is_open() {
-            return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
-        }
-        let counter = if writes { &self.calls.writes } else { &self.calls.reads };
-        counter.fetch_add(1, Ordering::Relaxed);
         let bytes = match body {
             None => vec![],
             Some(b) => serde_json::to_vec(b).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?,
@@ -179,14 +174,17 @@ impl Io {
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
         let answer = async {
             let _slot = self.slots.acquire().await;
-            self.client.request_text(request).await
+            // As late as can be: whoever waited here, or was stopped, may have lost the lease meanwhile.
+            if writes && !self.fence.is_open() {
+                return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
+            }
+            let counter = if writes { &self.calls.writes } else { &self.calls.reads };
+            counter.fetch_add(1, Ordering::Relaxed);
+            self.client.request_text(request).await.map_err(|e| IoError::from_kube(what, &e))
         };
-        let answer = tokio::time::timeout(deadline, answer).await;
-        let result = match answer {
-            Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
-            Ok(Err(e)) => Err(IoError::from_kube(what, &e)),
-            Ok(Ok(text)) => Ok(text),
-        };
+        let result = tokio::time::timeout(deadline, answer)
+            .await
+            .unwrap_or_else(|_| Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))));
         if result.is_err() {
             self.calls.failures.fetch_add(1, Ordering::Relaxed);
         }
