@@ -47,7 +47,7 @@ fn needles(secrets: &[Value]) -> Vec<(String, String)> {
             let private = match key.as_str() {
                 "value" => after(&text, "client-key-data: "),
                 "encryption.yaml" => after(&text, "\"secret\":\"").or_else(|| after(&text, "secret: ")),
-                _ if key.ends_with(".key") => text.lines().nth(1).map(str::to_owned),
+                _ if key.strip_suffix(".key").is_some() => text.lines().nth(1).map(str::to_owned),
                 _ => None,
             };
             // The beginning of every key of a kind is the same.

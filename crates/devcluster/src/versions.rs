@@ -15,7 +15,7 @@ pub const ETCD: &str = "v3.6.16";
 /// The older etcd minor that tenants may run.
 pub const ETCD_OLDER: &str = "v3.5.35";
 
-pub(crate) const CONTAINERD: &str = "2.4.2";
+pub const CONTAINERD: &str = "2.4.2";
 pub(crate) const RUNC: &str = "1.5.2";
 pub(crate) const CNI_PLUGINS: &str = "1.9.1";
 pub(crate) const COREDNS: &str = "1.15.0";

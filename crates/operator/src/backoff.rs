@@ -27,6 +27,11 @@ impl<K: Hash + Eq> Backoff<K> {
         (*count, wait.min(Duration::from_mins(1)))
     }
 
+    /// Failures in a row so far.
+    pub fn failures(&self, key: &K) -> u32 {
+        self.failures.lock().unwrap_or_else(PoisonError::into_inner).get(key).copied().unwrap_or_default()
+    }
+
     /// Forgets an object: it went well, or it is gone.
     pub fn forget(&self, key: &K) {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner).remove(key);
@@ -43,7 +48,7 @@ mod tests {
         let waits: Vec<u128> = (0..12).map(|_| b.failed("a").1.as_millis()).collect();
         assert_eq!(&waits[..4], [100, 200, 400, 800]);
         assert_eq!(waits[11], 60_000);
-        assert_eq!(b.failed("b").0, 1, "each object on its own");
+        assert_eq!((b.failed("b").0, b.failures(&"b")), (1, 1), "each object on its own");
         b.forget(&"a");
         assert_eq!(b.failed("a").1.as_millis(), 100);
     }

@@ -29,6 +29,9 @@ use tokio_util::sync::CancellationToken;
 
 type Meta = PartialObjectMeta<Cluster>;
 
+/// Its name in metrics and logs.
+const CONTROLLER: &str = "cluster";
+
 /// Rounds of planning and carrying out in one pass. Each round makes what the one before gave the answers for; a tenant
 /// takes four.
 const ROUNDS: usize = 8;
@@ -65,7 +68,7 @@ fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
 
 async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassError> {
     let about = meta.object_ref(&());
-    pass::run(&ctx, "cluster", &about, one(&ctx, &meta, &about)).await
+    pass::run(&ctx, CONTROLLER, &about, one(&ctx, &meta, &about)).await
 }
 
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
@@ -96,7 +99,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     let (planned, snapshot, failure) = match observe_and_apply(ctx, &cluster, now).await {
         Ok(all) => all,
         Err(error) => {
-            return Err(pass::blind(ctx, &own, &value, ConditionType::CLUSTER, error, now).await);
+            return Err(pass::blind(ctx, CONTROLLER, &own, &value, ConditionType::CLUSTER, error, now).await);
         }
     };
     if planned.plan.finished && failure.is_none() {
@@ -109,9 +112,11 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     // A namespace that could not be looked into is not news either, unless it stays so.
     let failure = failure.or_else(|| snapshot.denied.clone());
     if snapshot.denied.is_some() && rights_are_young(&snapshot, &home, now) {
+        // A right in a namespace that was made a moment ago is on its way.
         return failure.map_or(Ok(Action::await_change()), Err);
     }
-    let told = failure.as_ref().filter(|e| worth_telling(e, &snapshot, &home, now)).map(IoError::failure);
+    let young = |e: &IoError| e.kind == Kindred::Forbidden && rights_are_young(&snapshot, &home, now);
+    let told = failure.as_ref().filter(|e| !pass::passing(ctx, CONTROLLER, &own, e) && !young(e)).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
     report(ctx, &cluster, &own, about, &new).await?;
     match failure {
@@ -172,15 +177,6 @@ async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, n
         probe_tenant(&ctx.io, &ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), now).await;
     snapshot.observed.api = probe;
     tenant
-}
-
-/// A conflict is solved by looking again, and a right in a namespace that was made a moment ago is on its way.
-fn worth_telling(error: &IoError, snapshot: &Snapshot, home: &str, now: Timestamp) -> bool {
-    match error.kind {
-        Kindred::Conflict | Kindred::Fenced | Kindred::Transient => false,
-        Kindred::Forbidden => !rights_are_young(snapshot, home, now),
-        _ => true,
-    }
 }
 
 /// API servers take up a RoleBinding with a delay.

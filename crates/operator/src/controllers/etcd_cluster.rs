@@ -6,7 +6,7 @@ use crate::context::Context;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{IoError, Kindred, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
+use berth_kubeio::{IoError, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
 use berth_plan::etcd::{EtcdPlan, Input, endpoints, plan, status::status, worth_asking};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -23,6 +23,9 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 type Meta = PartialObjectMeta<EtcdCluster>;
+
+/// Its name in metrics and logs.
+const CONTROLLER: &str = "etcdcluster";
 
 /// Rounds of planning and carrying out in one pass.
 const ROUNDS: usize = 8;
@@ -56,7 +59,7 @@ fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
 
 async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassError> {
     let about = meta.object_ref(&());
-    pass::run(&ctx, "etcdcluster", &about, one(&ctx, &meta, &about)).await
+    pass::run(&ctx, CONTROLLER, &about, one(&ctx, &meta, &about)).await
 }
 
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
@@ -85,7 +88,9 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     let own = Own::of(Kind::EtcdCluster, &etcd);
     let (planned, snapshot, failure) = match observe_and_apply(ctx, &etcd, now).await {
         Ok(all) => all,
-        Err(error) => return Err(pass::blind(ctx, &own, &value, ConditionType::ETCD_CLUSTER, error, now).await),
+        Err(error) => {
+            return Err(pass::blind(ctx, CONTROLLER, &own, &value, ConditionType::ETCD_CLUSTER, error, now).await);
+        }
     };
     if planned.plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
@@ -93,8 +98,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         return Ok(Action::await_change());
     }
     let input = Input { etcd: &etcd, observed: &snapshot.observed, settings: &ctx.settings(), now };
-    let passing = |e: &&IoError| !matches!(e.kind, Kindred::Conflict | Kindred::Fenced | Kindred::Transient);
-    let told = failure.as_ref().filter(passing).map(IoError::failure);
+    let told = failure.as_ref().filter(|e| !pass::passing(ctx, CONTROLLER, &own, e)).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
     if write_status(&ctx.io, &own, etcd.status.as_ref(), &new).await? {
         let before = etcd.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();

@@ -151,16 +151,32 @@ pub(super) async fn unreadable(
     Ok(Action::requeue(Duration::from_mins(5)))
 }
 
+/// Failures in a row from which on one that should be over in a moment is told: a webhook that hangs looks like a lost answer.
+const LASTING: u32 = 3;
+
+/// Whether a failure is over in a moment, so that nobody needs to hear of it: a conflict is solved by looking again.
+pub(super) fn passing(ctx: &Context, controller: &'static str, own: &Own, error: &IoError) -> bool {
+    match error.kind {
+        Kindred::Conflict | Kindred::Fenced => true,
+        Kindred::Transient => {
+            let key = (controller, own.key.namespace.clone().unwrap_or_default(), own.key.name.clone());
+            ctx.backoff.failures(&key) < LASTING
+        }
+        _ => false,
+    }
+}
+
 /// The pass could not even look: the status says so, unless it may be over in a moment. Returns the error.
 pub(super) async fn blind(
     ctx: &Context,
+    controller: &'static str,
     own: &Own,
     live: &Value,
     types: &[ConditionType],
     error: IoError,
     now: Timestamp,
 ) -> IoError {
-    if matches!(error.kind, Kindred::Transient | Kindred::Conflict | Kindred::Fenced) {
+    if passing(ctx, controller, own, &error) {
         return error;
     }
     tell(ctx, own, live, types, &error.failure(), now).await.err().unwrap_or(error)

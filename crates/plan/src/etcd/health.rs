@@ -4,6 +4,7 @@ use super::{Stand, Subject};
 use crate::observed::{EtcdProbe, MemberProbe};
 use crate::workload::{pod_problem, pod_ready};
 use berth_api::conditions::Reason;
+use berth_render::Kind;
 use semver::Version;
 use std::collections::BTreeSet;
 
@@ -66,7 +67,10 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
         Health { data: data(s), alarms: probe.map(|p| p.alarms.clone()).unwrap_or_default(), ..Health::default() };
     for name in s.members() {
         let mut member = probe.map_or_else(|| unasked(s, &name), |probe| asked(&name, probe, recorded));
-        if let Some(found) = s.pod(&name).and_then(pod_problem) {
+        if let Some(mut found) = s.pod(&name).and_then(pod_problem) {
+            if let (Reason::Unschedulable, Some(claim)) = (found.0, unbound(s, &name)) {
+                found.1 = format!("{}; {claim}", found.1);
+            }
             member.problem = Some(found.1.clone());
             if out.pods.is_none() && !is_data(found.0) {
                 out.pods = Some(found);
@@ -95,6 +99,17 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     out.cluster_id = ids.first().filter(|_| agreed && out.quorum == Some(true)).map(|id| (*id).to_owned());
     out.version = lowest(&answers);
     out
+}
+
+/// What its volume waits for. The scheduler says only that there is none.
+fn unbound(s: &Subject<'_>, member: &str) -> Option<String> {
+    let key = s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
+    let claim = s.observed.get(&key).filter(|c| c["status"]["phase"] == "Pending")?;
+    let class = claim["spec"]["storageClassName"].as_str().unwrap_or("the default one");
+    Some(format!(
+        "its claim {} waits for a volume of StorageClass {class}: see that it is there and has some",
+        key.name
+    ))
 }
 
 /// From what the members said.

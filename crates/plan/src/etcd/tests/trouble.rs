@@ -143,3 +143,22 @@ fn without_an_answer_kubelets_word_counts() {
     assert_eq!(e.condition(T::Available), is("True", Reason::AsExpected));
     assert_eq!(e.cr.status.as_ref().unwrap().members[0].id.as_deref(), Some("a0"), "what was known stays");
 }
+
+#[test]
+fn a_volume_that_does_not_come_is_named_with_its_class() {
+    let mut e = Etcd::new(1);
+    e.pass();
+    let labels = json!({"berth.dev/etcd-cluster": NAME});
+    let said = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found";
+    let unscheduled = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}]);
+    let pod = json!({"metadata": {"name": "etcd-0", "labels": labels}, "status": {"conditions": unscheduled}});
+    let spec = json!({"storageClassName": "nowhere"});
+    let claim = json!({"metadata": {"labels": labels}, "spec": spec, "status": {"phase": "Pending"}});
+    e.world.put(ObjectKey::namespaced(Kind::Pod, NAMESPACE, "etcd-0"), pod);
+    e.world.put(ObjectKey::namespaced(Kind::PersistentVolumeClaim, NAMESPACE, "data-etcd-0"), claim);
+    e.pass();
+    assert_eq!(e.condition(ConditionType::Ready).1, "Unschedulable");
+    let all = &e.cr.status.as_ref().unwrap().conditions;
+    let message = &conditions::find(all, ConditionType::Ready).unwrap().message;
+    assert!(message.contains("data-etcd-0") && message.contains("StorageClass nowhere"), "{message}");
+}
