@@ -1,5 +1,7 @@
 //! `render` as a process: the same bytes each time, and no key.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 use serde_json::Value;
 use std::io::Write as _;
 use std::process::{Command, Output, Stdio};

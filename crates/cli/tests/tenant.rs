@@ -1,5 +1,7 @@
 //! The command against a tenant that the operator made: what the operator is done with, the command line plans nothing for.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
 #[path = "../../operator/tests/common/mod.rs"]
 mod common;
 

@@ -29,31 +29,26 @@ pub(super) struct Found {
 /// Reads what is readable; the rest is assumed, and said.
 pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     let mut notes = vec![];
-    let mut noted = |what: Result<Option<Value>, IoError>, assumed: &str| match what {
-        Ok(Some(value)) => Some(value),
-        Ok(None) => {
-            notes.push(format!("{assumed}: it is not there. Name the operator's namespace with --operator-namespace"));
-            None
-        }
-        Err(error) => {
-            notes.push(format!("{assumed}: {error}"));
-            None
-        }
-    };
     let key = |kind| ObjectKey::namespaced(kind, namespace, NAME);
-    let deployment = noted(
-        io.get(&key(Kind::Deployment)).await,
-        &format!("the operator's defaults were assumed, since Deployment {namespace}/{NAME} was not read"),
-    );
-    let map = noted(
-        io.get(&key(Kind::ConfigMap)).await,
-        &format!("the chart's defaults were assumed, since ConfigMap {namespace}/{NAME} was not read"),
-    );
+    let deployment = io.get(&key(Kind::Deployment)).await;
+    let map = io.get(&key(Kind::ConfigMap)).await;
+    if matches!((&deployment, &map), (Ok(None), Ok(None))) {
+        notes.push(format!(
+            "the operator's defaults were assumed: there is no {NAME} in namespace {namespace}. Name its namespace with --operator-namespace"
+        ));
+    }
+    let mut readable = |what: Result<Option<Value>, IoError>| {
+        what.unwrap_or_else(|error| {
+            notes.push(format!("the operator's defaults were assumed: {error}"));
+            None
+        })
+    };
+    let (deployment, map) = (readable(deployment), readable(map));
     let text = map.as_ref().and_then(|m| m["data"]["config.yaml"].as_str());
     let config = match text.map(OperatorConfig::parse).transpose() {
         Ok(config) => config.unwrap_or_default(),
         Err(error) => {
-            notes.push(format!("the chart's defaults were assumed: ConfigMap {namespace}/{NAME}: {error:#}"));
+            notes.push(format!("the operator's defaults were assumed: ConfigMap {namespace}/{NAME}: {error:#}"));
             OperatorConfig::default()
         }
     };

@@ -38,7 +38,7 @@ fn walk(live: &Value, want: &Value, path: &str, all: &mut Vec<String>) {
                 let path = format!("{path}.{name}");
                 match live.get(name) {
                     None => {
-                        all.push(format!("{path}: added{}", shown(want).map(|v| format!(", {v}")).unwrap_or_default()))
+                        all.push(format!("{path}: added{}", shown(want).map(|v| format!(", {v}")).unwrap_or_default()));
                     }
                     Some(live) => step(live, want, &path, all),
                 }

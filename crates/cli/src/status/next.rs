@@ -44,8 +44,8 @@ pub(super) fn next(cluster: &Cluster, report: &Report, now: Timestamp) -> String
         );
     }
     if ready.status != "True" {
-        let pods = report.components.iter().flat_map(|c| &c.pods);
-        if let Some(problem) = pods.filter_map(|p| p.problem.as_deref()).next() {
+        let mut pods = report.components.iter().flat_map(|c| &c.pods);
+        if let Some(problem) = pods.find_map(|p| p.problem.as_deref()) {
             return format!("look into it: {problem}");
         }
         let moving = of(ConditionType::Progressing).filter(|c| c.status == "True");

@@ -187,6 +187,8 @@ fn the_next_thing_is_named() {
     let mut newer = cluster(status("Ready", &conditions(&[])));
     newer["metadata"]["generation"] = 2.into();
     assert!(!report::report(&seen(newer.clone()), now()).ready);
+    let text = tree(&seen(newer.clone()));
+    assert!(text.starts_with("Cluster team-a/acme Ready, but the newest spec was not seen yet\n"), "{text}");
     assert!(next(newer).starts_with("wait: the operator has not seen the newest spec"));
 
     let mut paused = cluster(status("Paused", &conditions(&[])));

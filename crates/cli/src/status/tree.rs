@@ -47,11 +47,12 @@ fn head(report: &Report, now: Timestamp) -> String {
     } else {
         bad(phase)
     };
-    let since = report.since.map(|s| format!(" for {}", age(s, now))).unwrap_or_default();
-    let since = match (report.phase.as_deref(), report.ready) {
-        (Some("Ready"), true) => since,
-        (_, false) if report.since.is_some() => format!(", not ready{since}"),
-        _ => String::new(),
+    let since = report.since.map(|s| age(s, now));
+    let since = match (&since, report.ready) {
+        (Some(_), false) if !report.observed => ", but the newest spec was not seen yet".to_owned(),
+        (Some(since), true) => format!(" for {since}"),
+        (Some(since), false) => format!(", not ready for {since}"),
+        (None, _) => String::new(),
     };
     format!("{} {painted}{since}", strong(&format!("Cluster {}/{}", report.namespace, report.name)))
 }
