@@ -4,8 +4,9 @@ use crate::access::{Access, explain, parse};
 use crate::args::{Adopt, Meta};
 use crate::{Outcome, output, paint};
 use anyhow::{Context as _, bail};
-use berth_api::conditions::Reason;
+use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
+use berth_kubeio::Kindred;
 use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::{Observed, label, uid};
 use berth_plan::{Settings, State};
@@ -21,8 +22,15 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     let of = format!("Cluster {}/{}", access.namespace, args.name);
     let cluster = parse(value.clone(), &of)?;
     let home = names::control_plane_namespace(&access.namespace, &args.name);
-    let live = access.io.get(&ObjectKey::cluster(Kind::Namespace, &home)).await.map_err(explain)?;
-    let wanted = match judge(&cluster, live.as_ref(), Timestamp::now()) {
+    let (live, verdict) = match access.io.get(&ObjectKey::cluster(Kind::Namespace, &home)).await {
+        Ok(live) => (live.clone(), judge(&cluster, live.as_ref(), Timestamp::now())),
+        Err(error) if error.kind == Kindred::Forbidden => {
+            let verdict = told(&cluster).ok_or_else(|| explain(error))?;
+            (None, verdict)
+        }
+        Err(error) => return Err(explain(error)),
+    };
+    let wanted = match verdict {
         Verdict::Nothing(why) => {
             output::print(&format!("{of}: nothing to adopt: {why}\n"))?;
             return Ok(Outcome::NotYet);
@@ -105,21 +113,33 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     }
 }
 
+/// What the operator's condition says, for those who may not look at namespaces.
+fn told(cluster: &Cluster) -> Option<Verdict> {
+    let conditions = cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let degraded = find(conditions, ConditionType::Degraded).filter(|c| c.status == "True")?;
+    let asked = degraded.message.split_once(&format!("{}=", labels::ADOPT)).map(|(_, rest)| rest);
+    let value = asked.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
+    // Whether a namespace that is lost is there again, only a look at it tells.
+    (degraded.reason == Reason::AdoptionRequired.as_str() && !value.is_empty())
+        .then(|| Verdict::Adopt { value: value.to_owned(), why: degraded.message.clone() })
+}
+
 fn explanation(of: &str, home: &str, cluster: &Cluster, live: Option<&Value>, why: &str) -> String {
     let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.uid.as_str());
-    let owner = live.and_then(|l| label(l, labels::CLUSTER_UID)).unwrap_or("nobody");
+    let owner = live.map_or("not readable", |l| label(l, labels::CLUSTER_UID).unwrap_or("nobody"));
     let own = cluster.metadata.uid.as_deref().unwrap_or_default();
     let rows = [
         ("Namespace", home),
-        ("its UID", live.map_or("", uid)),
+        ("its UID", live.map_or("not readable", uid)),
         ("UID that the Cluster recorded", recorded.unwrap_or("none")),
         ("it belongs to the Cluster with UID", owner),
         ("this Cluster has UID", own),
     ];
     let rows: Vec<_> = rows.iter().map(|(what, value)| vec![format!("  {what}"), (*value).to_owned()]).collect();
     format!(
-        "{}\n  {why}\n{}Taken over are etcd's data, the CAs and all keys in that namespace. Whoever holds a kubeconfig of that tenant keeps it.\n",
+        "{}\n  {}\n{}Taken over are etcd's data, the CAs and all keys in that namespace. Whoever holds a kubeconfig of that tenant keeps it.\n",
         paint::strong(of),
+        paint::safe(why),
         output::columns(&rows)
     )
 }
@@ -185,6 +205,20 @@ mod tests {
         assert_eq!(value(verdict(&fresh, Some(&namespace("old")))), "old");
         let another = json!({"status": {"controlPlaneNamespace": {"name": "n", "uid": "before"}}});
         assert_eq!(value(verdict(&cluster(&another), Some(&namespace("new")))), "new");
+    }
+
+    #[test]
+    fn who_may_not_look_at_namespaces_goes_by_the_condition() {
+        let degraded = |reason: &str, message: &str| {
+            let condition = json!({"type": "Degraded", "status": "True", "reason": reason, "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            told(&cluster(&json!({"status": {"conditions": [condition]}})))
+        };
+        let verdict = degraded("AdoptionRequired", "namespace: set the annotation berth.dev/adopt=old on this Cluster");
+        assert_eq!(value(verdict.unwrap()), "old");
+        assert_eq!(degraded("ControlPlaneLost", "berth.dev/adopt=old"), None);
+        assert_eq!(degraded("AdoptionRequired", "no value"), None);
+        assert_eq!(told(&cluster(&json!({}))), None);
     }
 
     #[test]

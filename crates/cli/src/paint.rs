@@ -35,7 +35,23 @@ pub(crate) fn faint(text: &str) -> String {
     paint(Style::new().dimmed(), text)
 }
 
+/// Without what a terminal would obey, and on one line. Messages hold what writers of a `Cluster` wrote, who are not trusted.
+pub(crate) fn safe(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+}
+
 /// Without colours, for widths and tests.
 pub(crate) fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_does_not_command_the_terminal() {
+        assert_eq!(safe("a\u{1b}]0;title\u{7}\nb\u{9b}2J"), "a ]0;title  b 2J");
+        assert_eq!(safe("ä → …"), "ä → …");
+    }
 }

@@ -90,7 +90,10 @@ fn merge_into(path: &Path, text: &str, context: &str, args: &Kubeconfig) -> anyh
     let changed = merge::merge(&mut config, &tenant, wish).with_context(|| shown.to_string())?;
     if changed {
         file::write(path, &output::yaml(&config)?)?;
-        output::note(&format!("context {context} is in {shown}; try: kubectl --context {context} get namespaces"));
+        let file = args.into.as_ref().map(|_| format!(" --kubeconfig {shown}")).unwrap_or_default();
+        output::note(&format!(
+            "context {context} is in {shown}; try: kubectl{file} --context {context} get namespaces"
+        ));
     } else {
         output::note(&format!("context {context} in {shown} is up to date"));
     }

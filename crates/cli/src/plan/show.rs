@@ -1,7 +1,7 @@
 //! A report as a text.
 
 use super::report::{Change, Part, Report, Standing};
-use crate::paint::{bad, faint, good, plain, strong, warn};
+use crate::paint::{bad, faint, good, plain, safe, strong, warn};
 use std::fmt::Write as _;
 
 /// The text.
@@ -18,7 +18,7 @@ pub(super) fn show(report: &Report) -> String {
         changes(&report.prune, &mut text);
     }
     for warning in &report.warnings {
-        let _ = writeln!(text, "{} {warning}", warn("warning:"));
+        let _ = writeln!(text, "{} {}", warn("warning:"), safe(warning));
     }
     for line in summary(report) {
         let _ = writeln!(text, "{line}");
@@ -32,7 +32,7 @@ fn head(report: &Report) -> String {
 }
 
 fn state(part: &Part) -> String {
-    let message = part.message.as_deref().unwrap_or_default();
+    let message = safe(part.message.as_deref().unwrap_or_default());
     match part.state {
         Standing::Ready => good("no change"),
         Standing::Disabled => faint("not asked for"),
@@ -53,9 +53,9 @@ fn state(part: &Part) -> String {
 
 fn changes(all: &[Change], text: &mut String) {
     for change in all {
-        let _ = writeln!(text, "  {}", change.what);
+        let _ = writeln!(text, "  {}", safe(&change.what));
         for difference in &change.differences {
-            let _ = writeln!(text, "    {}", faint(difference));
+            let _ = writeln!(text, "    {}", faint(&safe(difference)));
         }
     }
 }

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outc
         Objects::Json => show::json(&documents)?,
     };
     output::print(&text)?;
-    for note in show::notes(&text, args.operator_config.is_some()) {
+    for note in show::notes(&text, args.inside || args.operator_config.is_some()) {
         output::note(&note);
     }
     Ok(Outcome::Done)

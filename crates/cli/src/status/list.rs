@@ -2,7 +2,7 @@
 
 use crate::age::age;
 use crate::output::columns;
-use crate::paint::{bad, good, strong, warn};
+use crate::paint::{bad, good, safe, strong, warn};
 use berth_api::Cluster;
 use berth_api::conditions::{ConditionType, find};
 use jiff::Timestamp;
@@ -81,7 +81,7 @@ pub(super) fn table(rows: &[Row], now: Timestamp, with_namespace: bool) -> Strin
 /// A line is a line.
 fn cut(message: &str) -> String {
     const MOST: usize = 80;
-    let message = message.replace('\n', " ");
+    let message = safe(message);
     if message.chars().count() <= MOST {
         return message;
     }

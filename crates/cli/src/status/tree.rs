@@ -2,7 +2,7 @@
 
 use super::report::{Component, Etcd, Member, Pod, Problem, Report};
 use crate::age::{age, until};
-use crate::paint::{bad, faint, good, strong, warn};
+use crate::paint::{bad, faint, good, safe, strong, warn};
 use jiff::Timestamp;
 use std::fmt::Write as _;
 
@@ -23,9 +23,10 @@ pub(super) fn draw(report: &Report, now: Timestamp) -> String {
     let mut text = format!("{}\n", head(report, now));
     lines(&nodes(report, now), "", &mut text);
     for note in &report.notes {
-        let _ = writeln!(text, "{}", faint(note));
+        let _ = writeln!(text, "{}", faint(&safe(note)));
     }
-    let next = if report.ready { good(&report.next) } else { report.next.clone() };
+    let next = safe(&report.next);
+    let next = if report.ready { good(&next) } else { next };
     let _ = writeln!(text, "{} {next}", strong("next:"));
     text
 }
@@ -85,7 +86,7 @@ fn problems(all: &[Problem], now: Timestamp) -> Vec<Node> {
 fn problem(c: &Problem, with_message: bool, now: Timestamp) -> String {
     let text = format!("{} is {} for {}: {}", c.type_, c.status, age(c.since, now), c.reason);
     let text = if c.type_ == "Progressing" { warn(&text) } else { bad(&text) };
-    if with_message { format!("{text}: {}", c.message) } else { text }
+    if with_message { format!("{text}: {}", safe(&c.message)) } else { text }
 }
 
 fn certificates(at: Timestamp, now: Timestamp) -> String {
@@ -109,7 +110,7 @@ fn etcd(etcd: &Etcd, now: Timestamp) -> Node {
 fn member(m: &Member, now: Timestamp) -> String {
     let state = if m.ready { good("ready") } else { bad("not ready") };
     let pod = m.pod.as_ref().map(|p| facts(p, now)).unwrap_or_default();
-    let said = m.message.as_deref().filter(|_| !m.ready).map(|t| format!(": {t}")).unwrap_or_default();
+    let said = m.message.as_deref().filter(|_| !m.ready).map(|t| format!(": {}", safe(t))).unwrap_or_default();
     format!("{}  {state}{pod}{said}", m.name)
 }
 
@@ -133,7 +134,7 @@ fn pod(p: &Pod, now: Timestamp) -> String {
         (true, _) => good("ready"),
         (false, _) => bad("not ready"),
     };
-    let said = p.problem.as_deref().map(|t| format!(": {t}")).unwrap_or_default();
+    let said = p.problem.as_deref().map(|t| format!(": {}", safe(t))).unwrap_or_default();
     format!("{}  {state}{}{said}", p.name, facts(p, now))
 }
 
