@@ -240,3 +240,36 @@ async fn a_right_that_is_missing_is_named() {
     exits(&elsewhere, 1);
     assert!(err(&elsewhere).contains("the kubeconfig has: test"), "{}", err(&elsewhere));
 }
+
+#[tokio::test]
+async fn the_owner_of_a_cluster_needs_no_right_in_its_control_plane() {
+    let team = Team::new(&["owners"]).await;
+    let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", team.ns);
+    let rules = json!([
+        {"apiGroups": ["berth.dev"], "resources": ["clusters"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+    ]);
+    let role = json!({"metadata": {"name": "owner"}, "rules": rules});
+    team.post(&format!("{rbac}/roles"), &role).await;
+    let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "owners"});
+    let of = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"});
+    let binding = json!({"metadata": {"name": "owner"}, "roleRef": of, "subjects": [group]});
+    team.post(&format!("{rbac}/rolebindings"), &binding).await;
+    // API servers take up a RoleBinding with a delay.
+    let may = async || team.here(&["status"]).status.code() == Some(3);
+    berth_testkit::fixtures::until(std::time::Duration::from_secs(10), "the right is there", may).await;
+
+    let status = team.here(&["status", "acme"]);
+    exits(&status, 3);
+    assert!(
+        out(&status).contains("asked for 1.36.3") && out(&status).contains("not shown: list pods"),
+        "{}",
+        out(&status)
+    );
+    let missing = team.here(&["kubeconfig", "acme"]);
+    exits(&missing, 1);
+    assert!(err(&missing).contains("not there yet"), "{}", err(&missing));
+    let plan = team.here(&["plan", "acme"]);
+    exits(&plan, 1);
+    assert!(err(&plan).contains("A plan needs what the operator reads"), "{}", err(&plan));
+}
