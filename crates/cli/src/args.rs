@@ -136,7 +136,7 @@ pub(crate) struct Render {
     #[arg(long, default_value = "berth.dev/agent:dev", value_name = "IMAGE")]
     pub(crate) agent_image: String,
     /// How the agent gets into the pods, as the operator's flag of that name.
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_enum, default_value_t, ignore_case = true)]
     pub(crate) agent_delivery: Delivery,
     /// Registry that holds upstream's images, as the operator's flag of that name. Default: upstream's own.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "REGISTRY")]
@@ -229,6 +229,6 @@ mod tests {
         assert_eq!(parse("render").unwrap_err(), ErrorKind::MissingRequiredArgument);
         assert_eq!(parse("completion tcsh").unwrap_err(), ErrorKind::InvalidValue);
         assert!(parse("plan -f new.yaml").is_ok() && parse("plan acme").is_ok());
-        assert!(parse("render -f a.yaml --agent-delivery ImageVolume -o json").is_ok());
+        assert!(parse("render -f a.yaml --agent-delivery imagevolume -o json").is_ok());
     }
 }
