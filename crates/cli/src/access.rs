@@ -1,0 +1,161 @@
+//! The meta cluster: which one, and what is read there.
+
+use crate::args::Meta;
+use crate::output;
+use anyhow::{Context as _, anyhow};
+use berth_api::Cluster;
+use berth_kubeio::{Calls, Fence, Io, IoError, Kindred};
+use berth_render::{Kind, ObjectKey};
+use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
+use kube::{Client, Config};
+use serde_json::Value;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Patience with one call.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// Access to the meta cluster.
+#[derive(Debug)]
+pub(crate) struct Access {
+    /// Calls. Whether they may write is the fence's to say.
+    pub(crate) io: Io,
+    /// The namespace that is meant.
+    pub(crate) namespace: String,
+}
+
+impl Access {
+    /// For reading: writes are impossible.
+    pub(crate) async fn to_read(meta: &Meta) -> anyhow::Result<Self> {
+        Self::new(meta, Fence::closed()).await
+    }
+
+    /// For writing, too.
+    pub(crate) async fn to_write(meta: &Meta) -> anyhow::Result<Self> {
+        Self::new(meta, Fence::open()).await
+    }
+
+    async fn new(meta: &Meta, fence: Fence) -> anyhow::Result<Self> {
+        let config = config(meta).await?;
+        let namespace = meta.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let client = Client::try_from(config).context("the kubeconfig of the meta cluster")?;
+        Ok(Self { io: Io::new(client, fence, Arc::new(Calls::default()), DEADLINE), namespace })
+    }
+
+    /// The `Cluster` of that name, as stored.
+    pub(crate) async fn cluster(&self, name: &str) -> anyhow::Result<Value> {
+        let key = ObjectKey::namespaced(Kind::Cluster, &self.namespace, name);
+        if let Some(value) = self.io.get(&key).await.map_err(explain)? {
+            return Ok(value);
+        }
+        self.installed().await?;
+        Err(anyhow!("{key} is not there. `kubectl berth status -A` lists all that there are"))
+    }
+
+    /// An error if the meta cluster does not know Berth's resources.
+    pub(crate) async fn installed(&self) -> anyhow::Result<()> {
+        match self.io.raw("/apis/berth.dev/v1alpha1").await {
+            Err(e) if e.kind == Kindred::NotFound => Err(anyhow!(
+                "this cluster has no resource clusters.berth.dev. Install the chart berth-crds, or choose another cluster with --context"
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+async fn config(meta: &Meta) -> anyhow::Result<Config> {
+    let options = KubeConfigOptions { context: meta.context.clone(), ..KubeConfigOptions::default() };
+    let file = match &meta.kubeconfig {
+        Some(path) => {
+            Kubeconfig::read_from(path).map_err(discreet).with_context(|| format!("kubeconfig {}", path.display()))?
+        }
+        None => match Kubeconfig::read() {
+            Ok(file) => file,
+            Err(error @ KubeconfigError::Parse(_)) => return Err(discreet(error)),
+            // In a pod there is no file.
+            Err(error) => {
+                return Config::incluster()
+                    .map_err(|_| anyhow::Error::new(error))
+                    .context("no access to a meta cluster: name its kubeconfig with --kubeconfig, or set KUBECONFIG");
+            }
+        },
+    };
+    let contexts: Vec<_> = file.contexts.iter().map(|c| c.name.clone()).collect();
+    Config::from_custom_kubeconfig(file, &options).await.with_context(|| match &meta.context {
+        Some(context) => format!("context {context}; the kubeconfig has: {}", contexts.join(", ")),
+        None => "the kubeconfig's current context; choose one with --context".to_owned(),
+    })
+}
+
+/// Errors of the parser quote what they read, which is secret.
+fn discreet(error: KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::Parse(_) => anyhow!("it is no kubeconfig in YAML"),
+        error => anyhow::Error::new(error),
+    }
+}
+
+/// The error of a call, with the way out where there is one.
+pub(crate) fn explain(error: IoError) -> anyhow::Error {
+    match error.kind {
+        Kindred::Forbidden => anyhow!(
+            "{error}. That right is missing: let somebody grant it, or use a context of somebody who has it (--context)"
+        ),
+        _ => anyhow::Error::new(error),
+    }
+}
+
+/// A `Cluster` from what is stored or written in a file.
+pub(crate) fn parse(value: Value, of: &str) -> anyhow::Result<Cluster> {
+    serde_json::from_value(value).with_context(|| {
+        format!(
+            "{of}: this version of kubectl-berth cannot read it; correct that field, or use the version of the operator"
+        )
+    })
+}
+
+/// The `Cluster` in a file.
+pub(crate) fn cluster_in(path: &Path) -> anyhow::Result<Cluster> {
+    let text = output::read(path)?;
+    let file = path.display();
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("{file}: no YAML"))?;
+    let mut clusters = documents.into_iter().filter(|d| {
+        d["kind"] == "Cluster" && d["apiVersion"] == format!("{}/{}", berth_api::GROUP, berth_api::VERSION)
+    });
+    let (first, second) = (clusters.next(), clusters.next());
+    let cluster = match (first, second) {
+        (Some(cluster), None) => cluster,
+        (None, _) => anyhow::bail!("{file}: it holds no Cluster of berth.dev/v1alpha1"),
+        (Some(_), Some(_)) => anyhow::bail!("{file}: it holds more than one Cluster; give one at a time"),
+    };
+    if cluster["metadata"]["name"].as_str().is_none_or(str::is_empty) {
+        anyhow::bail!("{file}: metadata.name is missing");
+    }
+    parse(cluster, &file.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write as _;
+
+    fn read(text: &str) -> Result<Cluster, String> {
+        let mut file = tempfile::NamedTempFile::new().unwrap();
+        file.write_all(text.as_bytes()).unwrap();
+        cluster_in(file.path()).map_err(|e| format!("{e:#}"))
+    }
+
+    #[test]
+    fn a_file_holds_one_cluster_and_a_wrong_one_says_where() {
+        let cluster =
+            "apiVersion: berth.dev/v1alpha1\nkind: Cluster\nmetadata: {name: acme}\nspec: {version: 1.36.3}\n";
+        assert_eq!(read(cluster).unwrap().spec.version, "1.36.3");
+        let beside = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: team-a}}\n---\n{cluster}");
+        assert!(read(&beside).is_ok());
+        assert!(read(&format!("{cluster}---\n{cluster}")).unwrap_err().contains("more than one"));
+        assert!(read("kind: Pod").unwrap_err().contains("no Cluster"));
+        assert!(read(&cluster.replace("name: acme", "")).unwrap_err().contains("metadata.name"));
+        assert!(read(&cluster.replace("version:", "versoin:")).unwrap_err().contains("versoin"));
+    }
+}

@@ -1,0 +1,237 @@
+//! `adopt`: takes over a control-plane namespace whose `Cluster` is gone. The only verb that writes to the meta cluster.
+
+use crate::access::{Access, explain, parse};
+use crate::args::{Adopt, Meta};
+use crate::{Outcome, output, paint};
+use anyhow::{Context as _, bail};
+use berth_api::conditions::{ConditionType, Reason, find};
+use berth_api::{Cluster, labels, names};
+use berth_kubeio::Kindred;
+use berth_plan::cluster::{Input, plan};
+use berth_plan::observed::{Observed, label, uid};
+use berth_plan::{Settings, State};
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use std::io::{BufRead, IsTerminal, Write};
+
+/// Explains, asks, and sets the annotation.
+pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
+    let access = Access::to_write(meta).await?;
+    let value = access.cluster(&args.name).await?;
+    let of = format!("Cluster {}/{}", access.namespace, args.name);
+    let cluster = parse(value.clone(), &of)?;
+    let home = names::control_plane_namespace(&access.namespace, &args.name);
+    let (live, verdict) = match access.io.get(&ObjectKey::cluster(Kind::Namespace, &home)).await {
+        Ok(live) => (live.clone(), judge(&cluster, live.as_ref(), Timestamp::now())),
+        Err(error) if error.kind == Kindred::Forbidden => {
+            let verdict = told(&cluster).ok_or_else(|| explain(error))?;
+            (None, verdict)
+        }
+        Err(error) => return Err(explain(error)),
+    };
+    let wanted = match verdict {
+        Verdict::Nothing(why) => {
+            output::print(&format!("{of}: nothing to adopt: {why}\n"))?;
+            return Ok(Outcome::NotYet);
+        }
+        Verdict::Adopt { value, why } => {
+            output::print(&explanation(&of, &home, &cluster, live.as_ref(), &why))?;
+            value
+        }
+    };
+    if !args.yes && !confirmed(&args.name)? {
+        bail!("{of}: nothing was changed");
+    }
+    let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, &args.name);
+    // Only on the object that was judged: whoever changed it since may have meant something else.
+    let patch = json!({"metadata": {
+        "uid": value["metadata"]["uid"], "resourceVersion": value["metadata"]["resourceVersion"],
+        "annotations": {(labels::ADOPT): wanted},
+    }});
+    access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await.map_err(explain)?;
+    output::print(&format!(
+        "{of}: annotation {}={wanted} is set. The operator takes over from here: kubectl berth status {} -n {}\n",
+        labels::ADOPT,
+        args.name,
+        access.namespace
+    ))?;
+    Ok(Outcome::Done)
+}
+
+/// What there is to adopt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Set the annotation to this value.
+    Adopt {
+        /// The UID.
+        value: String,
+        /// What the condition says.
+        why: String,
+    },
+    /// Nothing, for this reason.
+    Nothing(String),
+}
+
+/// Asks the planner, as the operator does: its answer is what the condition says, or will say in a moment.
+fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
+    let name = cluster.metadata.name.as_deref().unwrap_or_default();
+    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+    let home = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
+    let mut observed = Observed { denied: true, ..Observed::default() };
+    if let Some(live) = live {
+        observed.put(home.clone(), live.clone());
+    }
+    let settings = Settings::default();
+    let planned = plan(Input { cluster, observed: &observed, settings: &settings, now });
+    let blocked = planned.plan.stages.iter().find_map(|s| match &s.state {
+        State::Blocked { reason: reason @ (Reason::AdoptionRequired | Reason::ControlPlaneLost), message } => {
+            Some((*reason, message.clone()))
+        }
+        _ => None,
+    });
+    match (blocked, live) {
+        (Some((Reason::AdoptionRequired, why)), Some(live)) => {
+            Verdict::Adopt { value: label(live, labels::CLUSTER_UID).unwrap_or_default().to_owned(), why }
+        }
+        (Some((_, why)), Some(_)) => Verdict::Adopt { value: cluster.metadata.uid.clone().unwrap_or_default(), why },
+        (Some((_, why)), None) => Verdict::Nothing(format!("{why}. Come back when it is restored")),
+        (None, None) => Verdict::Nothing(format!("{home} is not there, and Berth makes it")),
+        (None, Some(live)) if label(live, labels::CLUSTER_UID) == cluster.metadata.uid.as_deref() => {
+            Verdict::Nothing(format!("{home} is this Cluster's own"))
+        }
+        (None, Some(_)) => {
+            let asked = cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(labels::ADOPT));
+            Verdict::Nothing(if asked {
+                format!("the annotation {} is set already; the operator takes over", labels::ADOPT)
+            } else {
+                format!(
+                    "{home} is there and cannot be taken over; `kubectl berth status {name} -n {namespace}` says why"
+                )
+            })
+        }
+    }
+}
+
+/// What the operator's condition says, for those who may not look at namespaces.
+fn told(cluster: &Cluster) -> Option<Verdict> {
+    let conditions = cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let degraded = find(conditions, ConditionType::Degraded).filter(|c| c.status == "True")?;
+    let asked = degraded.message.split_once(&format!("{}=", labels::ADOPT)).map(|(_, rest)| rest);
+    let value = asked.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
+    // Whether a namespace that is lost is there again, only a look at it tells.
+    (degraded.reason == Reason::AdoptionRequired.as_str() && !value.is_empty())
+        .then(|| Verdict::Adopt { value: value.to_owned(), why: degraded.message.clone() })
+}
+
+fn explanation(of: &str, home: &str, cluster: &Cluster, live: Option<&Value>, why: &str) -> String {
+    let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.uid.as_str());
+    let owner = live.map_or("not readable", |l| label(l, labels::CLUSTER_UID).unwrap_or("nobody"));
+    let own = cluster.metadata.uid.as_deref().unwrap_or_default();
+    let rows = [
+        ("Namespace", home),
+        ("its UID", live.map_or("not readable", uid)),
+        ("UID that the Cluster recorded", recorded.unwrap_or("none")),
+        ("it belongs to the Cluster with UID", owner),
+        ("this Cluster has UID", own),
+    ];
+    let rows: Vec<_> = rows.iter().map(|(what, value)| vec![format!("  {what}"), (*value).to_owned()]).collect();
+    format!(
+        "{}\n  {}\n{}Taken over are etcd's data, the CAs and all keys in that namespace. Whoever holds a kubeconfig of that tenant keeps it.\n",
+        paint::strong(of),
+        paint::safe(why),
+        output::columns(&rows)
+    )
+}
+
+/// Asks on the terminal for the name, which nobody types by accident.
+fn confirmed(name: &str) -> anyhow::Result<bool> {
+    let stdin = std::io::stdin();
+    if !stdin.is_terminal() {
+        bail!("there is no terminal to ask on; say --yes if this is what you want. Nothing was changed");
+    }
+    anstream::eprint!("Type the Cluster's name to take over: ");
+    anstream::stderr().flush().context("standard error")?;
+    let mut line = String::new();
+    stdin.lock().read_line(&mut line).context("standard input")?;
+    Ok(line.trim() == name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cluster(more: &Value) -> Cluster {
+        let mut object = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "acme", "namespace": "team-a", "uid": "new"}, "spec": {"version": "1.36.3"},
+        });
+        for (key, value) in more.as_object().unwrap() {
+            object[key] = value.clone();
+        }
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn namespace(owner: &str) -> Value {
+        let labels = json!({
+            (labels::MANAGED_BY): labels::MANAGED_BY_VALUE, (labels::CLUSTER_NAME): "acme",
+            (labels::CLUSTER_NAMESPACE): "team-a", (labels::CLUSTER_UID): owner,
+        });
+        let name = names::control_plane_namespace("team-a", "acme");
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "uid": "ns", "labels": labels}})
+    }
+
+    fn verdict(cluster: &Cluster, live: Option<&Value>) -> Verdict {
+        judge(cluster, live, Timestamp::UNIX_EPOCH)
+    }
+
+    fn value(verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Adopt { value, .. } => value,
+            Verdict::Nothing(why) => panic!("{why}"),
+        }
+    }
+
+    fn nothing(verdict: Verdict) -> String {
+        match verdict {
+            Verdict::Nothing(why) => why,
+            Verdict::Adopt { value, .. } => panic!("{value}"),
+        }
+    }
+
+    #[test]
+    fn the_annotation_is_what_the_condition_asks_for() {
+        let fresh = cluster(&json!({}));
+        assert_eq!(value(verdict(&fresh, Some(&namespace("old")))), "old");
+        let another = json!({"status": {"controlPlaneNamespace": {"name": "n", "uid": "before"}}});
+        assert_eq!(value(verdict(&cluster(&another), Some(&namespace("new")))), "new");
+    }
+
+    #[test]
+    fn who_may_not_look_at_namespaces_goes_by_the_condition() {
+        let degraded = |reason: &str, message: &str| {
+            let condition = json!({"type": "Degraded", "status": "True", "reason": reason, "message": message,
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            told(&cluster(&json!({"status": {"conditions": [condition]}})))
+        };
+        let verdict = degraded("AdoptionRequired", "namespace: set the annotation berth.dev/adopt=old on this Cluster");
+        assert_eq!(value(verdict.unwrap()), "old");
+        assert_eq!(degraded("ControlPlaneLost", "berth.dev/adopt=old"), None);
+        assert_eq!(degraded("AdoptionRequired", "no value"), None);
+        assert_eq!(told(&cluster(&json!({}))), None);
+    }
+
+    #[test]
+    fn there_may_be_nothing_to_adopt() {
+        let fresh = cluster(&json!({}));
+        assert!(nothing(verdict(&fresh, None)).contains("Berth makes it"));
+        assert!(nothing(verdict(&fresh, Some(&namespace("new")))).contains("own"));
+        let lost = json!({"status": {"controlPlaneNamespace": {"name": "n", "uid": "before"}}});
+        assert!(nothing(verdict(&cluster(&lost), None)).contains("Come back when it is restored"));
+        let foreign = json!({"metadata": {"name": "x", "uid": "u"}});
+        assert!(nothing(verdict(&fresh, Some(&foreign))).contains("cannot be taken over"));
+        let mut asked = cluster(&json!({}));
+        asked.metadata.annotations = Some([(labels::ADOPT.to_owned(), "old".to_owned())].into());
+        assert!(nothing(verdict(&asked, Some(&namespace("old")))).contains("set already"));
+    }
+}

@@ -1,0 +1,234 @@
+//! Command line.
+
+use berth_api::common::AgentDelivery;
+use clap::{Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Hosted Kubernetes control planes: what they are, what would change, and what to do next.
+///
+/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not available or changes pending.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "kubectl-berth", bin_name = "kubectl berth", version, max_term_width = 110)]
+pub(crate) struct Args {
+    /// Which meta cluster.
+    #[command(flatten)]
+    pub(crate) meta: Meta,
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) verb: Verb,
+}
+
+/// Which meta cluster, and where in it.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct Meta {
+    /// Kubeconfig of the meta cluster. Default: $KUBECONFIG, or ~/.kube/config.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// Context in that kubeconfig. Default: its current one.
+    #[arg(long, global = true)]
+    pub(crate) context: Option<String>,
+    /// Namespace of the Cluster. Default: the context's, or `default`.
+    #[arg(short, long, global = true)]
+    pub(crate) namespace: Option<String>,
+}
+
+/// The verbs.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum Verb {
+    /// Show how Clusters are, what is wrong, and what to do next.
+    ///
+    /// Exit code 0: ready; 3: not ready.
+    Status(Status),
+    /// Print a Cluster's kubeconfig, write it to a file, or merge it into another.
+    Kubeconfig(Kubeconfig),
+    /// Show what Berth would change now, without changing it.
+    ///
+    /// Exit code 0: nothing; 3: changes are pending.
+    Plan(Plan),
+    /// Print the objects that Berth would make for a Cluster, without any cluster.
+    Render(Render),
+    /// Take over a control-plane namespace that belongs to a Cluster that is gone, as after a restore.
+    ///
+    /// Exit code 3: there is nothing to adopt.
+    Adopt(Adopt),
+    /// Print a script that completes this command in a shell.
+    Completion {
+        /// Which shell.
+        #[arg(value_enum)]
+        shell: clap_complete::Shell,
+    },
+}
+
+/// How to print.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// For people.
+    #[default]
+    Table,
+    /// For programs.
+    Json,
+    /// For programs and people.
+    Yaml,
+}
+
+/// `status`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Status {
+    /// Name of the Cluster. Default: a line for each one.
+    pub(crate) name: Option<String>,
+    /// Clusters of all namespaces.
+    #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
+    pub(crate) all_namespaces: bool,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// `kubeconfig`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Kubeconfig {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Write it to this file, which only you can read. Default: standard output.
+    #[arg(long, value_name = "FILE", conflicts_with = "merge")]
+    pub(crate) out: Option<PathBuf>,
+    /// Merge it into your kubeconfig: the first file of $KUBECONFIG, or ~/.kube/config.
+    #[arg(long)]
+    pub(crate) merge: bool,
+    /// The file to merge into.
+    #[arg(long = "kubeconfig-file", value_name = "FILE", requires = "merge")]
+    pub(crate) into: Option<PathBuf>,
+    /// Name of the context, its cluster and its user in that file. Default: `<namespace>/<name>`.
+    #[arg(long, value_name = "NAME", requires = "merge")]
+    pub(crate) context_name: Option<String>,
+    /// Overwrite entries of that name that point elsewhere.
+    #[arg(long, requires = "merge")]
+    pub(crate) force: bool,
+    /// Make it the current context.
+    #[arg(long = "use", requires = "merge")]
+    pub(crate) use_context: bool,
+}
+
+/// `plan`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Plan {
+    /// Name of the Cluster. Default: the one in the file.
+    #[arg(required_unless_present = "file")]
+    pub(crate) name: Option<String>,
+    /// Plan for the Cluster in this file instead of what is stored; `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: Option<PathBuf>,
+    /// Namespace of the operator, whose configuration decides what tenants are made of.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// `render`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Render {
+    /// File with the Cluster; `-` is standard input.
+    #[arg(short, long, value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// Image of Berth's agent, as the operator's flag of that name.
+    #[arg(long, default_value = "berth.dev/agent:dev", value_name = "IMAGE")]
+    pub(crate) agent_image: String,
+    /// How the agent gets into the pods, as the operator's flag of that name.
+    #[arg(long, value_enum, default_value_t, ignore_case = true)]
+    pub(crate) agent_delivery: Delivery,
+    /// Registry that holds upstream's images, as the operator's flag of that name. Default: upstream's own.
+    #[arg(long, default_value = "", hide_default_value = true, value_name = "REGISTRY")]
+    pub(crate) image_registry: String,
+    /// Namespace of the operator.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
+    /// The operator's configuration file, see the chart's values `meta`, `isolation` and `writers`.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) operator_config: Option<PathBuf>,
+    /// What is made inside of the tenant instead of what is made on the meta cluster.
+    #[arg(long)]
+    pub(crate) inside: bool,
+    /// How to print: documents, or one List.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Objects,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Objects {
+    /// Documents.
+    #[default]
+    Yaml,
+    /// A `v1` List.
+    Json,
+}
+
+/// How the agent gets into pods.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub(crate) enum Delivery {
+    /// By an init container.
+    #[default]
+    InitContainer,
+    /// As an image volume.
+    ImageVolume,
+}
+
+impl From<Delivery> for AgentDelivery {
+    fn from(delivery: Delivery) -> Self {
+        match delivery {
+            Delivery::InitContainer => Self::InitContainer,
+            Delivery::ImageVolume => Self::ImageVolume,
+        }
+    }
+}
+
+/// `adopt`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Adopt {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Do not ask.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+    use clap::error::ErrorKind;
+
+    fn parse(line: &str) -> Result<Args, ErrorKind> {
+        Args::try_parse_from(std::iter::once("kubectl-berth").chain(line.split_whitespace())).map_err(|e| e.kind())
+    }
+
+    #[test]
+    fn the_definition_is_sound() {
+        Args::command().debug_assert();
+    }
+
+    #[test]
+    fn flags_of_the_meta_cluster_go_before_and_after_the_verb() {
+        for line in ["-n team-a --context c status acme", "status acme -n team-a --context c"] {
+            let args = parse(line).unwrap();
+            assert_eq!(args.meta.namespace.as_deref(), Some("team-a"));
+            assert_eq!(args.meta.context.as_deref(), Some("c"));
+        }
+    }
+
+    #[test]
+    fn what_makes_no_sense_together_is_wrong_usage() {
+        assert_eq!(parse("status acme -A").unwrap_err(), ErrorKind::ArgumentConflict);
+        assert_eq!(parse("status -A -n team-a").unwrap_err(), ErrorKind::ArgumentConflict);
+        assert_eq!(parse("kubeconfig acme --out a --merge").unwrap_err(), ErrorKind::ArgumentConflict);
+        assert_eq!(parse("kubeconfig acme --use").unwrap_err(), ErrorKind::MissingRequiredArgument);
+        assert_eq!(parse("plan").unwrap_err(), ErrorKind::MissingRequiredArgument);
+        assert_eq!(parse("render").unwrap_err(), ErrorKind::MissingRequiredArgument);
+        assert_eq!(parse("completion tcsh").unwrap_err(), ErrorKind::InvalidValue);
+        assert!(parse("plan -f new.yaml").is_ok() && parse("plan acme").is_ok());
+        assert!(parse("render -f a.yaml --agent-delivery imagevolume -o json").is_ok());
+    }
+}

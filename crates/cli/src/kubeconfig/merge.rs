@@ -1,0 +1,193 @@
+//! One kubeconfig into another: pure, and nothing else in it is touched.
+
+use anyhow::{Context as _, bail};
+use serde_json::{Value, json};
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wish<'a> {
+    /// Name of the context, the cluster and the user.
+    pub(super) name: &'a str,
+    /// Overwrite what points elsewhere.
+    pub(super) force: bool,
+    /// Make it the current context.
+    pub(super) make_current: bool,
+}
+
+/// Puts the current context of `tenant` into `config`. False: it is there already.
+pub(super) fn merge(config: &mut Value, tenant: &Value, wish: Wish<'_>) -> anyhow::Result<bool> {
+    if !config.is_object() {
+        bail!("it is no kubeconfig");
+    }
+    let context = named(tenant, "contexts", tenant["current-context"].as_str().unwrap_or_default())
+        .context("the tenant's kubeconfig has no current context")?["context"]
+        .clone();
+    let part = |list: &str, field: &str| {
+        let name = context[field].as_str().unwrap_or_default();
+        named(tenant, list, name)
+            .map(|e| e[field].clone())
+            .with_context(|| format!("the tenant's kubeconfig has no {field} {name}"))
+    };
+    let (cluster, user) = (part("clusters", "cluster")?, part("users", "user")?);
+    let name = wish.name;
+    if !wish.force
+        && let Some(why) = elsewhere(config, name, &cluster)
+    {
+        bail!("{why}. Overwrite it with --force, or choose another name with --context-name");
+    }
+    let before = config.clone();
+    put(config, "clusters", "cluster", name, &cluster)?;
+    put(config, "users", "user", name, &user)?;
+    // A namespace that somebody chose for the context stays.
+    let mut entry = named(config, "contexts", name).map_or_else(|| json!({}), |c| c["context"].clone());
+    if !entry.is_object() {
+        entry = json!({});
+    }
+    entry["cluster"] = name.into();
+    entry["user"] = name.into();
+    put(config, "contexts", "context", name, &entry)?;
+    if wish.make_current {
+        config["current-context"] = name.into();
+    }
+    Ok(*config != before)
+}
+
+/// What is called so and is not this tenant.
+fn elsewhere(config: &Value, name: &str, wanted: &Value) -> Option<String> {
+    let cluster = named(config, "clusters", name).map(|c| &c["cluster"]);
+    if let Some(cluster) = cluster {
+        let (is, should) = (text(cluster, "server"), text(wanted, "server"));
+        if is != should {
+            return Some(format!("cluster {name} is there and points to {is}, not to {should}"));
+        }
+        let ca = "certificate-authority-data";
+        if cluster[ca] != wanted[ca] {
+            return Some(format!("cluster {name} is there and trusts another CA for {is}"));
+        }
+    }
+    if let Some(context) = named(config, "contexts", name).map(|c| &c["context"]) {
+        for field in ["cluster", "user"] {
+            if context[field] != name {
+                return Some(format!("context {name} is there with {field} {}", text(context, field)));
+            }
+        }
+    } else if cluster.is_none() && named(config, "users", name).is_some() {
+        return Some(format!("user {name} is there and belongs to something else"));
+    }
+    None
+}
+
+fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value[field].as_str().unwrap_or("nothing")
+}
+
+fn named<'a>(config: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
+    config[list].as_array()?.iter().find(|e| e["name"] == name)
+}
+
+fn put(config: &mut Value, list: &str, field: &str, name: &str, value: &Value) -> anyhow::Result<()> {
+    if config[list].is_null() {
+        config[list] = json!([]);
+    }
+    let entries = config[list].as_array_mut().with_context(|| format!("{list}: it is no list"))?;
+    let entry = json!({"name": name, (field): value});
+    match entries.iter_mut().find(|e| e["name"] == name) {
+        Some(old) => *old = entry,
+        None => entries.push(entry),
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAME: &str = "team-a/acme";
+
+    fn tenant(server: &str, key: &str) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "admin@acme",
+            "clusters": [{"name": "acme", "cluster": {"server": server, "certificate-authority-data": "ca"}}],
+            "users": [{"name": "admin", "user": {"client-key-data": key}}],
+            "contexts": [{"name": "admin@acme", "context": {"cluster": "acme", "user": "admin"}}],
+        })
+    }
+
+    fn others() -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "work", "preferences": {"colors": true},
+            "clusters": [{"name": "work", "cluster": {"server": "https://work", "extensions": [{"name": "x"}]}}],
+            "users": [{"name": "me", "user": {"exec": {"command": "login"}}}],
+            "contexts": [{"name": "work", "context": {"cluster": "work", "user": "me", "namespace": "n"}}],
+        })
+    }
+
+    fn wish() -> Wish<'static> {
+        Wish { name: NAME, force: false, make_current: false }
+    }
+
+    #[test]
+    fn others_stay_and_a_second_time_changes_nothing() {
+        let mut config = others();
+        assert!(merge(&mut config, &tenant("https://a", "k"), wish()).unwrap());
+        for list in ["clusters", "users", "contexts"] {
+            assert_eq!(config[list][0], others()[list][0]);
+            assert_eq!(config[list][1]["name"], NAME);
+        }
+        assert_eq!(config["current-context"], "work");
+        assert_eq!(config["preferences"], others()["preferences"]);
+        assert_eq!(config["contexts"][1]["context"], json!({"cluster": NAME, "user": NAME}));
+        assert!(!merge(&mut config, &tenant("https://a", "k"), wish()).unwrap());
+    }
+
+    #[test]
+    fn a_renewed_certificate_takes_its_place_and_a_chosen_namespace_stays() {
+        let mut config = others();
+        merge(&mut config, &tenant("https://a", "k"), wish()).unwrap();
+        config["contexts"][1]["context"]["namespace"] = "mine".into();
+        assert!(merge(&mut config, &tenant("https://a", "renewed"), wish()).unwrap());
+        assert_eq!(config["users"][1]["user"]["client-key-data"], "renewed");
+        assert_eq!(config["contexts"][1]["context"]["namespace"], "mine");
+        assert_eq!(config["users"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_points_elsewhere_is_refused_unless_forced() {
+        let mut config = others();
+        merge(&mut config, &tenant("https://a", "k"), wish()).unwrap();
+        let before = config.clone();
+        let refused = |config: &mut Value, tenant: &Value| merge(config, tenant, wish()).unwrap_err().to_string();
+        let why = refused(&mut config, &tenant("https://b", "k"));
+        assert!(why.contains("points to https://a, not to https://b") && why.contains("--force"), "{why}");
+        let mut other_ca = tenant("https://a", "k");
+        other_ca["clusters"][0]["cluster"]["certificate-authority-data"] = "another".into();
+        assert!(refused(&mut config, &other_ca).contains("another CA"));
+        assert_eq!(config, before);
+        let forced = Wish { force: true, ..wish() };
+        assert!(merge(&mut config, &tenant("https://b", "k"), forced).unwrap());
+        assert_eq!(config["clusters"][1]["cluster"]["server"], "https://b");
+
+        let mut config = json!({"users": [{"name": NAME, "user": {}}]});
+        assert!(refused(&mut config, &tenant("https://a", "k")).contains("user team-a/acme is there"));
+        let mut config = json!({"contexts": [{"name": NAME, "context": {"cluster": "work", "user": "me"}}]});
+        assert!(refused(&mut config, &tenant("https://a", "k")).contains("with cluster work"));
+    }
+
+    #[test]
+    fn an_empty_one_is_filled_and_the_current_context_is_set_on_demand() {
+        let mut config = json!({"apiVersion": "v1", "kind": "Config", "clusters": null});
+        let wish = Wish { make_current: true, ..wish() };
+        assert!(merge(&mut config, &tenant("https://a", "k"), wish).unwrap());
+        assert_eq!(config["current-context"], NAME);
+        assert!(merge(&mut json!([]), &tenant("https://a", "k"), wish).is_err());
+        assert!(merge(&mut json!({}), &json!({}), wish).is_err());
+    }
+
+    #[test]
+    fn no_message_holds_a_key() {
+        let mut config = others();
+        merge(&mut config, &tenant("https://a", "very-secret"), wish()).unwrap();
+        let error = merge(&mut config, &tenant("https://b", "very-secret"), wish()).unwrap_err();
+        assert!(!format!("{error:#} {error:?}").contains("very-secret"));
+    }
+}

@@ -1,0 +1,117 @@
+//! `kubeconfig`: the tenant's kubeconfig, printed, written or merged.
+
+mod file;
+mod merge;
+
+use crate::access::{Access, explain, parse};
+use crate::args::{Kubeconfig, Meta};
+use crate::{Outcome, output};
+use anyhow::{Context as _, anyhow, bail};
+use base64::Engine;
+use berth_api::conditions::{ConditionType, find};
+use berth_api::{labels, names};
+use berth_render::{Kind, ObjectKey};
+use std::path::{Path, PathBuf};
+
+/// Reads the Secret, and does with it as asked.
+pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcome> {
+    let access = Access::to_read(meta).await?;
+    let text = read(&access, &args.name).await?;
+    if args.merge {
+        let path = match &args.into {
+            Some(path) => path.clone(),
+            None => default_file(std::env::var("KUBECONFIG").ok().as_deref(), std::env::home_dir().as_deref())?,
+        };
+        let context = args.context_name.clone().unwrap_or_else(|| format!("{}/{}", access.namespace, args.name));
+        merge_into(&path, &text, &context, args)?;
+    } else if let Some(path) = &args.out {
+        file::write(path, &text)?;
+        let path = path.display();
+        output::note(&format!("written to {path}; try: kubectl --kubeconfig {path} get namespaces"));
+    } else {
+        output::print(&text)?;
+    }
+    Ok(Outcome::Done)
+}
+
+async fn read(access: &Access, name: &str) -> anyhow::Result<String> {
+    let key = ObjectKey::namespaced(Kind::Secret, &access.namespace, names::kubeconfig(name));
+    let Some(secret) = access.io.get(&key).await.map_err(explain)? else {
+        return Err(missing(access, name, &key).await);
+    };
+    if secret["type"] != labels::CAPI_SECRET_TYPE {
+        bail!("{key} was not made by Berth: its type is not {}. It was left alone", labels::CAPI_SECRET_TYPE);
+    }
+    let value = secret["data"]["value"].as_str().with_context(|| format!("{key} has no key `value`"))?;
+    let bytes = base64::engine::general_purpose::STANDARD
+        .decode(value)
+        .map_err(|_| anyhow!("{key}: the key `value` is not base64"))?;
+    String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is no text"))
+}
+
+/// Why there is none.
+async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Error {
+    let cluster = match access.cluster(name).await.and_then(|v| parse(v, name)) {
+        Ok(cluster) => cluster,
+        Err(error) => return error,
+    };
+    let status = cluster.status.unwrap_or_default();
+    let why = match find(&status.conditions, ConditionType::Ready) {
+        Some(c) if c.status != "True" => format!("the Cluster is not ready: {}", c.message),
+        Some(_) => "the Cluster is ready, so Berth will make it again within a minute".to_owned(),
+        None => "the operator has not seen the Cluster yet".to_owned(),
+    };
+    let ns = &access.namespace;
+    anyhow!(
+        "{key} is not there yet; {why}. Wait with: kubectl -n {ns} wait clusters.berth.dev {name} --for=condition=Ready --timeout=5m"
+    )
+}
+
+/// Where kubectl writes to.
+fn default_file(variable: Option<&str>, home: Option<&Path>) -> anyhow::Result<PathBuf> {
+    if let Some(first) = variable.and_then(|v| v.split(':').find(|p| !p.is_empty())) {
+        return Ok(first.into());
+    }
+    let home = home.context("there is no home directory; name the file with --kubeconfig-file")?;
+    Ok(home.join(".kube").join("config"))
+}
+
+fn merge_into(path: &Path, text: &str, context: &str, args: &Kubeconfig) -> anyhow::Result<()> {
+    let shown = path.display();
+    let _lock = file::lock(path)?;
+    // Errors of the parser quote what they read, which is secret.
+    let tenant = serde_saphyr::from_str(text).map_err(|_| anyhow!("the tenant's kubeconfig is no YAML"))?;
+    let old = file::read(path)?;
+    let mut config = match old.as_deref().map(str::trim) {
+        None | Some("") => serde_json::json!({"apiVersion": "v1", "kind": "Config"}),
+        Some(text) => serde_saphyr::from_str(text).map_err(|_| anyhow!("{shown}: it is no kubeconfig in YAML"))?,
+    };
+    let wish = merge::Wish { name: context, force: args.force, make_current: args.use_context };
+    let changed = merge::merge(&mut config, &tenant, wish).with_context(|| shown.to_string())?;
+    if changed {
+        file::write(path, &output::yaml(&config)?)?;
+        let file = args.into.as_ref().map(|_| format!(" --kubeconfig {shown}")).unwrap_or_default();
+        output::note(&format!(
+            "context {context} is in {shown}; try: kubectl{file} --context {context} get namespaces"
+        ));
+    } else {
+        output::note(&format!("context {context} in {shown} is up to date"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn merges_where_kubectl_would_write() {
+        let home = Some(Path::new("/home/me"));
+        let file = |variable| default_file(variable, home).unwrap();
+        assert_eq!(file(Some("/a:/b")), Path::new("/a"));
+        assert_eq!(file(Some(":/b")), Path::new("/b"));
+        assert_eq!(file(Some("")), Path::new("/home/me/.kube/config"));
+        assert_eq!(file(None), Path::new("/home/me/.kube/config"));
+        assert!(default_file(None, None).is_err());
+    }
+}

@@ -1,0 +1,94 @@
+//! `kubectl berth`: what tenants are, what would change, and what to do next.
+//!
+//! Every verb is a thin shell around pure functions: reading through `berth-kubeio`, judging with `berth-plan`, and a text that a
+//! person can read. Only `adopt` writes to the meta cluster; every other verb holds a fence that is closed.
+
+mod access;
+mod adopt;
+mod age;
+mod args;
+mod kubeconfig;
+mod output;
+mod paint;
+mod plan;
+mod render;
+mod settings;
+mod status;
+
+use args::{Args, Verb};
+use clap::{CommandFactory, Parser};
+use std::process::ExitCode;
+
+/// How a verb ended, if it did not fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// All is as it should be.
+    Done,
+    /// Not available or not ready, changes pending, or nothing to adopt.
+    NotYet,
+}
+
+impl Outcome {
+    /// `Done` if so, else `NotYet`.
+    fn done_if(done: bool) -> Self {
+        if done { Self::Done } else { Self::NotYet }
+    }
+
+    /// 0 or 3. An error is 1, and 2 is clap's for wrong usage.
+    fn code(self) -> u8 {
+        match self {
+            Self::Done => 0,
+            Self::NotYet => 3,
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(args) {
+        Ok(outcome) => ExitCode::from(outcome.code()),
+        Err(error) => {
+            output::complain(&error);
+            ExitCode::from(1)
+        }
+    }
+}
+
+fn run(args: Args) -> anyhow::Result<Outcome> {
+    match args.verb {
+        Verb::Render(render) => render::run(&render, args.meta.namespace.as_deref()),
+        Verb::Completion { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "kubectl-berth", &mut std::io::stdout());
+            Ok(Outcome::Done)
+        }
+        verb => {
+            // The only TLS provider in this workspace; a second one would be a bug of the build.
+            if rustls::crypto::ring::default_provider().install_default().is_err() {
+                anyhow::bail!("a TLS provider is installed already");
+            }
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+            runtime.block_on(async {
+                match verb {
+                    Verb::Status(status) => status::run(&args.meta, &status).await,
+                    Verb::Plan(plan) => plan::run(&args.meta, &plan).await,
+                    Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
+                    Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
+                    Verb::Render(_) | Verb::Completion { .. } => Ok(Outcome::Done),
+                }
+            })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exit_codes_are_those_that_scripts_know() {
+        assert_eq!(Outcome::Done.code(), 0);
+        assert_eq!(Outcome::NotYet.code(), 3);
+        assert_eq!(Outcome::done_if(true), Outcome::Done);
+        assert_eq!(Outcome::done_if(false), Outcome::NotYet);
+    }
+}

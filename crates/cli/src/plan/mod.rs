@@ -1,0 +1,112 @@
+//! `plan`: what Berth would change now. Nothing is written: the fence is closed.
+
+mod operator;
+mod paths;
+mod report;
+mod show;
+
+#[cfg(test)]
+mod tests;
+
+use crate::access::{Access, cluster_in, explain, parse};
+use crate::args::{Meta, Plan};
+use crate::{Outcome, output};
+use anyhow::{anyhow, bail};
+use berth_api::Cluster;
+use berth_kubeio::{IoError, Kindred, observe_cluster};
+use berth_plan::cluster::{Input, plan};
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Reads, plans and prints.
+pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
+    let mut access = Access::to_read(meta).await?;
+    let file = args.file.as_deref().map(cluster_in).transpose()?;
+    let name = identify(&mut access, meta, args, file.as_ref())?;
+    let (cluster, exists) = wanted(&access, &name, file).await?;
+    let found = operator::settings(&access.io, &args.operator_namespace).await;
+    found.notes.iter().for_each(|n| output::note(n));
+    let snapshot = observe_cluster(&access.io, &cluster).await.map_err(rights)?;
+    if let Some(denied) = snapshot.denied.clone() {
+        return Err(rights(denied));
+    }
+    let now = Timestamp::now();
+    let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &found.settings, now };
+    let report = report::report(&cluster, exists, &snapshot.observed, &plan(input));
+    let text = match output::structured(args.output, &report)? {
+        Some(text) => text,
+        None => show::show(&report),
+    };
+    output::print(&text)?;
+    Ok(Outcome::done_if(!report.pending))
+}
+
+/// Which `Cluster` is meant: the arguments and the file must agree.
+fn identify(access: &mut Access, meta: &Meta, args: &Plan, file: Option<&Cluster>) -> anyhow::Result<String> {
+    let said = file.and_then(|f| f.metadata.namespace.as_deref());
+    match (said, meta.namespace.as_deref()) {
+        (Some(said), Some(asked)) if said != asked => {
+            bail!("the file says namespace {said}, and -n says {asked}; leave one of them out")
+        }
+        (Some(said), None) => said.clone_into(&mut access.namespace),
+        _ => {}
+    }
+    let in_file = file.and_then(|f| f.metadata.name.clone());
+    match (&args.name, in_file) {
+        (Some(name), Some(in_file)) if *name != in_file => bail!("the file holds Cluster {in_file}, not {name}"),
+        (Some(name), _) => Ok(name.clone()),
+        (None, Some(in_file)) => Ok(in_file),
+        (None, None) => bail!("name a Cluster, or give a file with -f"),
+    }
+}
+
+/// The `Cluster` to plan for, and whether it is there.
+async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::Result<(Cluster, bool)> {
+    let of = format!("Cluster {}/{name}", access.namespace);
+    let Some(mut file) = file else { return Ok((parse(access.cluster(name).await?, &of)?, true)) };
+    let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, name);
+    let Some(live) = access.io.get(&key).await.map_err(explain)? else {
+        access.installed().await?;
+        file.metadata.namespace = Some(access.namespace.clone());
+        file.metadata.uid = Some("not-made-yet".to_owned());
+        file.status = None;
+        return Ok((file, false));
+    };
+    let spec = serde_json::to_value(&file.spec)?;
+    let patch = json!({"metadata": {"uid": live["metadata"]["uid"]}, "spec": replace(&live["spec"], &spec)});
+    let live = match access.io.merge(&key, "", "dryRun=All&fieldManager=kubectl-berth", &patch).await {
+        Ok(answered) => answered,
+        Err(e) if e.kind == Kindred::Rejected => bail!("the API server refuses that spec: {}", e.message),
+        Err(e) if e.kind == Kindred::Forbidden => {
+            output::note(&format!("what the API server would refuse in that spec is not known: {}", e.message));
+            let mut live = live;
+            live["spec"] = spec;
+            live
+        }
+        Err(e) => return Err(explain(e)),
+    };
+    Ok((parse(live, &of)?, true))
+}
+
+/// The merge patch that turns `old` into `new`: what `new` leaves out is removed.
+fn replace(old: &Value, new: &Value) -> Value {
+    match (old, new) {
+        (Value::Object(old), Value::Object(new)) => {
+            let gone = old.keys().filter(|k| !new.contains_key(*k)).map(|k| (k.clone(), Value::Null));
+            let kept = new.iter().map(|(k, v)| (k.clone(), old.get(k).map_or_else(|| v.clone(), |o| replace(o, v))));
+            Value::Object(gone.chain(kept).collect())
+        }
+        _ => new.clone(),
+    }
+}
+
+/// The rights that this takes are more than those of a team.
+fn rights(error: IoError) -> anyhow::Error {
+    if error.kind != Kindred::Forbidden {
+        return explain(error);
+    }
+    anyhow!(
+        "{error}. A plan needs what the operator reads: everything in the control-plane namespace, Secrets among it, and the published kubeconfig, at which it looks by an empty patch as a dry run. Use a context of the platform team (--context)"
+    )
+}

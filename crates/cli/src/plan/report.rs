@@ -1,0 +1,143 @@
+//! A plan as a person wants to know it.
+
+use super::paths;
+use berth_api::Cluster;
+use berth_plan::cluster::ClusterPlan;
+use berth_plan::observed::{ApiProbe, Observed};
+use berth_plan::{Action, Component, Stage, State};
+use berth_render::Kind;
+use serde::Serialize;
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+#[allow(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
+pub(super) struct Report {
+    pub(super) cluster: String,
+    /// The `Cluster` is there.
+    pub(super) exists: bool,
+    pub(super) paused: bool,
+    /// Something is to be done, or waits to be.
+    pub(super) pending: bool,
+    pub(super) stages: Vec<Part>,
+    /// Leftovers that are removed.
+    pub(super) prune: Vec<Change>,
+    pub(super) restarts: Vec<Restart>,
+    /// More is planned once this is done.
+    pub(super) more_follows: bool,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A stage.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Part {
+    pub(super) stage: String,
+    pub(super) state: Standing,
+    /// What for, or why.
+    pub(super) reason: Option<String>,
+    pub(super) message: Option<String>,
+    pub(super) changes: Vec<Change>,
+}
+
+/// Where a stage stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum Standing {
+    Ready,
+    Changes,
+    Waiting,
+    Blocked,
+    Disabled,
+    NotLookedAt,
+}
+
+/// One write.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Change {
+    pub(super) what: String,
+    pub(super) differences: Vec<String>,
+}
+
+/// Pods that are replaced.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Restart {
+    pub(super) workload: String,
+    pub(super) pods: i64,
+}
+
+/// The tenant's own API is not asked: that takes a certificate made with the tenant's CA.
+const UNASKED: &str = "only the operator compares what is inside of the tenant";
+
+/// From a plan and what it was made from.
+pub(super) fn report(cluster: &Cluster, exists: bool, observed: &Observed, planned: &ClusterPlan) -> Report {
+    let plan = &planned.plan;
+    let meta = &cluster.metadata;
+    let stages: Vec<Part> = plan.stages.iter().map(|s| part(s, observed)).collect();
+    let open = |p: &Part| !matches!(p.state, Standing::Ready | Standing::Disabled | Standing::NotLookedAt);
+    let blocked = stages.iter().any(|p| p.state == Standing::Blocked);
+    let deleting = meta.deletion_timestamp.is_some();
+    Report {
+        cluster: format!(
+            "{}/{}",
+            meta.namespace.as_deref().unwrap_or_default(),
+            meta.name.as_deref().unwrap_or_default()
+        ),
+        exists,
+        paused: cluster.spec.paused && !deleting,
+        pending: !exists || deleting || stages.iter().any(open) || !plan.is_empty(),
+        prune: plan.prune.iter().map(|a| change(a, observed)).collect(),
+        restarts: plan.actions().filter_map(|a| restart(a, observed)).collect(),
+        more_follows: !blocked && !deleting && plan.stage(Component::Tenant).is_none(),
+        warnings: planned.warnings.clone(),
+        stages,
+    }
+}
+
+fn part(stage: &Stage, observed: &Observed) -> Part {
+    let changes: Vec<Change> = stage.actions.iter().map(|a| change(a, observed)).collect();
+    let unasked = stage.component == Component::Tenant && observed.api == ApiProbe::NotAsked;
+    let (state, message) = match &stage.state {
+        State::Waiting { .. } if unasked => (Standing::NotLookedAt, Some(UNASKED.to_owned())),
+        State::Blocked { message, .. } => (Standing::Blocked, Some(message.clone())),
+        State::Waiting { .. } | State::Ready if !changes.is_empty() => (Standing::Changes, None),
+        State::Waiting { on, .. } => (Standing::Waiting, Some(on.clone())),
+        State::Ready => (Standing::Ready, None),
+        State::Disabled => (Standing::Disabled, None),
+    };
+    let reason = matches!(state, Standing::Blocked | Standing::Waiting)
+        .then(|| stage.state.problem().map(|(r, _)| r.as_str().to_owned()))
+        .flatten();
+    Part { stage: stage.component.name().to_owned(), state, reason, message, changes }
+}
+
+fn change(action: &Action, observed: &Observed) -> Change {
+    let differences = match action {
+        Action::Apply(object) => {
+            observed.get(object.key()).map(|live| paths::differences(live, object.value())).unwrap_or_default()
+        }
+        _ => vec![],
+    };
+    let mut what = action.describe();
+    if matches!(action, Action::Apply(o) if observed.get(o.key()).is_none()) {
+        what.push_str(" (new)");
+    }
+    Change { what, differences }
+}
+
+/// Pods of a workload whose template changes.
+fn restart(action: &Action, observed: &Observed) -> Option<Restart> {
+    let Action::Apply(object) = action else { return None };
+    if !matches!(object.key().kind, Kind::Deployment | Kind::StatefulSet) {
+        return None;
+    }
+    let live = observed.get(object.key())?;
+    let template = object.get("/spec/template")?;
+    let rolls = paths::differs(live.pointer("/spec/template"), template, "template");
+    rolls.then(|| Restart {
+        workload: object.key().to_string(),
+        pods: live.pointer("/spec/replicas").and_then(serde_json::Value::as_i64).unwrap_or_default(),
+    })
+}

@@ -1,0 +1,92 @@
+//! A report as a text.
+
+use super::report::{Change, Part, Report, Standing};
+use crate::paint::{bad, faint, good, plain, safe, strong, warn};
+use std::fmt::Write as _;
+
+/// The text.
+pub(super) fn show(report: &Report) -> String {
+    let mut text = format!("{}\n", head(report));
+    let width = report.stages.iter().map(|p| p.stage.len()).max().unwrap_or_default();
+    for part in &report.stages {
+        let gap = " ".repeat(width - part.stage.len() + 2);
+        let _ = writeln!(text, "{}{gap}{}", part.stage, state(part));
+        changes(&part.changes, &mut text);
+    }
+    if !report.prune.is_empty() {
+        let _ = writeln!(text, "leftovers");
+        changes(&report.prune, &mut text);
+    }
+    for warning in &report.warnings {
+        let _ = writeln!(text, "{} {}", warn("warning:"), safe(warning));
+    }
+    for line in summary(report) {
+        let _ = writeln!(text, "{line}");
+    }
+    text
+}
+
+fn head(report: &Report) -> String {
+    let there = if report.exists { "" } else { ", which is not there yet" };
+    format!("Plan for {}{there}", strong(&format!("Cluster {}", report.cluster)))
+}
+
+fn state(part: &Part) -> String {
+    let message = safe(part.message.as_deref().unwrap_or_default());
+    match part.state {
+        Standing::Ready => good("no change"),
+        Standing::Disabled => faint("not asked for"),
+        Standing::Changes => warn(&count(part.changes.len(), "change")),
+        Standing::Waiting => format!("{} {message}", warn("waits for")),
+        Standing::Blocked => {
+            let reason = part.reason.as_deref().unwrap_or_default();
+            let beside = if part.changes.is_empty() {
+                String::new()
+            } else {
+                format!("; {}", count(part.changes.len(), "change"))
+            };
+            format!("{} {reason}: {message}{beside}", bad("blocked:"))
+        }
+        Standing::NotLookedAt => faint(&format!("not looked at: {message}")),
+    }
+}
+
+fn changes(all: &[Change], text: &mut String) {
+    for change in all {
+        let _ = writeln!(text, "  {}", safe(&change.what));
+        for difference in &change.differences {
+            let _ = writeln!(text, "    {}", faint(&safe(difference)));
+        }
+    }
+}
+
+fn summary(report: &Report) -> Vec<String> {
+    let n = report.stages.iter().map(|p| p.changes.len()).sum::<usize>() + report.prune.len();
+    let mut lines = vec![];
+    if report.paused {
+        lines.push(warn("spec.paused is true: nothing of this is done"));
+    }
+    if !report.restarts.is_empty() {
+        let all: Vec<_> = report.restarts.iter().map(|r| format!("{} ({})", r.workload, r.pods)).collect();
+        lines.push(format!("pods restart: {}", all.join(", ")));
+    }
+    if report.stages.iter().flat_map(|p| &p.changes).any(|c| c.what.starts_with("apply EtcdCluster")) {
+        lines.push("what becomes of etcd's pods is decided by the controller of the EtcdCluster".to_owned());
+    }
+    if report.more_follows {
+        lines.push(
+            "more follows once this is done; `kubectl berth render` shows all that a tenant is made of".to_owned(),
+        );
+    }
+    lines.push(match (n, report.pending) {
+        (0, false) => good("no changes"),
+        (0, true) => warn("no change can be made now"),
+        (n, _) => strong(&format!("{} now", count(n, "change"))),
+    });
+    debug_assert!(lines.iter().all(|l| !plain(l).is_empty()));
+    lines
+}
+
+fn count(n: usize, what: &str) -> String {
+    if n == 1 { format!("1 {what}") } else { format!("{n} {what}s") }
+}

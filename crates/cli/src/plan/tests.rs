@@ -1,0 +1,102 @@
+//! Plans as people see them, from a tenant in a world in memory.
+
+#![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
+
+use super::report::{Report, Standing, report};
+use super::{replace, show};
+use crate::paint::plain;
+use crate::render::settled;
+use berth_api::{Cluster, names};
+use berth_plan::cluster::{Input, plan};
+use berth_plan::observed::{Observed, Published};
+use berth_plan::{Settings, meta::network};
+use berth_render::{Kind, ObjectKey};
+use serde_json::{Value, json};
+
+fn cluster(spec: Value) -> Cluster {
+    let object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "acme", "namespace": "team-a", "uid": crate::render::UID, "generation": 1}, "spec": spec,
+    });
+    serde_json::from_value(object).unwrap()
+}
+
+/// A tenant that is rolled out, and what it was made for.
+fn up() -> Observed {
+    let (mut observed, _) = settled(&cluster(json!({"version": "1.36.2"})), &Settings::default());
+    let home = names::control_plane_namespace("team-a", "acme");
+    for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
+        let d = observed.objects.get_mut(&ObjectKey::namespaced(Kind::Deployment, &home, name)).unwrap();
+        d["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
+    }
+    let etcd = observed.objects.get_mut(&ObjectKey::namespaced(Kind::EtcdCluster, &home, names::ETCD)).unwrap();
+    let yes = |t: &str| json!({"type": t, "status": "True", "reason": "AsExpected", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    etcd["status"]["conditions"] = json!([yes("Ready"), yes("Available")]);
+    observed.api = berth_plan::observed::ApiProbe::NotAsked;
+    observed
+}
+
+fn planned(spec: Value, observed: &Observed, settings: &Settings) -> Report {
+    let cluster = cluster(spec);
+    let now = crate::render::now();
+    let plan = plan(Input { cluster: &cluster, observed, settings, now });
+    report(&cluster, true, observed, &plan)
+}
+
+fn text(report: &Report) -> String {
+    plain(&show::show(report))
+}
+
+#[test]
+fn at_rest_there_is_nothing() {
+    let report = planned(json!({"version": "1.36.2"}), &up(), &Settings::default());
+    assert!(!report.pending, "{report:#?}");
+    insta::assert_snapshot!(text(&report));
+}
+
+#[test]
+fn another_patch_version_rolls_the_api_server_first() {
+    let report = planned(json!({"version": "1.36.3"}), &up(), &Settings::default());
+    assert!(report.pending);
+    assert_eq!(report.restarts.len(), 1);
+    insta::assert_snapshot!(text(&report));
+}
+
+#[test]
+fn what_is_refused_is_blocked_and_the_rest_goes_on() {
+    let report = planned(json!({"version": "1.35.4"}), &up(), &Settings::default());
+    assert_eq!(report.stages[0].state, Standing::Blocked);
+    assert!(report.pending);
+    insta::assert_snapshot!(text(&report));
+}
+
+#[test]
+fn a_new_one_begins_with_its_namespace() {
+    let observed = Observed { published: Published::Absent, ..Observed::default() };
+    let report = planned(json!({"version": "1.36.3"}), &observed, &Settings::default());
+    assert!(report.pending && report.more_follows);
+    insta::assert_snapshot!(text(&report));
+}
+
+#[test]
+fn paused_says_so() {
+    let report = planned(json!({"version": "1.36.3", "paused": true}), &up(), &Settings::default());
+    assert!(report.paused && report.pending);
+    assert!(text(&report).contains("nothing of this is done"));
+}
+
+#[test]
+fn a_policy_that_changes_restarts_nothing() {
+    let mut settings = Settings::default();
+    let ranges = berth_plan::meta::MetaRanges { pods: vec![network("10.1.0.0/16").unwrap()], ..Default::default() };
+    settings.isolation.meta = Ok(ranges);
+    let report = planned(json!({"version": "1.36.2"}), &up(), &settings);
+    assert!(report.pending && report.restarts.is_empty());
+    assert!(text(&report).contains("NetworkPolicy"));
+}
+
+#[test]
+fn a_spec_takes_the_place_of_another() {
+    let patch = replace(&json!({"a": 1, "b": {"c": 1, "d": 2}, "l": [1]}), &json!({"b": {"c": 3}, "l": [2]}));
+    assert_eq!(patch, json!({"a": null, "b": {"c": 3, "d": null}, "l": [2]}));
+}

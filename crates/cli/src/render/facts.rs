@@ -1,0 +1,83 @@
+//! What Secrets would say of themselves, without any key: plans look at facts alone.
+
+use berth_pki::{BACKDATE, CertInfo, CertSpec, KubeconfigInfo, Usage};
+use berth_plan::observed::Observed;
+use berth_plan::{SecretEntry, SecretFacts, SecretPlan};
+use berth_render::ObjectKey;
+use jiff::Timestamp;
+
+/// Stands for digests of what is random. As long as a checksum in an annotation of a pod.
+pub(super) const UNKNOWN: &str = "known-at-runtime";
+
+/// The facts once the plan is carried out.
+pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> SecretFacts {
+    let mut facts = observed.secrets.get(&plan.key).map(|f| f.as_ref().clone()).unwrap_or_default();
+    facts.type_.clone_from(&plan.type_);
+    let issuer = |key: &ObjectKey| observed.ca(key).map(|ca| ca.subject.clone()).unwrap_or_default();
+    for entry in &plan.entries {
+        let mut digest = |key: &str| facts.digests.insert(key.to_owned(), UNKNOWN.to_owned());
+        match entry {
+            SecretEntry::Ca(spec) => {
+                digest("tls.crt");
+                digest("tls.key");
+                facts.pairs.insert("tls".to_owned(), Ok(certificate(spec, &subject(spec), now)));
+            }
+            SecretEntry::Leaf { name, spec, issuer: ca, .. } => {
+                digest(&format!("{name}.crt"));
+                digest(&format!("{name}.key"));
+                facts.pairs.insert(name.clone(), Ok(certificate(spec, &issuer(ca), now)));
+            }
+            SecretEntry::CaCopy { name, .. } => _ = digest(name),
+            SecretEntry::ServiceAccountKey => {
+                digest("tls.crt");
+                digest("tls.key");
+                facts.service_account = Some(Ok(UNKNOWN.to_owned()));
+            }
+            SecretEntry::EncryptionConfig => {
+                digest("encryption.yaml");
+                facts.encryption_ok = true;
+            }
+            SecretEntry::Kubeconfig { server, spec, issuer: ca, .. } => {
+                digest("value");
+                let trusted = observed.ca(ca).map(|ca| ca.fingerprint_sha256.clone());
+                facts.kubeconfig = Some(Ok(KubeconfigInfo {
+                    client: certificate(spec, &issuer(ca), now),
+                    server: server.clone(),
+                    tls_server_name: None,
+                    ca_fingerprints: trusted.into_iter().collect(),
+                    namespace: None,
+                }));
+            }
+        }
+    }
+    facts
+}
+
+fn subject(spec: &CertSpec) -> String {
+    format!("CN={}", spec.common_name)
+}
+
+fn certificate(spec: &CertSpec, issuer: &str, now: Timestamp) -> CertInfo {
+    let spec = spec.normalized();
+    CertInfo {
+        subject: subject(&spec),
+        issuer: issuer.to_owned(),
+        is_ca: spec.usage == Usage::Ca,
+        path_len: None,
+        key_usages: vec![],
+        ekus: spec.usage.extended().iter().map(|u| (*u).to_owned()).collect(),
+        other_names: vec![],
+        serial_hex: String::new(),
+        ski: None,
+        aki: None,
+        not_before: now - BACKDATE,
+        not_after: now + spec.lifetime.total,
+        public_key_sha256: String::new(),
+        // Two CAs of one tenant have two names.
+        fingerprint_sha256: berth_plan::observed::sha256(subject(&spec).as_bytes()),
+        common_name: spec.common_name,
+        organizations: spec.organizations,
+        dns_names: spec.dns_names,
+        ip_addresses: spec.ip_addresses,
+    }
+}

@@ -1,0 +1,67 @@
+//! `render`: what Berth would make for a `Cluster`, without any cluster.
+
+mod facts;
+mod show;
+mod world;
+
+use crate::access::cluster_in;
+use crate::args::{Objects, Render};
+use crate::settings::{OperatorConfig, anything};
+use crate::{Outcome, output};
+use berth_api::Cluster;
+use berth_plan::Settings;
+use berth_plan::meta::MetaRanges;
+use world::World;
+
+#[cfg(test)]
+pub(crate) use world::{UID, now, settled};
+
+/// Plans in a world in memory until nothing is left to make, and prints what was made.
+pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outcome> {
+    let mut cluster = cluster_in(&args.file)?;
+    place(&mut cluster, namespace)?;
+    let settings = settings(args)?;
+    let world = World::settle(&cluster, &settings)?;
+    let documents = if args.inside { show::inside(&world) } else { show::outside(&world) };
+    let text = match args.output {
+        Objects::Yaml => show::yaml(&documents)?,
+        Objects::Json => show::json(&documents)?,
+    };
+    output::print(&text)?;
+    for note in show::notes(&text, args.inside || args.operator_config.is_some()) {
+        output::note(&note);
+    }
+    Ok(Outcome::Done)
+}
+
+/// The namespace that the file says, or else the one that was asked for.
+fn place(cluster: &mut Cluster, namespace: Option<&str>) -> anyhow::Result<()> {
+    match (cluster.metadata.namespace.as_deref(), namespace) {
+        (Some(said), Some(asked)) if said != asked => {
+            anyhow::bail!("the file says namespace {said}, and -n says {asked}; leave one of them out")
+        }
+        (None, asked) => cluster.metadata.namespace = Some(asked.unwrap_or("default").to_owned()),
+        _ => {}
+    }
+    // Whoever wrote the file does not know what only a stored object has.
+    cluster.status = None;
+    cluster.metadata.deletion_timestamp = None;
+    cluster.metadata.uid = Some(world::UID.to_owned());
+    cluster.metadata.generation = Some(1);
+    Ok(())
+}
+
+fn settings(args: &Render) -> anyhow::Result<Settings> {
+    let given = args.operator_config.as_deref().map(|p| OperatorConfig::parse(&output::read(p)?)).transpose()?;
+    let config = given.clone().unwrap_or_default();
+    let ranges = given.as_ref().map_or_else(MetaRanges::default, OperatorConfig::ranges);
+    Ok(Settings {
+        registry: args.image_registry.clone(),
+        agent_image: args.agent_image.clone(),
+        agent_delivery: args.agent_delivery.into(),
+        service_account: Some((args.operator_namespace.clone(), "berth-operator".to_owned())),
+        isolation: config.isolation(Ok(ranges)),
+        writers: given.as_ref().map_or_else(anything, OperatorConfig::writers),
+        ..Settings::default()
+    })
+}

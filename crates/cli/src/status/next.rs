@@ -1,0 +1,90 @@
+//! The next thing to do.
+
+use super::report::Report;
+use berth_api::Cluster;
+use berth_api::conditions::{ConditionType, Reason, find};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// An operator that runs sees a new `Cluster` within moments.
+const UNSEEN: SignedDuration = SignedDuration::from_secs(30);
+
+/// Certificates are renewed a month before their end: one that is this near was not.
+const NEAR: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// What to do, as a sentence; what comes by itself begins with `wait`.
+pub(super) fn next(cluster: &Cluster, report: &Report, now: Timestamp) -> String {
+    let conditions = cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let of = |type_| find(conditions, type_);
+    let ready = of(ConditionType::Ready);
+    let Report { name, namespace, .. } = report;
+    let patch = |spec: &str| {
+        format!("kubectl -n {namespace} patch clusters.berth.dev {name} --type merge -p '{{\"spec\":{spec}}}'")
+    };
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return match ready {
+            Some(c) if cluster.spec.deletion.protected => {
+                format!("{}: {}", c.message, patch("{\"deletion\":{\"protected\":false}}"))
+            }
+            Some(c) => format!("wait: {}", c.message),
+            None => "wait: being deleted".to_owned(),
+        };
+    }
+    let Some(ready) = ready else { return unseen(cluster, now) };
+    if !report.observed {
+        return "wait: the operator has not seen the newest spec yet; if that lasts, look at the operator".to_owned();
+    }
+    if let Some(problem) = of(ConditionType::Degraded).filter(|c| c.status == "True") {
+        return degraded(problem, report);
+    }
+    if cluster.spec.paused {
+        return format!(
+            "nothing is changed, repaired or renewed until spec.paused is false: {}",
+            patch("{\"paused\":false}")
+        );
+    }
+    if ready.status != "True" {
+        let mut pods = report.components.iter().flat_map(|c| &c.pods);
+        if let Some(problem) = pods.find_map(|p| p.problem.as_deref()) {
+            return format!("look into it: {problem}");
+        }
+        let moving = of(ConditionType::Progressing).filter(|c| c.status == "True");
+        return match moving {
+            Some(c) => format!("wait: {}", bare(&c.message)),
+            None => format!("look into it: {}", ready.message),
+        };
+    }
+    if report.next_expiry.is_some_and(|at| at < now + NEAR) {
+        return "look at the operator: a certificate ends soon and was not renewed".to_owned();
+    }
+    "nothing to do".to_owned()
+}
+
+/// Nothing was said about it.
+fn unseen(cluster: &Cluster, now: Timestamp) -> String {
+    let young = cluster.metadata.creation_timestamp.as_ref().is_some_and(|t| now.duration_since(t.0) < UNSEEN);
+    if young {
+        "wait: the operator has not seen it yet".to_owned()
+    } else {
+        "look whether the operator runs: it has said nothing about this Cluster (kubectl -n berth-system get pods)"
+            .to_owned()
+    }
+}
+
+fn degraded(problem: &Condition, report: &Report) -> String {
+    let adopt = || format!("kubectl berth adopt {} -n {}", report.name, report.namespace);
+    let reason = |r: Reason| problem.reason == r.as_str();
+    if reason(Reason::AdoptionRequired) {
+        return format!("if this Cluster is to take over what is there: {}", adopt());
+    }
+    if reason(Reason::ControlPlaneLost) {
+        return format!("{}; then: {}", problem.message, adopt());
+    }
+    // Messages of what is blocked end with the way out.
+    problem.message.clone()
+}
+
+/// Without the words that this line says itself.
+fn bare(message: &str) -> String {
+    message.replacen(": waiting for ", " waits for ", 1)
+}

@@ -1,0 +1,55 @@
+//! What is read for one `Cluster`.
+
+use crate::access::{Access, explain, parse};
+use berth_api::{Cluster, EtcdCluster, names};
+use berth_kubeio::{IoError, Kindred};
+use berth_render::{Kind, ObjectKey};
+use serde_json::Value;
+
+/// What was read.
+#[derive(Clone, Debug)]
+pub(super) struct Seen {
+    /// The `Cluster`.
+    pub(super) cluster: Cluster,
+    /// Its etcd, if it is there and may be read.
+    pub(super) etcd: Option<EtcdCluster>,
+    /// Deployments in the control-plane namespace.
+    pub(super) deployments: Vec<Value>,
+    /// Pods in it.
+    pub(super) pods: Vec<Value>,
+    /// Why some of it could not be read.
+    pub(super) notes: Vec<String>,
+}
+
+/// Reads it. The owner of a `Cluster` needs no rights in its control-plane namespace: then its status is all there is.
+pub(super) async fn one(access: &Access, name: &str) -> anyhow::Result<Seen> {
+    let value = access.cluster(name).await?;
+    let cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
+    let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.name.clone());
+    let home = recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name));
+    let mut notes = vec![];
+    let etcd = access.io.get(&ObjectKey::namespaced(Kind::EtcdCluster, &home, names::ETCD)).await;
+    let etcd = readable(etcd, &mut notes)?.flatten();
+    let deployments = readable(access.io.list(Kind::Deployment, &home, None).await, &mut notes)?.unwrap_or_default();
+    let pods = readable(access.io.list(Kind::Pod, &home, None).await, &mut notes)?.unwrap_or_default();
+    let etcd = match etcd.map(serde_json::from_value::<EtcdCluster>).transpose() {
+        Ok(etcd) => etcd,
+        Err(error) => {
+            notes.push(format!("EtcdCluster {home}/{}: this version cannot read it: {error}", names::ETCD));
+            None
+        }
+    };
+    Ok(Seen { cluster, etcd, deployments, pods, notes })
+}
+
+/// What may not be read is left out and noted.
+fn readable<T>(answer: Result<T, IoError>, notes: &mut Vec<String>) -> anyhow::Result<Option<T>> {
+    match answer {
+        Ok(answer) => Ok(Some(answer)),
+        Err(error) if error.kind == Kindred::Forbidden => {
+            notes.push(format!("not shown: {error}"));
+            Ok(None)
+        }
+        Err(error) => Err(explain(error)),
+    }
+}

@@ -1,0 +1,198 @@
+//! What is to be said of one `Cluster`, as a value.
+
+use super::next;
+use super::read::Seen;
+use berth_api::conditions::{ConditionType, find, is_true};
+use berth_api::{labels, names};
+use berth_plan::observed::label;
+use berth_plan::workload;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+use serde_json::Value;
+
+/// All of it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Report {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) ready: bool,
+    pub(super) available: bool,
+    pub(super) phase: Option<String>,
+    /// Since when it is ready, or not.
+    pub(super) since: Option<Timestamp>,
+    pub(super) version: Option<String>,
+    /// What the spec asks for.
+    pub(super) wanted_version: String,
+    pub(super) endpoint: Option<String>,
+    pub(super) control_plane_namespace: Option<String>,
+    /// The operator has seen the newest spec.
+    pub(super) observed: bool,
+    /// Conditions that are not as they should be.
+    pub(super) conditions: Vec<Problem>,
+    pub(super) etcd: Option<Etcd>,
+    pub(super) components: Vec<Component>,
+    pub(super) next_expiry: Option<Timestamp>,
+    /// What could not be looked at.
+    pub(super) notes: Vec<String>,
+    /// What to do.
+    pub(super) next: String,
+}
+
+/// A condition.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Problem {
+    #[serde(rename = "type")]
+    pub(super) type_: String,
+    pub(super) status: String,
+    pub(super) reason: String,
+    pub(super) message: String,
+    pub(super) since: Timestamp,
+}
+
+/// etcd.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Etcd {
+    pub(super) version: Option<String>,
+    pub(super) ready_members: Option<String>,
+    pub(super) conditions: Vec<Problem>,
+    pub(super) members: Vec<Member>,
+}
+
+/// A member of etcd.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Member {
+    pub(super) name: String,
+    pub(super) ready: bool,
+    pub(super) message: Option<String>,
+    pub(super) pod: Option<Pod>,
+}
+
+/// A component of the control plane.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Component {
+    pub(super) name: String,
+    pub(super) version: Option<String>,
+    pub(super) ready: i32,
+    pub(super) desired: i32,
+    pub(super) pods: Vec<Pod>,
+}
+
+/// A pod.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Pod {
+    pub(super) name: String,
+    pub(super) ready: bool,
+    pub(super) deleting: bool,
+    pub(super) created: Option<Timestamp>,
+    pub(super) restarts: i64,
+    pub(super) problem: Option<String>,
+}
+
+/// Judges what was read.
+pub(super) fn report(seen: &Seen, now: Timestamp) -> Report {
+    let cluster = &seen.cluster;
+    let meta = &cluster.metadata;
+    let status = cluster.status.clone().unwrap_or_default();
+    let ready = find(&status.conditions, ConditionType::Ready);
+    let endpoint = status.endpoints.first().map(|e| {
+        let host = if e.host.contains(':') { format!("[{}]", e.host) } else { e.host.clone() };
+        format!("https://{host}:{}", e.port)
+    });
+    let observed = status.observed_generation.is_some() && status.observed_generation == meta.generation;
+    let mut report = Report {
+        namespace: meta.namespace.clone().unwrap_or_default(),
+        name: meta.name.clone().unwrap_or_default(),
+        ready: is_true(&status.conditions, ConditionType::Ready) && observed,
+        available: is_true(&status.conditions, ConditionType::Available),
+        phase: status.phase.clone(),
+        since: ready.map(|c| c.last_transition_time.0),
+        version: status.version.clone(),
+        wanted_version: cluster.spec.version.clone(),
+        endpoint,
+        control_plane_namespace: status.control_plane_namespace.as_ref().map(|n| n.name.clone()),
+        observed,
+        conditions: problems(&status.conditions),
+        etcd: etcd(seen),
+        components: components(seen),
+        next_expiry: status.certificates.as_ref().and_then(|c| c.next_expiry.as_ref()).map(|t| t.0),
+        notes: seen.notes.clone(),
+        next: String::new(),
+    };
+    report.next = next::next(cluster, &report, now);
+    report
+}
+
+/// Conditions that are not as they should be.
+fn problems(all: &[Condition]) -> Vec<Problem> {
+    let calm = [ConditionType::Progressing, ConditionType::Degraded].map(ConditionType::as_str);
+    let wanted =
+        |c: &&Condition| if calm.contains(&c.type_.as_str()) { c.status == "False" } else { c.status == "True" };
+    all.iter()
+        .filter(|c| !wanted(c))
+        .map(|c| Problem {
+            type_: c.type_.clone(),
+            status: c.status.clone(),
+            reason: c.reason.clone(),
+            message: c.message.clone(),
+            since: c.last_transition_time.0,
+        })
+        .collect()
+}
+
+fn etcd(seen: &Seen) -> Option<Etcd> {
+    let status = seen.etcd.as_ref()?.status.clone().unwrap_or_default();
+    let pod_of = |name: &str| seen.pods.iter().find(|p| p["metadata"]["name"] == name).map(pod);
+    let members = status.members.iter().map(|m| Member {
+        name: m.name.clone(),
+        ready: m.ready,
+        message: m.message.clone(),
+        pod: pod_of(&m.name),
+    });
+    Some(Etcd {
+        version: status.version.clone(),
+        ready_members: status.ready_members.clone(),
+        conditions: problems(&status.conditions),
+        members: members.collect(),
+    })
+}
+
+fn components(seen: &Seen) -> Vec<Component> {
+    let status = seen.cluster.status.clone().unwrap_or_default();
+    let one = |name: &str| {
+        let told = status.components.iter().find(|c| c.name == name);
+        let live = seen.deployments.iter().find(|d| d["metadata"]["name"] == name);
+        let pods: Vec<Pod> = seen.pods.iter().filter(|p| label(p, labels::COMPONENT) == Some(name)).map(pod).collect();
+        if told.is_none() && live.is_none() && pods.is_empty() {
+            return None;
+        }
+        // What is there now is newer than what the operator wrote down.
+        let rollout = live.map(workload::deployment);
+        Some(Component {
+            name: name.to_owned(),
+            version: told.and_then(|c| c.version.clone()),
+            ready: rollout.as_ref().map_or_else(|| told.map_or(0, |c| c.ready), |r| r.ready),
+            desired: rollout.as_ref().map_or_else(|| told.map_or(0, |c| c.desired), |r| r.desired),
+            pods,
+        })
+    };
+    [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER].into_iter().filter_map(one).collect()
+}
+
+fn pod(pod: &Value) -> Pod {
+    let statuses = pod["status"]["containerStatuses"].as_array().into_iter().flatten();
+    Pod {
+        name: pod["metadata"]["name"].as_str().unwrap_or_default().to_owned(),
+        ready: workload::pod_ready(pod),
+        deleting: berth_plan::observed::deleting(pod),
+        created: pod["metadata"]["creationTimestamp"].as_str().and_then(|t| t.parse().ok()),
+        restarts: statuses.filter_map(|c| c["restartCount"].as_i64()).sum(),
+        problem: workload::pod_problem(pod).map(|(_, text)| text),
+    }
+}

@@ -1,0 +1,218 @@
+//! Reports as people see them: healthy, waiting, blocked, deleting.
+
+#![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
+
+use super::read::Seen;
+use super::{list, report, tree};
+use crate::paint::plain;
+use berth_api::Cluster;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+fn now() -> Timestamp {
+    "2026-02-01T00:00:00Z".parse().unwrap()
+}
+
+fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+    json!({"type": type_, "status": status, "reason": reason, "message": message,
+        "lastTransitionTime": "2026-01-31T23:55:00Z", "observedGeneration": 1})
+}
+
+/// All conditions as they should be, but for those given.
+fn conditions(but: &[Value]) -> Value {
+    let all = ["Ready", "Available", "Progressing", "Degraded", "PKIReady", "EtcdAvailable", "ControlPlaneAvailable"];
+    let one = |t: &&str| {
+        let calm = if ["Progressing", "Degraded"].contains(t) { "False" } else { "True" };
+        but.iter().find(|c| c["type"] == **t).cloned().unwrap_or_else(|| condition(t, calm, "AsExpected", "fine"))
+    };
+    all.iter().map(one).collect()
+}
+
+fn status(phase: &str, conditions: &Value) -> Value {
+    json!({
+        "observedGeneration": 1, "phase": phase, "version": "1.36.3",
+        "endpoints": [{"name": "admin", "host": "10.96.114.7", "port": 6443}],
+        "controlPlaneNamespace": {"name": "acme-9201d5e7", "uid": "u"},
+        "components": [{"name": "kube-apiserver", "version": "1.36.3", "ready": 2, "desired": 2},
+            {"name": "kube-controller-manager", "version": "1.36.3", "ready": 1, "desired": 1},
+            {"name": "kube-scheduler", "version": "1.36.3", "ready": 1, "desired": 1}],
+        "certificates": {"nextExpiry": "2026-04-01T12:00:00Z"},
+        "conditions": conditions,
+    })
+}
+
+fn cluster(status: Value) -> Value {
+    json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "acme", "namespace": "team-a", "uid": "c", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
+        "spec": {"version": "1.36.3"}, "status": status,
+    })
+}
+
+fn pod(name: &str, component: &str, status: Value) -> Value {
+    let status = if status.is_null() {
+        json!({"conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [{"name": "c", "restartCount": 0, "state": {"running": {}}}]})
+    } else {
+        status
+    };
+    json!({"metadata": {"name": name, "labels": {"app.kubernetes.io/component": component}, "creationTimestamp": "2026-01-29T00:00:00Z"}, "status": status})
+}
+
+fn etcd(ready: bool) -> Value {
+    let (members, message) =
+        if ready { ("1/1", None) } else { ("0/1", Some("pod etcd-0: DataLost: the volume is empty")) };
+    json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "etcd", "namespace": "acme-9201d5e7"},
+        "spec": {"version": "3.6.16"},
+        "status": {"version": "3.6.16", "readyMembers": members, "members": [{"name": "etcd-0", "ready": ready, "message": message}]},
+    })
+}
+
+fn seen(cluster: Value) -> Seen {
+    Seen {
+        cluster: serde_json::from_value(cluster).unwrap(),
+        etcd: None,
+        deployments: vec![],
+        pods: vec![],
+        notes: vec![],
+    }
+}
+
+fn healthy() -> Seen {
+    let restarted = json!({"conditions": [{"type": "Ready", "status": "True"}], "containerStatuses": [{"name": "c", "restartCount": 3}]});
+    Seen {
+        etcd: serde_json::from_value(etcd(true)).unwrap(),
+        pods: vec![
+            pod("etcd-0", "etcd", Value::Null),
+            pod("kube-apiserver-5d9-abcde", "kube-apiserver", Value::Null),
+            pod("kube-apiserver-5d9-fghij", "kube-apiserver", restarted),
+            pod("kube-controller-manager-7f-klmno", "kube-controller-manager", Value::Null),
+            pod("kube-scheduler-66-pqrst", "kube-scheduler", Value::Null),
+        ],
+        ..seen(cluster(status("Ready", &conditions(&[]))))
+    }
+}
+
+fn tree(seen: &Seen) -> String {
+    plain(&tree::draw(&report::report(seen, now()), now()))
+}
+
+#[test]
+fn healthy_tree() {
+    assert!(report::report(&healthy(), now()).ready);
+    insta::assert_snapshot!(tree(&healthy()));
+}
+
+#[test]
+fn waiting_tree() {
+    let why = "kube-apiserver: waiting for its pods: 0 of 1 are up to date and ready";
+    let waiting = [
+        condition("Ready", "False", "PodsNotReady", why),
+        condition("Available", "False", "Waiting", "no pod of kube-apiserver is ready"),
+        condition("Progressing", "True", "RollingOut", why),
+        condition("ControlPlaneAvailable", "False", "PodsNotReady", why),
+    ];
+    let mut status = status("Provisioning", &conditions(&waiting));
+    status["version"].take();
+    status["components"] = json!([]);
+    let image = json!({"containerStatuses": [{"name": "c", "image": "registry.k8s.io/kube-apiserver:v1.36.3", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]});
+    let deployment = json!({"metadata": {"name": "kube-apiserver", "generation": 1}, "spec": {"replicas": 1}, "status": {"observedGeneration": 1}});
+    let seen = Seen {
+        deployments: vec![deployment],
+        pods: vec![pod("kube-apiserver-5d9-abcde", "kube-apiserver", image)],
+        ..seen(cluster(status))
+    };
+    assert!(!report::report(&seen, now()).ready);
+    insta::assert_snapshot!(tree(&seen));
+}
+
+#[test]
+fn blocked_tree() {
+    let why = "pod etcd-0: DataLost: the volume is empty. Restore it from a backup, or delete the Cluster";
+    let blocked = [
+        condition("Ready", "False", "DataLost", &format!("etcd: {why}")),
+        condition("Available", "False", "QuorumLost", "etcd has no quorum"),
+        condition("Degraded", "True", "DataLost", &format!("etcd: {why}")),
+        condition("EtcdAvailable", "False", "DataLost", why),
+    ];
+    let seen = Seen { etcd: serde_json::from_value(etcd(false)).unwrap(), ..healthy() };
+    let seen =
+        Seen { cluster: serde_json::from_value(cluster(status("Blocked", &conditions(&blocked)))).unwrap(), ..seen };
+    insta::assert_snapshot!(tree(&seen));
+}
+
+#[test]
+fn deleting_tree() {
+    let why = "being deleted; deletion: waiting for Namespace acme-9201d5e7 to be gone";
+    let leaving =
+        [condition("Ready", "False", "Deleting", why), condition("Progressing", "True", "Deleting", "being deleted")];
+    let mut cluster = cluster(status("Deleting", &conditions(&leaving)));
+    cluster["metadata"]["deletionTimestamp"] = "2026-01-31T23:59:00Z".into();
+    cluster["spec"]["deletion"] = json!({"protected": false});
+    insta::assert_snapshot!(tree(&seen(cluster)));
+}
+
+#[test]
+fn what_may_not_be_read_is_said_and_the_status_is_enough() {
+    let mut seen = seen(cluster(status("Ready", &conditions(&[]))));
+    seen.notes.push("not shown: list pods in acme-9201d5e7: forbidden".to_owned());
+    insta::assert_snapshot!(tree(&seen));
+}
+
+/// The line `next:`.
+fn next(cluster: Value) -> String {
+    report::report(&seen(cluster), now()).next
+}
+
+#[test]
+fn the_next_thing_is_named() {
+    let degraded = |reason: &str, message: &str| {
+        let all = [condition("Ready", "False", reason, message), condition("Degraded", "True", reason, message)];
+        cluster(status("Blocked", &conditions(&all)))
+    };
+    let adopt = next(degraded("AdoptionRequired", "namespace: …"));
+    assert!(adopt.contains("kubectl berth adopt acme -n team-a"), "{adopt}");
+    assert!(
+        next(degraded("ControlPlaneLost", "gone. Restore it"))
+            .starts_with("gone. Restore it; then: kubectl berth adopt")
+    );
+    assert_eq!(next(degraded("InvalidSpec", "spec.network: …")), "spec.network: …");
+    assert_eq!(next(cluster(status("Ready", &conditions(&[])))), "nothing to do");
+
+    let mut unseen = cluster(json!({}));
+    assert!(next(unseen.clone()).contains("look whether the operator runs"));
+    unseen["metadata"]["creationTimestamp"] = "2026-01-31T23:59:50Z".into();
+    assert_eq!(next(unseen), "wait: the operator has not seen it yet");
+
+    let mut newer = cluster(status("Ready", &conditions(&[])));
+    newer["metadata"]["generation"] = 2.into();
+    assert!(!report::report(&seen(newer.clone()), now()).ready);
+    let text = tree(&seen(newer.clone()));
+    assert!(text.starts_with("Cluster team-a/acme Ready, but the newest spec was not seen yet\n"), "{text}");
+    assert!(next(newer).starts_with("wait: the operator has not seen the newest spec"));
+
+    let mut paused = cluster(status("Paused", &conditions(&[])));
+    paused["spec"]["paused"] = true.into();
+    assert!(next(paused).contains("patch clusters.berth.dev acme"));
+
+    let mut old = cluster(status("Ready", &conditions(&[])));
+    old["status"]["certificates"]["nextExpiry"] = "2026-02-03T00:00:00Z".into();
+    assert!(next(old).contains("was not renewed"));
+
+    let protected = [condition("Ready", "False", "Deleting", "being deleted; set it to false")];
+    let mut held = cluster(status("Deleting", &conditions(&protected)));
+    held["metadata"]["deletionTimestamp"] = "2026-01-31T23:59:00Z".into();
+    assert!(next(held).contains("\"protected\":false"));
+}
+
+#[test]
+fn one_line_for_each() {
+    let why = format!("etcd: {}", "a long story ".repeat(20));
+    let sick = status("Degraded", &conditions(&[condition("Ready", "False", "QuorumLost", &why)]));
+    let rows: Vec<_> = [cluster(status("Ready", &conditions(&[]))), cluster(sick), cluster(json!({}))]
+        .into_iter()
+        .map(|c| list::row(&serde_json::from_value::<Cluster>(c).unwrap()))
+        .collect();
+    assert_eq!(rows.iter().map(|r| r.ready).collect::<Vec<_>>(), [true, false, false]);
+    insta::assert_snapshot!(plain(&list::table(&rows, now(), true)));
+}

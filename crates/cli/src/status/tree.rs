@@ -1,0 +1,150 @@
+//! A report as a tree.
+
+use super::report::{Component, Etcd, Member, Pod, Problem, Report};
+use crate::age::{age, until};
+use crate::paint::{bad, faint, good, safe, strong, warn};
+use jiff::Timestamp;
+use std::fmt::Write as _;
+
+/// A line with lines below it.
+struct Node {
+    text: String,
+    below: Vec<Node>,
+}
+
+impl Node {
+    fn leaf(text: String) -> Self {
+        Self { text, below: vec![] }
+    }
+}
+
+/// The tree, and the line `next:`.
+pub(super) fn draw(report: &Report, now: Timestamp) -> String {
+    let mut text = format!("{}\n", head(report, now));
+    lines(&nodes(report, now), "", &mut text);
+    for note in &report.notes {
+        let _ = writeln!(text, "{}", faint(&safe(note)));
+    }
+    let next = safe(&report.next);
+    let next = if report.ready { good(&next) } else { next };
+    let _ = writeln!(text, "{} {next}", strong("next:"));
+    text
+}
+
+fn lines(nodes: &[Node], before: &str, text: &mut String) {
+    for (i, node) in nodes.iter().enumerate() {
+        let last = i + 1 == nodes.len();
+        let _ = writeln!(text, "{before}{}{}", if last { "└─ " } else { "├─ " }, node.text);
+        lines(&node.below, &format!("{before}{}", if last { "   " } else { "│  " }), text);
+    }
+}
+
+fn head(report: &Report, now: Timestamp) -> String {
+    let phase = report.phase.as_deref().unwrap_or("not seen yet");
+    let painted = if report.ready {
+        good(phase)
+    } else if report.available {
+        warn(phase)
+    } else {
+        bad(phase)
+    };
+    let since = report.since.map(|s| age(s, now));
+    let since = match (&since, report.ready) {
+        (Some(_), false) if !report.observed => ", but the newest spec was not seen yet".to_owned(),
+        (Some(since), true) => format!(" for {since}"),
+        (Some(since), false) => format!(", not ready for {since}"),
+        (None, _) => String::new(),
+    };
+    format!("{} {painted}{since}", strong(&format!("Cluster {}/{}", report.namespace, report.name)))
+}
+
+fn nodes(report: &Report, now: Timestamp) -> Vec<Node> {
+    let mut all = vec![];
+    let version = match &report.version {
+        Some(v) if *v == report.wanted_version => v.clone(),
+        Some(v) => format!("{v}, asked for {}", report.wanted_version),
+        None => format!("none yet, asked for {}", report.wanted_version),
+    };
+    all.push(Node::leaf(format!("version    {version}")));
+    all.push(Node::leaf(format!("endpoint   {}", report.endpoint.as_deref().unwrap_or("none yet"))));
+    all.push(Node::leaf(format!("namespace  {}", report.control_plane_namespace.as_deref().unwrap_or("none yet"))));
+    if !report.conditions.is_empty() {
+        all.push(Node { text: "conditions".to_owned(), below: problems(&report.conditions, now) });
+    }
+    all.extend(report.etcd.as_ref().map(|e| etcd(e, now)));
+    all.extend(report.components.iter().map(|c| component(c, now)));
+    all.extend(report.next_expiry.map(|at| Node::leaf(certificates(at, now))));
+    all
+}
+
+/// A message that was told already, as a whole or as a part, is not told again.
+fn problems(all: &[Problem], now: Timestamp) -> Vec<Node> {
+    let told = |i: usize, c: &Problem| all.iter().take(i).any(|before| before.message.contains(&c.message));
+    all.iter().enumerate().map(|(i, c)| Node::leaf(problem(c, !told(i, c), now))).collect()
+}
+
+fn problem(c: &Problem, with_message: bool, now: Timestamp) -> String {
+    let text = format!("{} is {} for {}: {}", c.type_, c.status, age(c.since, now), c.reason);
+    let text = if c.type_ == "Progressing" { warn(&text) } else { bad(&text) };
+    if with_message { format!("{text}: {}", safe(&c.message)) } else { text }
+}
+
+fn certificates(at: Timestamp, now: Timestamp) -> String {
+    let day = at.strftime("%Y-%m-%d %H:%M UTC");
+    match until(at, now) {
+        Some(span) => format!("certificates: the first one ends in {span} ({day})"),
+        None => format!("certificates: {}", bad(&format!("one ended ({day})"))),
+    }
+}
+
+fn etcd(etcd: &Etcd, now: Timestamp) -> Node {
+    let version = etcd.version.as_deref().map(|v| format!(" {v}")).unwrap_or_default();
+    let ready = etcd.ready_members.as_deref().unwrap_or("0");
+    let whole = ready.split_once('/').is_some_and(|(a, b)| a == b);
+    let text = format!("etcd{version}  {}", share(whole, &format!("{ready} ready")));
+    let conditions = problems(&etcd.conditions, now).into_iter();
+    let members = etcd.members.iter().map(|m| Node::leaf(member(m, now)));
+    Node { text, below: conditions.chain(members).collect() }
+}
+
+fn member(m: &Member, now: Timestamp) -> String {
+    let state = if m.ready { good("ready") } else { bad("not ready") };
+    let pod = m.pod.as_ref().map(|p| facts(p, now)).unwrap_or_default();
+    let said = m.message.as_deref().filter(|_| !m.ready).map(|t| format!(": {}", safe(t))).unwrap_or_default();
+    format!("{}  {state}{pod}{said}", m.name)
+}
+
+fn component(c: &Component, now: Timestamp) -> Node {
+    let version = c.version.as_deref().map(|v| format!(" {v}")).unwrap_or_default();
+    let whole = c.ready >= c.desired && c.desired > 0;
+    let ready = share(whole, &format!("{}/{} ready", c.ready, c.desired));
+    Node {
+        text: format!("{}{version}  {ready}", c.name),
+        below: c.pods.iter().map(|p| Node::leaf(pod(p, now))).collect(),
+    }
+}
+
+fn share(whole: bool, text: &str) -> String {
+    if whole { good(text) } else { bad(text) }
+}
+
+fn pod(p: &Pod, now: Timestamp) -> String {
+    let state = match (p.ready, p.deleting) {
+        (_, true) => warn("ending"),
+        (true, _) => good("ready"),
+        (false, _) => bad("not ready"),
+    };
+    let said = p.problem.as_deref().map(|t| format!(": {}", safe(t))).unwrap_or_default();
+    format!("{}  {state}{}{said}", p.name, facts(p, now))
+}
+
+/// Age, and restarts if there were any.
+fn facts(p: &Pod, now: Timestamp) -> String {
+    let old = p.created.map(|c| format!(", {}", age(c, now))).unwrap_or_default();
+    let restarts = match p.restarts {
+        0 => String::new(),
+        1 => ", 1 restart".to_owned(),
+        n => format!(", {n} restarts"),
+    };
+    format!("{old}{restarts}")
+}

@@ -1,0 +1,275 @@
+//! The command as a process against a real kube-apiserver, on which nobody works: what it says, how it exits, and that it writes
+//! nothing.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
+
+use berth_api::names;
+use berth_testkit::ApiServer;
+use http::Request;
+use serde_json::{Value, json};
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+async fn server() -> &'static ApiServer {
+    static READY: tokio::sync::OnceCell<()> = tokio::sync::OnceCell::const_new();
+    let server = ApiServer::shared().await;
+    READY.get_or_init(|| async { server.install_crds(&berth_api::crds::all()).await.expect("CRDs") }).await;
+    server
+}
+
+/// A namespace with a `Cluster` acme, and a kubeconfig of somebody.
+struct Team {
+    server: &'static ApiServer,
+    ns: String,
+    dir: tempfile::TempDir,
+}
+
+impl Team {
+    async fn new(groups: &[&str]) -> Self {
+        let server = server().await;
+        let ns = server.namespace("team").await;
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("meta"), server.kubeconfig_as(&format!("cli-of-{ns}"), groups)).unwrap();
+        let team = Self { server, ns, dir };
+        let spec = json!({"version": "1.36.3"});
+        let cluster =
+            json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "acme"}, "spec": spec});
+        team.post(&team.path(""), &cluster).await;
+        team
+    }
+
+    fn path(&self, name: &str) -> String {
+        format!("/apis/berth.dev/v1alpha1/namespaces/{}/clusters{name}", self.ns)
+    }
+
+    async fn post(&self, path: &str, object: &Value) -> Value {
+        let request = Request::post(path).header("content-type", "application/json");
+        self.server.client().request(request.body(serde_json::to_vec(object).unwrap()).unwrap()).await.unwrap()
+    }
+
+    async fn cluster(&self) -> Value {
+        self.server.client().request(Request::get(self.path("/acme")).body(vec![]).unwrap()).await.unwrap()
+    }
+
+    fn run(&self, args: &[&str]) -> Output {
+        Command::new(env!("CARGO_BIN_EXE_kubectl-berth"))
+            .args(args)
+            .args(["--kubeconfig", self.dir.path().join("meta").to_str().unwrap()])
+            .env("HOME", self.dir.path())
+            .env_remove("KUBECONFIG")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    }
+
+    /// With `-n`.
+    fn here(&self, args: &[&str]) -> Output {
+        self.run(&[args, &["-n", &self.ns]].concat())
+    }
+
+    /// What our user wrote since: anything, anywhere.
+    fn written(&self, mark: u64) -> Vec<String> {
+        let events = self.server.audit_since(mark);
+        let user = format!("cli-of-{}", self.ns);
+        events.iter().filter(|e| e.user == user && e.is_write()).map(|e| format!("{} {}", e.verb, e.uri)).collect()
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.dir.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+const ADMIN: &[&str] = &["system:masters"];
+
+fn out(output: &Output) -> &str {
+    std::str::from_utf8(&output.stdout).unwrap()
+}
+
+fn err(output: &Output) -> &str {
+    std::str::from_utf8(&output.stderr).unwrap()
+}
+
+#[track_caller]
+fn exits(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}\n{}", out(output), err(output));
+}
+
+#[tokio::test]
+async fn status_of_what_nobody_has_seen() {
+    let team = Team::new(ADMIN).await;
+    let mark = team.server.audit_mark();
+    let one = team.here(&["status", "acme"]);
+    exits(&one, 3);
+    assert!(out(&one).contains("not seen yet") && out(&one).contains("next: wait:"), "{}", out(&one));
+    assert!(!out(&one).contains('\u{1b}'), "colours are for terminals");
+    let json: Value = serde_json::from_slice(&team.here(&["status", "acme", "-o", "json"]).stdout).unwrap();
+    assert_eq!((&json["ready"], &json["wantedVersion"]), (&json!(false), &json!("1.36.3")));
+    let list = team.here(&["status"]);
+    exits(&list, 3);
+    assert!(out(&list).contains("acme") && !out(&list).contains("NAMESPACE"));
+    let all = team.run(&["status", "-A"]);
+    exits(&all, 3);
+    assert!(out(&all).contains(&team.ns), "{}", out(&all));
+    let none = team.run(&["status", "-n", "default"]);
+    exits(&none, 0);
+    assert!(err(&none).contains("no Clusters in namespace default"));
+    let missing = team.here(&["status", "globex"]);
+    exits(&missing, 1);
+    assert!(err(&missing).contains("globex is not there"), "{}", err(&missing));
+    assert_eq!(team.written(mark), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn plan_begins_with_the_namespace_and_writes_nothing() {
+    let team = Team::new(ADMIN).await;
+    let (before, mark) = (team.cluster().await, team.server.audit_mark());
+    let plan = team.here(&["plan", "acme"]);
+    exits(&plan, 3);
+    let home = names::control_plane_namespace(&team.ns, "acme");
+    assert!(out(&plan).contains(&format!("create Namespace {home}")), "{}", out(&plan));
+    assert!(err(&plan).contains("no berth-operator in namespace berth-system"), "{}", err(&plan));
+
+    // Another spec from a file, for a Cluster that is there and for one that is not.
+    let file = |name: &str, spec: &str| {
+        format!(
+            "apiVersion: berth.dev/v1alpha1\nkind: Cluster\nmetadata: {{name: {name}, namespace: {}}}\nspec: {{{spec}}}\n",
+            team.ns
+        )
+    };
+    let newer = team.file("newer.yaml", &file("acme", "version: 1.34.4"));
+    let json = team.run(&["plan", "-f", &newer, "-o", "json"]);
+    exits(&json, 3);
+    let json: Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!(json["exists"], true);
+    let other = team.run(&["plan", "-f", &team.file("other.yaml", &file("globex", "version: 1.36.3"))]);
+    exits(&other, 3);
+    assert!(out(&other).contains("which is not there yet"), "{}", out(&other));
+    let moved = "version: 1.36.3, network: {serviceCIDRs: [10.1.0.0/16]}";
+    let refused = team.run(&["plan", "-f", &team.file("moved.yaml", &file("acme", moved))]);
+    exits(&refused, 1);
+    assert!(err(&refused).contains("network is immutable"), "{}", err(&refused));
+    exits(&team.run(&["plan", "globex", "-f", &newer]), 1);
+
+    assert_eq!(team.written(mark), Vec::<String>::new());
+    assert_eq!(team.cluster().await["metadata"]["resourceVersion"], before["metadata"]["resourceVersion"]);
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_is_not_there_says_why_and_one_that_is_can_be_merged() {
+    let team = Team::new(ADMIN).await;
+    let missing = team.here(&["kubeconfig", "acme"]);
+    exits(&missing, 1);
+    let text = err(&missing);
+    assert!(text.contains("acme-kubeconfig is not there yet") && text.contains("kubectl -n"), "{text}");
+    exits(&team.here(&["kubeconfig", "globex"]), 1);
+
+    let tenant = team.server.kubeconfig_as("admin", ADMIN);
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret", "metadata": {"name": "acme-kubeconfig"},
+        "stringData": {"value": tenant},
+    });
+    team.post(&format!("/api/v1/namespaces/{}/secrets", team.ns), &secret).await;
+    let printed = team.here(&["kubeconfig", "acme"]);
+    exits(&printed, 0);
+    assert_eq!(out(&printed), tenant);
+    let file = team.dir.path().join("acme.kubeconfig");
+    exits(&team.here(&["kubeconfig", "acme", "--out", file.to_str().unwrap()]), 0);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), tenant);
+    assert_eq!(mode(&file), 0o600);
+
+    // Into ~/.kube/config, twice; what it then says works.
+    for _ in 0..2 {
+        exits(&team.here(&["kubeconfig", "acme", "--merge", "--use"]), 0);
+    }
+    let merged = team.dir.path().join(".kube/config");
+    assert_eq!(mode(&merged), 0o600);
+    let context = format!("{}/acme", team.ns);
+    let list = Command::new(env!("CARGO_BIN_EXE_kubectl-berth"))
+        .args(["status", "-A", "--context", &context])
+        .env("HOME", team.dir.path())
+        .env_remove("KUBECONFIG")
+        .output()
+        .unwrap();
+    exits(&list, 3);
+    assert!(out(&list).contains(&team.ns));
+}
+
+fn mode(path: &Path) -> u32 {
+    use std::os::unix::fs::PermissionsExt as _;
+    std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+}
+
+#[tokio::test]
+async fn adopt_asks_first_and_sets_what_the_condition_says() {
+    let team = Team::new(ADMIN).await;
+    let nothing = team.here(&["adopt", "acme"]);
+    exits(&nothing, 3);
+    assert!(out(&nothing).contains("nothing to adopt"), "{}", out(&nothing));
+
+    let home = names::control_plane_namespace(&team.ns, "acme");
+    let labels = json!({
+        "app.kubernetes.io/managed-by": "berth", "berth.dev/cluster-name": "acme",
+        "berth.dev/cluster-namespace": team.ns, "berth.dev/cluster-uid": "of-before",
+    });
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home, "labels": labels}});
+    team.post("/api/v1/namespaces", &namespace).await;
+    let mark = team.server.audit_mark();
+    let refused = team.here(&["adopt", "acme"]);
+    exits(&refused, 1);
+    assert!(out(&refused).contains("of-before") && err(&refused).contains("no terminal"), "{}", err(&refused));
+    assert_eq!(team.written(mark), Vec::<String>::new());
+
+    exits(&team.here(&["adopt", "acme", "--yes"]), 0);
+    assert_eq!(team.cluster().await["metadata"]["annotations"]["berth.dev/adopt"], "of-before");
+    assert_eq!(team.written(mark).len(), 1);
+    exits(&team.here(&["adopt", "acme"]), 3);
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_named() {
+    let team = Team::new(&["nobody"]).await;
+    for args in [&["status", "acme"][..], &["status"], &["plan", "acme"], &["kubeconfig", "acme"], &["adopt", "acme"]] {
+        let output = team.here(args);
+        exits(&output, 1);
+        let text = err(&output);
+        assert!(text.contains("cannot ") && text.contains("--context"), "{args:?}: {text}");
+    }
+    let elsewhere = team.here(&["status", "--context", "none"]);
+    exits(&elsewhere, 1);
+    assert!(err(&elsewhere).contains("the kubeconfig has: test"), "{}", err(&elsewhere));
+}
+
+#[tokio::test]
+async fn the_owner_of_a_cluster_needs_no_right_in_its_control_plane() {
+    let team = Team::new(&["owners"]).await;
+    let rbac = format!("/apis/rbac.authorization.k8s.io/v1/namespaces/{}", team.ns);
+    let rules = json!([
+        {"apiGroups": ["berth.dev"], "resources": ["clusters"], "verbs": ["get", "list"]},
+        {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]},
+    ]);
+    let role = json!({"metadata": {"name": "owner"}, "rules": rules});
+    team.post(&format!("{rbac}/roles"), &role).await;
+    let group = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": "owners"});
+    let of = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "owner"});
+    let binding = json!({"metadata": {"name": "owner"}, "roleRef": of, "subjects": [group]});
+    team.post(&format!("{rbac}/rolebindings"), &binding).await;
+    // API servers take up a RoleBinding with a delay.
+    let may = async || team.here(&["status"]).status.code() == Some(3);
+    berth_testkit::fixtures::until(std::time::Duration::from_secs(10), "the right is there", may).await;
+
+    let status = team.here(&["status", "acme"]);
+    exits(&status, 3);
+    assert!(
+        out(&status).contains("asked for 1.36.3") && out(&status).contains("not shown: list pods"),
+        "{}",
+        out(&status)
+    );
+    let missing = team.here(&["kubeconfig", "acme"]);
+    exits(&missing, 1);
+    assert!(err(&missing).contains("not there yet"), "{}", err(&missing));
+    let plan = team.here(&["plan", "acme"]);
+    exits(&plan, 1);
+    assert!(err(&plan).contains("A plan needs what the operator reads"), "{}", err(&plan));
+}
