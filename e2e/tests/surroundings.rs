@@ -11,6 +11,14 @@ use berth_devcluster::{binaries, versions};
 use berth_e2e::{Tenant, World, apps, core, until};
 use serde_json::{Value, json};
 
+const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+/// What refuses and hangs.
+const REFUSERS: [&str; 3] = [
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings/no-deployments",
+    "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/no-deployments",
+    "/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations/hangs",
+];
+
 /// A patch release that nobody has built.
 const MISSING: &str = "1.36.98";
 
@@ -42,6 +50,12 @@ fn what_is_missing_at_birth_is_named_and_awaited() {
 #[test]
 fn what_is_refused_later_is_named_and_tried_again() {
     berth_e2e::run("surroundings", |world| {
+        // A run that was cut off may have left them, and they would refuse this one's tenants.
+        for left in REFUSERS {
+            if world.kube.find(left)?.is_some() {
+                world.kube.delete(left)?;
+            }
+        }
         let tenant = Tenant::create(world, "refused", &json!({}))?;
         let other = Tenant::create(world, "untroubled", &json!({}))?;
         tenant.wait_ready()?;
@@ -120,8 +134,6 @@ fn a_quota(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     world.kube.delete(&format!("{}/none", core(&tenant.home, "resourcequotas")))?;
     tenant.wait_ready().map(drop)
 }
-
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 
 fn a_policy_that_refuses(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let rules =
