@@ -57,6 +57,9 @@ enum Verb {
         /// How many local volumes to offer.
         #[arg(long, default_value_t = 24)]
         volumes: u16,
+        /// How many nodes there are: none for a control plane alone.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=i64::from(berth_devcluster::MAX_NODES)))]
+        nodes: u8,
         /// Import the images of every version that is built, not only of the newest.
         #[arg(long)]
         all_images: bool,
@@ -165,11 +168,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
             Only::Core => Selection::Core,
             Only::All => Selection::All,
         })?,
-        Verb::Up { name, timeout, volumes, all_images } => {
+        Verb::Up { name, timeout, volumes, nodes, all_images } => {
             binaries::build(&Selection::Cluster)?;
             let images = if all_images { images::all_built()? } else { Vec::new() };
             let timeout = Duration::from_secs(timeout);
-            let cluster = Cluster::up(&Config { name: name.name, volumes, images, timeout })?;
+            let cluster = Cluster::up(&Config { name: name.name, volumes, nodes, images, timeout })?;
             println!("export KUBECONFIG={}", cluster.kubeconfig().display());
         }
         Verb::Down { all: false, name } => Cluster::remove(&name.name)?,

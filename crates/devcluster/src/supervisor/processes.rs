@@ -13,7 +13,7 @@ use crate::{
     components,
     layout::{Layout, RunDir},
     process::{self, Process, Spec},
-    slot::Slot,
+    state::State,
 };
 
 const PERIOD: Duration = Duration::from_millis(500);
@@ -27,13 +27,13 @@ struct Restart {
 }
 
 /// Looks after every component, for ever.
-pub(super) async fn keep(layout: &Layout, run: &RunDir, slot: Slot) {
+pub(super) async fn keep(layout: &Layout, run: &RunDir, state: &State) {
     let mut children: Vec<Child> = Vec::new();
-    let mut restarts: HashMap<&'static str, Restart> = HashMap::new();
+    let mut restarts: HashMap<String, Restart> = HashMap::new();
     loop {
         // Our own children would stay zombies.
         children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        match specs(layout, slot) {
+        match specs(layout, state) {
             Ok(specs) => {
                 for spec in specs {
                     match restart_if_dead(layout, run, &spec, &mut restarts) {
@@ -48,9 +48,9 @@ pub(super) async fn keep(layout: &Layout, run: &RunDir, slot: Slot) {
     }
 }
 
-fn specs(layout: &Layout, slot: Slot) -> Result<Vec<Spec>> {
-    let mut all = components::first(layout, slot)?;
-    all.extend(components::second(layout, slot)?);
+fn specs(layout: &Layout, state: &State) -> Result<Vec<Spec>> {
+    let mut all = components::first(layout, state.slot, state.nodes)?;
+    all.extend(components::second(layout, state.slot, state.nodes)?);
     Ok(all)
 }
 
@@ -58,20 +58,20 @@ fn restart_if_dead(
     layout: &Layout,
     run: &RunDir,
     spec: &Spec,
-    restarts: &mut HashMap<&'static str, Restart>,
+    restarts: &mut HashMap<String, Restart>,
 ) -> Result<Option<Child>> {
-    if process::recorded(run, spec.name).is_some_and(Process::is_alive) {
+    if process::recorded(run, &spec.name).is_some_and(Process::is_alive) {
         return Ok(None);
     }
     let now = Instant::now();
-    let pause = match restarts.get(spec.name) {
+    let pause = match restarts.get(&spec.name) {
         Some(last) if now < last.at + last.pause => return Ok(None),
         // It ran for a good while: start over with the short pause.
         Some(last) if now > last.at + LONGEST_PAUSE * 3 => FIRST_PAUSE,
         Some(last) => (last.pause * 2).min(LONGEST_PAUSE),
         None => FIRST_PAUSE,
     };
-    restarts.insert(spec.name, Restart { at: now, pause });
+    restarts.insert(spec.name.clone(), Restart { at: now, pause });
     eprintln!("processes: {} has ended, starting it again", spec.name);
     process::ensure(layout, run, spec)
 }
