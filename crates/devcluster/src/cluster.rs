@@ -3,6 +3,7 @@
 mod down;
 mod import;
 mod nodes;
+mod power;
 mod ready;
 mod up;
 
@@ -205,7 +206,7 @@ impl Cluster {
             .into_iter()
             .map(|(name, process)| Component { name, pid: process.pid, alive: process.is_alive() })
             .collect();
-        Ok(Status { phase: state.phase, components })
+        Ok(Status { phase: state.phase, components, killed: self.killed_nodes() })
     }
 
     /// The pid of a component's process, if it runs: for tests that kill one.
@@ -221,6 +222,8 @@ pub struct Status {
     pub phase: Phase,
     /// Its processes.
     pub components: Vec<Component>,
+    /// The nodes whose power is off; their processes are not among the components.
+    pub killed: Vec<String>,
 }
 
 /// One process of a cluster.

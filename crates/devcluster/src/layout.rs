@@ -115,6 +115,20 @@ impl RunDir {
         self.node(node).join("containerd.sock")
     }
 
+    /// There while a node's power is off. It lies here, since with the cluster's own power all nodes come back.
+    pub(crate) fn killed(&self, node: u8) -> PathBuf {
+        self.0.join(format!("killed-{node}"))
+    }
+
+    pub(crate) fn is_killed(&self, node: u8) -> bool {
+        self.killed(node).exists()
+    }
+
+    /// Held by whoever starts or ends a further node's processes.
+    pub(crate) fn power_lock(&self) -> PathBuf {
+        self.0.join("power.lock")
+    }
+
     pub(crate) fn process(&self, component: &str) -> PathBuf {
         self.0.join("processes").join(format!("{component}.json"))
     }

@@ -82,6 +82,20 @@ enum Verb {
         #[arg(long, default_value_t = 180)]
         timeout: u64,
     },
+    /// Cut the power of one node, from the second on: every process of it ends, and its network link.
+    KillNode {
+        #[command(flatten)]
+        name: Name,
+        /// The node's number.
+        node: u8,
+    },
+    /// Start a node that was killed.
+    StartNode {
+        #[command(flatten)]
+        name: Name,
+        /// The node's number.
+        node: u8,
+    },
     /// Show clusters and their processes. Exit code 3 if one is not whole.
     Status,
     /// Run kubectl as the administrator.
@@ -183,6 +197,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Stop(name) => Cluster::open(&name.name)?.stop()?,
         Verb::Start { name, timeout } => Cluster::open(&name.name)?.start(Duration::from_secs(timeout))?,
+        Verb::KillNode { name, node } => Cluster::open(&name.name)?.kill_node(node)?,
+        Verb::StartNode { name, node } => Cluster::open(&name.name)?.start_node(node)?,
         Verb::Status => return status(),
         Verb::Kubectl { name, arguments } => {
             let error = Cluster::open(&name.name)?.kubectl()?.args(arguments).exec();
@@ -235,6 +251,9 @@ fn status() -> Result<ExitCode> {
                 component.name,
                 if component.alive { component.pid.to_string() } else { "dead".to_owned() }
             );
+        }
+        for node in &status.killed {
+            println!("  {node:<24} off: `devcluster start-node` starts it");
         }
         whole &= status.phase != Phase::Creating && status.components.iter().all(|c| c.alive);
     }

@@ -54,6 +54,11 @@ impl Node {
         if self.is_further() { format!("{base}-{}", self.number) } else { base.to_owned() }
     }
 
+    /// The names of its processes.
+    pub(crate) fn components(&self) -> [String; 3] {
+        ["containerd", "kubelet", "kube-proxy"].map(|base| self.component(base))
+    }
+
     /// What of it survives a reboot.
     pub(crate) fn dir(&self) -> PathBuf {
         if self.is_further() { self.cluster.dir.join(self.part()) } else { self.cluster.dir.clone() }

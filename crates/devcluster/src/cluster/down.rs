@@ -65,6 +65,20 @@ pub(super) fn halt(layout: &Layout, slot: Option<Slot>) -> Result<()> {
     layout.possible_nodes().iter().try_for_each(forget_pods)
 }
 
+/// The same for one node beside the first, whose neighbours hear nothing of it: its link goes before its processes, since
+/// the kernel would say goodbye to whoever they are connected with.
+pub(super) fn halt_node(layout: &Layout, run: &RunDir, node: &Node) -> Result<()> {
+    network::nodes::disconnect(layout, node)?;
+    process::kill_until_gone(&node.name(), || processes_of_node(run, node))?;
+    mounts::unmount_below(&[&node.dir(), &run.node(node.number)])?;
+    network::nodes::remove(layout, node)?;
+    remove_cgroups(&node.cgroup())?;
+    files::remove(&run.node(node.number))?;
+    // Without records, nobody takes them for components that have died.
+    node.components().iter().try_for_each(|component| files::remove(&run.process(component)))?;
+    forget_pods(node)
+}
+
 /// Removes what a node's pods leave in files that outlive them.
 fn forget_pods(node: &Node) -> Result<()> {
     free_pod_addresses(node)?;
@@ -88,6 +102,13 @@ fn processes(layout: &Layout, run: Option<&RunDir>) -> BTreeSet<Process> {
     let mut all = process::marked(layout.marker());
     all.extend(cgroups::processes(&layout.scope()));
     all.extend(run.map(process::recorded_all).unwrap_or_default().into_iter().map(|(_, process)| process));
+    all
+}
+
+fn processes_of_node(run: &RunDir, node: &Node) -> BTreeSet<Process> {
+    let mut all = node.marker().map(process::marked).unwrap_or_default();
+    all.extend(cgroups::processes(&node.cgroup()));
+    all.extend(node.components().iter().filter_map(|component| process::recorded(run, component)));
     all
 }
 

@@ -10,8 +10,9 @@ use anyhow::Result;
 use tokio::time::sleep;
 
 use crate::{
-    components,
+    components, files,
     layout::{Layout, RunDir},
+    node::FIRST,
     process::{self, Process, Spec},
     state::State,
 };
@@ -33,8 +34,8 @@ pub(super) async fn keep(layout: &Layout, run: &RunDir, state: &State) {
     loop {
         // Our own children would stay zombies.
         children.retain_mut(|child| matches!(child.try_wait(), Ok(None)));
-        match specs(layout, state) {
-            Ok(specs) => {
+        match specs(layout, run, state) {
+            Ok((specs, _held)) => {
                 for spec in specs {
                     match restart_if_dead(layout, run, &spec, &mut restarts) {
                         Ok(child) => children.extend(child),
@@ -48,10 +49,14 @@ pub(super) async fn keep(layout: &Layout, run: &RunDir, state: &State) {
     }
 }
 
-fn specs(layout: &Layout, state: &State) -> Result<Vec<Spec>> {
+/// What should run now, and the lock under which that stays true: whoever kills a node holds it too.
+fn specs(layout: &Layout, run: &RunDir, state: &State) -> Result<(Vec<Spec>, Option<files::Lock>)> {
+    let held = if state.nodes > FIRST { files::Lock::try_acquire(&run.power_lock())? } else { None };
+    let is_on = |node| node == FIRST || (held.is_some() && !run.is_killed(node));
     let mut all = components::first(layout, state.slot, state.nodes)?;
     all.extend(components::second(layout, state.slot, state.nodes)?);
-    Ok(all)
+    all.retain(|spec| is_on(spec.node));
+    Ok((all, held))
 }
 
 fn restart_if_dead(
