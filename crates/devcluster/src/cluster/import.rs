@@ -5,10 +5,11 @@ use std::{
     path::PathBuf,
     slice,
     sync::mpsc::Sender,
+    thread,
     time::{Instant, UNIX_EPOCH},
 };
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 
 use super::{Config, ready};
 use crate::{
@@ -36,7 +37,11 @@ pub(super) fn import(
     let mut others = images::control_plane(versions::KUBERNETES)?;
     others.push(images::etcd(versions::ETCD)?);
     others.extend(config.images.iter().cloned());
-    nodes.iter().try_for_each(|node| import_missing(node, run, &others))
+    // An import waits for the disk half of the time, so nodes do it side by side; each needs what the others need.
+    thread::scope(|scope| {
+        let imports: Vec<_> = nodes.iter().map(|node| scope.spawn(|| import_missing(node, run, &others))).collect();
+        imports.into_iter().try_for_each(|one| one.join().map_err(|_| anyhow!("the import of images panicked"))?)
+    })
 }
 
 /// Imports archives, except for those that were imported before: containerd keeps images over stop and start.
