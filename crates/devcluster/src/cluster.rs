@@ -202,7 +202,7 @@ impl Cluster {
     /// How the cluster is.
     pub fn status(&self) -> Result<Status> {
         let state = State::read(&self.layout)?.ok_or_else(|| anyhow!("cluster `{}` is gone", self.layout.name))?;
-        let components = process::recorded_all(&RunDir::new(self.slot))
+        let components = power::recorded(&self.layout, &RunDir::new(self.slot), self.nodes)
             .into_iter()
             .map(|(name, process)| Component { name, pid: process.pid, alive: process.is_alive() })
             .collect();

@@ -45,7 +45,6 @@ impl Cluster {
 
     /// The names of the nodes whose power is off.
     pub(super) fn killed_nodes(&self) -> Vec<String> {
-        let run = RunDir::new(self.slot);
-        self.layout.nodes(self.nodes).iter().filter(|node| run.is_killed(node.number)).map(Node::name).collect()
+        power::killed(&self.layout, &RunDir::new(self.slot), self.nodes).iter().map(Node::name).collect()
     }
 }

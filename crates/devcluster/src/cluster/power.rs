@@ -10,7 +10,7 @@ use crate::{
     layout::{Layout, RunDir},
     network,
     node::{FIRST, Node},
-    process,
+    process::{self, Process},
     state::{Phase, State},
 };
 
@@ -46,6 +46,18 @@ pub(super) fn on(layout: &Layout, number: u8) -> Result<()> {
         process::ensure(layout, &run, &agent)?;
     }
     files::remove(&run.killed(number))
+}
+
+/// The components that should run, with their processes: what a node left that is off is not among them, even if the call
+/// that ended it was cut off.
+pub(super) fn recorded(layout: &Layout, run: &RunDir, nodes: u8) -> Vec<(String, Process)> {
+    let off: Vec<String> = killed(layout, run, nodes).iter().flat_map(Node::components).collect();
+    process::recorded_all(run).into_iter().filter(|(name, _)| !off.contains(name)).collect()
+}
+
+/// The nodes that are off.
+pub(super) fn killed(layout: &Layout, run: &RunDir, nodes: u8) -> Vec<Node> {
+    layout.nodes(nodes).into_iter().filter(|node| run.is_killed(node.number)).collect()
 }
 
 fn hold(run: &RunDir) -> Result<files::Lock> {

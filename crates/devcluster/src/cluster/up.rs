@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::{Config, down, import::import, ready};
+use super::{Config, down, import::import, power, ready};
 use crate::{
     addons, api, cgroups, components, files,
     layout::{Layout, RunDir},
@@ -67,7 +67,7 @@ fn is_whole(layout: &Layout, state: &State) -> Result<bool> {
         let client = api::client(&layout.kubeconfig(pki::ADMIN)).await?;
         let deadline = Instant::now() + Duration::from_secs(20);
         let whole = api::wait(deadline, || async {
-            let dead = process::recorded_all(&run).into_iter().find(|(_, process)| !process.is_alive());
+            let dead = power::recorded(layout, &run, state.nodes).into_iter().find(|(_, process)| !process.is_alive());
             Ok(match dead {
                 Some((name, _)) => Some(name),
                 None if !api::is_ready(&client).await => Some("the API server".to_owned()),

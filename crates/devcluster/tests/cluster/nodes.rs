@@ -56,6 +56,23 @@ fn nodes_reach_each_other_and_one_can_lose_its_power() {
     assert_eq!(after.of_free_slot(slot), Vec::<String>::new());
 }
 
+#[test]
+fn a_cluster_without_nodes_is_a_control_plane_that_comes_back() {
+    require_real();
+    let cluster = Up::with(&Config { nodes: 0, ..Config::named("t-none") });
+    assert_eq!(cluster.0.nodes(), Vec::<String>::new());
+    cluster.kubectl(&["create", "configmap", "kept"]);
+    cluster.0.stop().unwrap();
+    cluster.0.start(Duration::from_mins(1)).unwrap();
+    cluster.kubectl(&["get", "configmap", "kept"]);
+    assert_eq!(cluster.kubectl(&["get", "nodes,pv", "-o", "name"]), "");
+    let components: Vec<_> =
+        cluster.0.status().unwrap().components.into_iter().map(|component| component.name).collect();
+    assert_eq!(components, ["etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "supervisor"]);
+    drop(cluster);
+    assert_eq!(Traces::find().of("t-none"), Vec::<String>::new());
+}
+
 fn volumes_are_on_their_nodes(cluster: &Up) {
     for number in 1..=3 {
         let pv = cluster.kubectl(&["get", "pvc", &format!("on-{number}"), "-o", "jsonpath={.spec.volumeName}"]);
