@@ -3,7 +3,7 @@
 use k8s_openapi::{api::core::v1::Node, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use crate::{slot::Slot, versions::COREDNS};
+use crate::{layout::Layout, slot::Slot, versions::COREDNS};
 
 /// The class of the local volumes; the default class.
 pub const STORAGE_CLASS: &str = "local";
@@ -23,6 +23,24 @@ pub(crate) fn objects(slot: Slot) -> Vec<Value> {
         "reclaimPolicy": "Delete"
     }));
     all
+}
+
+/// The nodes of a cluster of several, made before they register, so that each has the pod CIDR that its pods get their
+/// addresses from. Who registers first would otherwise have the first range.
+pub(crate) fn nodes(layout: &Layout, slot: Slot, count: u8) -> Vec<Value> {
+    if count < 2 {
+        return Vec::new();
+    }
+    let node = |number| {
+        let cidr = slot.pod_cidr_of_node(number);
+        json!({
+            "apiVersion": "v1",
+            "kind": "Node",
+            "metadata": {"name": layout.node(number).name()},
+            "spec": {"podCIDR": cidr, "podCIDRs": [cidr]}
+        })
+    };
+    (1..=count).map(node).collect()
 }
 
 /// CoreDNS as kubeadm deploys it, but for `forward`: there is nothing outside to forward to, so other names do not exist.

@@ -1,4 +1,5 @@
-//! The cluster's part of the cgroup tree: all containers are in it, so it also says which processes are pods'.
+//! The cluster's part of the cgroup tree, and in it that of each further node: all containers are there, so it also says
+//! which processes are pods'. A group is named by its path in every hierarchy.
 
 use std::{
     collections::BTreeSet,
@@ -8,17 +9,18 @@ use std::{
 
 use anyhow::{Context, Result};
 
-use crate::{files, layout::Layout, process::Process};
+use crate::{files, process::Process};
 
 const ROOT: &str = "/sys/fs/cgroup";
 
 /// Makes the cgroup that kubelet is told to use as root. On cgroup v1 it must exist in every controller's hierarchy.
-pub(crate) fn ensure(layout: &Layout) -> Result<()> {
+/// The groups above it must be there.
+pub(crate) fn ensure(group: &str) -> Result<()> {
     if Path::new(ROOT).join("cgroup.controllers").exists() {
-        return ensure_v2(&Path::new(ROOT).join(layout.scope()));
+        return ensure_v2(&Path::new(ROOT).join(group));
     }
     for hierarchy in hierarchies()? {
-        let group = hierarchy.join(layout.scope());
+        let group = hierarchy.join(group);
         files::create_dir(&group)?;
         // A new cpuset is empty on v1, and no process can enter it until both are set.
         for file in ["cpuset.cpus", "cpuset.mems"] {
@@ -44,18 +46,18 @@ fn ensure_v2(group: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Every process in the cluster's cgroups: the containers of its pods.
-pub(crate) fn processes(layout: &Layout) -> BTreeSet<Process> {
-    groups(layout)
+/// Every process in a group and those below it: the containers of pods.
+pub(crate) fn processes(group: &str) -> BTreeSet<Process> {
+    groups(group)
         .iter()
         .filter_map(|group| fs::read_to_string(group.join("cgroup.procs")).ok())
         .flat_map(|pids| pids.lines().filter_map(|pid| pid.parse().ok()).filter_map(Process::find).collect::<Vec<_>>())
         .collect()
 }
 
-/// Removes the cgroups. The processes in them must be gone.
-pub(crate) fn remove(layout: &Layout) -> Result<()> {
-    for group in groups(layout) {
+/// Removes a group and those below it. The processes in them must be gone.
+pub(crate) fn remove(group: &str) -> Result<()> {
+    for group in groups(group) {
         match fs::remove_dir(&group) {
             Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
                 return Err(e).with_context(|| format!("cannot remove the cgroup {}", group.display()));
@@ -66,13 +68,13 @@ pub(crate) fn remove(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-/// The cluster's cgroups in all hierarchies, children before their parents.
-pub(crate) fn groups(layout: &Layout) -> Vec<PathBuf> {
+/// A group and those below it in all hierarchies, children before their parents.
+fn groups(group: &str) -> Vec<PathBuf> {
     let mut roots = hierarchies().unwrap_or_default();
     roots.push(PathBuf::from(ROOT));
     let mut all = Vec::new();
     for root in roots {
-        collect(&root.join(layout.scope()), &mut all);
+        collect(&root.join(group), &mut all);
     }
     all
 }

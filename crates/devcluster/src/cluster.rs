@@ -1,6 +1,9 @@
 //! The library's face: bring a cluster up, ask where its things are, take it down.
 
 mod down;
+mod import;
+mod nodes;
+mod power;
 mod ready;
 mod up;
 
@@ -14,8 +17,9 @@ use std::{
 use anyhow::{Result, anyhow, bail};
 
 use crate::{
-    binaries, deps, files, images,
+    binaries, deps, files,
     layout::{Layout, RunDir},
+    node::{FIRST, MAX_NODES},
     process::{self, Process},
     slot::{self, Slot},
     state::{Phase, State},
@@ -28,6 +32,9 @@ pub struct Config {
     pub name: String,
     /// How many local volumes are offered. A running cluster keeps the number that it was made with.
     pub volumes: u16,
+    /// How many nodes there are, up to [`MAX_NODES`]. With none there is a control plane to which nothing is attached: no pod
+    /// ever runs, and no volumes are offered. A running cluster keeps the number that it was made with.
+    pub nodes: u8,
     /// More images to import, beside pause, CoreDNS and the newest Kubernetes control plane and etcd. A running cluster is
     /// left as it is: use [`Cluster::load_images`] there.
     pub images: Vec<PathBuf>,
@@ -37,7 +44,7 @@ pub struct Config {
 
 impl Default for Config {
     fn default() -> Self {
-        Self { name: "demo".to_owned(), volumes: 24, images: Vec::new(), timeout: Duration::from_mins(3) }
+        Self { name: "demo".to_owned(), volumes: 24, nodes: 1, images: Vec::new(), timeout: Duration::from_mins(3) }
     }
 }
 
@@ -53,19 +60,23 @@ impl Config {
 pub struct Cluster {
     layout: Layout,
     slot: Slot,
+    nodes: u8,
 }
 
 impl Cluster {
-    /// Brings a cluster up and waits until its node is ready and cluster DNS answers.
+    /// Brings a cluster up and waits until its nodes are ready and cluster DNS answers.
     ///
     /// A running cluster is left as it is, a stopped one is started, one whose `up` was cut off is cleared and made anew.
     pub fn up(config: &Config) -> Result<Self> {
         deps::check_root()?;
         deps::check()?;
         let layout = Layout::new(&config.name)?;
+        if config.nodes > MAX_NODES {
+            bail!("{} nodes are more than the {MAX_NODES} that a cluster can have", config.nodes);
+        }
         let _lock = lock(&layout)?;
-        let slot = up::up(&layout, config)?;
-        Ok(Self { layout, slot })
+        let state = up::up(&layout, config)?;
+        Ok(Self { layout, slot: state.slot, nodes: state.nodes })
     }
 
     /// A handle to a cluster that exists.
@@ -74,7 +85,7 @@ impl Cluster {
         let Some(state) = State::read(&layout)? else {
             bail!("there is no cluster `{name}` in {}: run `devcluster up --name {name}`", layout.dir.display());
         };
-        Ok(Self { layout, slot: state.slot })
+        Ok(Self { layout, slot: state.slot, nodes: state.nodes })
     }
 
     /// Ends the cluster: kills what it started, and removes its mounts, cgroups, network namespace and files.
@@ -129,7 +140,7 @@ impl Cluster {
         self.layout.audit_log()
     }
 
-    /// The log of a component, for example `kube-apiserver` or `kubelet`.
+    /// The log of a component, for example `kube-apiserver`, `kubelet`, or `kubelet-2` for that of the second node.
     pub fn log(&self, component: &str) -> PathBuf {
         self.layout.log(component)
     }
@@ -139,12 +150,12 @@ impl Cluster {
         &self.layout.dir
     }
 
-    /// The network namespace, for `nsenter --net=…`.
+    /// The network namespace of the control plane and the first node, for `nsenter --net=…`.
     pub fn netns(&self) -> PathBuf {
         self.layout.netns()
     }
 
-    /// A command that runs on the node: in its network namespace, with the host's files. It carries the cluster's mark, so
+    /// A command that runs on the first node: in its network namespace, with the host's files. It carries the cluster's mark, so
     /// that whatever it starts and leaves ends with the cluster.
     pub fn node_command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("nsenter");
@@ -153,9 +164,9 @@ impl Cluster {
         command
     }
 
-    /// The node's name.
+    /// The first node's name.
     pub fn node(&self) -> String {
-        self.layout.node()
+        self.layout.node(FIRST).name()
     }
 
     /// The directory behind a PersistentVolume of the pool, on this machine.
@@ -163,19 +174,19 @@ impl Cluster {
         self.layout.volume(pv)
     }
 
-    /// A directory of CNI plugins into which tests may put their own.
+    /// A directory of CNI plugins, which all nodes use, into which tests may put their own.
     pub fn cni_bin(&self) -> PathBuf {
         self.layout.dir.join("cni-bin")
     }
 
-    /// The directory of CNI configurations; the first by name is used, the cluster's own is `10-pods.conflist`.
+    /// The first node's directory of CNI configurations; the first by name is used, the cluster's own is `10-pods.conflist`.
     pub fn cni_conf(&self) -> PathBuf {
-        self.layout.config("cni")
+        self.layout.node(FIRST).config("cni")
     }
 
-    /// containerd's socket, for `ctr --address`.
+    /// The socket of the first node's containerd, for `ctr --address`.
     pub fn containerd_socket(&self) -> PathBuf {
-        RunDir::new(self.slot).containerd_socket()
+        RunDir::new(self.slot).containerd_socket(FIRST)
     }
 
     /// The addresses that the cluster uses.
@@ -188,19 +199,14 @@ impl Cluster {
         self.slot.host_address()
     }
 
-    /// Imports image archives, replacing images of the same name.
-    pub fn load_images(&self, archives: &[PathBuf]) -> Result<()> {
-        images::import(&self.containerd_socket(), archives)
-    }
-
     /// How the cluster is.
     pub fn status(&self) -> Result<Status> {
         let state = State::read(&self.layout)?.ok_or_else(|| anyhow!("cluster `{}` is gone", self.layout.name))?;
-        let components = process::recorded_all(&RunDir::new(self.slot))
+        let components = power::recorded(&self.layout, &RunDir::new(self.slot), self.nodes)
             .into_iter()
             .map(|(name, process)| Component { name, pid: process.pid, alive: process.is_alive() })
             .collect();
-        Ok(Status { phase: state.phase, components })
+        Ok(Status { phase: state.phase, components, killed: self.killed_nodes() })
     }
 
     /// The pid of a component's process, if it runs: for tests that kill one.
@@ -216,6 +222,8 @@ pub struct Status {
     pub phase: Phase,
     /// Its processes.
     pub components: Vec<Component>,
+    /// The nodes whose power is off; their processes are not among the components.
+    pub killed: Vec<String>,
 }
 
 /// One process of a cluster.

@@ -7,19 +7,33 @@ use anyhow::Result;
 use crate::{
     binaries,
     layout::Layout,
+    node::{FIRST, Node},
     process::Spec,
     slot::Slot,
     versions::{CONTAINERD, ETCD, KUBERNETES},
 };
 
-/// etcd, the API server and containerd: they need nobody, and everything else needs them.
-pub(crate) fn first(layout: &Layout, slot: Slot) -> Result<Vec<Spec>> {
-    Ok(vec![etcd(layout)?, apiserver(layout, slot)?, containerd(layout)?])
+/// etcd, the API server and every node's containerd: they need nobody, and everything else needs them.
+pub(crate) fn first(layout: &Layout, slot: Slot, nodes: u8) -> Result<Vec<Spec>> {
+    let mut all = vec![etcd(layout)?, apiserver(layout, slot)?];
+    for node in layout.nodes(nodes) {
+        all.push(containerd(&node)?);
+    }
+    Ok(all)
 }
 
 /// What ends, rather than waits, when the API does not answer yet.
-pub(crate) fn second(layout: &Layout, slot: Slot) -> Result<Vec<Spec>> {
-    Ok(vec![controller_manager(layout, slot)?, scheduler(layout)?, kubelet(layout, slot)?, kube_proxy(layout, slot)?])
+pub(crate) fn second(layout: &Layout, slot: Slot, nodes: u8) -> Result<Vec<Spec>> {
+    let mut all = vec![controller_manager(layout, slot)?, scheduler(layout)?];
+    for node in layout.nodes(nodes) {
+        all.extend(agents(layout, slot, nodes, &node)?);
+    }
+    Ok(all)
+}
+
+/// What joins a node to the cluster, once its containerd answers.
+pub(crate) fn agents(layout: &Layout, slot: Slot, nodes: u8, node: &Node) -> Result<[Spec; 2]> {
+    Ok([kubelet(layout, slot, nodes, node)?, kube_proxy(layout, slot, node)?])
 }
 
 fn etcd(layout: &Layout) -> Result<Spec> {
@@ -99,35 +113,39 @@ fn scheduler(layout: &Layout) -> Result<Spec> {
     Ok(spec("kube-scheduler", &kubernetes("kube-scheduler")?, flags))
 }
 
-fn containerd(layout: &Layout) -> Result<Spec> {
+pub(crate) fn containerd(node: &Node) -> Result<Spec> {
     let binary = binaries::path("containerd", CONTAINERD, "containerd")?;
-    let config = layout.config("containerd.toml");
+    let config = node.config("containerd.toml");
     // containerd looks for its shim beside itself as well as in PATH.
-    Ok(spec("containerd", &binary, vec!["--config".to_owned(), config.to_string_lossy().into_owned()]))
+    Ok(spec_on(node, "containerd", &binary, vec!["--config".to_owned(), config.to_string_lossy().into_owned()]))
 }
 
-fn kubelet(layout: &Layout, slot: Slot) -> Result<Spec> {
-    let flags = vec![
-        path_flag("config", &layout.config("kubelet.json")),
-        path_flag("kubeconfig", &layout.kubeconfig("kubelet")),
-        path_flag("root-dir", &layout.kubelet()),
-        path_flag("cert-dir", &layout.kubelet().join("pki")),
-        flag("hostname-override", layout.node()),
-        flag("node-ip", slot.node_address()),
+fn kubelet(layout: &Layout, slot: Slot, nodes: u8, node: &Node) -> Result<Spec> {
+    let mut flags = vec![
+        path_flag("config", &node.config("kubelet.json")),
+        path_flag("kubeconfig", &layout.kubeconfig(&node.component("kubelet"))),
+        path_flag("root-dir", &node.kubelet()),
+        path_flag("cert-dir", &node.kubelet().join("pki")),
+        flag("hostname-override", node.name()),
+        flag("node-ip", slot.address_of_node(node.number)),
         flag("v", 2),
     ];
-    Ok(spec("kubelet", &kubernetes("kubelet")?, flags))
+    // One node alone is in no zone, as it always was.
+    if nodes > 1 {
+        flags.push(flag("node-labels", format!("topology.kubernetes.io/zone={}", node.zone())));
+    }
+    Ok(spec_on(node, "kubelet", &kubernetes("kubelet")?, flags))
 }
 
-fn kube_proxy(layout: &Layout, slot: Slot) -> Result<Spec> {
+fn kube_proxy(layout: &Layout, slot: Slot, node: &Node) -> Result<Spec> {
     let flags = vec![
         path_flag("kubeconfig", &layout.kubeconfig("kube-proxy")),
         flag("proxy-mode", "nftables"),
         flag("cluster-cidr", slot.pod_cidr()),
-        flag("hostname-override", layout.node()),
+        flag("hostname-override", node.name()),
         flag("conntrack-max-per-core", 0),
     ];
-    Ok(spec("kube-proxy", &kubernetes("kube-proxy")?, flags))
+    Ok(spec_on(node, "kube-proxy", &kubernetes("kube-proxy")?, flags))
 }
 
 fn kubernetes(name: &str) -> Result<std::path::PathBuf> {
@@ -148,8 +166,13 @@ fn path_flag(name: &str, value: &Path) -> String {
     flag(name, value.display())
 }
 
-fn spec(name: &'static str, binary: &Path, flags: Vec<String>) -> Spec {
+/// A process of the control plane, which is in the first node's namespace.
+fn spec(name: &str, binary: &Path, flags: Vec<String>) -> Spec {
     let mut argv = vec![binary.to_string_lossy().into_owned()];
     argv.extend(flags);
-    Spec { name, argv }
+    Spec { name: name.to_owned(), node: FIRST, argv }
+}
+
+fn spec_on(node: &Node, name: &str, binary: &Path, flags: Vec<String>) -> Spec {
+    Spec { node: node.number, ..spec(&node.component(name), binary, flags) }
 }

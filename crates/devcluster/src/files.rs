@@ -79,21 +79,33 @@ pub(crate) fn remove(path: &Path) -> Result<()> {
 pub(crate) struct Lock(#[expect(dead_code, reason = "held for its drop")] Flock<File>);
 
 impl Lock {
+    /// The lock, unless somebody else holds it.
+    pub(crate) fn try_acquire(path: &Path) -> Result<Option<Self>> {
+        match Flock::lock(Self::open(path)?, FlockArg::LockExclusiveNonblock) {
+            Ok(lock) => Ok(Some(Self(lock))),
+            Err((_, Errno::EWOULDBLOCK)) => Ok(None),
+            Err((_, e)) => Err(e).with_context(|| format!("cannot lock {}", path.display())),
+        }
+    }
+
+    fn open(path: &Path) -> Result<File> {
+        if let Some(parent) = path.parent() {
+            create_dir(parent)?;
+        }
+        // Rust opens files close-on-exec, so no process started under the lock inherits it.
+        OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .with_context(|| format!("cannot open the lock file {}", path.display()))
+    }
+
     /// Waits for the lock; `what` is printed once if somebody else holds it.
     pub(crate) fn acquire(path: &Path, what: &str) -> Result<Self> {
         let mut announced = false;
         loop {
-            if let Some(parent) = path.parent() {
-                create_dir(parent)?;
-            }
-            // Rust opens files close-on-exec, so no process started under the lock inherits it.
-            let file = OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(false)
-                .open(path)
-                .with_context(|| format!("cannot open the lock file {}", path.display()))?;
-            let locked = match Flock::lock(file, FlockArg::LockExclusiveNonblock) {
+            let locked = match Flock::lock(Self::open(path)?, FlockArg::LockExclusiveNonblock) {
                 Err((file, Errno::EWOULDBLOCK)) => {
                     if !announced {
                         eprintln!("waiting for another devcluster that is busy with {what}");

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-use crate::{paths, slot::Slot};
+use crate::{node::FIRST, paths, slot::Slot};
 
 /// The longest name of a cluster. containerd's and kubelet's sockets must stay below 108 bytes.
 const NAME_MAX: usize = 20;
@@ -69,11 +69,6 @@ impl Layout {
         self.dir.join("log").join("audit.log")
     }
 
-    /// Where kubelet keeps the logs of containers.
-    pub(crate) fn pod_logs(&self) -> PathBuf {
-        self.dir.join("podlogs")
-    }
-
     pub(crate) fn volumes(&self) -> PathBuf {
         self.dir.join("volumes")
     }
@@ -82,30 +77,12 @@ impl Layout {
         self.volumes().join(pv)
     }
 
-    pub(crate) fn kubelet(&self) -> PathBuf {
-        self.dir.join("kubelet")
-    }
-
-    /// containerd's content and snapshots.
-    pub(crate) fn containerd(&self) -> PathBuf {
-        self.dir.join("containerd")
-    }
-
     pub(crate) fn etcd(&self) -> PathBuf {
         self.dir.join("etcd")
     }
 
-    /// Which pod addresses are taken.
-    pub(crate) fn address_leases(&self) -> PathBuf {
-        self.dir.join("cni")
-    }
-
-    /// One node's name.
-    pub(crate) fn node(&self) -> String {
-        format!("{}-1", self.name)
-    }
-
     /// The network namespace's name, and the name of the cluster's part of each cgroup hierarchy and of its CNI network.
+    /// Further nodes have names of their own, see [`crate::node`].
     pub(crate) fn scope(&self) -> String {
         format!("berth-{}", self.name)
     }
@@ -129,8 +106,27 @@ impl RunDir {
         Self(PathBuf::from(format!("/run/berth/{}", slot.number())))
     }
 
-    pub(crate) fn containerd_socket(&self) -> PathBuf {
-        self.0.join("containerd.sock")
+    /// A node's part of it; the first node's is the whole.
+    pub(crate) fn node(&self, number: u8) -> PathBuf {
+        if number == FIRST { self.0.clone() } else { self.0.join(format!("n{number}")) }
+    }
+
+    pub(crate) fn containerd_socket(&self, node: u8) -> PathBuf {
+        self.node(node).join("containerd.sock")
+    }
+
+    /// There while a node's power is off. It lies here, since with the cluster's own power all nodes come back.
+    pub(crate) fn killed(&self, node: u8) -> PathBuf {
+        self.0.join(format!("killed-{node}"))
+    }
+
+    pub(crate) fn is_killed(&self, node: u8) -> bool {
+        self.killed(node).exists()
+    }
+
+    /// Held by whoever starts or ends a further node's processes.
+    pub(crate) fn power_lock(&self) -> PathBuf {
+        self.0.join("power.lock")
     }
 
     pub(crate) fn process(&self, component: &str) -> PathBuf {

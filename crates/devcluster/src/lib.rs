@@ -2,8 +2,8 @@
 //!
 //! - [`binaries`]: Kubernetes, etcd, containerd and more, built from Go modules into a cache outside of the checkout.
 //! - [`images`]: FROM-scratch images of them, and of Berth's own programs.
-//! - [`Cluster`]: a one-node cluster in a network namespace of its own, reachable from the host by address. Any number
-//!   (up to sixteen) run side by side.
+//! - [`Cluster`]: a cluster in network namespaces of its own, of one node or up to four, reachable from the host by
+//!   address. Any number (up to sixteen) run side by side.
 //!
 //! What a cluster starts is known by pid and start time and by a mark in its environment, so that taking it down ends
 //! that and nothing else.
@@ -21,6 +21,7 @@ pub mod images;
 mod layout;
 mod mounts;
 mod network;
+mod node;
 mod node_config;
 pub mod paths;
 mod pki;
@@ -32,5 +33,6 @@ pub mod versions;
 
 pub use addons::STORAGE_CLASS;
 pub use cluster::{Cluster, Component, Config, Status, list};
+pub use node::MAX_NODES;
 pub use slot::Slot;
 pub use state::Phase;

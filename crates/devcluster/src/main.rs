@@ -57,6 +57,9 @@ enum Verb {
         /// How many local volumes to offer.
         #[arg(long, default_value_t = 24)]
         volumes: u16,
+        /// How many nodes there are: none for a control plane alone.
+        #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=i64::from(berth_devcluster::MAX_NODES)))]
+        nodes: u8,
         /// Import the images of every version that is built, not only of the newest.
         #[arg(long)]
         all_images: bool,
@@ -78,6 +81,20 @@ enum Verb {
         /// Seconds that it may take.
         #[arg(long, default_value_t = 180)]
         timeout: u64,
+    },
+    /// Cut the power of one node, from the second on: every process of it ends, and its network link.
+    KillNode {
+        #[command(flatten)]
+        name: Name,
+        /// The node's number.
+        node: u8,
+    },
+    /// Start a node that was killed.
+    StartNode {
+        #[command(flatten)]
+        name: Name,
+        /// The node's number.
+        node: u8,
     },
     /// Show clusters and their processes. Exit code 3 if one is not whole.
     Status,
@@ -165,11 +182,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
             Only::Core => Selection::Core,
             Only::All => Selection::All,
         })?,
-        Verb::Up { name, timeout, volumes, all_images } => {
+        Verb::Up { name, timeout, volumes, nodes, all_images } => {
             binaries::build(&Selection::Cluster)?;
             let images = if all_images { images::all_built()? } else { Vec::new() };
             let timeout = Duration::from_secs(timeout);
-            let cluster = Cluster::up(&Config { name: name.name, volumes, images, timeout })?;
+            let cluster = Cluster::up(&Config { name: name.name, volumes, nodes, images, timeout })?;
             println!("export KUBECONFIG={}", cluster.kubeconfig().display());
         }
         Verb::Down { all: false, name } => Cluster::remove(&name.name)?,
@@ -180,6 +197,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
         }
         Verb::Stop(name) => Cluster::open(&name.name)?.stop()?,
         Verb::Start { name, timeout } => Cluster::open(&name.name)?.start(Duration::from_secs(timeout))?,
+        Verb::KillNode { name, node } => Cluster::open(&name.name)?.kill_node(node)?,
+        Verb::StartNode { name, node } => Cluster::open(&name.name)?.start_node(node)?,
         Verb::Status => return status(),
         Verb::Kubectl { name, arguments } => {
             let error = Cluster::open(&name.name)?.kubectl()?.args(arguments).exec();
@@ -232,6 +251,9 @@ fn status() -> Result<ExitCode> {
                 component.name,
                 if component.alive { component.pid.to_string() } else { "dead".to_owned() }
             );
+        }
+        for node in &status.killed {
+            println!("  {node:<24} off: `devcluster start-node` starts it");
         }
         whole &= status.phase != Phase::Creating && status.components.iter().all(|c| c.alive);
     }

@@ -1,4 +1,6 @@
-//! The cluster's network namespace and the host's link into it.
+//! The cluster's network namespace and the host's link into it. Those of further nodes are in [`nodes`].
+
+pub(crate) mod nodes;
 
 use std::{
     fs,
@@ -52,7 +54,12 @@ pub(crate) fn ensure(layout: &Layout, slot: Slot) -> Result<()> {
             uplink = slot.uplink_address()
         ),
     )?;
-    process::in_netns(&layout.netns(), || {
+    forward(&layout.netns())
+}
+
+/// Lets packets pass through a namespace, from its pods and to them.
+fn forward(netns: &Path) -> Result<()> {
+    process::in_netns(netns, || {
         write_sysctl("net/ipv4/ip_forward", "1")?;
         // Only there when the kernel has br_netfilter; without it, bridged traffic to a Service address is not seen.
         let bridge = "net/bridge/bridge-nf-call-iptables";

@@ -1,4 +1,4 @@
-//! The configuration files of the node: containerd, CNI, kubelet, and the API server's audit policy.
+//! The configuration files of the nodes: containerd, CNI, kubelet, and the API server's audit policy.
 
 use std::fs;
 
@@ -8,19 +8,25 @@ use serde_json::json;
 use crate::{
     binaries, files,
     layout::{Layout, RunDir},
+    node::Node,
     slot::Slot,
     versions,
 };
 
 /// Writes all configuration files.
-pub(crate) fn write(layout: &Layout, run: &RunDir, slot: Slot) -> Result<()> {
-    for directory in [layout.dir.join("config/cni"), layout.dir.join("log"), layout.pod_logs(), layout.kubelet()] {
+pub(crate) fn write(layout: &Layout, run: &RunDir, slot: Slot, nodes: u8) -> Result<()> {
+    for directory in [layout.dir.join("config"), layout.dir.join("log")] {
         files::create_dir(&directory)?;
     }
-    files::write(&layout.config("containerd.toml"), containerd(layout, run)?)?;
-    files::write(&layout.config("cni/10-pods.conflist"), pretty(&cni(layout, slot))?)?;
-    files::write(&layout.config("kubelet.json"), pretty(&kubelet(layout, run, slot))?)?;
     files::write(&layout.config("audit-policy.json"), pretty(&audit_policy())?)?;
+    for node in layout.nodes(nodes) {
+        for directory in [node.config("cni"), node.pod_logs(), node.kubelet(), run.node(node.number)] {
+            files::create_dir(&directory)?;
+        }
+        files::write(&node.config("containerd.toml"), containerd(layout, &node, run)?)?;
+        files::write(&node.config("cni/10-pods.conflist"), pretty(&cni(&node, slot, nodes))?)?;
+        files::write(&node.config("kubelet.json"), pretty(&kubelet(layout, &node, run, slot))?)?;
+    }
     link_cni_plugins(layout)
 }
 
@@ -45,7 +51,7 @@ fn link_cni_plugins(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn containerd(layout: &Layout, run: &RunDir) -> Result<String> {
+fn containerd(layout: &Layout, node: &Node, run: &RunDir) -> Result<String> {
     let runc = binaries::path("runc", versions::RUNC, "runc")?;
     Ok(format!(
         r#"version = 3
@@ -93,31 +99,33 @@ disabled_plugins = [
   BinaryName = "{runc}"
   SystemdCgroup = false
 "#,
-        root = layout.containerd().display(),
-        run = run.0.display(),
-        socket = run.containerd_socket().display(),
+        root = node.containerd().display(),
+        run = run.node(node.number).display(),
+        socket = run.containerd_socket(node.number).display(),
         pause = versions::PAUSE,
         cni_bin = layout.dir.join("cni-bin").display(),
-        cni_conf = layout.config("cni").display(),
+        cni_conf = node.config("cni").display(),
         runc = runc.display(),
     ))
 }
 
-fn cni(layout: &Layout, slot: Slot) -> serde_json::Value {
+fn cni(node: &Node, slot: Slot, nodes: u8) -> serde_json::Value {
     json!({
         "cniVersion": "1.0.0",
-        "name": layout.scope(),
+        "name": node.scope(),
         "plugins": [
             {
                 "type": "bridge",
                 "bridge": "cni0",
                 "isGateway": true,
-                "ipMasq": true,
+                // The plugin masks everything that leaves the node's own subnet; between nodes, pods must see each other's
+                // addresses. Nothing needs it: there is a route to every pod, from the host too.
+                "ipMasq": nodes == 1,
                 "hairpinMode": true,
                 "ipam": {
                     "type": "host-local",
-                    "dataDir": layout.address_leases(),
-                    "ranges": [[{"subnet": slot.node_pod_cidr()}]],
+                    "dataDir": node.address_leases(),
+                    "ranges": [[{"subnet": slot.pod_cidr_of_node(node.number)}]],
                     "routes": [{"dst": "0.0.0.0/0"}]
                 }
             },
@@ -126,8 +134,9 @@ fn cni(layout: &Layout, slot: Slot) -> serde_json::Value {
     })
 }
 
-fn kubelet(layout: &Layout, run: &RunDir, slot: Slot) -> serde_json::Value {
-    let socket = format!("unix://{}", run.containerd_socket().display());
+fn kubelet(layout: &Layout, node: &Node, run: &RunDir, slot: Slot) -> serde_json::Value {
+    let socket = format!("unix://{}", run.containerd_socket(node.number).display());
+    let server = node.component("kubelet-server");
     json!({
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
         "kind": "KubeletConfiguration",
@@ -137,10 +146,10 @@ fn kubelet(layout: &Layout, run: &RunDir, slot: Slot) -> serde_json::Value {
             "x509": {"clientCAFile": layout.pki("ca.crt")}
         },
         "authorization": {"mode": "Webhook"},
-        "tlsCertFile": layout.pki("kubelet-server.crt"),
-        "tlsPrivateKeyFile": layout.pki("kubelet-server.key"),
+        "tlsCertFile": layout.pki(&format!("{server}.crt")),
+        "tlsPrivateKeyFile": layout.pki(&format!("{server}.key")),
         "cgroupDriver": "cgroupfs",
-        "cgroupRoot": format!("/{}", layout.scope()),
+        "cgroupRoot": format!("/{}", node.cgroup()),
         "failCgroupV1": false,
         "failSwapOn": false,
         "containerRuntimeEndpoint": socket,
@@ -154,8 +163,8 @@ fn kubelet(layout: &Layout, run: &RunDir, slot: Slot) -> serde_json::Value {
         "clusterDomain": "cluster.local",
         "resolvConf": "/etc/resolv.conf",
         "maxPods": 250,
-        "podLogsDir": layout.pod_logs(),
-        "volumePluginDir": layout.kubelet().join("volume-plugins")
+        "podLogsDir": node.pod_logs(),
+        "volumePluginDir": node.kubelet().join("volume-plugins")
     })
 }
 
@@ -177,12 +186,24 @@ mod tests {
     fn everything_a_node_writes_to_is_its_clusters_own() {
         let layout = Layout { name: "demo".to_owned(), dir: "/state/demo".into() };
         let slot: Slot = serde_json::from_str("3").unwrap();
-        let kubelet = kubelet(&layout, &RunDir::new(slot), slot);
-        assert_eq!(kubelet["cgroupRoot"], "/berth-demo");
-        assert_eq!(kubelet["clusterDNS"][0], "10.211.16.10");
-        assert_eq!(kubelet["containerRuntimeEndpoint"], "unix:///run/berth/3/containerd.sock");
-        assert_eq!(kubelet["podLogsDir"], "/state/demo/podlogs");
-        let cni = cni(&layout, slot);
+        let kubelet = |number| kubelet(&layout, &layout.node(number), &RunDir::new(slot), slot);
+        let first = kubelet(1);
+        assert_eq!(first["cgroupRoot"], "/berth-demo");
+        assert_eq!(first["clusterDNS"][0], "10.211.16.10");
+        assert_eq!(first["containerRuntimeEndpoint"], "unix:///run/berth/3/containerd.sock");
+        assert_eq!(first["podLogsDir"], "/state/demo/podlogs");
+        let second = kubelet(2);
+        for field in ["cgroupRoot", "containerRuntimeEndpoint", "podLogsDir", "tlsCertFile", "volumePluginDir"] {
+            assert_ne!(first[field], second[field], "{field}");
+        }
+        assert_eq!(second["cgroupRoot"], "/berth-demo/n2");
+        assert_eq!(second["containerRuntimeEndpoint"], "unix:///run/berth/3/n2/containerd.sock");
+        let cni = |number, nodes| cni(&layout.node(number), slot, nodes);
+        let of_second = cni(2, 2);
+        assert_eq!(of_second["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.211.65.0/24");
+        assert_eq!(of_second["plugins"][0]["ipMasq"], false);
+        let cni = cni(1, 1);
+        assert_eq!(cni["plugins"][0]["ipMasq"], true);
         assert_eq!(cni["name"], "berth-demo");
         assert_eq!(cni["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.211.64.0/24");
         assert_eq!(cni["plugins"][0]["ipam"]["dataDir"], "/state/demo/cni");

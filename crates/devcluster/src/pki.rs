@@ -17,7 +17,7 @@ pub(crate) const ADMIN: &str = "admin";
 const YEARS: i64 = 10;
 
 struct Leaf {
-    file: &'static str,
+    file: String,
     name: String,
     group: &'static str,
     sans: Vec<String>,
@@ -26,17 +26,17 @@ struct Leaf {
 
 /// Makes the CAs, all certificates, the service-account key and the kubeconfigs. An existing PKI is kept: tokens and
 /// kubeconfigs that people hold stay good over stop and start.
-pub(crate) fn ensure(layout: &Layout, slot: Slot) -> Result<()> {
+pub(crate) fn ensure(layout: &Layout, slot: Slot, nodes: u8) -> Result<()> {
     files::create_dir(&layout.dir.join("pki"))?;
     if !layout.pki("complete").exists() {
         let (ca, issuer) = authority(layout, "ca")?;
-        for leaf in leaves(layout, slot) {
+        for leaf in leaves(layout, slot, nodes) {
             let (certificate, key) = issue(&leaf, &issuer)?;
             if leaf.kubeconfig {
                 let content = kubeconfig(layout, slot, &ca, &certificate, &key);
-                files::write_secret(&layout.kubeconfig(leaf.file), content)?;
+                files::write_secret(&layout.kubeconfig(&leaf.file), content)?;
             } else {
-                write_pair(layout, leaf.file, &certificate, &key)?;
+                write_pair(layout, &leaf.file, &certificate, &key)?;
             }
         }
         let service_accounts = KeyPair::generate().context("cannot generate the service-account key")?;
@@ -48,7 +48,7 @@ pub(crate) fn ensure(layout: &Layout, slot: Slot) -> Result<()> {
         // A CA of its own: whoever has one of its certificates may say to be anybody.
         let (_, issuer) = authority(layout, "front-proxy-ca")?;
         let name = "front-proxy-client";
-        let leaf = Leaf { file: name, name: name.to_owned(), group: "", sans: vec![], kubeconfig: false };
+        let leaf = Leaf { file: name.to_owned(), name: name.to_owned(), group: "", sans: vec![], kubeconfig: false };
         let (certificate, key) = issue(&leaf, &issuer)?;
         write_pair(layout, name, &certificate, &key)?;
     }
@@ -83,9 +83,23 @@ fn write_pair(layout: &Layout, file: &str, certificate: &str, key: &str) -> Resu
     files::write_secret(&layout.pki(&format!("{file}.key")), key)
 }
 
-fn leaves(layout: &Layout, slot: Slot) -> Vec<Leaf> {
-    let node_user = format!("system:node:{}", layout.node());
-    let client = |file, name: &str, group| Leaf { file, name: name.to_owned(), group, sans: vec![], kubeconfig: true };
+fn client(file: &str, name: &str, group: &'static str) -> Leaf {
+    Leaf { file: file.to_owned(), name: name.to_owned(), group, sans: vec![], kubeconfig: true }
+}
+
+fn leaves(layout: &Layout, slot: Slot, nodes: u8) -> Vec<Leaf> {
+    let mut all = control_plane(slot);
+    for node in layout.nodes(nodes) {
+        let user = format!("system:node:{}", node.name());
+        let server = client(&node.component("kubelet-server"), &user, "system:nodes");
+        let sans = vec![node.name(), slot.address_of_node(node.number).to_string()];
+        all.push(Leaf { sans, kubeconfig: false, ..server });
+        all.push(client(&node.component("kubelet"), &user, "system:nodes"));
+    }
+    all
+}
+
+fn control_plane(slot: Slot) -> Vec<Leaf> {
     let server_names = [
         "localhost".to_owned(),
         "kubernetes".to_owned(),
@@ -98,7 +112,7 @@ fn leaves(layout: &Layout, slot: Slot) -> Vec<Leaf> {
     ];
     vec![
         Leaf {
-            file: "apiserver",
+            file: "apiserver".to_owned(),
             name: "kube-apiserver".to_owned(),
             group: "",
             sans: server_names.to_vec(),
@@ -108,17 +122,11 @@ fn leaves(layout: &Layout, slot: Slot) -> Vec<Leaf> {
             kubeconfig: false,
             ..client("apiserver-kubelet-client", "kube-apiserver-kubelet-client", "system:masters")
         },
-        Leaf {
-            sans: vec![layout.node(), slot.node_address().to_string()],
-            kubeconfig: false,
-            ..client("kubelet-server", &node_user, "system:nodes")
-        },
         client(ADMIN, "admin", "system:masters"),
         // The supervisor has a name of its own, so that audit logs tell its writes from a person's.
         client("supervisor", "devcluster-supervisor", "system:masters"),
         client("controller-manager", "system:kube-controller-manager", ""),
         client("scheduler", "system:kube-scheduler", ""),
-        client("kubelet", &node_user, "system:nodes"),
         client("kube-proxy", "system:kube-proxy", ""),
     ]
 }
@@ -168,11 +176,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout { name: "demo".to_owned(), dir: dir.path().to_owned() };
         let slot: Slot = serde_json::from_str("2").unwrap();
-        ensure(&layout, slot).unwrap();
+        ensure(&layout, slot, 2).unwrap();
         let read = || std::fs::read_to_string(layout.kubeconfig(ADMIN)).unwrap();
         let first = read();
         assert!(first.contains("server: https://10.210.0.1:6443"), "{first}");
-        ensure(&layout, slot).unwrap();
+        ensure(&layout, slot, 2).unwrap();
         assert_eq!(read(), first);
+        for file in ["kubelet", "kubelet-2"] {
+            assert!(layout.kubeconfig(file).exists(), "each node has a user of its own: {file}");
+        }
     }
 }

@@ -24,10 +24,11 @@ use crate::{
     paths,
 };
 
-/// A process to start: the component's name and its command line.
+/// A process to start: the component's name, the node on which it runs, and its command line.
 #[derive(Clone, Debug)]
 pub(crate) struct Spec {
-    pub(crate) name: &'static str,
+    pub(crate) name: String,
+    pub(crate) node: u8,
     pub(crate) argv: Vec<String>,
 }
 
@@ -75,16 +76,17 @@ pub(crate) fn recorded(run: &RunDir, component: &str) -> Option<Process> {
 /// The child is a session of its own (so it outlives a terminal), with a clean environment and the cluster's marker:
 /// even a process that was started and not yet recorded when `devcluster` was killed is found again.
 pub(crate) fn ensure(layout: &Layout, run: &RunDir, spec: &Spec) -> Result<Option<Child>> {
-    if recorded(run, spec.name).is_some_and(Process::is_alive) {
+    if recorded(run, &spec.name).is_some_and(Process::is_alive) {
         return Ok(None);
     }
-    let log = layout.log(spec.name);
+    let log = layout.log(&spec.name);
     let output = OpenOptions::new()
         .create(true)
         .append(true)
         .open(&log)
         .with_context(|| format!("cannot open {}", log.display()))?;
     let mut command = Command::new("setsid");
+    let node = layout.node(spec.node);
     let (marker, value) = layout.marker();
     command
         .args(&spec.argv)
@@ -92,6 +94,7 @@ pub(crate) fn ensure(layout: &Layout, run: &RunDir, spec: &Spec) -> Result<Optio
         .env("PATH", deps::search_path())
         .env("HOME", &layout.dir)
         .env(marker, value)
+        .envs(node.marker())
         // The supervisor must find what this program finds, whatever it was told by $HOME and others.
         .env("BERTH_CACHE", paths::cache())
         .env("BERTH_STATE", paths::state())
@@ -99,13 +102,13 @@ pub(crate) fn ensure(layout: &Layout, run: &RunDir, spec: &Spec) -> Result<Optio
         .stdin(Stdio::null())
         .stdout(output.try_clone()?)
         .stderr(output);
-    let child = in_netns(&layout.netns(), move || {
+    let child = in_netns(&node.netns(), move || {
         command.spawn().with_context(|| format!("cannot start {}", command.get_program().display()))
     })?;
     let pid = i32::try_from(child.id())?;
     let process = Process::find(pid).ok_or_else(|| anyhow!("{} ended at once, see {}", spec.name, log.display()))?;
     files::create_dir(&run.processes())?;
-    files::write(&run.process(spec.name), serde_json::to_vec(&process)?)?;
+    files::write(&run.process(&spec.name), serde_json::to_vec(&process)?)?;
     Ok(Some(child))
 }
 
@@ -125,9 +128,8 @@ pub(crate) fn in_netns<T: Send>(netns: &Path, work: impl FnOnce() -> Result<T> +
     })
 }
 
-/// Every process with the cluster's marker in its environment: components, and containerd's shims.
-pub(crate) fn marked(layout: &Layout) -> BTreeSet<Process> {
-    let (name, value) = layout.marker();
+/// Every process with a marker in its environment: components, and containerd's shims.
+pub(crate) fn marked((name, value): (&str, String)) -> BTreeSet<Process> {
     let wanted = format!("{name}={value}");
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeSet::new() };
     entries

@@ -33,14 +33,24 @@ impl Slot {
         self.subnet(0, 24)
     }
 
-    /// The node's address: the API, kubelet and NodePorts.
+    /// The first node's address: the API, kubelet and NodePorts.
     pub fn node_address(self) -> Ipv4Addr {
-        self.address(0, 1)
+        self.address_of_node(1)
+    }
+
+    /// A node's address, by its number from 1 on: kubelet and NodePorts.
+    pub fn address_of_node(self, number: u8) -> Ipv4Addr {
+        self.address(0, number)
     }
 
     /// Where the namespace's default route points: nobody is there, nothing leaves the machine.
     pub fn void_address(self) -> Ipv4Addr {
         self.address(0, 254)
+    }
+
+    /// The link between the host and the namespace.
+    pub(crate) fn host_subnet(self) -> String {
+        self.subnet(1, 30)
     }
 
     /// The host's end of the link into the namespace. What listens on the host is reachable here from pods.
@@ -80,7 +90,12 @@ impl Slot {
 
     /// The pod CIDR of the first node.
     pub fn node_pod_cidr(self) -> String {
-        self.subnet(64, 24)
+        self.pod_cidr_of_node(1)
+    }
+
+    /// The pod CIDR of a node, by its number from 1 on.
+    pub fn pod_cidr_of_node(self, number: u8) -> String {
+        self.subnet(63 + number, 24)
     }
 
     /// The host's end of the link, as an interface name (at most 15 bytes).
@@ -186,6 +201,12 @@ mod tests {
         assert_eq!(slot.load_balancer_addresses().count(), 254);
         assert_eq!(slot.service_cidr(), "10.211.16.0/20");
         assert_eq!(slot.pod_cidr(), "10.211.64.0/18");
+        assert_eq!(
+            (slot.node_address(), slot.node_pod_cidr()),
+            ("10.211.0.1".parse().unwrap(), "10.211.64.0/24".to_owned())
+        );
+        assert_eq!(slot.address_of_node(3).to_string(), "10.211.0.3");
+        assert_eq!(slot.pod_cidr_of_node(3), "10.211.66.0/24");
         assert_eq!(Slot(COUNT - 1).range(), "10.223.0.0/16");
     }
 

@@ -25,8 +25,15 @@ pub(crate) struct State {
     pub(crate) slot: Slot,
     /// How many local volumes there are.
     pub(crate) volumes: u16,
+    /// How many nodes there are. States of older devclusters do not say it.
+    #[serde(default = "one")]
+    pub(crate) nodes: u8,
     /// The boot in which it was started: after a reboot nothing of it runs, whatever the pids say.
     pub(crate) boot: String,
+}
+
+fn one() -> u8 {
+    1
 }
 
 impl State {
@@ -53,4 +60,15 @@ impl State {
 pub(crate) fn boot() -> Result<String> {
     let path = "/proc/sys/kernel/random/boot_id";
     Ok(fs::read_to_string(path).with_context(|| format!("cannot read {path}"))?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_that_does_not_say_how_many_nodes_is_of_one() {
+        let text = r#"{"phase": "Running", "slot": 3, "volumes": 24, "boot": "x"}"#;
+        assert_eq!(serde_json::from_str::<State>(text).unwrap().nodes, 1);
+    }
 }

@@ -16,6 +16,7 @@ use tokio::time::sleep;
 use crate::{
     api,
     layout::{Layout, RunDir},
+    node::FIRST,
     process::Spec,
     state::State,
 };
@@ -26,7 +27,11 @@ pub(crate) const NAME: &str = "supervisor";
 /// The command line: this very program, or the `devcluster` beside the test that uses the library.
 pub(crate) fn spec(cluster: &str) -> Result<Spec> {
     let program = program()?.to_string_lossy().into_owned();
-    Ok(Spec { name: NAME, argv: vec![program, "supervise".to_owned(), "--name".to_owned(), cluster.to_owned()] })
+    Ok(Spec {
+        name: NAME.to_owned(),
+        node: FIRST,
+        argv: vec![program, "supervise".to_owned(), "--name".to_owned(), cluster.to_owned()],
+    })
 }
 
 fn program() -> Result<PathBuf> {
@@ -58,12 +63,12 @@ pub fn run(cluster: &str) -> Result<()> {
     api::block_on(async {
         let client = api::client(&layout.kubeconfig(NAME)).await?;
         tokio::join!(
-            processes::keep(&layout, &run, state.slot),
+            processes::keep(&layout, &run, &state),
             on_change("load balancers", Api::<Service>::all(client.clone()), || {
                 load_balancers::pass(&client, state.slot)
             }),
             on_change("volumes", Api::<PersistentVolume>::all(client.clone()), || {
-                volumes::pass(&client, &layout, state.volumes)
+                volumes::pass(&client, &layout, &state)
             }),
         );
         Ok(())

@@ -18,8 +18,9 @@ use kube::{Api, Client, api::ListParams};
 use crate::{
     addons, api, dns,
     layout::{Layout, RunDir},
-    pki,
+    node, pki,
     process::{self, Process},
+    slot::Slot,
     state::State,
     supervisor,
 };
@@ -60,10 +61,12 @@ pub(super) async fn is_usable(
     client: &Client,
     since: Timestamp,
 ) -> Result<Option<String>> {
-    let slot = state.slot;
-    let node = Api::<Node>::all(client.clone()).get_opt(&layout.node()).await?;
-    if !node.is_some_and(|node| addons::node_is_ready(&node, since)) {
-        return Ok(Some(format!("node {}", layout.node())));
+    let nodes = layout.nodes(state.nodes);
+    for name in nodes.iter().map(node::Node::name) {
+        let node = Api::<Node>::all(client.clone()).get_opt(&name).await?;
+        if !node.is_some_and(|node| addons::node_is_ready(&node, since)) {
+            return Ok(Some(format!("node {name}")));
+        }
     }
     if Api::<ServiceAccount>::default_namespaced(client.clone()).get_opt("default").await?.is_none() {
         return Ok(Some("the service account of the namespace default".to_owned()));
@@ -72,10 +75,22 @@ pub(super) async fn is_usable(
     if offered.items.len() < usize::from(state.volumes) {
         return Ok(Some("the local volumes".to_owned()));
     }
-    if !dns::resolves(slot.dns_service(), "kubernetes.default.svc.cluster.local") {
-        return Ok(Some("cluster DNS (deployment coredns in kube-system)".to_owned()));
+    for node in &nodes {
+        if !knows_dns(node, state.slot)? {
+            return Ok(Some(format!(
+                "cluster DNS (deployment coredns in kube-system), asked by way of {}",
+                node.name()
+            )));
+        }
     }
     Ok(None)
+}
+
+/// Whether cluster DNS answers where a node's kube-proxy leads to it: the first node's for the host, a further one's for
+/// itself.
+fn knows_dns(node: &node::Node, slot: Slot) -> Result<bool> {
+    let resolves = || dns::resolves(slot.dns_service(), "kubernetes.default.svc.cluster.local");
+    if node.is_further() { process::in_netns(&node.netns(), || Ok(resolves())) } else { Ok(resolves()) }
 }
 
 /// Fails with the end of its log if a component has ended before the supervisor watches it.

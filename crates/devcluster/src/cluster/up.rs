@@ -2,46 +2,45 @@
 
 use std::{
     fs,
-    path::{Path, PathBuf},
-    slice,
-    sync::mpsc::{self, Sender},
+    sync::mpsc,
     thread,
-    time::{Duration, Instant, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::{Config, down, ready};
+use super::{Config, down, import::import, power, ready};
 use crate::{
-    addons, api, cgroups, components, files, images,
+    addons, api, cgroups, components, files,
     layout::{Layout, RunDir},
-    network, node_config, pki, process,
-    slot::{self, Slot},
+    network, node_config, pki, process, slot,
     state::{self, Phase, State},
-    supervisor, versions,
+    supervisor,
 };
 
 const INOTIFY_INSTANCES: u32 = 8192;
 
 /// Makes, starts or leaves alone, by what is there.
-pub(super) fn up(layout: &Layout, config: &Config) -> Result<Slot> {
-    let state = match State::read(layout)? {
-        Some(state) if state.phase == Phase::Running && is_whole(layout, &state)? => return Ok(state.slot),
+pub(super) fn up(layout: &Layout, config: &Config) -> Result<State> {
+    match State::read(layout)? {
+        Some(state) if state.phase == Phase::Running && is_whole(layout, &state)? => Ok(state),
         Some(state) if state.phase != Phase::Creating => {
             down::halt(layout, Some(state.slot))?;
-            bring_up(layout, state, config)?
+            bring_up(layout, state, config)
         }
         _ => {
             down::remove(layout)?;
             files::create_dir(&layout.dir)?;
             let slot = slot::lease(&layout.dir)?;
-            let state = State { phase: Phase::Creating, slot, volumes: config.volumes, boot: state::boot()? };
+            let nodes = config.nodes;
+            // A volume is on a node.
+            let volumes = if nodes == 0 { 0 } else { config.volumes };
+            let state = State { phase: Phase::Creating, slot, volumes, nodes, boot: state::boot()? };
             state.write(layout)?;
-            bring_up(layout, state, config)?
+            bring_up(layout, state, config)
         }
-    };
-    Ok(state.slot)
+    }
 }
 
 /// Starts a stopped cluster; one that runs is left alone.
@@ -50,7 +49,7 @@ pub(super) fn start(layout: &Layout, timeout: Duration) -> Result<()> {
     if state.phase == Phase::Creating {
         bail!("the cluster `{}` never came up: run `devcluster up`", layout.name);
     }
-    up(layout, &Config { volumes: state.volumes, timeout, ..Config::named(&layout.name) }).map(drop)
+    up(layout, &Config { timeout, ..Config::named(&layout.name) }).map(drop)
 }
 
 /// Whether everything that was started still runs and the API answers: then there is nothing to do, but to start the
@@ -68,7 +67,7 @@ fn is_whole(layout: &Layout, state: &State) -> Result<bool> {
         let client = api::client(&layout.kubeconfig(pki::ADMIN)).await?;
         let deadline = Instant::now() + Duration::from_secs(20);
         let whole = api::wait(deadline, || async {
-            let dead = process::recorded_all(&run).into_iter().find(|(_, process)| !process.is_alive());
+            let dead = power::recorded(layout, &run, state.nodes).into_iter().find(|(_, process)| !process.is_alive());
             Ok(match dead {
                 Some((name, _)) => Some(name),
                 None if !api::is_ready(&client).await => Some("the API server".to_owned()),
@@ -96,25 +95,33 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
     let progress = |what: &str| eprintln!("{}: {what} ({:.1} s)", layout.name, start.elapsed().as_secs_f32());
     files::create_dir(&run.0)?;
     files::create_dir(&layout.volumes())?;
-    pki::ensure(layout, slot)?;
-    node_config::write(layout, &run, slot)?;
+    let nodes = layout.nodes(state.nodes);
+    pki::ensure(layout, slot, state.nodes)?;
+    node_config::write(layout, &run, slot, state.nodes)?;
     network::ensure(layout, slot)?;
+    network::nodes::ensure(layout, slot, state.nodes)?;
     raise_limits()?;
-    cgroups::ensure(layout)?;
-    start_all(layout, &run, &components::first(layout, slot)?)?;
+    nodes.iter().try_for_each(|node| cgroups::ensure(&node.cgroup()))?;
+    start_all(layout, &run, &components::first(layout, slot, state.nodes)?)?;
     progress(&format!("addresses {}, processes started", slot.range()));
 
     thread::scope(|scope| {
         let (essential, imported) = mpsc::channel();
         let import = {
-            let run = &run;
-            scope.spawn(move || import(layout, run, config, deadline, &essential))
+            let (run, nodes) = (&run, &nodes);
+            scope.spawn(move || import(layout, run, nodes, config, deadline, &essential))
         };
         ready::wait_for_api(layout, &run, deadline)?;
         progress("the API answers");
         // An error says that the import has failed, and so will its thread's result below.
         let _ = imported.recv();
-        start_all(layout, &run, &components::second(layout, slot)?)?;
+        if state.phase == Phase::Creating {
+            api::block_on(async {
+                let client = api::client(&layout.kubeconfig(pki::ADMIN)).await?;
+                api::apply(&client, addons::nodes(layout, slot, state.nodes)).await
+            })?;
+        }
+        start_all(layout, &run, &components::second(layout, slot, state.nodes)?)?;
         process::ensure(layout, &run, &supervisor::spec(&layout.name)?)?;
         progress("node started");
         api::block_on(async {
@@ -147,37 +154,6 @@ fn raise_limits() -> Result<()> {
 fn start_all(layout: &Layout, run: &RunDir, specs: &[process::Spec]) -> Result<()> {
     for spec in specs {
         process::ensure(layout, run, spec)?;
-    }
-    Ok(())
-}
-
-/// Imports the images that containerd does not have; says when the node can start, since its first pods have theirs.
-fn import(layout: &Layout, run: &RunDir, config: &Config, deadline: Instant, essential: &Sender<()>) -> Result<()> {
-    let socket = run.containerd_socket();
-    ready::wait_for_socket(layout, run, &socket, deadline)?;
-    import_missing(layout, &socket, &images::essential()?)?;
-    // Nobody listens any more when the API server has failed; that error is the one to report.
-    let _ = essential.send(());
-    let mut others = images::control_plane(versions::KUBERNETES)?;
-    others.push(images::etcd(versions::ETCD)?);
-    others.extend(config.images.iter().cloned());
-    import_missing(layout, &socket, &others)
-}
-
-/// Imports archives, except for those that were imported before: containerd keeps images over stop and start.
-fn import_missing(layout: &Layout, socket: &Path, archives: &[PathBuf]) -> Result<()> {
-    let record = layout.dir.join("imported");
-    let mut imported = files::read_optional(&record)?.unwrap_or_default();
-    for archive in archives {
-        let modified = fs::metadata(archive).and_then(|meta| meta.modified());
-        let modified = modified.with_context(|| format!("there is no image {}", archive.display()))?;
-        let line = format!("{} {:?}", archive.display(), modified.duration_since(UNIX_EPOCH)?);
-        if !imported.lines().any(|known| known == line) {
-            images::import(socket, slice::from_ref(archive))?;
-            imported += &line;
-            imported.push('\n');
-            files::write(&record, &imported)?;
-        }
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use kube::{
 use serde_json::json;
 
 use super::Next;
-use crate::{addons::STORAGE_CLASS, files, layout::Layout, mounts};
+use crate::{addons::STORAGE_CLASS, files, layout::Layout, mounts, node::FIRST, state::State};
 
 /// What to do with one volume of the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +30,13 @@ enum Step {
 }
 
 /// Brings every volume of the pool one step on.
-pub(super) async fn pass(client: &Client, layout: &Layout, count: u16) -> Result<Next> {
+pub(super) async fn pass(client: &Client, layout: &Layout, state: &State) -> Result<Next> {
     let api = Api::<PersistentVolume>::all(client.clone());
     let existing: BTreeMap<String, PersistentVolume> =
         api.list(&ListParams::default()).await?.items.into_iter().map(|pv| (pv.name_any(), pv)).collect();
     let mut next = Next::OnChange;
-    for name in (1..=count).map(|number| format!("local-{number:02}")) {
+    for number in 1..=state.volumes {
+        let name = format!("local-{number:02}");
         let pv = existing.get(&name);
         let step = step(pv);
         if step == Step::Keep {
@@ -49,12 +50,18 @@ pub(super) async fn pass(client: &Client, layout: &Layout, count: u16) -> Result
         wipe(layout, &name)?;
         match (step, pv) {
             (Step::Recycle, Some(pv)) => delete(&api, pv).await?,
-            (Step::Offer, _) => create(&api, layout, &name).await?,
+            (Step::Offer, _) => create(&api, layout, &name, node_of(number, state.nodes)).await?,
             _ => {}
         }
     }
     files::remove(&trash(layout))?;
     Ok(next)
+}
+
+/// The node on which a volume is: they take turns.
+fn node_of(volume: u16, nodes: u8) -> u8 {
+    let turn = volume.saturating_sub(1) % u16::from(nodes.max(1));
+    FIRST + u8::try_from(turn).unwrap_or(0)
 }
 
 fn step(pv: Option<&PersistentVolume>) -> Step {
@@ -79,7 +86,7 @@ async fn delete(api: &Api<PersistentVolume>, pv: &PersistentVolume) -> Result<()
     }
 }
 
-async fn create(api: &Api<PersistentVolume>, layout: &Layout, name: &str) -> Result<()> {
+async fn create(api: &Api<PersistentVolume>, layout: &Layout, name: &str, node: u8) -> Result<()> {
     let pv: PersistentVolume = serde_json::from_value(json!({
         "metadata": {
             "name": name,
@@ -94,7 +101,7 @@ async fn create(api: &Api<PersistentVolume>, layout: &Layout, name: &str) -> Res
             "persistentVolumeReclaimPolicy": "Delete",
             "local": {"path": layout.volume(name)},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [{
-                "key": "kubernetes.io/hostname", "operator": "In", "values": [layout.node()]
+                "key": "kubernetes.io/hostname", "operator": "In", "values": [layout.node(node).name()]
             }]}]}}
         }
     }))?;
@@ -128,6 +135,13 @@ mod tests {
     fn check(pv: &serde_json::Value, expected: Step) {
         let pv: PersistentVolume = serde_json::from_value(pv.clone()).unwrap();
         assert_eq!(step(Some(&pv)), expected, "{pv:?}");
+    }
+
+    #[test]
+    fn nodes_take_turns() {
+        let nodes = |count| (1..=5).map(|volume| node_of(volume, count)).collect::<Vec<_>>();
+        assert_eq!(nodes(1), [1, 1, 1, 1, 1]);
+        assert_eq!(nodes(3), [1, 2, 3, 1, 2]);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "tests; clippy's own exception does not reach their helpers")]
 
+mod nodes;
 mod traces;
 
 use std::{
@@ -24,8 +25,12 @@ struct Up(Cluster);
 
 impl Up {
     fn new(name: &str, volumes: u16) -> Self {
-        Cluster::remove(name).unwrap();
-        Self(Cluster::up(&Config { volumes, ..Config::named(name) }).unwrap())
+        Self::with(&Config { volumes, ..Config::named(name) })
+    }
+
+    fn with(config: &Config) -> Self {
+        Cluster::remove(&config.name).unwrap();
+        Self(Cluster::up(config).unwrap())
     }
 
     fn kubectl(&self, arguments: &[&str]) -> String {
@@ -56,8 +61,12 @@ fn require_real() {
     );
 }
 
-fn until(what: &str, mut check: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(90);
+fn until(what: &str, check: impl FnMut() -> bool) {
+    until_within(Duration::from_secs(90), what, check);
+}
+
+fn until_within(patience: Duration, what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + patience;
     while !check() {
         assert!(Instant::now() < deadline, "timed out waiting for {what}");
         thread::sleep(Duration::from_millis(100));

@@ -27,7 +27,7 @@ impl Traces {
         files.extend(list(&berth_devcluster::paths::state()));
         Self {
             mounts: mounts.collect(),
-            processes: marked_processes(),
+            processes: marked_processes("BERTH_DEVCLUSTER"),
             cgroups: list(Path::new("/sys/fs/cgroup"))
                 .iter()
                 .flat_map(|hierarchy| list(hierarchy))
@@ -43,11 +43,24 @@ impl Traces {
         self.processes.iter().filter(|(mark, _)| *mark == directory).map(|(_, program)| program.clone()).collect()
     }
 
+    /// The programs of one node, by the directory in their mark.
+    pub(crate) fn processes_of_node(directory: &Path) -> Vec<String> {
+        let directory = directory.display().to_string();
+        marked_processes("BERTH_DEVCLUSTER_NODE")
+            .into_iter()
+            .filter(|(mark, _)| *mark == directory)
+            .map(|(_, program)| program)
+            .collect()
+    }
+
     /// Everything that belongs to a cluster, for people to read.
     pub(crate) fn of(&self, cluster: &str) -> Vec<String> {
         let is_of = |text: &&String| {
             text.split(['/', ' ']).any(|part| {
-                part == cluster || part == format!("berth-{cluster}") || part.starts_with(&format!("berth-{cluster}-"))
+                // Further nodes are called as the cluster, a dot and what tells them apart.
+                part == cluster
+                    || part == format!("berth-{cluster}")
+                    || ["-", "."].iter().any(|end| part.starts_with(&format!("berth-{cluster}{end}")))
             })
         };
         let mut all = self.processes_of(cluster);
@@ -71,13 +84,14 @@ impl Traces {
 }
 
 /// The mark and the program of every process that a devcluster started.
-fn marked_processes() -> Vec<(String, String)> {
+fn marked_processes(variable: &str) -> Vec<(String, String)> {
+    let variable = format!("{variable}=");
     list(Path::new("/proc"))
         .iter()
         .filter_map(|process| {
             let environment = fs::read(process.join("environ")).ok()?;
             let environment = String::from_utf8_lossy(&environment).into_owned();
-            let mark = environment.split('\0').find_map(|v| v.strip_prefix("BERTH_DEVCLUSTER="))?.to_owned();
+            let mark = environment.split('\0').find_map(|v| v.strip_prefix(&variable))?.to_owned();
             let command = fs::read(process.join("cmdline")).ok()?;
             let program = String::from_utf8_lossy(&command).split('\0').next()?.to_owned();
             (!program.is_empty()).then_some((mark, program))

@@ -1,0 +1,107 @@
+//! The network namespaces of a cluster's further nodes: ports of the first node's bridge, and routes between their pods.
+
+use std::fmt::Write;
+
+use anyhow::Result;
+
+use super::{forward, ip, links};
+use crate::{
+    layout::Layout,
+    node::{FIRST, Node},
+    slot::Slot,
+};
+
+/// A node's link, as it is called in its own namespace.
+const LINK: &str = "eth0";
+
+/// Makes the namespace of every further node, or completes what is there, and the routes of all.
+pub(crate) fn ensure(layout: &Layout, slot: Slot, nodes: u8) -> Result<()> {
+    if nodes < 2 {
+        return Ok(());
+    }
+    let first = layout.node(FIRST);
+    // A bridge takes over the lowest address of its ports, unless it was given one: it must not change with a port.
+    let address = format!("link set br-node address {}\n", hardware_address(FIRST));
+    ip(Some(&first.scope()), &(address + &routes(slot, FIRST, nodes, "br-node")))?;
+    (FIRST + 1..=nodes).try_for_each(|number| connect(layout, slot, nodes, &layout.node(number)))
+}
+
+/// Makes one further node's namespace and its link, or completes them.
+pub(crate) fn connect(layout: &Layout, slot: Slot, nodes: u8, node: &Node) -> Result<()> {
+    let (scope, port, first) = (node.scope(), node.port(), layout.scope());
+    if !node.netns().exists() {
+        ip(None, &format!("netns add {scope}"))?;
+    }
+    if !links(Some(&scope))?.iter().any(|link| link == LINK) {
+        disconnect(layout, node)?;
+        let hardware = hardware_address(node.number);
+        ip(Some(&first), &format!("link add {port} type veth peer name {LINK} address {hardware} netns {scope}"))?;
+    }
+    ip(Some(&first), &format!("link set {port} master br-node up"))?;
+    ip(
+        Some(&scope),
+        &format!(
+            "link set lo up\n\
+             addr replace {address}/24 dev {LINK}\n\
+             link set {LINK} up\n\
+             route replace default via {void} dev {LINK} onlink\n\
+             route replace {host} via {gateway} dev {LINK}\n",
+            address = slot.address_of_node(node.number),
+            void = slot.void_address(),
+            host = slot.host_subnet(),
+            gateway = slot.node_address(),
+        ),
+    )?;
+    ip(Some(&scope), &routes(slot, node.number, nodes, LINK))?;
+    forward(&node.netns())
+}
+
+/// Pulls a node's plug: nobody hears from it any more, not even that its connections end.
+pub(crate) fn disconnect(layout: &Layout, node: &Node) -> Result<()> {
+    let (port, first) = (node.port(), layout.scope());
+    if layout.netns().exists() && links(Some(&first))?.contains(&port) {
+        ip(Some(&first), &format!("link del {port}"))?;
+    }
+    Ok(())
+}
+
+/// Removes a further node's link and namespace. The processes in it must be gone.
+pub(crate) fn remove(layout: &Layout, node: &Node) -> Result<()> {
+    disconnect(layout, node)?;
+    if node.netns().exists() {
+        ip(None, &format!("netns del {}", node.scope()))?;
+    }
+    Ok(())
+}
+
+/// Pure: the routes of one node to the pods of all others, as `ip` commands.
+fn routes(slot: Slot, own: u8, nodes: u8, link: &str) -> String {
+    let mut commands = String::new();
+    for number in (FIRST..=nodes).filter(|number| *number != own) {
+        let (pods, node) = (slot.pod_cidr_of_node(number), slot.address_of_node(number));
+        let _ = writeln!(commands, "route replace {pods} via {node} dev {link}");
+    }
+    commands
+}
+
+/// A node that comes back has the address that its neighbours remember. Each cluster's bridge is its own, so these need
+/// not differ between clusters.
+fn hardware_address(number: u8) -> String {
+    format!("0a:be:00:00:00:{number:02x}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_has_a_route_to_the_pods_of_every_other() {
+        let slot: Slot = serde_json::from_str("3").unwrap();
+        assert_eq!(
+            routes(slot, 2, 3, "eth0"),
+            "route replace 10.211.64.0/24 via 10.211.0.1 dev eth0\n\
+             route replace 10.211.66.0/24 via 10.211.0.3 dev eth0\n"
+        );
+        assert_eq!(routes(slot, 1, 1, "br-node"), "");
+    }
+}
