@@ -102,6 +102,13 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
             json!({"spec": {"selector": {"app.kubernetes.io/component": "nobody"}}}),
         ),
         deleted(path("/apis/policy/v1", home, "poddisruptionbudgets"), "etcd"),
+        changed(
+            path("/apis/networking.k8s.io/v1", home, "networkpolicies"),
+            "default-deny",
+            "/spec/ingress",
+            json!({"spec": {"ingress": [{}]}}),
+        ),
+        deleted(path("/apis/networking.k8s.io/v1", home, "networkpolicies"), "etcd"),
         changed(berth(home, "etcdclusters"), "etcd", "/spec/dataPolicy", json!({"spec": {"dataPolicy": "Delete"}})),
         deleted(path(RBAC, home, "rolebindings"), "berth-operator"),
         deleted(core(home, "secrets"), "kube-scheduler-pki"),

@@ -1,4 +1,8 @@
-//! What Prometheus reads.
+//! What Prometheus reads. Names and labels are stable; docs/metrics.md lists them.
+
+mod tenants;
+
+pub use tenants::Tenants;
 
 use berth_kubeio::Calls;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -43,6 +47,8 @@ pub struct Metrics {
     pub duration: Family<Controller, Histogram>,
     /// 1 while this process holds the lease.
     pub leader: Gauge,
+    /// How tenants are.
+    pub tenants: Arc<Tenants>,
     /// Calls to the meta cluster.
     pub meta_calls: Arc<Calls>,
     /// Calls into tenants.
@@ -51,10 +57,18 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
+        let passes: Family<Pass, Counter> = Family::default();
+        // From the beginning, or the first failure would not count as a change.
+        for controller in ["cluster", "etcdcluster"] {
+            for result in ["ok", "error"] {
+                let _ = passes.get_or_create(&Pass { controller, result });
+            }
+        }
         Self {
-            passes: Family::default(),
+            passes,
             duration: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.002, 2.0, 14))),
             leader: Gauge::default(),
+            tenants: Arc::default(),
             meta_calls: Arc::default(),
             tenant_calls: Arc::default(),
         }
@@ -76,9 +90,41 @@ impl Metrics {
             }
         }
         registry.register("api_calls", "Calls to API servers, by target and sort", calls);
+        self.tenants.register(&mut registry);
         let mut text = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &registry);
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn an_object_is_there_as_its_status_says_until_it_is_gone() {
+        let metrics = Metrics::default();
+        let condition = |status: &str| {
+            let value = json!({
+                "type": "Ready", "status": status, "reason": "Waiting", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            });
+            [serde_json::from_value(value).unwrap()]
+        };
+        let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        metrics.tenants.say("Cluster", "team-a", "acme", &condition("True"), Some(&expiry));
+        metrics.tenants.say("Cluster", "team-a", "acme", &condition("False"), Some(&expiry));
+        let labels = r#"kind="Cluster",namespace="team-a",name="acme""#;
+        let text = metrics.text();
+        let line = format!("berth_condition{{{labels},condition=\"Ready\",reason=\"Waiting\"}} 0\n");
+        assert!(text.contains(&line), "{text}");
+        assert!(
+            text.contains(&format!("berth_certificate_expiry_timestamp_seconds{{{labels}}} 1767225600\n")),
+            "{text}"
+        );
+        metrics.tenants.forget("Cluster", "team-a", "acme");
+        assert!(!metrics.text().contains("acme"));
     }
 }

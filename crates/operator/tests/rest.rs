@@ -103,7 +103,16 @@ async fn applying_an_equal_object_leaves_its_version_alone() {
         kinds.dedup();
         assert_eq!(
             kinds,
-            ["ConfigMap", "Deployment", "EtcdCluster", "PodDisruptionBudget", "RoleBinding", "Service", "StatefulSet"]
+            [
+                "ConfigMap",
+                "Deployment",
+                "EtcdCluster",
+                "NetworkPolicy",
+                "PodDisruptionBudget",
+                "RoleBinding",
+                "Service",
+                "StatefulSet"
+            ]
         );
         for (object, manager) in objects {
             let version = |live: &Value| live["metadata"]["resourceVersion"].clone();
@@ -155,6 +164,8 @@ fn drifts() -> Vec<Drift> {
         &["kube-apiserver", "etcd"],
         json!({"spec": {"maxUnavailable": "90%", "minAvailable": null}}),
     );
+    of(Kind::NetworkPolicy, &["default-deny", "kube-scheduler"], json!({"spec": {"ingress": [{}]}}));
+    of(Kind::NetworkPolicy, &["kube-apiserver"], json!({"spec": {"egress": [{}]}}));
     of(Kind::Service, &["kube-apiserver"], json!({"spec": {"selector": {"app.kubernetes.io/component": "other"}}}));
     of(Kind::Service, &["etcd-0", "etcd-2"], json!({"metadata": {"labels": {"berth.dev/etcd-cluster": null}}}));
     of(

@@ -22,10 +22,22 @@ pub(crate) fn reconcile(
         return Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())));
     }
     // What somebody adds to a policy allows more: it is drift even where it touches nothing that we set.
-    let widened =
-        object.key().kind == Kind::NetworkPolicy && !crate::diff::same(&live["spec"], &object.value()["spec"]);
-    let differs = widened || !crate::diff::contains(live, object.value());
-    Ok(differs.then_some(Action::Apply(object)))
+    if object.key().kind == Kind::NetworkPolicy && !crate::diff::same(&live["spec"], &object.value()["spec"]) {
+        return Ok(Some(Action::Apply(without_additions(object, live))));
+    }
+    Ok((!crate::diff::contains(live, object.value())).then_some(Action::Apply(object)))
+}
+
+/// The policy with an empty list for each that only somebody else has filled. Empty lists are not sent otherwise: to the API server
+/// they are a change each time.
+fn without_additions(object: Object, live: &Value) -> Object {
+    let mut value = object.value().clone();
+    for list in ["ingress", "egress"] {
+        if value["spec"][list].is_null() && !live["spec"][list].is_null() {
+            value["spec"][list] = Value::Array(vec![]);
+        }
+    }
+    Object::new(value).unwrap_or(object)
 }
 
 /// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.

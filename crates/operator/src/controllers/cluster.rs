@@ -74,7 +74,7 @@ async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassErr
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
 async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Action, IoError> {
     let key = Own::of(Kind::Cluster, meta).key;
-    let Some(value) = ctx.io.get(&key).await? else { return Ok(Action::await_change()) };
+    let Some(value) = ctx.io.get(&key).await? else { return Ok(pass::gone(ctx, &key)) };
     let now = Timestamp::now();
     let mut cluster: Cluster = match serde_json::from_value(value.clone()) {
         Ok(cluster) => cluster,
@@ -87,7 +87,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     let held = finalizers.iter().any(|f| f == labels::FINALIZER);
     match (deleting, held) {
-        (true, false) => return Ok(Action::await_change()),
+        (true, false) => return Ok(pass::gone(ctx, &key)),
         (false, false) => {
             let all = [finalizers.as_slice(), &[labels::FINALIZER.to_owned()]].concat();
             let written = patch_finalizers(&ctx.io, &Own::of(Kind::Cluster, &cluster), &all).await?;
@@ -105,7 +105,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     if planned.plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         patch_finalizers(&ctx.io, &own, &left).await?;
-        return Ok(Action::await_change());
+        return Ok(pass::gone(ctx, &key));
     }
     let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &ctx.settings(), now };
     let home = names::control_plane_namespace(key.namespace.as_deref().unwrap_or_default(), &key.name);
@@ -197,6 +197,7 @@ async fn report(
     new: &ClusterStatus,
 ) -> Result<(), IoError> {
     let old = cluster.status.as_ref();
+    pass::measure(ctx, own, &new.conditions, new.certificates.as_ref());
     if write_status(&ctx.io, own, old, new).await? {
         let before = old.map(|s| s.conditions.as_slice()).unwrap_or_default();
         ctx.events.transitions(about, before, &new.conditions).await;

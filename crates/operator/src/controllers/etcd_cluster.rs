@@ -65,7 +65,7 @@ async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassErr
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
 async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Action, IoError> {
     let key = Own::of(Kind::EtcdCluster, meta).key;
-    let Some(value) = ctx.io.get(&key).await? else { return Ok(Action::await_change()) };
+    let Some(value) = ctx.io.get(&key).await? else { return Ok(pass::gone(ctx, &key)) };
     let now = Timestamp::now();
     let mut etcd: EtcdCluster = match serde_json::from_value(value.clone()) {
         Ok(etcd) => etcd,
@@ -77,7 +77,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     let finalizers = etcd.metadata.finalizers.clone().unwrap_or_default();
     let held = finalizers.iter().any(|f| f == labels::FINALIZER);
     match (etcd.metadata.deletion_timestamp.is_some(), held) {
-        (true, false) => return Ok(Action::await_change()),
+        (true, false) => return Ok(pass::gone(ctx, &key)),
         (false, false) => {
             let all = [finalizers.as_slice(), &[labels::FINALIZER.to_owned()]].concat();
             let written = patch_finalizers(&ctx.io, &Own::of(Kind::EtcdCluster, &etcd), &all).await?;
@@ -95,11 +95,12 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     if planned.plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         patch_finalizers(&ctx.io, &own, &left).await?;
-        return Ok(Action::await_change());
+        return Ok(pass::gone(ctx, &key));
     }
     let input = Input { etcd: &etcd, observed: &snapshot.observed, settings: &ctx.settings(), now };
     let told = failure.as_ref().filter(|e| !pass::passing(ctx, CONTROLLER, &own, e)).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
+    pass::measure(ctx, &own, &new.conditions, new.certificates.as_ref());
     if write_status(&ctx.io, &own, etcd.status.as_ref(), &new).await? {
         let before = etcd.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
         ctx.events.transitions(about, before, &new.conditions).await;

@@ -2,9 +2,11 @@
 
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
+use berth_api::cluster::CertificatesStatus;
 use berth_api::conditions::{ConditionType, Reason};
 use berth_kubeio::{IoError, Kindred, Own, write_status};
 use berth_plan::Failure;
+use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -182,6 +184,19 @@ pub(super) async fn blind(
     tell(ctx, own, live, types, &error.failure(), now).await.err().unwrap_or(error)
 }
 
+/// The object is gone, or about to be: nothing is left to do or to tell.
+pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
+    ctx.metrics.tenants.forget(key.kind.name(), key.namespace.as_deref().unwrap_or_default(), &key.name);
+    Action::await_change()
+}
+
+/// What its status says, for Prometheus.
+pub(super) fn measure(ctx: &Context, own: &Own, conditions: &[Condition], certificates: Option<&CertificatesStatus>) {
+    let expiry = certificates.and_then(|c| c.next_expiry.as_ref());
+    let namespace = own.key.namespace.as_deref().unwrap_or_default();
+    ctx.metrics.tenants.say(own.key.kind.name(), namespace, &own.key.name, conditions, expiry);
+}
+
 /// Writes conditions alone: what else the status says was true once, and is not known to be false.
 async fn tell(
     ctx: &Context,
@@ -196,6 +211,8 @@ async fn tell(
     let generation = live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
     let old = Conditions { conditions: old };
     let new = Conditions { conditions: failure.conditions(types, &old.conditions, generation, now) };
+    let certificates = live.pointer("/status/certificates").cloned().and_then(|c| serde_json::from_value(c).ok());
+    measure(ctx, own, &new.conditions, certificates.as_ref());
     write_status(&ctx.io, own, Some(&old), &new).await.map(|_| ())
 }
 

@@ -84,12 +84,13 @@ fn spec(of: Option<End>, settings: &Settings, meta: &MetaRanges) -> Value {
         egress.extend(settings.isolation.api_server_egress.iter().cloned());
     }
     let selector = of.and_then(name).map_or_else(|| json!({}), |n| json!({"matchLabels": {(labels::COMPONENT): n}}));
-    json!({
-        "podSelector": selector,
-        "policyTypes": ["Ingress", "Egress"],
-        "ingress": rules(|a| a.to, |a| a.from, "from"),
-        "egress": egress,
-    })
+    let mut spec = json!({"podSelector": selector, "policyTypes": ["Ingress", "Egress"]});
+    for (direction, rules) in [("ingress", rules(|a| a.to, |a| a.from, "from")), ("egress", egress)] {
+        if !rules.is_empty() {
+            spec[direction] = rules.into();
+        }
+    }
+    spec
 }
 
 /// One rule; none if nobody is at the other end.

@@ -3,11 +3,14 @@
 
 use super::{ClusterPlan, Tenant, endpoint, owner_labels, pki};
 use crate::model::{Action, Component, Stage, State};
-use crate::observed::{ApiProbe, Published};
+use crate::observed::{self, ApiProbe, Published};
 use crate::secrets::{Content, SecretSpec};
+use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
+use jiff::SignedDuration;
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// The Secret in the `Cluster`'s namespace.
@@ -46,20 +49,37 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     stage
 }
 
-/// The server for the kubeconfigs. Another one than they name counts once the API answers there: until then people are served at
-/// the one that they know.
+/// The server for the kubeconfigs. Another one than they name counts once every API server shows a certificate for it: until then
+/// people are served at the one that they know.
 fn in_use(t: &Tenant<'_>, wanted: String, stage: &mut Stage) -> String {
     let facts = t.observed.secrets.get(&t.secret(names::ADMIN_KUBECONFIG));
     let named = facts.and_then(|f| f.kubeconfig.as_ref()?.as_ref().ok()).map(|k| k.server.clone());
-    match (named, &t.observed.api) {
-        (Some(named), api) if named != wanted && !matches!(api, ApiProbe::Answered { .. }) => {
+    match named {
+        Some(named) if named != wanted && !served_everywhere(t) => {
             stage.state = State::waiting(format!(
-                "the API to answer at {wanted}; until then the kubeconfigs name {named}, where it was before"
+                "every API server to answer at {wanted}; until then the kubeconfigs name {named}, where it was before"
             ));
             named
         }
         _ => wanted,
     }
+}
+
+/// How long a new certificate is on its way into a pod that runs: kubelet looks once a minute and remembers for as long, and the API
+/// server looks once a minute.
+const TAKEN_UP: SignedDuration = SignedDuration::from_secs(150);
+
+/// True if the API answers at its published address, and no pod is left that may still show a certificate from before.
+fn served_everywhere(t: &Tenant<'_>) -> bool {
+    let Some(Ok(certificate)) = t.observed.pair(&t.secret(names::APISERVER_PKI), "apiserver") else { return false };
+    let issued = certificate.not_before + berth_pki::BACKDATE;
+    let current = |pod: &Value| {
+        let started_with_it = workload::started_at(pod).is_some_and(|at| at >= issued);
+        !observed::deleting(pod) && (started_with_it || t.now.duration_since(issued) >= TAKEN_UP)
+    };
+    let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
+    let mut pods = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER);
+    answered && pods.all(|(_, pod)| current(pod))
 }
 
 fn publish(t: &Tenant<'_>, stage: &mut Stage) {

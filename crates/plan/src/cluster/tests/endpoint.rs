@@ -19,6 +19,15 @@ fn load_balancer(f: &mut Fixture, ingress: Value) {
     f.world.observed.objects.get_mut(&service).unwrap()["status"]["loadBalancer"] = json!({"ingress": [ingress]});
 }
 
+/// A pod of kube-apiserver that runs since so many seconds after now.
+fn pod(now: jiff::Timestamp, started: i64) -> Value {
+    let at = (now + jiff::SignedDuration::from_secs(started)).to_string();
+    json!({
+        "metadata": {"name": "kube-apiserver-1", "labels": {"app.kubernetes.io/component": "kube-apiserver"}},
+        "status": {"containerStatuses": [{"name": "kube-apiserver", "state": {"running": {"startedAt": at}}}]},
+    })
+}
+
 fn up_with_load_balancer() -> Fixture {
     let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
     f.pass();
@@ -46,9 +55,22 @@ fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
     let stages = f.plan().plan;
     let said = stages.stage(Component::Kubeconfig).unwrap().sentence().unwrap().1;
     assert!(
-        said.contains("the API to answer at https://acme.lb.example.com:6443") && said.contains("198.51.100.1"),
+        said.contains("API server to answer at https://acme.lb.example.com:6443") && said.contains("198.51.100.1"),
         "{said}"
     );
+    // One pod shows the new certificate already, another one is not gone, or has not read it yet.
+    f.others();
+    for (deleting, started, served) in [(true, 60, false), (false, -60, false), (false, 60, true)] {
+        let mut pod = pod(f.world.now, started);
+        if deleting {
+            pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        }
+        let mut other = f.world.clone();
+        other.put(Fixture::key(Kind::Pod, "kube-apiserver-1"), pod);
+        let input = Input { cluster: &f.cluster, observed: &other.observed, settings: &f.settings, now: other.now };
+        let writes: Vec<_> = plan(input).plan.actions().map(crate::Action::describe).collect();
+        assert_eq!(writes.iter().any(|w| w.contains("kubeconfig")), served, "{deleting} {started}: {writes:#?}");
+    }
     f.world.observed.api = ApiProbe::NotAsked;
     for _ in 0..3 {
         f.others();

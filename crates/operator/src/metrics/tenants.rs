@@ -1,0 +1,96 @@
+//! How each tenant is, as its status says it: what alerts are made from.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// A condition of one object.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ConditionLabels {
+    /// `Cluster` or `EtcdCluster`.
+    kind: &'static str,
+    namespace: String,
+    name: String,
+    condition: String,
+    reason: String,
+}
+
+/// One object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EncodeLabelSet)]
+struct ObjectLabels {
+    /// `Cluster` or `EtcdCluster`.
+    kind: &'static str,
+    namespace: String,
+    name: String,
+}
+
+/// What a status says that people want to be woken for.
+#[derive(Clone, Debug)]
+struct Said {
+    /// Type, reason, and 1, 0 or -1.
+    conditions: Vec<(String, String, i64)>,
+    expiry: Option<i64>,
+}
+
+/// The last status of every object that this process has looked at.
+#[derive(Debug, Default)]
+pub struct Tenants {
+    all: Mutex<BTreeMap<ObjectLabels, Said>>,
+}
+
+impl Tenants {
+    /// Takes in a status. `expiry`: when the first certificate ends.
+    pub fn say(
+        &self,
+        kind: &'static str,
+        namespace: &str,
+        name: &str,
+        conditions: &[Condition],
+        expiry: Option<&Time>,
+    ) {
+        let number = |c: &Condition| match c.status.as_str() {
+            "True" => 1,
+            "False" => 0,
+            _ => -1,
+        };
+        let conditions = conditions.iter().map(|c| (c.type_.clone(), c.reason.clone(), number(c))).collect();
+        let said = Said { conditions, expiry: expiry.map(|t| t.0.as_second()) };
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(labels(kind, namespace, name), said);
+    }
+
+    /// Forgets an object that is gone.
+    pub fn forget(&self, kind: &'static str, namespace: &str, name: &str) {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&labels(kind, namespace, name));
+    }
+
+    /// Adds what is known now to a registry.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let conditions: Family<ConditionLabels, Gauge> = Family::default();
+        let expiries: Family<ObjectLabels, Gauge> = Family::default();
+        for (object, said) in self.all.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            for (condition, reason, value) in &said.conditions {
+                let ObjectLabels { kind, namespace, name } = object.clone();
+                let (condition, reason) = (condition.clone(), reason.clone());
+                let labels = ConditionLabels { kind, namespace, name, condition, reason };
+                conditions.get_or_create(&labels).set(*value);
+            }
+            if let Some(expiry) = said.expiry {
+                expiries.get_or_create(object).set(expiry);
+            }
+        }
+        registry.register("condition", "A condition of an object: 1 true, 0 false, -1 unknown", conditions);
+        registry.register(
+            "certificate_expiry_timestamp_seconds",
+            "When the first certificate of an object ends, in seconds since 1970",
+            expiries,
+        );
+    }
+}
+
+fn labels(kind: &'static str, namespace: &str, name: &str) -> ObjectLabels {
+    ObjectLabels { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+}

@@ -1,0 +1,124 @@
+//! A real Prometheus, from Debian's package: its files are unpacked into the cache, and nothing is installed.
+
+use std::{
+    fs,
+    io::{Read, Write},
+    net::{TcpListener, TcpStream},
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use serde_json::Value;
+
+/// A server that scrapes one target each second and judges rules as often.
+#[derive(Debug)]
+pub struct Prometheus {
+    child: Child,
+    port: u16,
+    _dir: tempfile::TempDir,
+}
+
+impl Prometheus {
+    /// Starts one for a target (`host:port`) and a file of rules.
+    pub fn start(target: &str, rules: &Path) -> Result<Self> {
+        let dir = tempfile::tempdir()?;
+        let config = serde_json::json!({
+            "global": {"scrape_interval": "1s", "evaluation_interval": "1s"},
+            "rule_files": [rules],
+            "scrape_configs": [{"job_name": "berth", "honor_labels": true, "static_configs": [{"targets": [target]}]}],
+        });
+        // JSON is YAML.
+        let file = dir.path().join("prometheus.yaml");
+        fs::write(&file, serde_json::to_vec(&config)?)?;
+        // The port is free now, and nobody else of this machine asks for it in the moment until it is taken.
+        let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
+        let log = fs::File::create(dir.path().join("log"))?;
+        let child = Command::new(binary("prometheus")?)
+            .arg(format!("--config.file={}", file.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()))
+            .arg(format!("--web.listen-address=127.0.0.1:{port}"))
+            .stdin(Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .context("cannot run prometheus")?;
+        Ok(Self { child, port, _dir: dir })
+    }
+
+    /// The answer of its API to a path such as `/api/v1/alerts`, without the envelope.
+    pub fn get(&self, path: &str) -> Result<Value> {
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
+        stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+        // By HTTP 1.0 there are no chunks.
+        write!(stream, "GET {path} HTTP/1.0\r\n\r\n")?;
+        let mut text = String::new();
+        stream.read_to_string(&mut text)?;
+        let (head, body) = text.split_once("\r\n\r\n").context("no answer")?;
+        ensure!(head.starts_with("HTTP/1.0 200"), "{head}");
+        let mut answer: Value = serde_json::from_str(body)?;
+        Ok(answer["data"].take())
+    }
+
+    /// Names of the alerts that fire now.
+    pub fn firing(&self) -> Result<Vec<String>> {
+        let alerts = self.get("/api/v1/alerts")?;
+        let firing = alerts["alerts"].as_array().into_iter().flatten().filter(|a| a["state"] == "firing");
+        let mut names: Vec<String> =
+            firing.filter_map(|a| Some(a["labels"]["alertname"].as_str()?.to_owned())).collect();
+        names.sort();
+        names.dedup();
+        Ok(names)
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// `prometheus` or `promtool`.
+pub fn binary(name: &str) -> Result<PathBuf> {
+    let cache = std::env::var_os("BERTH_CACHE")
+        .map_or_else(|| std::env::home_dir().unwrap_or_default().join(".cache/berth"), PathBuf::from);
+    let tools = cache.join("tools");
+    let root = tools.join("prometheus-debian");
+    let binary = root.join("usr/bin").join(name);
+    if !binary.exists() {
+        unpack(&tools, &root)?;
+    }
+    ensure!(binary.exists(), "Debian's package prometheus has no {name}");
+    Ok(binary)
+}
+
+/// Fetches the package and unpacks it under a temporary name, then renames it.
+fn unpack(tools: &Path, root: &Path) -> Result<()> {
+    fs::create_dir_all(tools)?;
+    let work = tempfile::tempdir_in(tools)?;
+    let download = || run(Command::new("apt-get").args(["download", "-q", "prometheus"]).current_dir(work.path()));
+    if download().is_err() {
+        // A new machine has no lists of packages yet.
+        run(Command::new("apt-get").args(["update", "-q"]))?;
+        download()?;
+    }
+    let package =
+        fs::read_dir(work.path())?.flatten().map(|e| e.path()).find(|p| p.extension().is_some_and(|e| e == "deb"));
+    let files = work.path().join("files");
+    run(Command::new("dpkg").arg("-x").arg(package.context("apt-get fetched no package")?).arg(&files))?;
+    match fs::rename(&files, root) {
+        // Another test was quicker.
+        Err(_) if root.exists() => Ok(()),
+        other => other.with_context(|| format!("cannot make {}", root.display())),
+    }
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let output = command.output().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    if !output.status.success() {
+        bail!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(())
+}
