@@ -13,7 +13,18 @@ use crate::{World, report};
 #[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn run(name: &str, test: impl Fn(&World) -> Result<()>) {
     must_be_real();
-    if let Err(error) = attempt(name, &test) {
+    if let Err(error) = attempt(name, &World::open, &test) {
+        panic!("{name}: {error:#}");
+    }
+}
+
+/// [`run`] on a cluster of three nodes of its own, which is removed again.
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+pub fn run_on_three_nodes(name: &str, test: impl Fn(&World) -> Result<()>) {
+    must_be_real();
+    let result = attempt(name, &World::open_with_three_nodes, &test);
+    let removed = World::remove_three_nodes();
+    if let Err(error) = result.and(removed) {
         panic!("{name}: {error:#}");
     }
 }
@@ -35,10 +46,10 @@ pub fn all() -> bool {
     all
 }
 
-fn attempt(name: &str, test: &impl Fn(&World) -> Result<()>) -> Result<()> {
+fn attempt(name: &str, open: &impl Fn() -> Result<World>, test: &impl Fn(&World) -> Result<()>) -> Result<()> {
     println!("{name}");
     let start = Instant::now();
-    let world = World::open()?;
+    let world = open()?;
     let opened = start.elapsed();
     let result = test(&world);
     if result.is_err() {

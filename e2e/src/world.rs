@@ -13,6 +13,8 @@ use serde_json::{Value, json};
 use crate::{Kube, Options, Tenant, berth, core, images, until};
 
 const NAME: &str = "e2e";
+const THREE_NODES: &str = "e2e-ha";
+const VOLUMES: u16 = 24;
 
 /// What a test works on.
 #[derive(Debug)]
@@ -28,10 +30,24 @@ pub struct World {
 impl World {
     /// Waits for its turn, brings the cluster up if it is not, lets go of what another test left, and installs Berth.
     pub fn open() -> Result<Self> {
+        Self::open_as(&Config { volumes: VOLUMES, ..Config::named(NAME) })
+    }
+
+    /// Likewise, with three nodes, in a cluster of its own.
+    pub fn open_with_three_nodes() -> Result<Self> {
+        Self::open_as(&Config { volumes: VOLUMES, nodes: 3, ..Config::named(THREE_NODES) })
+    }
+
+    /// Removes the cluster of [`World::open_with_three_nodes`].
+    pub fn remove_three_nodes() -> Result<()> {
+        Cluster::remove(THREE_NODES)
+    }
+
+    fn open_as(config: &Config) -> Result<Self> {
         // A second call in one process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let turn = turn()?;
-        let cluster = Cluster::up(&Config { volumes: 24, ..Config::named(NAME) })?;
+        let cluster = Cluster::up(config)?;
         images::load_upstream(&cluster)?;
         let kube = Kube::new(&fs::read_to_string(cluster.kubeconfig())?)?;
         let world = Self { cluster, kube, _turn: turn };
@@ -70,7 +86,11 @@ impl World {
             ensure!(homes.is_empty(), "namespaces {homes:?} are left");
             let volumes = self.kube.list(&core("", "persistentvolumes"))?;
             let taken = volumes.iter().filter(|v| v["status"]["phase"] != "Available").count();
-            ensure!(volumes.len() == 24 && taken == 0, "{taken} of {} volumes are not offered", volumes.len());
+            ensure!(
+                volumes.len() == usize::from(VOLUMES) && taken == 0,
+                "{taken} of {} volumes are not offered",
+                volumes.len()
+            );
             Ok(())
         })
     }

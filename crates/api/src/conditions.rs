@@ -206,4 +206,13 @@ mod tests {
         let c = merge(&b, &[v(Some(true), "b")], 2, t1);
         assert_eq!(c[0].last_transition_time.0, t1);
     }
+
+    #[test]
+    fn every_reason_is_in_the_reference() {
+        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/conditions.md");
+        let text = std::fs::read_to_string(file).unwrap();
+        for reason in Reason::ALL {
+            assert!(text.contains(&format!("\n| `{}` |", reason.as_str())), "{} is not in {file}", reason.as_str());
+        }
+    }
 }

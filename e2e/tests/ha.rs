@@ -1,0 +1,111 @@
+//! A tenant with two API servers and three etcd members on three nodes: nodes are drained, one loses its power, and its clients are
+//! served on.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
+use berth_e2e::{Caller, Tenant, World, apps, core, until};
+use serde_json::json;
+
+/// How long a client may be without an answer when a node is gone without a word.
+const KILLED: Duration = Duration::from_secs(45);
+
+#[test]
+fn nodes_come_and_go_and_clients_are_served() {
+    if !berth_e2e::run::all() {
+        return;
+    }
+    berth_e2e::run::run_on_three_nodes("ha", |world| {
+        let placement = json!({"antiAffinity": "Required"});
+        let tenant = Tenant::ready(
+            world,
+            "steady",
+            &json!({
+                "replicas": 2,
+                "apiServer": {"placement": placement},
+                "etcd": {"replicas": 3, "placement": placement},
+            }),
+        )?;
+        replicas_are_apart(&tenant)?;
+        budgets(world, &tenant)?;
+        let caller = Caller::start(&tenant.kubeconfig()?);
+        for node in world.cluster.nodes() {
+            drain(world, &tenant, &node)?;
+        }
+        caller.end()?.none_failed()?;
+        power_loss(world, &tenant)?;
+        tenant.delete()
+    });
+}
+
+fn nodes_of(tenant: &Tenant<'_>, component: &str) -> Result<Vec<String>> {
+    let pods = tenant.pods(Some(component))?;
+    let mut nodes: Vec<String> = pods.iter().filter_map(|p| Some(p["spec"]["nodeName"].as_str()?.to_owned())).collect();
+    nodes.sort();
+    Ok(nodes)
+}
+
+fn replicas_are_apart(tenant: &Tenant<'_>) -> Result<()> {
+    for (component, count) in
+        [("kube-apiserver", 2), ("etcd", 3), ("kube-controller-manager", 2), ("kube-scheduler", 2)]
+    {
+        let mut nodes = nodes_of(tenant, component)?;
+        nodes.dedup();
+        ensure!(nodes.len() == count, "{component} runs on {nodes:?}");
+    }
+    Ok(())
+}
+
+fn budgets(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", tenant.home);
+    until("every budget to allow one disruption", || {
+        let budgets = world.kube.list(&path)?;
+        ensure!(budgets.len() == 4, "{} budgets", budgets.len());
+        ensure!(budgets.iter().all(|b| b["status"]["disruptionsAllowed"] == 1), "not yet");
+        Ok(())
+    })
+}
+
+/// As before maintenance: pods leave one after the other, as budgets allow, and etcd's member waits for its node.
+fn drain(world: &World, tenant: &Tenant<'_>, node: &str) -> Result<()> {
+    println!("    draining {node}");
+    world.kubectl(&["drain", node, "--ignore-daemonsets", "--delete-emptydir-data", "--timeout=200s"])?;
+    let left = tenant.pods(None)?.into_iter().filter(|p| p["spec"]["nodeName"] == node).count();
+    ensure!(left == 0, "{left} pods are left on {node}");
+    tenant.api()?.get("/version")?;
+    world.kubectl(&["uncordon", node])?;
+    operator_is_there(world)?;
+    tenant.wait_ready().map(drop)
+}
+
+fn operator_is_there(world: &World) -> Result<()> {
+    until("the operator to run", || {
+        let deployment = world.kube.get(&format!("{}/berth-operator", apps("berth-system", "deployments")))?;
+        ensure!(deployment["status"]["availableReplicas"] == 1);
+        Ok(())
+    })
+}
+
+/// A node with an API server goes without a word. The first one carries the meta cluster itself.
+fn power_loss(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    let first = world.cluster.node();
+    let node =
+        nodes_of(tenant, "kube-apiserver")?.into_iter().find(|n| *n != first).context("an API server elsewhere")?;
+    let number = world.cluster.nodes().iter().position(|n| *n == node).context("its number")? + 1;
+    println!("    power loss of {node}");
+    let caller = Caller::start(&tenant.kubeconfig()?);
+    world.cluster.kill_node(u8::try_from(number)?)?;
+    let path = format!("{}/{node}", core("", "nodes"));
+    until("the node to be given up", || {
+        let node = world.kube.get(&path)?;
+        let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        ensure!(conditions.iter().any(|c| c["type"] == "Ready" && c["status"] != "True"));
+        Ok(())
+    })?;
+    // Its endpoints are taken out now, and clients are at ease.
+    std::thread::sleep(Duration::from_secs(15));
+    let calls = caller.end()?;
+    ensure!(calls.longest <= KILLED, "{:?} without an answer", calls.longest);
+    world.cluster.start_node(u8::try_from(number)?)?;
+    tenant.wait_ready().map(drop)
+}
