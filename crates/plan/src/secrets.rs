@@ -180,10 +180,11 @@ fn judge_content(
             Some(_) => Err(invalid("encryption.yaml holds no usable secretbox key".into())),
         },
         Content::Leaf(name, cert, issuer) => {
-            let ca = issuer_of(observed, issuer)?;
             let found = facts.and_then(|f| f.pairs.get(name)).map(Result::as_ref);
+            ends(out, found.and_then(Result::ok));
+            let ca = issuer_of(observed, issuer)?;
             let decision = decide(cert, found, ca, now, seed);
-            note(out, &decision, found.and_then(Result::ok));
+            renews(out, &decision);
             Ok(why(decision).map(|why| SecretEntry::Leaf {
                 name: name.clone(),
                 spec: cert.clone(),
@@ -198,11 +199,12 @@ fn judge_content(
             Ok((!same).then(|| SecretEntry::CaCopy { name: name.clone(), issuer: issuer.clone() }))
         }
         Content::Kubeconfig(cluster, server, cert, issuer) => {
-            let ca = issuer_of(observed, issuer)?;
             let found = facts.and_then(|f| f.kubeconfig.as_ref()).map(Result::as_ref);
+            ends(out, found.and_then(Result::ok).map(|i| &i.client));
+            let ca = issuer_of(observed, issuer)?;
             let target = KubeconfigTarget { server, tls_server_name: None, trust: std::slice::from_ref(ca) };
             let decision = decide_kubeconfig(cert, target, found, ca, now, seed);
-            note(out, &decision, found.and_then(Result::ok).map(|i| &i.client));
+            renews(out, &decision);
             Ok(why(decision).map(|why| SecretEntry::Kubeconfig {
                 cluster: cluster.clone(),
                 server: server.clone(),
@@ -226,10 +228,14 @@ fn why(decision: Decision) -> Option<String> {
     }
 }
 
-fn note(out: &mut Judged, decision: &Decision, found: Option<&CertInfo>) {
+fn renews(out: &mut Judged, decision: &Decision) {
     if let Decision::Keep { renew_at } = decision {
         earliest(&mut out.look_again, *renew_at);
     }
+}
+
+/// A certificate ends, whether or not the CA is there that would issue the next one.
+fn ends(out: &mut Judged, found: Option<&CertInfo>) {
     if let Some(info) = found {
         earliest(&mut out.expiry, info.not_after);
     }

@@ -4,6 +4,8 @@ use super::*;
 fn a_lost_ca_is_for_a_person() {
     for secret in ["acme-ca", "acme-proxy", "acme-sa", names::APISERVER_ENCRYPTION] {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        let expiry = |f: &Fixture| f.cluster.status.as_ref().unwrap().certificates.clone();
+        let before = expiry(&f);
         f.world.remove(&Fixture::key(Kind::Secret, secret));
         let message = blocked(&f.pass(), Component::Pki, Reason::CertificateAuthorityLost);
         assert!(message.contains(secret) && message.contains("restore it from a backup"), "{message}");
@@ -11,6 +13,7 @@ fn a_lost_ca_is_for_a_person() {
         assert_eq!(f.condition("PKIReady").1, "CertificateAuthorityLost");
         assert_eq!(f.condition("Degraded").0, "True");
         assert_eq!(f.condition("Available").0, "True", "it still serves");
+        assert_eq!(expiry(&f), before, "certificates end all the same");
     }
 }
 
