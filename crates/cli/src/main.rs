@@ -12,7 +12,6 @@ mod output;
 mod paint;
 mod plan;
 mod render;
-mod settings;
 mod status;
 
 use args::{Args, Verb};

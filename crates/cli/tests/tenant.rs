@@ -5,7 +5,8 @@
 #[path = "../../operator/tests/common/mod.rs"]
 mod common;
 
-use berth_operator::{config, meta, run};
+use berth_operator::{meta, run};
+use berth_plan::meta::MetaRanges;
 use berth_testkit::FaultPlan;
 use common::Team;
 use common::team::ACME;
@@ -30,7 +31,7 @@ async fn tenant() -> Team {
     common::background(async move {
         let config = server.config_as(common::OPERATOR, &["system:masters"]);
         let context = common::context(server, config, &FaultPlan::new());
-        assert!(meta::look(&context, &config::Meta::default()).await, "addresses of the meta cluster");
+        assert!(meta::look(&context, &MetaRanges::default()).await, "addresses of the meta cluster");
         run(Arc::new(context), CancellationToken::new()).await;
     });
     let team = Team::with_cluster(server).await;

@@ -12,6 +12,7 @@ mod observe;
 mod secrets;
 pub mod slim;
 mod status;
+mod surroundings;
 mod tenant;
 
 pub use apply::carry_out;
@@ -20,4 +21,5 @@ pub use error::{IoError, Kindred};
 pub use fence::Fence;
 pub use observe::{Snapshot, observe_cluster, observe_etcd};
 pub use status::{Own, patch_finalizers, write_status};
+pub use surroundings::{list_nodes, meta_ranges};
 pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};

@@ -1,9 +1,10 @@
 //! Command line.
 
-use crate::config::Config;
 use crate::delivery::Delivery;
+use anyhow::Context as _;
 use berth_pki::Lifetime;
 use berth_plan::Settings;
+use berth_plan::config::Config;
 use clap::Parser;
 use jiff::SignedDuration;
 
@@ -38,7 +39,7 @@ pub struct Args {
     /// `Cluster`s, and apart from them `EtcdCluster`s, that are worked on at once.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
-    /// Configuration file; see the chart's values `meta` and `isolation`. Default: none, everything as the meta cluster says.
+    /// Configuration file; see the chart's values `meta`, `isolation` and `writers`. Default: none, everything as the meta cluster says.
     #[arg(long, env = "BERTH_CONFIG")]
     pub config: Option<std::path::PathBuf>,
     /// Life of leaf certificates, in minutes. They are renewed at two thirds.
@@ -50,6 +51,25 @@ pub struct Args {
 }
 
 impl Args {
+    /// The configuration file; without one, its defaults.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, is not valid, or has a field that this version does not know.
+    pub fn configuration(&self) -> anyhow::Result<Config> {
+        let Some(path) = &self.config else { return Ok(Config::default()) };
+        let of = || format!("configuration {}", path.display());
+        let config = Config::parse(&std::fs::read_to_string(path).with_context(of)?);
+        let config = config.map_err(anyhow::Error::msg).with_context(of)?;
+        anyhow::ensure!(
+            config.unknown.is_empty(),
+            "{}: this version does not know {}",
+            of(),
+            config.unknown.join(", ")
+        );
+        Ok(config)
+    }
+
     /// What plans depend on.
     pub fn settings(&self, config: &Config) -> Settings {
         let account = self.service_account.clone();
@@ -57,10 +77,29 @@ impl Args {
             registry: self.image_registry.clone(),
             agent_image: self.agent_image.clone(),
             service_account: (!account.is_empty()).then(|| (self.namespace.clone(), account)),
-            isolation: config.isolation(),
-            writers: config.writers(),
+            isolation: config.isolation(Err("they were not asked for yet".into())),
+            writers: config.writers.clone(),
             leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(self.leaf_lifetime_minutes)),
             ..Settings::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_configuration_that_is_not_understood_is_refused() {
+        let read = |text: &str| {
+            let file = tempfile::NamedTempFile::new().unwrap();
+            std::fs::write(file.path(), text).unwrap();
+            let path = file.path().display().to_string();
+            let args = Args::parse_from(["operator", "--agent-image", "a", "--config", &path]);
+            args.configuration().map_err(|e| format!("{e:#}"))
+        };
+        assert!(read("meta: {podCIDRs: [10.0.0.0/8]}").is_ok());
+        assert!(read("meta: {podcidrs: []}").unwrap_err().contains("does not know meta.podcidrs"));
+        assert!(read("meta: {podCIDRs: [ten]}").unwrap_err().contains("ten is neither"));
     }
 }

@@ -5,7 +5,6 @@
 
 pub mod args;
 pub mod backoff;
-pub mod config;
 pub mod context;
 pub mod controllers;
 pub mod delivery;

@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use berth_kubeio::Fence;
 use berth_operator::leader::Candidate;
 use berth_operator::run::surroundings;
-use berth_operator::{Context, args::Args, config::Config, http, meta, run};
+use berth_operator::{Context, args::Args, http, meta, run};
 use clap::Parser;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -29,7 +29,7 @@ fn main() -> anyhow::Result<()> {
 async fn serve(args: Args) -> anyhow::Result<()> {
     let client = kube::Client::try_default().await.context("no access to a meta cluster; set KUBECONFIG")?;
     let fence = if args.leader_elect { Fence::closed() } else { Fence::open() };
-    let config = args.config.as_deref().map(Config::read).transpose()?.unwrap_or_default();
+    let config = args.configuration()?;
     let mut ctx = Context::new(client.clone(), fence.clone(), args.settings(&config), &args.identity);
     ctx.concurrency = args.concurrency;
     let health = http::Health::default();
@@ -54,8 +54,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let delivery = args.agent_delivery.decide(&ctx.io).await;
     ctx.configure(|s| s.agent_delivery = delivery);
     let ctx = Arc::new(ctx);
-    meta::look(&ctx, &config.meta).await;
-    tokio::spawn(meta::follow(ctx.clone(), config.meta, stop.clone()));
+    let known = meta::look(&ctx, &config.given).await;
+    tokio::spawn(meta::follow(ctx.clone(), config.given, known, stop.clone()));
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {
         run(ctx, stop).await;

@@ -3,12 +3,14 @@
 //! Both controllers, the command line and the tests call the same functions: [`cluster::plan`] and [`etcd::plan`].
 
 pub mod cluster;
+pub mod config;
 pub mod diff;
 pub(crate) mod ensure;
 pub mod etcd;
 pub(crate) mod failure;
 pub mod meta;
 pub mod model;
+pub mod nodes;
 pub mod observed;
 pub(crate) mod quantity;
 pub mod secrets;

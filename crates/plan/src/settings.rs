@@ -43,6 +43,20 @@ pub struct Writers {
     pub priority_classes: Vec<String>,
 }
 
+impl Writers {
+    /// Everything may be asked for.
+    pub fn anything() -> Self {
+        let all = || vec!["*".to_owned()];
+        Self {
+            service_annotations: all(),
+            load_balancer_classes: all(),
+            node_selectors: all(),
+            tolerations: all(),
+            priority_classes: all(),
+        }
+    }
+}
+
 /// What NetworkPolicies are made from. Peers and rules are in the shape of `networking.k8s.io/v1`.
 #[derive(Clone, Debug)]
 pub struct Isolation {

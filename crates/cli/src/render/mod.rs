@@ -6,11 +6,10 @@ mod world;
 
 use crate::access::cluster_in;
 use crate::args::{Objects, Render};
-use crate::settings::{OperatorConfig, anything};
 use crate::{Outcome, output};
 use berth_api::Cluster;
 use berth_plan::Settings;
-use berth_plan::meta::MetaRanges;
+use berth_plan::config::Config;
 use world::World;
 
 #[cfg(test)]
@@ -52,16 +51,17 @@ fn place(cluster: &mut Cluster, namespace: Option<&str>) -> anyhow::Result<()> {
 }
 
 fn settings(args: &Render) -> anyhow::Result<Settings> {
-    let given = args.operator_config.as_deref().map(|p| OperatorConfig::parse(&output::read(p)?)).transpose()?;
-    let config = given.clone().unwrap_or_default();
-    let ranges = given.as_ref().map_or_else(MetaRanges::default, OperatorConfig::ranges);
+    let given = match &args.operator_config {
+        Some(path) => Config::parse(&output::read(path)?).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?,
+        None => Config::anything(),
+    };
     Ok(Settings {
         registry: args.image_registry.clone(),
         agent_image: args.agent_image.clone(),
         agent_delivery: args.agent_delivery.into(),
         service_account: Some((args.operator_namespace.clone(), "berth-operator".to_owned())),
-        isolation: config.isolation(Ok(ranges)),
-        writers: given.as_ref().map_or_else(anything, OperatorConfig::writers),
+        isolation: given.isolation(Ok(given.given.clone())),
+        writers: given.writers,
         ..Settings::default()
     })
 }

@@ -12,7 +12,7 @@ use berth_kubeio::{
 };
 use berth_plan::cluster::{ClusterPlan, Input, endpoint, plan, probe_key, status::status};
 use berth_plan::observed::ApiProbe;
-use berth_plan::workload;
+use berth_plan::{Settings, workload};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -96,7 +96,8 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         _ => {}
     }
     let own = Own::of(Kind::Cluster, &cluster);
-    let (planned, snapshot, failure) = match observe_and_apply(ctx, &cluster, now).await {
+    let settings = ctx.settings();
+    let (planned, snapshot, failure) = match observe_and_apply(ctx, &settings, &cluster, now).await {
         Ok(all) => all,
         Err(error) => {
             return Err(pass::blind(ctx, CONTROLLER, &own, &value, ConditionType::CLUSTER, error, now).await);
@@ -107,7 +108,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         patch_finalizers(&ctx.io, &own, &left).await?;
         return Ok(pass::gone(ctx, &key));
     }
-    let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &ctx.settings(), now };
+    let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &settings, now };
     let home = names::control_plane_namespace(key.namespace.as_deref().unwrap_or_default(), &key.name);
     // A namespace that could not be looked into is not news either, unless it stays so.
     let failure = failure.or_else(|| snapshot.denied.clone());
@@ -129,15 +130,16 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
 /// that later rounds build on them.
 async fn observe_and_apply(
     ctx: &Context,
+    settings: &Settings,
     cluster: &Cluster,
     now: Timestamp,
 ) -> Result<(ClusterPlan, Snapshot, Option<IoError>), IoError> {
     let mut snapshot = observe_cluster(&ctx.io, cluster).await?;
-    let tenant = ask_tenant(ctx, cluster, &mut snapshot, now).await;
+    let tenant = ask_tenant(ctx, settings, cluster, &mut snapshot, now).await;
     let mut failure = None;
     let mut planned = ClusterPlan::default();
     for _ in 0..ROUNDS {
-        planned = plan(Input { cluster, observed: &snapshot.observed, settings: &ctx.settings(), now });
+        planned = plan(Input { cluster, observed: &snapshot.observed, settings, now });
         if planned.plan.is_empty() || failure.is_some() {
             break;
         }
@@ -153,8 +155,14 @@ async fn observe_and_apply(
 }
 
 /// Asks the tenant's API, if a pod is there that its Service sends anybody to.
-async fn ask_tenant(ctx: &Context, cluster: &Cluster, snapshot: &mut Snapshot, now: Timestamp) -> Option<Io> {
-    let input = Input { cluster, observed: &snapshot.observed, settings: &ctx.settings(), now };
+async fn ask_tenant(
+    ctx: &Context,
+    settings: &Settings,
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    now: Timestamp,
+) -> Option<Io> {
+    let input = Input { cluster, observed: &snapshot.observed, settings, now };
     if cluster.metadata.deletion_timestamp.is_some() {
         return None;
     }

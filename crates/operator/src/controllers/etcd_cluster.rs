@@ -7,6 +7,7 @@ use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_etcdio::{Credential, EtcdTarget};
 use berth_kubeio::{IoError, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
+use berth_plan::Settings;
 use berth_plan::etcd::{EtcdPlan, Input, endpoints, plan, status::status, worth_asking};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -86,7 +87,8 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         _ => {}
     }
     let own = Own::of(Kind::EtcdCluster, &etcd);
-    let (planned, snapshot, failure) = match observe_and_apply(ctx, &etcd, now).await {
+    let settings = ctx.settings();
+    let (planned, snapshot, failure) = match observe_and_apply(ctx, &settings, &etcd, now).await {
         Ok(all) => all,
         Err(error) => {
             return Err(pass::blind(ctx, CONTROLLER, &own, &value, ConditionType::ETCD_CLUSTER, error, now).await);
@@ -97,7 +99,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         patch_finalizers(&ctx.io, &own, &left).await?;
         return Ok(pass::gone(ctx, &key));
     }
-    let input = Input { etcd: &etcd, observed: &snapshot.observed, settings: &ctx.settings(), now };
+    let input = Input { etcd: &etcd, observed: &snapshot.observed, settings: &settings, now };
     let told = failure.as_ref().filter(|e| !pass::passing(ctx, CONTROLLER, &own, e)).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
     pass::measure(ctx, &own, &new.conditions, new.certificates.as_ref());
@@ -114,6 +116,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
 /// Observes once, then plans and carries out until there is nothing left to write.
 async fn observe_and_apply(
     ctx: &Context,
+    settings: &Settings,
     etcd: &EtcdCluster,
     now: Timestamp,
 ) -> Result<(EtcdPlan, Snapshot, Option<IoError>), IoError> {
@@ -122,7 +125,7 @@ async fn observe_and_apply(
     let mut failure = None;
     let mut planned = EtcdPlan::default();
     for _ in 0..ROUNDS {
-        planned = plan(Input { etcd, observed: &snapshot.observed, settings: &ctx.settings(), now });
+        planned = plan(Input { etcd, observed: &snapshot.observed, settings, now });
         if planned.plan.is_empty() || failure.is_some() {
             break;
         }

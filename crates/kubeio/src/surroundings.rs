@@ -1,0 +1,65 @@
+//! What the meta cluster says of itself, apart from any tenant.
+
+use crate::calls::Io;
+use crate::error::IoError;
+use berth_plan::meta::MetaRanges;
+use berth_plan::nodes;
+use serde_json::Value;
+
+/// Objects in one answer: a node's object has tens of KiB.
+const PAGE: u32 = 50;
+
+/// All nodes, reduced to names, versions and addresses.
+pub async fn list_nodes(io: &Io) -> Result<Vec<Value>, IoError> {
+    items(io, "/api/v1/nodes").await
+}
+
+/// What is given, and what is empty filled from the meta cluster: pods and nodes from its nodes, Services from `ServiceCIDR` objects,
+/// API servers from the endpoints of Service `default/kubernetes`.
+pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, IoError> {
+    let mut all = given;
+    if all.services.is_empty() {
+        all.services = nodes::service_ranges(&items(io, "/apis/networking.k8s.io/v1/servicecidrs").await?);
+    }
+    if all.api_servers.is_empty() {
+        let url = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
+        all.api_servers = nodes::endpoints(&io.raw(url).await?);
+    }
+    if all.pods.is_empty() || all.nodes.is_empty() {
+        let found = list_nodes(io).await?;
+        if all.pods.is_empty() {
+            all.pods = nodes::pod_ranges(&found);
+        }
+        if all.nodes.is_empty() {
+            all.nodes = nodes::addresses(&found);
+        }
+    }
+    Ok(all)
+}
+
+/// All objects of a collection, in pages.
+async fn items(io: &Io, url: &str) -> Result<Vec<Value>, IoError> {
+    let mut all = vec![];
+    let mut next = String::new();
+    loop {
+        let mut page = io.raw(&format!("{url}?limit={PAGE}&continue={next}")).await?;
+        if let Value::Array(items) = page["items"].take() {
+            all.extend(items.into_iter().map(slim));
+        }
+        match page["metadata"]["continue"].as_str().filter(|c| !c.is_empty()) {
+            Some(token) => token.clone_into(&mut next),
+            None => return Ok(all),
+        }
+    }
+}
+
+/// Without what a thousand nodes would fill memory with.
+fn slim(mut object: Value) -> Value {
+    if let Some(status) = object.get_mut("status").and_then(Value::as_object_mut) {
+        status.retain(|k, _| k == "addresses" || k == "nodeInfo");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.retain(|k, _| k == "name");
+    }
+    object
+}

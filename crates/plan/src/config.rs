@@ -1,0 +1,157 @@
+//! The operator's configuration file: what is too much for flags. The chart makes it from its values.
+
+use crate::meta::{MetaRanges, network};
+use crate::settings::{Isolation, Writers};
+use serde::Deserialize;
+use serde_json::Value;
+
+/// The file, read.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// Address ranges of the meta cluster, as far as they are given. An empty list is filled from what the meta cluster says of itself.
+    pub given: MetaRanges,
+    /// What writers of a `Cluster` may ask for.
+    pub writers: Writers,
+    /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
+    /// over them.
+    pub unknown: Vec<String>,
+    policies: Policies,
+}
+
+impl Config {
+    /// Reads YAML or JSON.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong, with its line or its field.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let file: File = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+        let value: Value = serde_saphyr::from_str(text).map_err(|e| e.to_string())?;
+        let mut unknown = vec![];
+        if !value.is_null() {
+            let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
+            serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
+        }
+        let File { meta, isolation, writers: Allowed { service, placement } } = file;
+        let nets = |field: &str, all: &[String]| {
+            let one = |text: &String| {
+                network(text).ok_or(format!("meta.{field}: {text} is neither a network in CIDR form nor an address"))
+            };
+            all.iter().map(one).collect::<Result<Vec<_>, _>>()
+        };
+        Ok(Self {
+            given: MetaRanges {
+                pods: nets("podCIDRs", &meta.pods)?,
+                services: nets("serviceCIDRs", &meta.services)?,
+                nodes: nets("nodeCIDRs", &meta.nodes)?,
+                api_servers: nets("apiServerIPs", &meta.api_servers)?,
+            },
+            writers: Writers {
+                service_annotations: service.annotations,
+                load_balancer_classes: service.load_balancer_classes,
+                node_selectors: placement.node_selectors,
+                tolerations: placement.tolerations,
+                priority_classes: placement.priority_classes,
+            },
+            unknown,
+            policies: isolation,
+        })
+    }
+
+    /// Defaults, and writers may ask for everything: for when nobody says what they may.
+    pub fn anything() -> Self {
+        Self { writers: Writers::anything(), ..Self::default() }
+    }
+
+    /// What NetworkPolicies are made from; `meta` holds the meta cluster's addresses, or why they are not known.
+    pub fn isolation(&self, meta: Result<MetaRanges, String>) -> Isolation {
+        let Policies { dns, monitoring, api_server_egress } = self.policies.clone();
+        Isolation { meta, dns: dns.unwrap_or_else(|| Isolation::default().dns), monitoring, api_server_egress }
+    }
+}
+
+/// The file, as it is written.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct File {
+    meta: Meta,
+    isolation: Policies,
+    writers: Allowed,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Meta {
+    #[serde(rename = "podCIDRs")]
+    pods: Vec<String>,
+    #[serde(rename = "serviceCIDRs")]
+    services: Vec<String>,
+    #[serde(rename = "nodeCIDRs")]
+    nodes: Vec<String>,
+    #[serde(rename = "apiServerIPs")]
+    api_servers: Vec<String>,
+}
+
+/// Peers and rules in the shape of `networking.k8s.io/v1`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Policies {
+    dns: Option<Vec<Value>>,
+    monitoring: Vec<Value>,
+    api_server_egress: Vec<Value>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Allowed {
+    service: AllowedService,
+    placement: AllowedPlacement,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AllowedService {
+    annotations: Vec<String>,
+    load_balancer_classes: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct AllowedPlacement {
+    node_selectors: Vec<String>,
+    tolerations: Vec<String>,
+    priority_classes: Vec<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_read_and_what_is_not_known_is_named() {
+        let config =
+            Config::parse("meta: {podCIDRs: [10.0.0.0/8]}\nisolation: {monitoring: [{podSelector: {}}]}").unwrap();
+        assert_eq!(config.given.pods, [network("10.0.0.0/8").unwrap()]);
+        let isolation = config.isolation(Ok(MetaRanges::default()));
+        assert_eq!((isolation.monitoring.len(), isolation.dns.len()), (1, 1));
+        assert!(config.unknown.is_empty());
+
+        let text = r#"{"meta": {"podcidrs": []}, "writers": {"service": {"loadBalancerClasses": ["x"], "new": 1}},
+            "isolation": {"apiServerEgress": [], "dns": null}, "later": {}}"#;
+        let config = Config::parse(text).unwrap();
+        assert_eq!(config.writers.load_balancer_classes, ["x"]);
+        assert_eq!(config.unknown, ["later", "meta.podcidrs", "writers.service.new"]);
+    }
+
+    #[test]
+    fn a_wrong_file_says_where() {
+        let wrong = |text: &str| Config::parse(text).unwrap_err();
+        assert!(wrong("meta: {podCIDRs: [ten]}").contains("meta.podCIDRs: ten is neither"));
+        assert!(
+            wrong("isolation:\n  monitoring: all").contains("line 2"),
+            "{}",
+            wrong("isolation:\n  monitoring: all")
+        );
+        assert!(Config::parse("").is_ok_and(|c| c.unknown.is_empty()));
+    }
+}
