@@ -20,7 +20,7 @@ demo-down: prepare ## Removes the demo: nothing of it is left.
 test: prepare ## All checks and tests, with real binaries and real clusters. Ends with a count.
 	@$(XTASK) test
 
-test-all: prepare ## All of that and what takes longest: certificates renewed in time (half an hour).
+test-all: prepare ## All of that and what takes longest. Cut off, it goes on where it was, at the same commit.
 	@BERTH_E2E=all $(XTASK) test
 
 test-fast: prepare ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
