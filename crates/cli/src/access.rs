@@ -8,6 +8,7 @@ use berth_kubeio::{Calls, Fence, Io, IoError, Kindred};
 use berth_render::{Kind, ObjectKey};
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use kube::{Client, Config};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::Arc;
@@ -107,7 +108,7 @@ pub(crate) fn explain(error: IoError) -> anyhow::Error {
 }
 
 /// A `Cluster` from what is stored or written in a file.
-pub(crate) fn parse(value: Value, of: &str) -> anyhow::Result<Cluster> {
+pub(crate) fn parse<T: DeserializeOwned>(value: Value, of: &str) -> anyhow::Result<T> {
     serde_json::from_value(value).with_context(|| {
         format!(
             "{of}: this version of kubectl-berth cannot read it; correct that field, or use the version of the operator"

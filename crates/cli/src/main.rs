@@ -13,6 +13,7 @@ mod paint;
 mod plan;
 mod render;
 mod status;
+mod world;
 
 use args::{Args, Verb};
 use clap::{CommandFactory, Parser};

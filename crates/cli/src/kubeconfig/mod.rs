@@ -9,7 +9,7 @@ use crate::{Outcome, output};
 use anyhow::{Context as _, anyhow, bail};
 use base64::Engine;
 use berth_api::conditions::{ConditionType, find};
-use berth_api::{labels, names};
+use berth_api::{Cluster, labels, names};
 use berth_render::{Kind, ObjectKey};
 use std::path::{Path, PathBuf};
 
@@ -51,7 +51,7 @@ async fn read(access: &Access, name: &str) -> anyhow::Result<String> {
 
 /// Why there is none.
 async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Error {
-    let cluster = match access.cluster(name).await.and_then(|v| parse(v, name)) {
+    let cluster: Cluster = match access.cluster(name).await.and_then(|v| parse(v, name)) {
         Ok(cluster) => cluster,
         Err(error) => return error,
     };

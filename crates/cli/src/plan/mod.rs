@@ -1,5 +1,6 @@
 //! `plan`: what Berth would change now. Nothing is written: the fence is closed.
 
+mod foresee;
 mod operator;
 mod paths;
 mod report;
@@ -10,12 +11,15 @@ mod tests;
 
 use crate::access::{Access, cluster_in, explain, parse};
 use crate::args::{Meta, Plan};
+use crate::world::World;
 use crate::{Outcome, output};
 use anyhow::{anyhow, bail};
-use berth_api::Cluster;
-use berth_kubeio::{IoError, Kindred, observe_cluster};
+use berth_api::{Cluster, EtcdCluster, names};
+use berth_kubeio::{IoError, Kindred, Snapshot, observe_cluster, observe_etcd};
 use berth_plan::cluster::{Input, plan};
+use berth_plan::observed::Observed;
 use berth_render::{Kind, ObjectKey};
+use foresee::Future;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -33,13 +37,31 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     }
     let now = Timestamp::now();
     let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &found.settings, now };
-    let report = report::report(&cluster, exists, &snapshot.observed, &plan(input));
+    let planned = plan(input);
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
+    // A deletion takes what it finds, round by round; whoever is paused does nothing of it.
+    let future = if deleting || cluster.spec.paused {
+        Future::default()
+    } else {
+        let etcd = etcd(&access, &snapshot).await?;
+        let mut world = World::found(&cluster, &found.settings, snapshot.observed.clone(), etcd);
+        foresee::foresee(&cluster, &found.settings, &mut world, now)?
+    };
+    let report = report::report(&cluster, exists, &snapshot.observed, &planned, future);
     let text = match output::structured(args.output, &report)? {
         Some(text) => text,
         None => show::show(&report),
     };
     output::print(&text)?;
     Ok(Outcome::done_if(!report.pending))
+}
+
+/// What the controller of the tenant's etcd sees, without asking the members: they are reached from the meta cluster alone.
+async fn etcd(access: &Access, snapshot: &Snapshot) -> anyhow::Result<Option<Observed>> {
+    let found = snapshot.observed.objects.iter().find(|(k, _)| k.kind == Kind::EtcdCluster && k.name == names::ETCD);
+    let Some((key, live)) = found else { return Ok(None) };
+    let etcd: EtcdCluster = parse(live.clone(), &key.to_string())?;
+    Ok(Some(observe_etcd(&access.io, &etcd).await.map_err(rights)?.observed))
 }
 
 /// Which `Cluster` is meant: the arguments and the file must agree.

@@ -1,5 +1,6 @@
 //! A plan as a person wants to know it.
 
+use super::foresee::{Future, Later};
 use super::paths;
 use berth_api::Cluster;
 use berth_plan::cluster::ClusterPlan;
@@ -22,8 +23,11 @@ pub(super) struct Report {
     pub(super) stages: Vec<Part>,
     /// Leftovers that are removed.
     pub(super) prune: Vec<Change>,
+    /// Pods that are replaced, now or then.
     pub(super) restarts: Vec<Restart>,
-    /// More is planned once this is done.
+    /// What follows once this is done, if all goes well; by both controllers.
+    pub(super) then: Vec<Later>,
+    /// More is planned than could be foreseen.
     pub(super) more_follows: bool,
     pub(super) warnings: Vec<String>,
 }
@@ -72,12 +76,17 @@ pub(super) struct Restart {
 const UNASKED: &str = "only the operator compares what is inside of the tenant";
 
 /// From a plan and what it was made from.
-pub(super) fn report(cluster: &Cluster, exists: bool, observed: &Observed, planned: &ClusterPlan) -> Report {
+pub(super) fn report(
+    cluster: &Cluster,
+    exists: bool,
+    observed: &Observed,
+    planned: &ClusterPlan,
+    future: Future,
+) -> Report {
     let plan = &planned.plan;
     let meta = &cluster.metadata;
     let stages: Vec<Part> = plan.stages.iter().map(|s| part(s, observed)).collect();
     let open = |p: &Part| !matches!(p.state, Standing::Ready | Standing::Disabled | Standing::NotLookedAt);
-    let blocked = stages.iter().any(|p| p.state == Standing::Blocked);
     let deleting = meta.deletion_timestamp.is_some();
     Report {
         cluster: format!(
@@ -87,10 +96,11 @@ pub(super) fn report(cluster: &Cluster, exists: bool, observed: &Observed, plann
         ),
         exists,
         paused: cluster.spec.paused && !deleting,
-        pending: !exists || deleting || stages.iter().any(open) || !plan.is_empty(),
+        pending: !exists || deleting || stages.iter().any(open) || !plan.is_empty() || !future.then.is_empty(),
         prune: plan.prune.iter().map(|a| change(a, observed)).collect(),
-        restarts: plan.actions().filter_map(|a| restart(a, observed)).collect(),
-        more_follows: !blocked && !deleting && plan.stage(Component::Tenant).is_none(),
+        restarts: plan.actions().filter_map(|a| restart(a, observed)).chain(future.restarts).collect(),
+        then: future.then,
+        more_follows: future.more,
         warnings: planned.warnings.clone(),
         stages,
     }
@@ -113,7 +123,7 @@ fn part(stage: &Stage, observed: &Observed) -> Part {
     Part { stage: stage.component.name().to_owned(), state, reason, message, changes }
 }
 
-fn change(action: &Action, observed: &Observed) -> Change {
+pub(super) fn change(action: &Action, observed: &Observed) -> Change {
     let differences = match action {
         Action::Apply(object) => {
             observed.get(object.key()).map(|live| paths::differences(live, object.value())).unwrap_or_default()
@@ -127,12 +137,15 @@ fn change(action: &Action, observed: &Observed) -> Change {
     Change { what, differences }
 }
 
-/// Pods of a workload whose template changes.
-fn restart(action: &Action, observed: &Observed) -> Option<Restart> {
-    let Action::Apply(object) = action else { return None };
-    if !matches!(object.key().kind, Kind::Deployment | Kind::StatefulSet) {
-        return None;
-    }
+/// Pods of a Deployment whose template changes, or one of etcd's, which are replaced one by one.
+pub(super) fn restart(action: &Action, observed: &Observed) -> Option<Restart> {
+    let object = match action {
+        Action::Delete { key, .. } if key.kind == Kind::Pod => {
+            return Some(Restart { workload: key.to_string(), pods: 1 });
+        }
+        Action::Apply(object) if object.key().kind == Kind::Deployment => object,
+        _ => return None,
+    };
     let live = observed.get(object.key())?;
     let template = object.get("/spec/template")?;
     let rolls = paths::differs(live.pointer("/spec/template"), template, "template");

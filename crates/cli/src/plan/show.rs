@@ -17,6 +17,15 @@ pub(super) fn show(report: &Report) -> String {
         let _ = writeln!(text, "leftovers");
         changes(&report.prune, &mut text);
     }
+    if !report.then.is_empty() {
+        let _ = writeln!(text, "then, each once what it waits for is there:");
+        for later in &report.then {
+            let _ = writeln!(text, "  {}: {}", later.stage, safe(&later.change.what));
+            for difference in &later.change.differences {
+                let _ = writeln!(text, "    {}", faint(&safe(difference)));
+            }
+        }
+    }
     for warning in &report.warnings {
         let _ = writeln!(text, "{} {}", warn("warning:"), safe(warning));
     }
@@ -70,18 +79,17 @@ fn summary(report: &Report) -> Vec<String> {
         let all: Vec<_> = report.restarts.iter().map(|r| format!("{} ({})", r.workload, r.pods)).collect();
         lines.push(format!("pods restart: {}", all.join(", ")));
     }
-    if report.stages.iter().flat_map(|p| &p.changes).any(|c| c.what.starts_with("apply EtcdCluster")) {
-        lines.push("what becomes of etcd's pods is decided by the controller of the EtcdCluster".to_owned());
-    }
     if report.more_follows {
-        lines.push(
-            "more follows once this is done; `kubectl berth render` shows all that a tenant is made of".to_owned(),
-        );
+        lines.push("more follows than could be foreseen".to_owned());
     }
+    let then = match report.then.len() {
+        0 => String::new(),
+        later => format!(", {later} then"),
+    };
     lines.push(match (n, report.pending) {
         (0, false) => good("no changes"),
-        (0, true) => warn("no change can be made now"),
-        (n, _) => strong(&format!("{} now", count(n, "change"))),
+        (0, true) => warn(&format!("no change can be made now{then}")),
+        (n, _) => strong(&format!("{} now{then}", count(n, "change"))),
     });
     debug_assert!(lines.iter().all(|l| !plain(l).is_empty()));
     lines

@@ -2,21 +2,24 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
 
+use super::foresee::{Future, foresee};
 use super::report::{Report, Standing, report};
 use super::{replace, show};
 use crate::paint::plain;
-use crate::render::settled;
+use crate::world::World;
+use crate::world::settled;
 use berth_api::{Cluster, names};
 use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::{Observed, Published};
 use berth_plan::{Settings, meta::network};
 use berth_render::{Kind, ObjectKey};
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 fn cluster(spec: Value) -> Cluster {
     let object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
-        "metadata": {"name": "acme", "namespace": "team-a", "uid": crate::render::UID, "generation": 1}, "spec": spec,
+        "metadata": {"name": "acme", "namespace": "team-a", "uid": crate::world::UID, "generation": 1}, "spec": spec,
     });
     serde_json::from_value(object).unwrap()
 }
@@ -38,9 +41,14 @@ fn up() -> Observed {
 
 fn planned(spec: Value, observed: &Observed, settings: &Settings) -> Report {
     let cluster = cluster(spec);
-    let now = crate::render::now();
+    let now = crate::world::now();
     let plan = plan(Input { cluster: &cluster, observed, settings, now });
-    report(&cluster, true, observed, &plan)
+    let future = if cluster.spec.paused {
+        Future::default()
+    } else {
+        foresee(&cluster, settings, &mut World::found(&cluster, settings, observed.clone(), None), now).unwrap()
+    };
+    report(&cluster, true, observed, &plan, future)
 }
 
 fn text(report: &Report) -> String {
@@ -58,8 +66,32 @@ fn at_rest_there_is_nothing() {
 fn another_patch_version_rolls_the_api_server_first() {
     let report = planned(json!({"version": "1.36.3"}), &up(), &Settings::default());
     assert!(report.pending);
-    assert_eq!(report.restarts.len(), 1);
+    assert_eq!(report.restarts.len(), 3, "each component once");
     insta::assert_snapshot!(text(&report));
+}
+
+#[test]
+fn etcds_pods_restart_one_by_one() {
+    let settings = Settings::default();
+    let with = |memory: &str| {
+        let resources = json!({"requests": {"memory": memory}});
+        cluster(json!({"version": "1.36.3", "etcd": {"replicas": 3, "resources": resources}}))
+    };
+    let nothing = Observed { published: Published::Absent, ..Observed::default() };
+    let mut world = World::found(&with("1Gi"), &settings, nothing, None);
+    let now = crate::world::now();
+    let first = foresee(&with("1Gi"), &settings, &mut world, now).unwrap();
+    assert!(!first.more && first.restarts.is_empty(), "{first:#?}");
+
+    let now = now + SignedDuration::from_hours(2);
+    let mut again = World::found(&with("1Gi"), &settings, world.observed().clone(), None);
+    let nothing = foresee(&with("1Gi"), &settings, &mut again, now).unwrap();
+    assert!(!nothing.more && nothing.then.is_empty(), "{nothing:#?}");
+
+    let future = foresee(&with("2Gi"), &settings, &mut again, now).unwrap();
+    let pods: Vec<&str> = future.restarts.iter().map(|r| r.workload.rsplit('/').next().unwrap()).collect();
+    assert_eq!(pods, ["etcd-2", "etcd-1", "etcd-0"]);
+    assert!(!future.more);
 }
 
 #[test]
@@ -74,7 +106,7 @@ fn what_is_refused_is_blocked_and_the_rest_goes_on() {
 fn a_new_one_begins_with_its_namespace() {
     let observed = Observed { published: Published::Absent, ..Observed::default() };
     let report = planned(json!({"version": "1.36.3"}), &observed, &Settings::default());
-    assert!(report.pending && report.more_follows);
+    assert!(report.pending && report.then.len() > 30);
     insta::assert_snapshot!(text(&report));
 }
 

@@ -1,19 +1,14 @@
 //! `render`: what Berth would make for a `Cluster`, without any cluster.
 
-mod facts;
 mod show;
-mod world;
 
 use crate::access::cluster_in;
 use crate::args::{Objects, Render};
+use crate::world::{self, World};
 use crate::{Outcome, output};
 use berth_api::Cluster;
 use berth_plan::Settings;
 use berth_plan::config::Config;
-use world::World;
-
-#[cfg(test)]
-pub(crate) use world::{UID, now, settled};
 
 /// Plans in a world in memory until nothing is left to make, and prints what was made.
 pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outcome> {

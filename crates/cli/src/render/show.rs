@@ -1,8 +1,8 @@
 //! What was made, as documents.
 
-use super::facts::UNKNOWN;
-use super::world::{API_ADDRESS, LOAD_BALANCER, MEMBER_ADDRESS, Made, NODE_PORT, UID, World};
 use crate::output;
+use crate::world::UNKNOWN;
+use crate::world::{API_ADDRESS, LOAD_BALANCER, MEMBER_ADDRESS, Made, NODE_PORT, UID, World};
 use berth_api::labels;
 use berth_pki::CertSpec;
 use berth_plan::SecretEntry;

@@ -24,7 +24,7 @@ pub(super) struct Seen {
 /// Reads it. The owner of a `Cluster` needs no rights in its control-plane namespace: then its status is all there is.
 pub(super) async fn one(access: &Access, name: &str) -> anyhow::Result<Seen> {
     let value = access.cluster(name).await?;
-    let cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
+    let cluster: Cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
     let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.name.clone());
     let home = recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name));
     let mut notes = vec![];

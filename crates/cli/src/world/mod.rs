@@ -1,23 +1,28 @@
 //! A world in memory: carries plans out as the driver and the meta cluster would, with placeholders for what those would choose.
 
-use super::facts;
+mod facts;
+mod rollout;
+
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
+use berth_plan::cluster::ClusterPlan;
+use berth_plan::etcd::EtcdPlan;
 use berth_plan::observed::{ApiProbe, Observed, Published};
 use berth_plan::{Action, Plan, SecretPlan, Settings, State, cluster, etcd};
-use berth_render::{Kind, Object, ObjectKey};
+use berth_render::{Kind, Object, ObjectKey, TemplateSet};
+pub(crate) use facts::UNKNOWN;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// Stands for the address of the Service of the API. From the networks of RFC 5737, which are for documentation.
-pub(super) const API_ADDRESS: &str = "192.0.2.1";
+pub(crate) const API_ADDRESS: &str = "192.0.2.1";
 /// What those of etcd's members begin with.
-pub(super) const MEMBER_ADDRESS: &str = "192.0.2.1";
+pub(crate) const MEMBER_ADDRESS: &str = "192.0.2.1";
 /// Stands for the address of the load balancer.
-pub(super) const LOAD_BALANCER: &str = "198.51.100.1";
+pub(crate) const LOAD_BALANCER: &str = "198.51.100.1";
 /// Stands for the port of the nodes.
-pub(super) const NODE_PORT: i64 = 30443;
+pub(crate) const NODE_PORT: i64 = 30443;
 
 /// Rounds until nothing is left to make. A tenant takes six.
 const ROUNDS: usize = 20;
@@ -32,7 +37,7 @@ pub(crate) fn now() -> Timestamp {
 
 /// What was made.
 #[derive(Clone, Debug)]
-pub(super) enum Made {
+pub(crate) enum Made {
     /// An object.
     Object(Object),
     /// A Secret, as a plan: it never has data.
@@ -43,55 +48,109 @@ pub(super) enum Made {
 
 /// The world.
 #[derive(Debug)]
-pub(super) struct World {
+pub(crate) struct World {
     observed: Observed,
+    /// The template set that etcd's members are pinned to, if this build does not have it.
+    etcd_templates: Option<TemplateSet>,
+    /// Pods come up, and are replaced.
+    pods: bool,
     /// On the meta cluster, in the order in which kinds are applied.
-    pub(super) made: BTreeMap<ObjectKey, Made>,
+    pub(crate) made: BTreeMap<ObjectKey, Made>,
     /// Inside of the tenant.
-    pub(super) inside: BTreeMap<ObjectKey, Object>,
+    pub(crate) inside: BTreeMap<ObjectKey, Object>,
 }
 
 impl World {
-    /// Both controllers in turns, until neither has anything to write.
-    pub(super) fn settle(cluster: &Cluster, settings: &Settings) -> anyhow::Result<Self> {
+    /// Nothing is there yet. Pods never run.
+    fn empty(cluster: &Cluster, settings: &Settings) -> Self {
         let mut observed = Observed { published: Published::Absent, ..Observed::default() };
-        let now = now();
-        let stamp = cluster::probe_key(cluster::Input { cluster, observed: &observed, settings, now });
+        let stamp = cluster::probe_key(cluster::Input { cluster, observed: &observed, settings, now: now() });
         observed.api = ApiProbe::Answered { version: None, read: BTreeMap::from([(stamp, None)]) };
-        let mut world = Self { observed, made: BTreeMap::new(), inside: BTreeMap::new() };
+        Self { observed, etcd_templates: None, pods: false, made: BTreeMap::new(), inside: BTreeMap::new() }
+    }
+
+    /// As it was found: by the controller of the `Cluster`, and by that of its etcd. From here on all goes well. What is inside of
+    /// a tenant that runs counts as it should be.
+    pub(crate) fn found(cluster: &Cluster, settings: &Settings, mut seen: Observed, etcd: Option<Observed>) -> Self {
+        let mut world = Self { pods: true, ..Self::empty(cluster, settings) };
+        if seen.objects.keys().any(|k| k.kind == Kind::Deployment) {
+            world.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::new() };
+        }
+        seen.api = std::mem::take(&mut world.observed.api);
+        if let Some(etcd) = etcd {
+            seen.objects.extend(etcd.objects);
+            seen.secrets.extend(etcd.secrets);
+            world.etcd_templates = etcd.pinned;
+        }
+        world.observed = seen;
+        world
+    }
+
+    /// What there is.
+    pub(crate) fn observed(&self) -> &Observed {
+        &self.observed
+    }
+
+    /// Both controllers in turns, until neither has anything to write.
+    pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> anyhow::Result<Self> {
+        let mut world = Self::empty(cluster, settings);
         for _ in 0..ROUNDS {
-            let input = cluster::Input { cluster, observed: &world.observed, settings, now };
-            let planned = cluster::plan(input);
+            let planned = world.cluster_plan(cluster, settings, now());
             refuse(&planned.plan, "Cluster")?;
-            let actions: Vec<Action> = planned.plan.actions().cloned().collect();
-            world.carry_out(&actions, now)?;
-            if actions.is_empty() && !world.etcd(settings, now)? {
+            world.carry_out(&planned.plan, now())?;
+            let mut done = planned.plan.is_empty();
+            if let Some((etcd, news)) = world.etcd_plan(settings, now())? {
+                refuse(&etcd.plan, "EtcdCluster")?;
+                world.carry_out(&etcd.plan, now())?;
+                done &= etcd.plan.is_empty() && !news;
+            }
+            if done {
                 return Ok(world);
             }
         }
         bail!("plans for this Cluster never end; that is a bug of Berth")
     }
 
-    /// What the controller of the tenant's etcd does, and then says in its status. False: nothing.
-    fn etcd(&mut self, settings: &Settings, now: Timestamp) -> anyhow::Result<bool> {
+    /// What the controller of the `Cluster` would do.
+    pub(crate) fn cluster_plan(&self, cluster: &Cluster, settings: &Settings, now: Timestamp) -> ClusterPlan {
+        cluster::plan(cluster::Input { cluster, observed: &self.observed, settings, now })
+    }
+
+    /// What the controller of the tenant's etcd would do, after it said in its status how things are, and whether that was news.
+    pub(crate) fn etcd_plan(
+        &mut self,
+        settings: &Settings,
+        now: Timestamp,
+    ) -> anyhow::Result<Option<(EtcdPlan, bool)>> {
         let found = self.observed.objects.iter().find(|(k, _)| k.kind == Kind::EtcdCluster && k.name == names::ETCD);
-        let Some((key, value)) = found.map(|(k, v)| (k.clone(), v.clone())) else { return Ok(false) };
+        let Some((key, value)) = found.map(|(k, v)| (k.clone(), v.clone())) else { return Ok(None) };
         let etcd: EtcdCluster = serde_json::from_value(value)?;
+        let cluster_templates = std::mem::replace(&mut self.observed.pinned, self.etcd_templates.clone());
         let input = etcd::Input { etcd: &etcd, observed: &self.observed, settings, now };
         let planned = etcd::plan(input);
-        refuse(&planned.plan, "EtcdCluster")?;
         let status = etcd::status::status(input, &planned, None);
+        self.observed.pinned = cluster_templates;
         let news = etcd.status.as_ref() != Some(&status);
-        let actions: Vec<Action> = planned.plan.actions().cloned().collect();
-        self.carry_out(&actions, now)?;
         if let (true, Some(live)) = (news, self.observed.objects.get_mut(&key)) {
             live["status"] = serde_json::to_value(status)?;
         }
-        Ok(news || !actions.is_empty())
+        Ok(Some((planned, news)))
     }
 
-    fn carry_out(&mut self, actions: &[Action], now: Timestamp) -> anyhow::Result<()> {
-        actions.iter().try_for_each(|action| self.one(action, now))
+    /// Everything that a plan says.
+    pub(crate) fn carry_out(&mut self, plan: &Plan, now: Timestamp) -> anyhow::Result<()> {
+        for action in plan.actions() {
+            let key = match action {
+                Action::Apply(o) => Some(o.key()),
+                _ => None,
+            };
+            let before = key.and_then(|k| self.observed.get(k)).cloned();
+            self.one(action, now)?;
+            if self.pods {
+                rollout::follow(&mut self.observed, action, before.as_ref(), now);
+            }
+        }
+        Ok(())
     }
 
     fn one(&mut self, action: &Action, now: Timestamp) -> anyhow::Result<()> {
@@ -118,6 +177,7 @@ impl World {
                 self.observed.published = Published::Ours { uid: UID.to_owned(), value_sha256, labels: labels.clone() };
                 self.made.insert(key.clone(), Made::Published(source.clone(), labels.clone()));
             }
+            Action::Delete { .. } | Action::Scale { .. } if self.pods => {}
             Action::Delete { .. } | Action::Scale { .. } => {
                 return Err(anyhow!("a new tenant begins with: {}; that is a bug of Berth", action.describe()));
             }
@@ -128,7 +188,8 @@ impl World {
     /// As the API server would keep it.
     fn keep(&mut self, key: &ObjectKey, mut value: Value) {
         value["metadata"]["uid"] = UID.into();
-        value["metadata"]["generation"] = 1.into();
+        let generation = self.observed.get(key).and_then(|o| o["metadata"]["generation"].as_i64()).unwrap_or(0);
+        value["metadata"]["generation"] = (generation + 1).into();
         value["metadata"]["resourceVersion"] = "1".into();
         if let Some(old) = self.observed.get(key) {
             value["status"] = old["status"].clone();

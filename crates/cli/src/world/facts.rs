@@ -7,10 +7,10 @@ use berth_render::ObjectKey;
 use jiff::Timestamp;
 
 /// Stands for digests of what is random. As long as a checksum in an annotation of a pod.
-pub(super) const UNKNOWN: &str = "known-at-runtime";
+pub(crate) const UNKNOWN: &str = "known-at-runtime";
 
 /// The facts once the plan is carried out.
-pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> SecretFacts {
+pub(crate) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> SecretFacts {
     let mut facts = observed.secrets.get(&plan.key).map(|f| f.as_ref().clone()).unwrap_or_default();
     facts.type_.clone_from(&plan.type_);
     let issuer = |key: &ObjectKey| observed.ca(key).map(|ca| ca.subject.clone()).unwrap_or_default();
@@ -27,7 +27,11 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
                 digest(&format!("{name}.key"));
                 facts.pairs.insert(name.clone(), Ok(certificate(spec, &issuer(ca), now)));
             }
-            SecretEntry::CaCopy { name, .. } => _ = digest(name),
+            SecretEntry::CaCopy { name, issuer } => {
+                // The CA's own digest: what runs with it does not start anew for a copy.
+                let known = observed.secrets.get(issuer).and_then(|f| f.digests.get("tls.crt")).cloned();
+                facts.digests.insert(name.clone(), known.unwrap_or_else(|| UNKNOWN.to_owned()));
+            }
             SecretEntry::ServiceAccountKey => {
                 digest("tls.crt");
                 digest("tls.key");
