@@ -5,9 +5,10 @@
 #[path = "../../operator/tests/common/mod.rs"]
 mod common;
 
+use berth_api::names;
 use berth_operator::{meta, run};
 use berth_plan::meta::MetaRanges;
-use berth_testkit::FaultPlan;
+use berth_testkit::{FaultPlan, canary};
 use common::Team;
 use common::team::ACME;
 use serde_json::{Value, json};
@@ -85,10 +86,23 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     exits(&plan, 3);
     let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
     let home = &team.home;
-    assert_eq!(plan["restarts"], json!([{"workload": format!("Deployment {home}/kube-apiserver"), "pods": 1}]));
+    let restart = |name: &str| json!({"workload": format!("Deployment {home}/{name}"), "pods": 1});
+    let all = [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER].map(restart);
+    assert_eq!(plan["restarts"], json!(all));
     let wrote = server.audit_since(mark).into_iter().filter(|e| e.user == "cli" && e.is_write()).count();
     assert_eq!(wrote, 0);
 
+    // Nothing of it holds a key.
+    let request = http::Request::get(format!("/api/v1/namespaces/{home}/secrets")).body(vec![]).unwrap();
+    let secrets: Value = server.client().request(request).await.unwrap();
+    let needles = canary::needles(secrets["items"].as_array().unwrap());
+    assert!(needles.len() > 20, "{}", needles.len());
+    for args in [&["plan", ACME][..], &["plan", ACME, "-o", "yaml"], &["status", ACME, "-o", "yaml"]] {
+        let output = berth(args);
+        let all = [text(&output.stdout), text(&output.stderr)].concat();
+        assert_eq!(canary::found(&needles, &all), None, "{args:?}");
+    }
+    assert!(canary::found(&needles, text(&berth(&["kubeconfig", ACME]).stdout)).is_some(), "that is what it is for");
     // The operator, asked for the same, does that first.
     let mark = server.audit_mark();
     team.spec(json!({"version": "1.36.2"})).await.unwrap();

@@ -185,19 +185,33 @@ impl World {
         Ok(())
     }
 
-    /// As the API server would keep it.
-    fn keep(&mut self, key: &ObjectKey, mut value: Value) {
-        value["metadata"]["uid"] = UID.into();
-        let generation = self.observed.get(key).and_then(|o| o["metadata"]["generation"].as_i64()).unwrap_or(0);
-        value["metadata"]["generation"] = (generation + 1).into();
-        value["metadata"]["resourceVersion"] = "1".into();
-        if let Some(old) = self.observed.get(key) {
-            value["status"] = old["status"].clone();
+    /// As the API server would keep it: what was there stays, unless it is said otherwise.
+    fn keep(&mut self, key: &ObjectKey, value: Value) {
+        let mut live = self.observed.get(key).cloned().unwrap_or_else(|| json!({"metadata": {"uid": UID}}));
+        merge(&mut live, value);
+        live["metadata"]["generation"] = (live["metadata"]["generation"].as_i64().unwrap_or(0) + 1).into();
+        if live["metadata"]["resourceVersion"].is_null() {
+            live["metadata"]["resourceVersion"] = "1".into();
         }
         if key.kind == Kind::Service {
-            address(&key.name, &mut value);
+            address(&key.name, &mut live);
         }
-        self.observed.put(key.clone(), value);
+        self.observed.put(key.clone(), live);
+    }
+}
+
+/// Lists of the same length are taken to hold the same things.
+fn merge(live: &mut Value, new: Value) {
+    match (live, new) {
+        (Value::Object(live), Value::Object(new)) => {
+            for (field, value) in new {
+                merge(live.entry(field).or_insert(Value::Null), value);
+            }
+        }
+        (Value::Array(live), Value::Array(new)) if live.len() == new.len() => {
+            live.iter_mut().zip(new).for_each(|(live, new)| merge(live, new));
+        }
+        (live, new) => *live = new,
     }
 }
 
@@ -209,8 +223,12 @@ fn address(name: &str, service: &mut Value) {
         service["spec"]["clusterIP"] = address.into();
     }
     match service["spec"]["type"].as_str() {
-        Some("NodePort") => service["spec"]["ports"][0]["nodePort"] = NODE_PORT.into(),
-        Some("LoadBalancer") => service["status"] = json!({"loadBalancer": {"ingress": [{"ip": LOAD_BALANCER}]}}),
+        Some("NodePort") if service["spec"]["ports"][0]["nodePort"].is_null() => {
+            service["spec"]["ports"][0]["nodePort"] = NODE_PORT.into();
+        }
+        Some("LoadBalancer") if service["status"]["loadBalancer"]["ingress"].is_null() => {
+            service["status"] = json!({"loadBalancer": {"ingress": [{"ip": LOAD_BALANCER}]}})
+        }
         _ => {}
     }
 }
