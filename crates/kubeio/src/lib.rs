@@ -13,11 +13,13 @@ mod secrets;
 pub mod slim;
 mod status;
 mod tenant;
+mod turn;
 
-pub use apply::carry_out;
+pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
 pub use error::{IoError, Kindred};
 pub use fence::Fence;
 pub use observe::{Snapshot, observe_cluster, observe_etcd};
 pub use status::{Own, patch_finalizers, write_status};
 pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};
+pub use turn::{Turn, Turns};
