@@ -7,15 +7,32 @@ use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
-use berth_plan::{Action, Plan};
+use berth_plan::{Action, Component, Plan};
 use berth_render::Kind;
 use jiff::Timestamp;
 use serde_json::json;
 
+/// How far a plan was carried out.
+#[derive(Debug, Default)]
+pub struct Carried {
+    /// Writes that were made.
+    pub done: usize,
+    /// The first that failed.
+    pub failure: Option<IoError>,
+}
+
+impl Carried {
+    /// Whether another round can get further: what failed was refused, and holds up nothing but its own stage.
+    pub fn goes_on(&self) -> bool {
+        self.failure.as_ref().is_none_or(|e| self.done > 0 && refused(e))
+    }
+}
+
 /// Carries out what the plan says. The answers are put into the snapshot, so that the next plan builds on them without
-/// another read. Stops at the first failure: later actions may build on the one that failed.
+/// another read.
 ///
-/// Returns how many writes were made. A conflict is no failure: somebody was quicker, and the next pass looks again.
+/// What is refused ends its stage, since later actions of it may build on the one that failed, and other stages go on. Only on the
+/// namespace, with the tenant's isolation, everything builds. Any other failure ends it all.
 pub async fn carry_out(
     io: &Io,
     tenant: Option<&Io>,
@@ -23,14 +40,30 @@ pub async fn carry_out(
     plan: &Plan,
     manager: &str,
     now: Timestamp,
-) -> Result<usize, IoError> {
-    let mut done = 0;
-    for action in plan.actions() {
-        tracing::debug!(action = action.describe(), "carry out");
-        one(io, tenant, snapshot, action, manager, now).await?;
-        done += 1;
+) -> Carried {
+    let mut carried = Carried::default();
+    let stages = plan.stages.iter().map(|s| (s.component != Component::Namespace, &s.actions));
+    for (apart, actions) in stages.chain([(true, &plan.prune)]) {
+        for action in actions {
+            tracing::debug!(action = action.describe(), "carry out");
+            let Err(error) = one(io, tenant, snapshot, action, manager, now).await else {
+                carried.done += 1;
+                continue;
+            };
+            let ends_all = !apart || !refused(&error);
+            carried.failure.get_or_insert(error);
+            if ends_all {
+                return carried;
+            }
+            break;
+        }
     }
-    Ok(done)
+    carried
+}
+
+/// By rights or admission: about this object, and nothing that waiting helps.
+fn refused(error: &IoError) -> bool {
+    matches!(error.kind, Kindred::Forbidden | Kindred::Rejected)
 }
 
 async fn one(

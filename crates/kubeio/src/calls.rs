@@ -3,10 +3,12 @@
 use crate::error::{IoError, Kindred};
 use crate::fence::Fence;
 use crate::slim::{self, Slim};
+use crate::turn::Turn;
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
+use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -38,6 +40,7 @@ pub struct Io {
     calls: Arc<Calls>,
     deadline: Duration,
     slots: Arc<Semaphore>,
+    turn: Option<Turn>,
 }
 
 impl std::fmt::Debug for Io {
@@ -49,13 +52,27 @@ impl std::fmt::Debug for Io {
 impl Io {
     /// Access through `client`. `deadline` bounds each call.
     pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
-        Self { client, fence, calls, deadline, slots: Arc::new(Semaphore::new(AT_ONCE)) }
+        Self { client, fence, calls, deadline, slots: Arc::new(Semaphore::new(AT_ONCE)), turn: None }
     }
 
     /// The same fence and deadline for another API server; its calls are counted in `calls`.
     #[must_use]
     pub fn to(&self, client: Client, calls: Arc<Calls>, deadline: Duration) -> Self {
-        Self::new(client, self.fence.clone(), calls, deadline)
+        Self { turn: self.turn.clone(), ..Self::new(client, self.fence.clone(), calls, deadline) }
+    }
+
+    /// The same access in a turn: calls that hang make it step aside, and hold up nobody else.
+    #[must_use]
+    pub fn in_turn(&self, turn: &Turn) -> Self {
+        Self { turn: Some(turn.clone()), ..self.clone() }
+    }
+
+    /// Waits for something else than a call in the same way.
+    pub async fn patiently<F: Future>(&self, answer: F) -> F::Output {
+        match &self.turn {
+            Some(turn) => turn.wait(answer, ()).await,
+            None => answer.await,
+        }
     }
 
     /// The client itself, for watches.
@@ -172,19 +189,27 @@ impl Io {
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
-        let answer = async {
-            let _slot = self.slots.acquire().await;
-            // As late as can be: whoever waited here, or was stopped, may have lost the lease meanwhile.
-            if writes && !self.fence.is_open() {
-                return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
-            }
-            let counter = if writes { &self.calls.writes } else { &self.calls.reads };
-            counter.fetch_add(1, Ordering::Relaxed);
-            self.client.request_text(request).await.map_err(|e| IoError::from_kube(what, &e))
+        let slot = match &self.turn {
+            Some(turn) => turn.slot(&self.slots).await,
+            None => [self.slots.acquire().await.ok(), None],
         };
-        let result = tokio::time::timeout(deadline, answer)
-            .await
-            .unwrap_or_else(|_| Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))));
+        // As late as can be: whoever waited here, or was stopped, may have lost the lease meanwhile.
+        if writes && !self.fence.is_open() {
+            self.calls.failures.fetch_add(1, Ordering::Relaxed);
+            return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
+        }
+        let counter = if writes { &self.calls.writes } else { &self.calls.reads };
+        counter.fetch_add(1, Ordering::Relaxed);
+        // From here on: how long others are waited for says nothing about the API server.
+        let answer = tokio::time::timeout(deadline, self.client.request_text(request));
+        let answer = match &self.turn {
+            Some(turn) => turn.wait(answer, slot).await,
+            None => answer.await,
+        };
+        let result = match answer {
+            Ok(answer) => answer.map_err(|e| IoError::from_kube(what, &e)),
+            Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
+        };
         if result.is_err() {
             self.calls.failures.fetch_add(1, Ordering::Relaxed);
         }

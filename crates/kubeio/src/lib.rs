@@ -14,8 +14,9 @@ pub mod slim;
 mod status;
 mod surroundings;
 mod tenant;
+mod turn;
 
-pub use apply::carry_out;
+pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
 pub use error::{IoError, Kindred};
 pub use fence::Fence;
@@ -23,3 +24,4 @@ pub use observe::{Snapshot, observe_cluster, observe_etcd};
 pub use status::{Own, patch_finalizers, write_status};
 pub use surroundings::{list_nodes, meta_ranges};
 pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};
+pub use turn::{Turn, Turns};

@@ -4,7 +4,7 @@ use crate::backoff::Backoff;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
-use berth_kubeio::{Calls, Connect, Fence, Io};
+use berth_kubeio::{Calls, Connect, Fence, Io, Turn};
 use berth_plan::Settings;
 use berth_plan::observed::EtcdProbe;
 use futures::future::BoxFuture;
@@ -15,11 +15,12 @@ use std::time::Duration;
 /// Asks an etcd; tests put another in its place.
 pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Send + Sync>;
 
-/// Shared by all passes.
+/// Shared by all passes; clones share it, too.
+#[derive(Clone)]
 pub struct Context {
     /// The meta cluster.
     pub io: Io,
-    settings: RwLock<Arc<Settings>>,
+    settings: Arc<RwLock<Arc<Settings>>>,
     /// The way into tenants.
     pub connect: Connect,
     /// The way to etcds.
@@ -29,9 +30,9 @@ pub struct Context {
     /// Metrics.
     pub metrics: Metrics,
     /// Failures by (controller, namespace, name).
-    pub backoff: Backoff<(&'static str, String, String)>,
+    pub backoff: Arc<Backoff<(&'static str, String, String)>>,
     /// Events.
-    pub events: Events,
+    pub events: Arc<Events>,
     /// Objects worked on at once, for each controller.
     pub concurrency: u16,
 }
@@ -52,17 +53,23 @@ impl Context {
         let io = Io::new(client.clone(), fence.clone(), metrics.meta_calls.clone(), DEADLINE);
         Self {
             io,
-            settings: RwLock::new(Arc::new(settings)),
+            settings: Arc::new(RwLock::new(Arc::new(settings))),
             connect: berth_kubeio::connect(),
             ask_etcd: Arc::new(|target| {
                 Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
             }),
             tenant_calls: metrics.tenant_calls.clone(),
-            events: Events::new(client, fence, identity),
+            events: Arc::new(Events::new(client, fence, identity)),
             metrics,
-            backoff: Backoff::default(),
+            backoff: Arc::default(),
             concurrency: 32,
         }
+    }
+
+    /// The same for one pass: its calls belong to that turn.
+    #[must_use]
+    pub fn in_turn(&self, turn: &Turn) -> Self {
+        Self { io: self.io.in_turn(turn), ..self.clone() }
     }
 
     /// What plans of a pass depend on; a pass takes it once.

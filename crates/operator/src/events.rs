@@ -6,6 +6,10 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use std::time::Duration;
+
+/// How long publishing one may take.
+const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Publishes Events.
 pub struct Events {
@@ -38,8 +42,10 @@ impl Events {
             return;
         }
         // An Event that is lost is no reason to stop.
-        if let Err(error) = self.recorder.publish(event, about).await {
-            tracing::debug!(%error, "event not published");
+        match tokio::time::timeout(DEADLINE, self.recorder.publish(event, about)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::debug!(%error, "event not published"),
+            Err(_) => tracing::debug!("event not published: no answer within {DEADLINE:?}"),
         }
     }
 }

@@ -7,8 +7,8 @@ use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{
-    Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant, tenant_target,
-    write_status,
+    Carried, Io, IoError, Kindred, Own, Snapshot, Turns, carry_out, observe_cluster, patch_finalizers, probe_tenant,
+    tenant_target, write_status,
 };
 use berth_plan::cluster::{ClusterPlan, Input, endpoint, plan, probe_key, status::status};
 use berth_plan::observed::ApiProbe;
@@ -46,7 +46,8 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         .touched_objects()
         .predicate_filter(pass::asked, PredicateConfig::default());
     let label = labels::CLUSTER_NAME;
-    let config = controller::Config::default().debounce(pass::CALM).concurrency(ctx.concurrency);
+    let turns = Turns::new(ctx.concurrency.into());
+    let config = controller::Config::default().debounce(pass::CALM);
     let stream = Controller::for_stream(clusters, reader)
         .with_config(config)
         .trigger_backoff(Patience::controller())
@@ -55,8 +56,12 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         .watches_stream(changes::<EtcdCluster>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(news::<Deployment>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(news::<Pod>(client, label), |o| owner(&o.metadata))
-        .graceful_shutdown_on(stop.cancelled_owned())
-        .run(reconcile, |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)), ctx);
+        .graceful_shutdown_on(pass::end(stop, turns.clone()))
+        .run(
+            move |meta, ctx| reconcile(meta, ctx, turns.clone()),
+            |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)),
+            ctx,
+        );
     drain(stream).await;
 }
 
@@ -66,9 +71,11 @@ fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
     Some(ObjectRef::new(all.get(labels::CLUSTER_NAME)?).within(all.get(labels::CLUSTER_NAMESPACE)?))
 }
 
-async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassError> {
-    let about = meta.object_ref(&());
-    pass::run(&ctx, CONTROLLER, &about, one(&ctx, &meta, &about)).await
+async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>, turns: Turns) -> Result<Action, PassError> {
+    let Some(turn) = turns.take().await else { return Ok(Action::await_change()) };
+    let (ctx, about) = (ctx.in_turn(&turn), meta.object_ref(&()));
+    // Boxed, so that those who wait for their turn are small.
+    pass::run(&ctx, CONTROLLER, &about, Box::pin(one(&ctx, &meta, &about))).await
 }
 
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
@@ -136,22 +143,20 @@ async fn observe_and_apply(
 ) -> Result<(ClusterPlan, Snapshot, Option<IoError>), IoError> {
     let mut snapshot = observe_cluster(&ctx.io, cluster).await?;
     let tenant = ask_tenant(ctx, settings, cluster, &mut snapshot, now).await;
-    let mut failure = None;
+    let mut carried = Carried::default();
     let mut planned = ClusterPlan::default();
     for _ in 0..ROUNDS {
         planned = plan(Input { cluster, observed: &snapshot.observed, settings, now });
-        if planned.plan.is_empty() || failure.is_some() {
+        if planned.plan.is_empty() || !carried.goes_on() {
             break;
         }
-        let done =
-            carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, &planned.plan, labels::MANAGER_CLUSTER, now).await;
-        failure = done.err();
+        carried = carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, &planned.plan, labels::MANAGER_CLUSTER, now).await;
         if cluster.metadata.deletion_timestamp.is_some() {
             // What a deletion did shows only when it is read again.
             break;
         }
     }
-    Ok((planned, snapshot, failure))
+    Ok((planned, snapshot, carried.failure))
 }
 
 /// Asks the tenant's API, if a pod is there that its Service sends anybody to.
@@ -208,7 +213,7 @@ async fn report(
     pass::measure(ctx, own, &new.conditions, new.certificates.as_ref());
     if write_status(&ctx.io, own, old, new).await? {
         let before = old.map(|s| s.conditions.as_slice()).unwrap_or_default();
-        ctx.events.transitions(about, before, &new.conditions).await;
+        ctx.io.patiently(ctx.events.transitions(about, before, &new.conditions)).await;
     }
     Ok(())
 }

@@ -6,7 +6,7 @@ use crate::context::Context;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{IoError, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
+use berth_kubeio::{Carried, IoError, Own, Snapshot, Turns, carry_out, observe_etcd, patch_finalizers, write_status};
 use berth_plan::Settings;
 use berth_plan::etcd::{EtcdPlan, Input, endpoints, plan, status::status, worth_asking};
 use berth_render::{Kind, ObjectKey};
@@ -41,15 +41,20 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         .touched_objects()
         .predicate_filter(pass::asked, PredicateConfig::default());
     let label = labels::ETCD_CLUSTER;
-    let config = controller::Config::default().debounce(pass::CALM).concurrency(ctx.concurrency);
+    let turns = Turns::new(ctx.concurrency.into());
+    let config = controller::Config::default().debounce(pass::CALM);
     let stream = Controller::for_stream(etcds, reader)
         .with_config(config)
         .trigger_backoff(Patience::controller())
         .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(news::<StatefulSet>(client.clone(), label), |o| owner(&o.metadata))
         .watches_stream(news::<Pod>(client, label), |o| owner(&o.metadata))
-        .graceful_shutdown_on(stop.cancelled_owned())
-        .run(reconcile, |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)), ctx);
+        .graceful_shutdown_on(pass::end(stop, turns.clone()))
+        .run(
+            move |meta, ctx| reconcile(meta, ctx, turns.clone()),
+            |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)),
+            ctx,
+        );
     drain(stream).await;
 }
 
@@ -58,9 +63,11 @@ fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
     Some(ObjectRef::new(name).within(meta.namespace.as_deref()?))
 }
 
-async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>) -> Result<Action, PassError> {
-    let about = meta.object_ref(&());
-    pass::run(&ctx, CONTROLLER, &about, one(&ctx, &meta, &about)).await
+async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>, turns: Turns) -> Result<Action, PassError> {
+    let Some(turn) = turns.take().await else { return Ok(Action::await_change()) };
+    let (ctx, about) = (ctx.in_turn(&turn), meta.object_ref(&()));
+    // Boxed, so that those who wait for their turn are small.
+    pass::run(&ctx, CONTROLLER, &about, Box::pin(one(&ctx, &meta, &about))).await
 }
 
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
@@ -105,7 +112,7 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     pass::measure(ctx, &own, &new.conditions, new.certificates.as_ref());
     if write_status(&ctx.io, &own, etcd.status.as_ref(), &new).await? {
         let before = etcd.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-        ctx.events.transitions(about, before, &new.conditions).await;
+        ctx.io.patiently(ctx.events.transitions(about, before, &new.conditions)).await;
     }
     match failure {
         Some(error) => Err(error),
@@ -122,20 +129,19 @@ async fn observe_and_apply(
 ) -> Result<(EtcdPlan, Snapshot, Option<IoError>), IoError> {
     let mut snapshot = observe_etcd(&ctx.io, etcd).await?;
     ask_members(ctx, etcd, &mut snapshot, now).await;
-    let mut failure = None;
+    let mut carried = Carried::default();
     let mut planned = EtcdPlan::default();
     for _ in 0..ROUNDS {
         planned = plan(Input { etcd, observed: &snapshot.observed, settings, now });
-        if planned.plan.is_empty() || failure.is_some() {
+        if planned.plan.is_empty() || !carried.goes_on() {
             break;
         }
-        let done = carry_out(&ctx.io, None, &mut snapshot, &planned.plan, labels::MANAGER_ETCD, now).await;
-        failure = done.err();
+        carried = carry_out(&ctx.io, None, &mut snapshot, &planned.plan, labels::MANAGER_ETCD, now).await;
         if etcd.metadata.deletion_timestamp.is_some() {
             break;
         }
     }
-    Ok((planned, snapshot, failure))
+    Ok((planned, snapshot, carried.failure))
 }
 
 /// Asks the members, if one of them runs.
@@ -149,7 +155,9 @@ async fn ask_members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot,
     let target = Credential::issue(cert, key, now)
         .and_then(|credential| EtcdTarget::new(&endpoints(etcd, &snapshot.observed), credential));
     match target {
-        Ok(target) if !target.members.is_empty() => snapshot.observed.etcd = Some((ctx.ask_etcd)(target).await),
+        Ok(target) if !target.members.is_empty() => {
+            snapshot.observed.etcd = Some(ctx.io.patiently((ctx.ask_etcd)(target)).await)
+        }
         Ok(_) => {}
         Err(error) => tracing::warn!(%ca, %error, "cannot ask etcd"),
     }

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::conditions::{ConditionType, Reason};
-use berth_kubeio::{IoError, Kindred, Own, write_status};
+use berth_kubeio::{IoError, Kindred, Own, Turns, write_status};
 use berth_plan::Failure;
 use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
@@ -22,8 +22,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::fmt::Debug;
 use std::future::Future;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
+use tokio_util::sync::CancellationToken;
 
 /// A pass that failed; it was reported where it happened.
 #[derive(Debug, thiserror::Error)]
@@ -32,6 +32,12 @@ pub struct PassError(#[from] pub IoError);
 
 /// Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
 pub(super) const CALM: Duration = Duration::from_millis(50);
+
+/// When to begin no pass any more: those that wait for their turn do not get it.
+pub(super) async fn end(stop: CancellationToken, turns: Turns) {
+    stop.cancelled().await;
+    turns.close();
+}
 
 /// What people change in an object. Its status is the operator's own, and no reason for another pass.
 pub(super) fn asked<K: Resource>(object: &K) -> Option<u64> {
@@ -92,7 +98,7 @@ impl Backoff for Patience {
 
 /// Runs one pass with a span, metrics and back-off around it.
 pub(super) async fn run<F>(
-    ctx: &Arc<Context>,
+    ctx: &Context,
     controller: &'static str,
     about: &ObjectReference,
     pass: F,

@@ -107,7 +107,7 @@ pub(crate) async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()>
 pub(crate) const OPERATOR: &str = "berth-operator";
 
 /// The operator with every right there is.
-fn me(server: &ApiServer) -> kube::Config {
+pub(crate) fn me(server: &ApiServer) -> kube::Config {
     server.config_as(OPERATOR, &["system:masters"])
 }
 
@@ -129,6 +129,8 @@ fn healthy(target: &EtcdTarget) -> EtcdProbe {
 /// An operator that runs beside the test until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Running {
+    /// `Cluster`s that it works on at once.
+    pub(crate) concurrency: u16,
     plan: FaultPlan,
     task: JoinHandle<Result<()>>,
 }
@@ -141,14 +143,27 @@ impl Running {
 
     /// Likewise, as somebody else.
     pub(crate) fn start_as(server: &'static ApiServer, config: kube::Config, plan: &FaultPlan) -> Self {
+        Self::start_changed(server, config, plan, |_| {})
+    }
+
+    /// Likewise, with something changed in its context.
+    pub(crate) fn start_changed(
+        server: &'static ApiServer,
+        config: kube::Config,
+        plan: &FaultPlan,
+        change: impl FnOnce(&mut Context),
+    ) -> Self {
         plan.restart();
-        let context = Arc::new(context(server, config, plan));
+        let mut context = context(server, config, plan);
+        change(&mut context);
+        let concurrency = context.concurrency;
+        let context = Arc::new(context);
         let work = async move {
             surroundings(&context).await;
             run(context, CancellationToken::new()).await;
             Ok(())
         };
-        Self { plan: plan.clone(), task: tokio::spawn(work) }
+        Self { concurrency, plan: plan.clone(), task: tokio::spawn(work) }
     }
 }
 

@@ -7,9 +7,9 @@ use berth_api::{Cluster, EtcdCluster, names};
 use berth_testkit::{ApiServer, fixtures::eventually};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
-use kube::{Api, Client, Resource};
+use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -152,6 +152,22 @@ impl Team {
     pub(crate) async fn tenant(&self) -> Result<String> {
         let ca = self.inside::<Secret>().get(&names::ca(ACME)).await?;
         Ok(tenant::id(&ca.data.unwrap_or_default()["tls.crt"].0))
+    }
+
+    /// Likewise as [`Self::wipe`], whatever the `Cluster`s are called.
+    pub(crate) async fn wipe_all(&self) {
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        for cluster in self.clusters().list(&ListParams::default()).await.expect("list") {
+            let name = cluster.name_any();
+            let home = names::control_plane_namespace(&self.ns, &name);
+            let _ = self.clusters().delete(&name, &DeleteParams::default()).await;
+            let _ = self.clusters().patch(&name, &PatchParams::default(), &free).await;
+            let etcds = Api::<EtcdCluster>::namespaced(self.client.clone(), &home);
+            let _ = etcds.delete(names::ETCD, &DeleteParams::default()).await;
+            let _ = etcds.patch(names::ETCD, &PatchParams::default(), &free).await;
+            let _ = self.namespaces().delete(&home, &DeleteParams::default()).await;
+        }
+        let _ = self.namespaces().delete(&self.ns, &DeleteParams::default()).await;
     }
 
     /// Takes everything away without the operator's help, so that the next test's operator does not see it.

@@ -1,15 +1,11 @@
 //! What networks and API servers do to a creation: it ends as if nothing had happened, and nothing is made twice.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says why")]
-
-mod common;
-
+use crate::common::state::{counts, dump, second_pass, settled};
+use crate::common::{Running, SOON, Team, alone, crds, server};
 use berth_api::conditions::ConditionType;
 use berth_testkit::fault::{Call, Fault, Verb};
 use berth_testkit::oracle::{Counts, Dump, assert_keys_unchanged, diff, diff_counts, secret_keys};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, yaml};
-use common::state::{counts, dump, second_pass, settled};
-use common::{Running, SOON, Team, alone, crds, server};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use kube::api::{DeleteParams, PostParams};
