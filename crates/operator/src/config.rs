@@ -58,6 +58,8 @@ pub struct Allowed {
     pub service: AllowedService,
     /// For pods.
     pub placement: AllowedPlacement,
+    /// For images.
+    pub images: AllowedImages,
 }
 
 /// For the Service of the API.
@@ -82,6 +84,16 @@ pub struct AllowedPlacement {
     pub priority_classes: Vec<String>,
 }
 
+/// For images.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct AllowedImages {
+    /// Registries, with their paths.
+    pub registries: Vec<String>,
+    /// Names of Secrets.
+    pub pull_secrets: Vec<String>,
+}
+
 impl Config {
     /// Reads the file.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
@@ -94,13 +106,15 @@ impl Config {
 
     /// What writers of a `Cluster` may ask for.
     pub fn writers(&self) -> Writers {
-        let Allowed { service, placement } = self.writers.clone();
+        let Allowed { service, placement, images } = self.writers.clone();
         Writers {
             service_annotations: service.annotations,
             load_balancer_classes: service.load_balancer_classes,
             node_selectors: placement.node_selectors,
             tolerations: placement.tolerations,
             priority_classes: placement.priority_classes,
+            image_registries: images.registries,
+            pull_secrets: images.pull_secrets,
         }
     }
 

@@ -41,6 +41,10 @@ pub struct Writers {
     pub tolerations: Vec<String>,
     /// PriorityClasses.
     pub priority_classes: Vec<String>,
+    /// Registries of images, with their paths.
+    pub image_registries: Vec<String>,
+    /// Secrets for pulling images.
+    pub pull_secrets: Vec<String>,
 }
 
 /// What NetworkPolicies are made from. Peers and rules are in the shape of `networking.k8s.io/v1`.

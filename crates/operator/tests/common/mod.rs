@@ -90,8 +90,13 @@ pub(crate) fn settings() -> Settings {
 
 /// An operator's context whose calls to the meta cluster and into tenants all go through the plan.
 pub(crate) fn context(server: &ApiServer, config: kube::Config, plan: &FaultPlan) -> Context {
+    context_with(server, config, settings(), plan)
+}
+
+/// Likewise, configured otherwise.
+pub(crate) fn context_with(server: &ApiServer, config: kube::Config, settings: Settings, plan: &FaultPlan) -> Context {
     let client = plan.client(config);
-    let mut context = Context::new(client, Fence::open(), settings(), "test");
+    let mut context = Context::new(client, Fence::open(), settings, "test");
     context.connect = tenant::connect(server.client(), plan.client(me(server)));
     context.ask_etcd = Arc::new(|target| Box::pin(async move { healthy(&target) }));
     context
@@ -141,8 +146,17 @@ impl Running {
 
     /// Likewise, as somebody else.
     pub(crate) fn start_as(server: &'static ApiServer, config: kube::Config, plan: &FaultPlan) -> Self {
+        Self::of(plan, || context(server, config, plan))
+    }
+
+    /// Likewise, configured otherwise.
+    pub(crate) fn start_with(server: &'static ApiServer, settings: Settings, plan: &FaultPlan) -> Self {
+        Self::of(plan, || context_with(server, me(server), settings, plan))
+    }
+
+    fn of(plan: &FaultPlan, context: impl FnOnce() -> Context) -> Self {
         plan.restart();
-        let context = Arc::new(context(server, config, plan));
+        let context = Arc::new(context());
         let work = async move {
             surroundings(&context).await;
             run(context, CancellationToken::new()).await;
