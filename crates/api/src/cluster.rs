@@ -1,6 +1,6 @@
 //! `Cluster`: a hosted Kubernetes control plane.
 
-use crate::common::{Arg, Placement, Resources, SecretRef, conditions_schema};
+use crate::common::{Arg, Images, Placement, Resources, SecretRef, conditions_schema, keys, resources_schema};
 use crate::etcd_cluster::Storage;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -79,6 +79,9 @@ pub struct ClusterSpec {
     /// kube-scheduler.
     #[serde(default)]
     pub scheduler: Component,
+    /// Where images come from.
+    #[serde(default, skip_serializing_if = "Images::is_default")]
+    pub images: Images,
     /// What happens on deletion.
     #[serde(default)]
     pub deletion: Deletion,
@@ -153,6 +156,8 @@ pub enum EndpointType {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "!has(self.host) || isIP(self.host) || self.host.matches('^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$')", "message": "endpoint.host: must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
+    {"rule": "!has(self.certSANs) || self.certSANs.all(n, isIP(n) || n.matches('^([*][.])?[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$'))", "message": "endpoint.certSANs: each must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
     {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"},
     {"rule": "self.type == 'LoadBalancer' || !has(self.service) || (!has(self.service.loadBalancerClass) && !has(self.service.loadBalancerSourceRanges))", "message": "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer: remove them, or set the type"},
     {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
@@ -189,18 +194,29 @@ pub struct Endpoint {
 pub struct EndpointService {
     /// Annotations of the Service, for load balancers that read them. Default: none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 32))]
+    #[schemars(schema_with = "annotations_schema")]
     pub annotations: BTreeMap<String, String>,
     /// Which load balancer serves a Service of type LoadBalancer. Default: the meta cluster's own. Kubernetes does not let it change
     /// as long as the type is LoadBalancer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$")
+    )]
     pub load_balancer_class: Option<String>,
     /// Who may connect through the load balancer, as networks in CIDR form. Default: everybody. Load balancers that cannot narrow it
     /// ignore it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
     pub load_balancer_source_ranges: Vec<String>,
+}
+
+fn annotations_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object", "maxProperties": 32,
+        "additionalProperties": {"type": "string", "maxLength": 4096},
+        "x-kubernetes-validations": [keys("annotations")],
+    })
 }
 
 impl EndpointService {
@@ -243,6 +259,7 @@ pub struct Etcd {
     pub storage: Storage,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
@@ -271,6 +288,7 @@ pub struct ApiServer {
     pub replicas: Option<i32>,
     /// Resources of the container. Default: small requests, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
@@ -317,6 +335,7 @@ pub struct Component {
     pub replicas: Option<i32>,
     /// Resources of the container. Default: small requests, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]

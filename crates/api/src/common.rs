@@ -2,10 +2,32 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use std::collections::BTreeMap;
 
-/// Kubernetes' resource requests and limits, as in a container.
+/// Kubernetes' resource requests and limits, as in a container; [`resources_schema`] takes what a control plane can have of it.
 pub type Resources = k8s_openapi::api::core::v1::ResourceRequirements;
+
+/// Schema of [`Resources`]: without claims, which refer to parts of a pod that only Berth writes.
+pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    let quantities = |field: &str, what: &str| {
+        json!({
+            "description": what, "type": "object", "maxProperties": 16,
+            "additionalProperties": {
+                "x-kubernetes-int-or-string": true, "maxLength": 32,
+                "pattern": r"^([0-9]+|[0-9]+\.[0-9]+)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$",
+            },
+            "x-kubernetes-validations": [keys(field)],
+        })
+    };
+    schemars::json_schema!({
+        "type": "object", "nullable": true,
+        "properties": {
+            "limits": quantities("limits", "Most that the container may use, by resource, such as `cpu: 500m`. Default: no limits."),
+            "requests": quantities("requests", "What the scheduler reserves, by resource. Default: small requests."),
+        },
+    })
+}
 
 /// One extra command-line flag.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,7 +49,7 @@ pub struct Arg {
 pub struct Placement {
     /// Labels that the node must have. Default: none. A change rolls the pods.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(extend("maxProperties" = 16))]
+    #[schemars(schema_with = "node_selector_schema")]
     pub node_selector: BTreeMap<String, String>,
     /// Taints that the pods accept. Default: none. A change rolls the pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -36,11 +58,13 @@ pub struct Placement {
     /// How the component's pods are spread over zones or nodes. Default: none, replicas keep to nodes of their own as
     /// `antiAffinity` says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = json!([
+        {"rule": "self.all(a, self.exists_one(b, a.topologyKey == b.topologyKey && a.whenUnsatisfiable == b.whenUnsatisfiable))", "message": "topologySpread: two entries have the same topologyKey and whenUnsatisfiable: remove one"}
+    ])))]
     pub topology_spread: Vec<TopologySpread>,
     /// PriorityClass of the pods. Default: the meta cluster's default class. A change rolls the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub priority_class_name: Option<String>,
     /// How strictly replicas avoid sharing a node. Default Preferred.
     #[serde(default)]
@@ -54,20 +78,59 @@ impl Placement {
     }
 }
 
+/// Where images come from. Writers of a `Cluster` may ask for what the platform team allows (chart values `writers`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Images {
+    /// Registry, with a path if there is one, such as `mirror.example.com/k8s`. It holds upstream's images under upstream's names and
+    /// tags, and Berth's agent under the last part of its name. Default: what the operator is configured with. A change rolls the
+    /// pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 200),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$")
+    )]
+    pub registry: Option<String>,
+    /// Secrets of type `kubernetes.io/dockerconfigjson` for pulling, by name, in the namespace that the pods run in. Berth neither
+    /// makes nor copies them. Default: none. A change rolls the pods.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = 8),
+        inner(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$")),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub pull_secrets: Vec<String>,
+}
+
+impl Images {
+    /// True if nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
 /// A taint that pods accept, as a pod spells it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "self.operator == 'Exists' || (has(self.key) && self.key != '')", "message": "tolerations: without a key, which means every taint, the operator must be Exists"},
+    {"rule": "self.operator != 'Exists' || !has(self.value) || self.value == ''", "message": "tolerations: value is compared with operator Equal only: remove it, or set operator to Equal"},
+    {"rule": "!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')", "message": "tolerations: tolerationSeconds needs effect NoExecute: remove it, or set the effect"}
+])))]
 pub struct Toleration {
     /// Key of the taint. Default: every taint, with operator Exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 316))]
+    #[schemars(
+        length(max = 317),
+        regex(pattern = r"^(([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$")
+    )]
     pub key: Option<String>,
     /// Equal compares the value, Exists does not. Default Equal.
     #[serde(default)]
     pub operator: TolerationOperator,
     /// Value of the taint, with operator Equal. Default: empty.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 63))]
+    #[schemars(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))]
     pub value: Option<String>,
     /// Which effect of the taint is accepted. Default: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -103,7 +166,10 @@ pub enum TaintEffect {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TopologySpread {
     /// Label of nodes whose values are the places, such as `topology.kubernetes.io/zone`.
-    #[schemars(length(min = 1, max = 316))]
+    #[schemars(
+        length(min = 1, max = 317),
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$")
+    )]
     pub topology_key: String,
     /// By how many pods places may differ. Default 1.
     #[serde(default = "one")]
@@ -171,6 +237,24 @@ impl AgentDelivery {
     pub fn of(name: Option<&str>) -> Self {
         if name == Some(Self::ImageVolume.as_str()) { Self::ImageVolume } else { Self::InitContainer }
     }
+}
+
+fn node_selector_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object", "maxProperties": 16,
+        "additionalProperties": {
+            "type": "string", "maxLength": 63, "pattern": "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$",
+        },
+        "x-kubernetes-validations": [keys("nodeSelector")],
+    })
+}
+
+/// Rule for a map whose keys are those of labels or annotations.
+pub(crate) fn keys(field: &str) -> serde_json::Value {
+    json!({
+        "rule": "self.all(k, k.size() <= 317 && k.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$'))",
+        "message": format!("{field}: each key must be a name of at most 63 letters, digits, '-', '_' and '.', with a DNS name and '/' before it if there is one, such as example.com/name"),
+    })
 }
 
 /// Schema of `metav1.Condition` lists: a map keyed by `type`.

@@ -53,14 +53,13 @@ mod tests {
     }
 
     fn walk(schema: &serde_json::Value, path: &str, missing: &mut Vec<String>) {
-        // Upstream's own shapes bring their own documentation.
-        if path.ends_with(".resources") {
-            return;
-        }
         if schema["type"] == "array" && schema["maxItems"].is_null() {
             missing.push(format!("{path}: no maxItems"));
         }
-        if schema["type"] == "string" && schema["maxLength"].is_null() && schema["enum"].is_null() {
+        if (schema["type"] == "string" || schema["x-kubernetes-int-or-string"] == true)
+            && schema["maxLength"].is_null()
+            && schema["enum"].is_null()
+        {
             missing.push(format!("{path}: no maxLength"));
         }
         if let Some(p) = schema["properties"].as_object() {
@@ -71,6 +70,15 @@ mod tests {
                 }
                 walk(v, &path, missing);
             }
+        }
+        if schema["additionalProperties"].is_object() {
+            if schema["maxProperties"].is_null() {
+                missing.push(format!("{path}: no maxProperties"));
+            }
+            if schema["x-kubernetes-validations"].is_null() {
+                missing.push(format!("{path}: no rule for its keys"));
+            }
+            walk(&schema["additionalProperties"], &format!("{path}{{}}"), missing);
         }
         if schema["items"].is_object() {
             walk(&schema["items"], &format!("{path}[]"), missing);

@@ -1,7 +1,7 @@
 //! `EtcdCluster`: an etcd with its own PKI. It knows nothing of `Cluster`.
 
 use crate::cluster::DataPolicy;
-use crate::common::{AgentDelivery, Placement, Resources, SecretRef, conditions_schema};
+use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
@@ -55,10 +55,14 @@ pub struct EtcdClusterSpec {
     pub storage: Storage,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
     /// Where the pods may run. Default: anywhere, replicas preferably on different nodes.
     #[serde(default, skip_serializing_if = "Placement::is_default")]
     pub placement: Placement,
+    /// Where images come from.
+    #[serde(default, skip_serializing_if = "Images::is_default")]
+    pub images: Images,
     /// Largest size of the database, in bytes. Default 2 GiB; etcd's maintainers suggest 8 GiB at most. A full
     /// database raises the alarm NOSPACE and refuses writes. The volume should be three times as large.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -85,6 +89,7 @@ impl Default for EtcdClusterSpec {
             storage: Storage::default(),
             resources: None,
             placement: Placement::default(),
+            images: Images::default(),
             quota_backend_bytes: None,
             clients: vec![],
             data_policy: retain(),
@@ -111,7 +116,7 @@ pub struct Storage {
     /// StorageClass. Default: the meta cluster's default class. Use fast disks: etcd wants 50 sequential fsyncs a
     /// second at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253))]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub class_name: Option<String>,
     /// Size, as a Kubernetes quantity. Default `10Gi`.
     #[serde(default = "ten_gi")]

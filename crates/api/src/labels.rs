@@ -29,6 +29,8 @@ pub const APPLIED_DIGEST: &str = "berth.dev/applied-digest";
 pub const TEMPLATES: &str = "berth.dev/templates";
 /// On the control-plane namespace: the agent image that the tenant is pinned to.
 pub const AGENT_IMAGE: &str = "berth.dev/agent-image";
+/// On a Deployment or `StatefulSet`: the registry that the spec asked for when it was rendered. None: it was the operator's.
+pub const IMAGE_REGISTRY: &str = "berth.dev/image-registry";
 /// On the control-plane namespace: how the agent gets into the tenant's pods.
 pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.

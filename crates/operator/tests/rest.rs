@@ -10,7 +10,7 @@ use berth_plan::{Action, Plan, cluster, etcd};
 use berth_render::{Kind, Object, ObjectKey};
 use berth_testkit::oracle::{assert_keys_unchanged, diff, secret_keys};
 use berth_testkit::{FaultPlan, fixtures::eventually};
-use common::state::{dump, second_pass, settled};
+use common::state::{dump, second_pass, settled, without_counters};
 use common::{Running, SOON, Team, alone, server, settings};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -215,18 +215,7 @@ async fn drift_of_every_child_is_repaired() {
     settled(&plan).await;
     let look = async || {
         let mut dump = dump(&team).await?;
-        // Counters of what happened.
-        for object in dump.values_mut() {
-            if let Some(notes) = object["metadata"]["annotations"].as_object_mut() {
-                notes.remove("deployment.kubernetes.io/revision");
-            }
-            if let Some(status) = object["status"].as_object_mut() {
-                status.remove("observedGeneration");
-            }
-            for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
-                condition.as_object_mut().and_then(|c| c.remove("observedGeneration"));
-            }
-        }
+        without_counters(&mut dump);
         anyhow::Ok(dump)
     };
     let expected = look().await.expect("dump");

@@ -1,3 +1,5 @@
+//! The crash sweep, and in [`schema`] that of every field.
+//!
 //! The crash sweep: the operator dies before and after every single write, and with the reply lost, starts again, and must
 //! end where the undisturbed run ends: nothing made twice, no key made anew, nothing left to write.
 //!
@@ -6,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says why")]
 
 mod common;
+mod schema;
 
 use anyhow::{Result, ensure};
 use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};

@@ -41,6 +41,10 @@ pub struct Writers {
     pub tolerations: Vec<String>,
     /// PriorityClasses.
     pub priority_classes: Vec<String>,
+    /// Registries of images, with their paths.
+    pub image_registries: Vec<String>,
+    /// Secrets for pulling images.
+    pub pull_secrets: Vec<String>,
 }
 
 impl Writers {
@@ -53,6 +57,8 @@ impl Writers {
             node_selectors: all(),
             tolerations: all(),
             priority_classes: all(),
+            image_registries: all(),
+            pull_secrets: all(),
         }
     }
 }

@@ -1,8 +1,10 @@
 //! How a Deployment or StatefulSet and its pods are doing.
 
-use crate::observed::{Observed, deleting, label};
+use crate::observed::{Observed, annotation, deleting, label};
+use berth_api::common::Images;
 use berth_api::conditions::Reason;
-use berth_render::{Kind, ObjectKey};
+use berth_api::labels;
+use berth_render::{Component, Kind, Object, ObjectKey, image, relocated};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -68,13 +70,32 @@ pub fn image_of(workload: &Value) -> Option<&str> {
     workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
 }
 
-/// The image to run: the one that runs already, if it is the same image and version from another registry. A registry that
-/// the operator is configured with anew counts from the next version on, and rolls nothing by itself.
-pub(crate) fn pinned_image(live: Option<&Value>, wanted: String) -> String {
+/// The component's image and the agent's. The registry that the spec asks for counts at once. One that the operator is configured
+/// with anew counts from the next version on, and rolls nothing by itself: what runs stays if it is the same image and version.
+pub(crate) fn images(
+    live: Option<&Value>,
+    asked: &Images,
+    registry: &str,
+    (binary, version): (Component, &str),
+    agent: &str,
+) -> (String, String) {
+    if let Some(registry) = &asked.registry {
+        return (image(registry, binary, version), relocated(registry, agent));
+    }
+    let wanted = image(registry, binary, version);
     let tail = |image: &str| image.rsplit('/').next().map(str::to_owned);
-    match live.and_then(image_of) {
-        Some(runs) if tail(runs) == tail(&wanted) => runs.to_owned(),
-        _ => wanted,
+    let pinned = live.filter(|l| annotation(l, labels::IMAGE_REGISTRY).is_none()).and_then(image_of);
+    let image = pinned.filter(|runs| tail(runs) == tail(&wanted)).map_or(wanted, str::to_owned);
+    (image, agent.to_owned())
+}
+
+/// Notes on a workload which registry the spec asked for, see [`images`].
+pub(crate) fn noted(object: Object, asked: &Images) -> Object {
+    match &asked.registry {
+        Some(registry) if matches!(object.key().kind, Kind::Deployment | Kind::StatefulSet) => {
+            object.with_annotation(labels::IMAGE_REGISTRY, registry)
+        }
+        _ => object,
     }
 }
 

@@ -19,6 +19,12 @@ pub fn image(registry: &str, component: Component, version: &str) -> String {
     }
 }
 
+/// Another image of that kind of registry: the last part of its name, with tag and digest, in `registry`.
+pub fn relocated(registry: &str, image: &str) -> String {
+    let name = image.rsplit('/').next().unwrap_or(image);
+    format!("{}/{name}", registry.trim_end_matches('/'))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -28,5 +34,6 @@ mod tests {
         assert_eq!(image("", Component::ApiServer, "1.36.3"), "registry.k8s.io/kube-apiserver:v1.36.3");
         assert_eq!(image("", Component::Etcd, "3.6.16"), "registry.k8s.io/etcd:3.6.16-0");
         assert_eq!(image("reg:5000/k8s/", Component::Scheduler, "1.34.4"), "reg:5000/k8s/kube-scheduler:v1.34.4");
+        assert_eq!(relocated("reg:5000/k8s", "ghcr.io/b/agent:1@sha256:ab"), "reg:5000/k8s/agent:1@sha256:ab");
     }
 }

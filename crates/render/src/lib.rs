@@ -23,7 +23,7 @@ pub use components::{
     render_etcd_services, render_scheduler,
 };
 pub use error::{RenderError, TemplateSetError};
-pub use images::{UPSTREAM_REGISTRY, image};
+pub use images::{UPSTREAM_REGISTRY, image, relocated};
 pub use kinds::{Kind, ObjectKey, Place};
 pub use lint::{Finding, lint};
 pub use object::Object;

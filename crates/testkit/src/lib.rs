@@ -7,6 +7,7 @@
 //! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
 //! * [`policies`]: who may reach whom, by NetworkPolicies.
 //! * [`prometheus`]: a real Prometheus, to scrape what is under test.
+//! * [`schema`]: every field of a CustomResourceDefinition, and values that may trip it.
 //! * [`sweep`]: runs a workload once undisturbed, then once for every mutating call and way to break it.
 //! * [`fixtures`]: objects from YAML or JSON, polling.
 //!
@@ -24,6 +25,7 @@ pub mod fixtures;
 pub mod oracle;
 pub mod policies;
 pub mod prometheus;
+pub mod schema;
 pub mod sweep;
 pub mod world;
 

@@ -146,6 +146,11 @@ impl Running {
         Self::start_changed(server, config, plan, |_| {})
     }
 
+    /// Likewise, configured otherwise.
+    pub(crate) fn start_with(server: &'static ApiServer, settings: Settings, plan: &FaultPlan) -> Self {
+        Self::start_changed(server, me(server), plan, |context| context.configure(|s| *s = settings))
+    }
+
     /// Likewise, with something changed in its context.
     pub(crate) fn start_changed(
         server: &'static ApiServer,

@@ -13,6 +13,18 @@ use std::time::Duration;
 
 /// Everything that a tenant consists of, without what differs between two tenants.
 pub(crate) async fn dump(team: &Team) -> Result<Dump> {
+    dump_by(team, dumper(team).await?).await
+}
+
+/// Likewise, by a dumper that was told more.
+pub(crate) async fn dump_by(team: &Team, dumper: Dumper) -> Result<Dump> {
+    let mut dump = dumper.take(&team.client).await?;
+    dump.values_mut().for_each(mask);
+    Ok(dump)
+}
+
+/// What a dump of a tenant is taken by.
+pub(crate) async fn dumper(team: &Team) -> Result<Dumper> {
     let tenant = team.tenant().await?;
     let mut dumper = Dumper::of([&*team.ns, &*team.home, &*tenant]);
     for (from, to) in renames(team, &tenant) {
@@ -24,9 +36,22 @@ pub(crate) async fn dump(team: &Team) -> Result<Dump> {
             dumper = dumper.rename(ip, format!("<address of {}>", service.name_any()));
         }
     }
-    let mut dump = dumper.take(&team.client).await?;
-    dump.values_mut().for_each(mask);
-    Ok(dump)
+    Ok(dumper)
+}
+
+/// Takes out counters of what happened: two ways to one state may differ in them.
+pub(crate) fn without_counters(dump: &mut Dump) {
+    for object in dump.values_mut() {
+        if let Some(notes) = object["metadata"]["annotations"].as_object_mut() {
+            notes.remove("deployment.kubernetes.io/revision");
+        }
+        if let Some(status) = object["status"].as_object_mut() {
+            status.remove("observedGeneration");
+        }
+        for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
+            condition.as_object_mut().and_then(|c| c.remove("observedGeneration"));
+        }
+    }
 }
 
 fn renames<'a>(team: &'a Team, tenant: &'a str) -> [(&'a str, &'static str); 3] {
@@ -34,7 +59,7 @@ fn renames<'a>(team: &'a Team, tenant: &'a str) -> [(&'a str, &'static str); 3] 
 }
 
 /// Digests of texts that hold addresses, and users that follow from the namespace's name.
-fn mask(value: &mut Value) {
+pub(crate) fn mask(value: &mut Value) {
     match value {
         Value::Object(map) => {
             for (key, value) in map {

@@ -205,3 +205,65 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
     moment().await;
     assert_eq!(workloads(&team).await, running);
 }
+
+#[tokio::test]
+async fn what_the_platform_team_does_not_allow_is_refused_and_what_runs_goes_on() {
+    let team = Team::with_cluster(shared_operator().await).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let running = workloads(&team).await;
+    let placement = |part: Value| json!({"scheduler": {"placement": part}});
+    for (patch, back, field, value) in [
+        (
+            json!({"endpoint": {"service": {"annotations": {"example.com/a": "b"}}}}),
+            json!({"endpoint": {"service": null}}),
+            "spec.endpoint.service.annotations: example.com/a",
+            "service.annotations",
+        ),
+        (
+            json!({"endpoint": {"type": "LoadBalancer", "service": {"loadBalancerClass": "fast"}}}),
+            json!({"endpoint": {"type": "ClusterIP", "service": null}}),
+            "spec.endpoint.service.loadBalancerClass: fast",
+            "service.loadBalancerClasses",
+        ),
+        (
+            placement(json!({"nodeSelector": {"pool": "masters"}})),
+            json!({"scheduler": {"placement": null}}),
+            "spec.scheduler.placement.nodeSelector: pool=masters",
+            "placement.nodeSelectors",
+        ),
+        (
+            placement(json!({"tolerations": [{"operator": "Exists"}]})),
+            json!({"scheduler": {"placement": null}}),
+            "spec.scheduler.placement.tolerations: *",
+            "placement.tolerations",
+        ),
+        (
+            placement(json!({"priorityClassName": "system-node-critical"})),
+            json!({"scheduler": {"placement": null}}),
+            "spec.scheduler.placement.priorityClassName: system-node-critical",
+            "placement.priorityClasses",
+        ),
+        (
+            json!({"images": {"registry": "evil.example.com"}}),
+            json!({"images": null}),
+            "spec.images.registry: evil.example.com",
+            "images.registries",
+        ),
+        (
+            json!({"images": {"pullSecrets": ["acme-ca"]}}),
+            json!({"images": null}),
+            "spec.images.pullSecrets: acme-ca",
+            "images.pullSecrets",
+        ),
+    ] {
+        team.spec(patch.clone()).await.expect("the schema takes it");
+        let said = team.says_of(ConditionType::Ready, "NotAllowed", field).await;
+        let way_out = format!("have the platform team add it to writers.{value} in the values of Berth's chart");
+        assert!(said.contains(&way_out), "{patch}: {said}");
+        moment().await;
+        assert_eq!(workloads(&team).await, running, "{patch}");
+        team.spec(back).await.expect("back");
+        team.ready().await.unwrap_or_else(|e| panic!("{patch} and back: {e:#}"));
+        assert_eq!(workloads(&team).await, running, "{patch} and back");
+    }
+}

@@ -12,7 +12,7 @@ use berth_render::values::{
     ApiAccess, ApiServerSecrets, ApiServerValues, ControllerManagerSecrets, ControllerManagerValues, EtcdAccess,
     HostAlias, SchedulerSecrets, SchedulerValues, Workload,
 };
-use berth_render::{Component as Binary, Kind, Object, ObjectKey, RenderError, image};
+use berth_render::{Component as Binary, Kind, Object, ObjectKey, RenderError};
 use std::collections::BTreeMap;
 
 /// UID of the control plane's processes: from the hash in the namespace's name, so that tenants differ.
@@ -50,15 +50,18 @@ impl<'a> Asked<'a> {
 fn workload(t: &Tenant<'_>, asked: Asked<'_>) -> Result<Workload, State> {
     let Asked { field, binary, replicas, resources, placement, args } = asked;
     writers::placement(field, placement, &t.settings.writers)?;
+    let asked = &t.cluster.spec.images;
+    writers::images(asked, &t.settings.writers)?;
     let args = validate::extra_args(field, binary, args).map_err(|m| State::blocked(Reason::InvalidSpec, m))?;
+    let live = t.get(Kind::Deployment, binary.name());
+    let component = (binary, &*t.pin.version);
+    let (image, agent_image) = workload::images(live, asked, &t.settings.registry, component, &t.pin.agent_image);
     Ok(Workload {
         replicas: replicas.unwrap_or(t.cluster.spec.replicas),
         version: t.pin.version.clone(),
-        image: workload::pinned_image(
-            t.get(Kind::Deployment, binary.name()),
-            image(&t.settings.registry, binary, &t.pin.version),
-        ),
-        agent_image: t.pin.agent_image.clone(),
+        image,
+        agent_image,
+        image_pull_secrets: asked.pull_secrets.clone(),
         agent_delivery: t.pin.agent_delivery,
         run_as_user: run_as_user(&t.home),
         resources: resources.cloned(),
@@ -233,7 +236,7 @@ fn stage(
         Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
         Ok(Ok(objects)) => {
             for o in objects {
-                ensure(&mut stage, t.observed, o);
+                ensure(&mut stage, t.observed, workload::noted(o, &t.cluster.spec.images));
             }
             if let Some(on) = held_back(live.is_some(), pki, open, &stage) {
                 stage.actions.clear();

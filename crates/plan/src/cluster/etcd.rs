@@ -51,6 +51,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         storage: etcd.storage.clone(),
         resources: etcd.resources.clone(),
         placement: etcd.placement.clone(),
+        images: t.cluster.spec.images.clone(),
         quota_backend_bytes: None,
         clients: vec![EtcdClient { name: CLIENT.into() }],
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
@@ -59,7 +60,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     };
     // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
     let mut refusal = None;
-    let version = writers::placement("etcd", &etcd.placement, &t.settings.writers).and_then(|()| wanted_version(t));
+    let policy = &t.settings.writers;
+    let version = writers::placement("etcd", &etcd.placement, policy)
+        .and_then(|()| writers::images(&t.cluster.spec.images, policy))
+        .and_then(|()| wanted_version(t));
     match (&live, version) {
         (None, Ok(v)) => spec.version = v,
         (None, Err(state)) => {
@@ -74,6 +78,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             spec.storage.clone_from(&live.spec.storage);
             if wanted.is_err() {
                 spec.placement.clone_from(&live.spec.placement);
+                spec.images.clone_from(&live.spec.images);
             }
             refusal = match wanted {
                 Err(state @ State::Blocked { .. }) => Some(state),

@@ -4,11 +4,11 @@ use super::{EtcdPlan, Health, Stand, Subject, health, is_ours, roll, services};
 use crate::ensure::ensure;
 use crate::model::{Component, Stage, State};
 use crate::observed::sha256;
-use crate::workload::pinned_image;
+use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
-use berth_render::{Component as Binary, Kind, Object, image, render_etcd};
+use berth_render::{Component as Binary, Kind, Object, render_etcd};
 use std::collections::BTreeMap;
 
 /// Size of the database, unless asked for: 2 GiB, as etcd's own default.
@@ -59,7 +59,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     record.state = health::stand(s, health);
     let values = EtcdValues {
         meta: s.meta(),
-        workload: workload(s)?,
+        workload: process(s)?,
         name: s.name.to_owned(),
         cluster_uid: record.cluster_uid.clone(),
         epoch: record.epoch,
@@ -78,24 +78,26 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         Kind::StatefulSet | Kind::ConfigMap => o.with_annotation(labels::ETCD_RECORD, &note),
         _ => o,
     };
-    Ok(rendered.into_iter().map(recorded).collect())
+    let noted = |o: Object| workload::noted(o, &s.etcd.spec.images);
+    Ok(rendered.into_iter().map(recorded).map(noted).collect())
 }
 
-fn workload(s: &Subject<'_>) -> Result<Workload, State> {
+fn process(s: &Subject<'_>) -> Result<Workload, State> {
     let addresses = services::addresses(s.observed, s.namespace, s.name, s.record.replicas)
         .ok_or_else(|| State::waiting("the members' addresses"))?;
     let alias = |(member, address): &(String, std::net::IpAddr)| HostAlias {
         ip: address.to_string(),
         hostnames: vec![services::host(member, s.namespace)],
     };
+    let (asked, live) = (&s.etcd.spec.images, s.get(Kind::StatefulSet, s.name));
+    let component = (Binary::Etcd, &*s.record.version);
+    let (image, agent_image) = workload::images(live, asked, &s.settings.registry, component, &s.record.agent_image);
     Ok(Workload {
         replicas: s.record.replicas,
         version: s.record.version.clone(),
-        image: pinned_image(
-            s.get(Kind::StatefulSet, s.name),
-            image(&s.settings.registry, Binary::Etcd, &s.record.version),
-        ),
-        agent_image: s.record.agent_image.clone(),
+        image,
+        agent_image,
+        image_pull_secrets: asked.pull_secrets.clone(),
         agent_delivery: s.record.agent_delivery,
         run_as_user: run_as_user(s),
         resources: s.etcd.spec.resources.clone(),

@@ -6,19 +6,41 @@ use serde_json::Value;
 
 use super::{Counts, Dump};
 
+/// One place in which two states differ.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// The object, as in a [`Dump`].
+    pub object: String,
+    /// JSON pointer into it; empty for all of it.
+    pub path: String,
+    /// What was expected; null if it is not there.
+    pub before: Value,
+    /// What is; null if it is not there.
+    pub after: Value,
+}
+
+/// Every place in which two states differ.
+pub fn changes(expected: &Dump, actual: &Dump) -> Vec<Change> {
+    let keys: BTreeSet<_> = expected.keys().chain(actual.keys()).collect();
+    let mut all = Vec::new();
+    for key in keys {
+        let side = |dump: &Dump| dump.get(key).cloned().unwrap_or(Value::Null);
+        compare(key, "", &side(expected), &side(actual), &mut all);
+    }
+    all
+}
+
 /// What differs between an expected and an actual state, one line each; empty if they are equal.
 pub fn diff(expected: &Dump, actual: &Dump) -> String {
-    let keys: BTreeSet<_> = expected.keys().chain(actual.keys()).collect();
-    let mut lines = Vec::new();
-    for key in keys {
-        match (expected.get(key), actual.get(key)) {
-            (Some(_), None) => lines.push(format!("{key}: missing")),
-            (None, Some(_)) => lines.push(format!("{key}: not expected")),
-            (Some(a), Some(b)) => compare(key, "", a, b, &mut lines),
-            (None, None) => {}
-        }
+    changes(expected, actual).iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+fn line(Change { object, path, before, after }: &Change) -> String {
+    match (&**path, before, after) {
+        ("", _, Value::Null) => format!("{object}: missing"),
+        ("", Value::Null, _) => format!("{object}: not expected"),
+        _ => format!("{object} {path}: {} -> {}", short(before), short(after)),
     }
-    lines.join("\n")
 }
 
 /// Likewise for counts.
@@ -29,20 +51,23 @@ pub fn diff_counts(expected: &Counts, actual: &Counts) -> String {
     changed.map(|(key, a, b)| format!("{key}: {a} times expected, {b} times done")).collect::<Vec<_>>().join("\n")
 }
 
-fn compare(key: &str, path: &str, expected: &Value, actual: &Value, lines: &mut Vec<String>) {
+fn compare(key: &str, path: &str, expected: &Value, actual: &Value, all: &mut Vec<Change>) {
     match (expected, actual) {
         (Value::Object(a), Value::Object(b)) => {
             for field in a.keys().chain(b.keys()).collect::<BTreeSet<_>>() {
                 let (a, b) = (a.get(field).unwrap_or(&Value::Null), b.get(field).unwrap_or(&Value::Null));
-                compare(key, &format!("{path}/{field}"), a, b, lines);
+                compare(key, &format!("{path}/{field}"), a, b, all);
             }
         }
         (Value::Array(a), Value::Array(b)) if a.len() == b.len() => {
             for (at, (a, b)) in a.iter().zip(b).enumerate() {
-                compare(key, &format!("{path}/{at}"), a, b, lines);
+                compare(key, &format!("{path}/{at}"), a, b, all);
             }
         }
-        (a, b) if a != b => lines.push(format!("{key} {path}: {} -> {}", short(a), short(b))),
+        (a, b) if a != b => {
+            let (object, path) = (key.to_owned(), path.to_owned());
+            all.push(Change { object, path, before: a.clone(), after: b.clone() });
+        }
         _ => {}
     }
 }

@@ -11,6 +11,7 @@ mod secrets;
 use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
+use futures::{StreamExt as _, TryStreamExt as _};
 use kube::{
     Api, Client, ResourceExt as _,
     api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
@@ -19,7 +20,7 @@ use kube::{
 use serde_json::Value;
 
 pub use counts::{Counts, assert_deletes_carry_uid, audit_counts, call_counts, renamed};
-pub use diff::{diff, diff_counts};
+pub use diff::{Change, changes, diff, diff_counts};
 pub use secrets::{SecretKeys, assert_keys_unchanged, secret_keys};
 
 /// Masked objects by `namespace/Kind.group/name`.
@@ -84,26 +85,21 @@ impl Dumper {
 
     /// Reads the objects and masks them.
     pub async fn take(&self, client: &Client) -> Result<Dump> {
-        let mut found = Vec::new();
-        for (resource, scope) in self.resources(client).await? {
+        // One call a kind, some at a time: a dump is taken often.
+        let lists = self.resources(client).await?.into_iter().map(async |(resource, scope)| {
             let kind = kind_name(&resource);
-            let apis: Vec<Api<DynamicObject>> = match scope {
-                Scope::Cluster => vec![Api::all_with(client.clone(), &resource)],
-                Scope::Namespaced => {
-                    let api = |ns: &String| Api::namespaced_with(client.clone(), ns, &resource);
-                    self.namespaces.iter().map(api).collect()
-                }
+            let api = Api::<DynamicObject>::all_with(client.clone(), &resource);
+            let list = api.list(&ListParams::default()).await.with_context(|| format!("listing {kind}"))?;
+            let wanted = |o: &DynamicObject| match scope {
+                Scope::Namespaced => o.namespace().is_some_and(|ns| self.namespaces.contains(&ns)),
+                Scope::Cluster => kind != "Namespace" || self.namespaces.contains(&o.name_any()),
             };
-            for api in apis {
-                let list = api.list(&ListParams::default()).await.with_context(|| format!("listing {kind}"))?;
-                let whole = scope == Scope::Namespaced || kind != "Namespace";
-                let wanted = |o: &DynamicObject| whole || self.namespaces.contains(&o.name_any());
-                for object in list.items.into_iter().filter(wanted) {
-                    found.push((kind.clone(), serde_json::to_value(object)?));
-                }
-            }
-        }
-        Ok(mask::mask(found, self))
+            let objects = list.items.into_iter().filter(wanted).map(serde_json::to_value);
+            let objects = objects.collect::<Result<Vec<_>, _>>()?;
+            anyhow::Ok(objects.into_iter().map(|o| (kind.clone(), o)).collect::<Vec<_>>())
+        });
+        let found: Vec<_> = futures::stream::iter(lists).buffered(8).try_collect().await?;
+        Ok(mask::mask(found.concat(), self))
     }
 
     async fn resources(&self, client: &Client) -> Result<Vec<(ApiResource, Scope)>> {

@@ -6,6 +6,7 @@ mod changes;
 mod create;
 mod deletion;
 mod endpoint;
+mod images;
 mod isolation;
 mod namespace;
 mod trouble;

@@ -114,3 +114,19 @@ fn a_full_database_does_not_hold_back_what_helps() {
     // The alarm is what the stage says; the roll goes on below it.
     assert_eq!(deletes(&e.plan()), ["etcd-2"]);
 }
+
+#[test]
+fn another_registry_rolls_the_members_and_its_removal_does_too() {
+    let mut e = Etcd::formed(1);
+    let image = |e: &Etcd| {
+        let set = e.world.observed.of_kind(Kind::StatefulSet, NAMESPACE).next().unwrap().1;
+        let pods = &set["spec"]["template"]["spec"];
+        (pods["containers"][0]["image"].clone(), pods["initContainers"][0]["image"].clone())
+    };
+    e.cr.spec.images.registry = Some("mirror.example.com".into());
+    e.pass();
+    assert_eq!(image(&e), ("mirror.example.com/etcd:3.6.16-0".into(), "mirror.example.com/agent:dev".into()));
+    e.cr.spec.images.registry = None;
+    e.pass();
+    assert_eq!(image(&e).0, "registry.k8s.io/etcd:3.6.16-0");
+}

@@ -10,9 +10,9 @@
 //! | `BERTH_SWEEP_SEED` | another choice of cases |
 //! | `BERTH_SWEEP_STATE` | directory of files that remember what passed, to go on after an interruption with the same binary |
 
+mod cases;
+
 use std::{
-    collections::BTreeSet,
-    env, fs,
     future::Future,
     path::PathBuf,
     pin::pin,
@@ -20,6 +20,8 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail, ensure};
+
+pub use cases::{Choice, Passed, Random};
 
 use crate::{
     fault::{Fault, FaultPlan},
@@ -58,11 +60,9 @@ pub struct Summary {
 #[must_use]
 pub struct Sweep {
     name: String,
-    one_in: u64,
-    seed: u64,
+    choice: Choice,
     faults: Vec<Fault>,
     timeout: Duration,
-    state: Option<PathBuf>,
 }
 
 impl Sweep {
@@ -71,18 +71,8 @@ impl Sweep {
     /// # Panics
     /// If `BERTH_SWEEP` or `BERTH_SWEEP_SEED` is set to something else than the table says.
     pub fn new(name: &str, one_in: u64) -> Self {
-        let one_in = match env::var("BERTH_SWEEP").ok().as_deref() {
-            None | Some("") => one_in,
-            Some("full") => 1,
-            Some(text) => {
-                let number = text.strip_prefix("1/").and_then(|n| n.parse().ok());
-                number.unwrap_or_else(|| panic!("BERTH_SWEEP={text}: `full` or `1/n`"))
-            }
-        };
-        let seed = env::var("BERTH_SWEEP_SEED").map_or(0, |s| s.parse().expect("BERTH_SWEEP_SEED is a number"));
-        let state = env::var_os("BERTH_SWEEP_STATE").map(|d| PathBuf::from(d).join(format!("{name}.sweep")));
         let faults = vec![Fault::StopBefore, Fault::StopAfter, Fault::LoseReply];
-        Self { name: name.to_owned(), one_in: one_in.max(1), seed, faults, timeout: Duration::from_mins(2), state }
+        Self { name: name.to_owned(), choice: Choice::new(name, one_in), faults, timeout: Duration::from_mins(2) }
     }
 
     /// Other faults than a stop before, a stop after and a lost reply.
@@ -99,7 +89,7 @@ impl Sweep {
 
     /// Remembers what passed in this file, and goes on from there.
     pub fn state_file(mut self, path: impl Into<PathBuf>) -> Self {
-        self.state = Some(path.into());
+        self.choice.state = Some(path.into());
         self
     }
 
@@ -116,13 +106,13 @@ impl Sweep {
         ensure!(difference.is_empty(), "sweep {name}: two undisturbed runs end differently, mask this:\n{difference}");
 
         let cases = self.cases(mutations);
-        let mut passed = Passed::load(self.state.clone(), mutations)?;
+        let mut passed = Passed::load(&self.choice, &format!("{mutations} calls"))?;
         let mut summary = Summary { mutations, ..Summary::default() };
         println!(
             "sweep {name}: {mutations} mutating calls, {} cases, 1 in {}, seed {}",
             cases.len(),
-            self.one_in,
-            self.seed
+            self.choice.one_in,
+            self.choice.seed
         );
         for (at, (k, fault)) in cases.iter().enumerate() {
             let case = format!("#{k} {fault:?}");
@@ -166,50 +156,8 @@ impl Sweep {
     fn cases(&self, mutations: usize) -> Vec<(usize, Fault)> {
         let all = (1..=mutations).flat_map(|k| self.faults.iter().map(move |f| (k, f.clone())));
         let numbered = (0_u64..).zip(all);
-        let chosen = numbered.filter(|(at, _)| mix(at ^ self.seed.rotate_left(32)).is_multiple_of(self.one_in));
+        let chosen = numbered.filter(|(at, _)| self.choice.takes(*at));
         chosen.map(|(_, case)| case).collect()
-    }
-}
-
-/// Spreads neighbouring numbers (the finalizer of splitmix64).
-fn mix(n: u64) -> u64 {
-    let n = n.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let n = (n ^ (n >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let n = (n ^ (n >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    n ^ (n >> 31)
-}
-
-/// What passed before, one case a line after a line that says what it is about.
-struct Passed {
-    path: Option<PathBuf>,
-    about: String,
-    cases: BTreeSet<String>,
-}
-
-impl Passed {
-    fn load(path: Option<PathBuf>, mutations: usize) -> Result<Self> {
-        let text = path.as_ref().and_then(|p| fs::read_to_string(p).ok()).unwrap_or_default();
-        let mut lines = text.lines();
-        // With another binary or another number of calls, what passed says nothing.
-        let binary = fs::metadata(env::current_exe()?)?;
-        let about = format!("{mutations} calls, binary of {:?}, {} bytes", binary.modified()?, binary.len());
-        let same = lines.next() == Some(&*about);
-        let cases = if same { lines.map(str::to_owned).collect() } else { BTreeSet::new() };
-        Ok(Self { path, about, cases })
-    }
-
-    fn contains(&self, case: &str) -> bool {
-        self.cases.contains(case)
-    }
-
-    fn add(&mut self, case: String) -> Result<()> {
-        self.cases.insert(case);
-        let Some(path) = &self.path else { return Ok(()) };
-        if let Some(dir) = path.parent() {
-            fs::create_dir_all(dir)?;
-        }
-        let lines: Vec<_> = std::iter::once(self.about.clone()).chain(self.cases.iter().cloned()).collect();
-        fs::write(path, lines.join("\n") + "\n").with_context(|| format!("writing {}", path.display()))
     }
 }
 

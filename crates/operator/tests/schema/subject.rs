@@ -1,0 +1,224 @@
+//! An object whose spec is swept, and everything that is made of it.
+
+use crate::common::state::{dump_by, dumper, mask, settled, without_counters};
+use crate::common::{SOON, Team, team::ACME};
+use anyhow::{Context as _, Result, bail};
+use berth_testkit::oracle::{Dump, Dumper};
+use berth_testkit::{ApiServer, FaultPlan};
+use k8s_openapi::api::core::v1::{Pod, Service};
+use kube::api::{DeleteParams, ListParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+use std::time::{Duration, Instant};
+
+/// Which of the two.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Cluster,
+    Etcd,
+}
+
+impl Kind {
+    /// Name of the kind.
+    pub(crate) fn name(self) -> &'static str {
+        if self == Self::Cluster { "Cluster" } else { "EtcdCluster" }
+    }
+
+    fn plural(self) -> &'static str {
+        if self == Self::Cluster { "clusters" } else { "etcdclusters" }
+    }
+
+    /// The schema of its spec, as it is generated.
+    pub(crate) fn schema(self) -> Value {
+        let crds = berth_api::crds::all();
+        let crd = crds.iter().find(|c| c.spec.names.kind == self.name()).expect("its CRD");
+        let crd = serde_json::to_value(crd).expect("JSON");
+        crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"].clone()
+    }
+
+    /// The spec from which every sweep starts, and to which it comes back.
+    pub(crate) fn first(self) -> Value {
+        match self {
+            Self::Cluster => json!({"version": "1.36.3", "deletion": {"protected": false}}),
+            Self::Etcd => json!({"version": "3.6.16", "clients": [{"name": "app"}]}),
+        }
+    }
+}
+
+/// What the operator says of a spec.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// All is as the spec wants it.
+    Ready,
+    /// Something is wrong.
+    Refused(String),
+    /// Something is waited for that does not come.
+    Waits(String),
+}
+
+/// One object in a namespace of its own.
+pub(crate) struct Subject {
+    pub(crate) kind: Kind,
+    pub(crate) team: Team,
+}
+
+impl Subject {
+    pub(crate) async fn new(kind: Kind, server: &ApiServer) -> Self {
+        Self { kind, team: Team::new(server).await }
+    }
+
+    fn url(&self, rest: &str) -> String {
+        let ns = &self.team.ns;
+        format!("/apis/berth.dev/v1alpha1/namespaces/{ns}/{}{rest}", self.kind.plural())
+    }
+
+    async fn send(&self, request: http::request::Builder, type_: &str, body: &Value) -> Result<Value, String> {
+        let request = request.header("content-type", type_).body(serde_json::to_vec(body).unwrap()).unwrap();
+        self.team.client.request(request).await.map_err(|e| e.to_string())
+    }
+
+    /// Creates it. Fields that are not in the schema are an error.
+    pub(crate) async fn create(&self, spec: &Value, dry: bool) -> Result<Value, String> {
+        let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": self.kind.name(),
+            "metadata": {"name": ACME}, "spec": spec});
+        let request = http::Request::post(self.url(query(dry)));
+        self.send(request, "application/json", &object).await
+    }
+
+    /// Exchanges the spec for another one, nulls included.
+    pub(crate) async fn replace(&self, spec: &Value, dry: bool) -> Result<Value, String> {
+        let patch = json!([{"op": "replace", "path": "/spec", "value": spec}]);
+        let request = http::Request::patch(self.url(&format!("/{ACME}{}", query(dry))));
+        self.send(request, "application/json-patch+json", &patch).await
+    }
+
+    async fn get(&self) -> Result<Value> {
+        let request = http::Request::get(self.url(&format!("/{ACME}"))).body(vec![])?;
+        Ok(self.team.client.request(request).await?)
+    }
+
+    /// Waits until the operator has done for the present spec what it can.
+    pub(crate) async fn verdict(&self, plan: &FaultPlan) -> Result<Verdict> {
+        let (began, mut quiet, mut calls) = (Instant::now(), Instant::now(), 0);
+        loop {
+            let now = plan.calls().len();
+            if now != calls {
+                (calls, quiet) = (now, Instant::now());
+            }
+            let object = self.get().await?;
+            let status = &object["status"];
+            let seen = status["observedGeneration"] == object["metadata"]["generation"];
+            let condition = |type_: &str| {
+                let mut all = status["conditions"].as_array().into_iter().flatten();
+                all.find(|c| c["type"] == type_).cloned().unwrap_or_default()
+            };
+            let says = |c: &Value| {
+                format!("{}: {}", c["reason"].as_str().unwrap_or("?"), c["message"].as_str().unwrap_or("?"))
+            };
+            let (ready, degraded) = (condition("Ready"), condition("Degraded"));
+            if ready["message"].as_str().is_some_and(|m| m.contains("every API server to answer at")) {
+                self.take_up_certificates().await?;
+            }
+            let rests = quiet.elapsed() > Duration::from_millis(150);
+            if seen && rests && ready["status"] == "True" {
+                return Ok(Verdict::Ready);
+            }
+            if seen && rests && degraded["status"] == "True" {
+                return Ok(Verdict::Refused(says(&degraded)));
+            }
+            if seen && quiet.elapsed() > Duration::from_secs(4) {
+                return Ok(Verdict::Waits(says(&ready)));
+            }
+            if began.elapsed() > 2 * SOON {
+                bail!("no end: {status:#}");
+            }
+            tokio::time::sleep(Duration::from_millis(30)).await;
+        }
+    }
+
+    /// Real API servers show a new certificate after some minutes. Here they start anew in their place.
+    async fn take_up_certificates(&self) -> Result<()> {
+        let selector = ListParams::default().labels("app.kubernetes.io/component=kube-apiserver");
+        self.team.inside::<Pod>().delete_collection(&DeleteParams::default(), &selector).await?;
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        Ok(())
+    }
+
+    /// Everything that is there, Secrets by their digests.
+    pub(crate) async fn dump(&self, plan: &FaultPlan) -> Result<Dump> {
+        settled(plan).await;
+        let mut dump = match self.kind {
+            Kind::Cluster => dump_by(&self.team, dumper(&self.team).await?.with_secret_hashes()).await?,
+            Kind::Etcd => {
+                let ns = &self.team.ns;
+                let mut dumper = Dumper::of([&**ns]).rename(ns, "TEAM").with_secret_hashes();
+                let services = Api::<Service>::namespaced(self.team.client.clone(), ns);
+                for service in services.list(&ListParams::default()).await? {
+                    let ip = service.spec.as_ref().and_then(|s| s.cluster_ip.clone()).unwrap_or_default();
+                    if ip != "None" {
+                        dumper = dumper.rename(ip, format!("<address of {}>", service.name_any()));
+                    }
+                }
+                let mut dump = dumper.take(&self.team.client).await?;
+                dump.values_mut().for_each(mask);
+                dump
+            }
+        };
+        without_counters(&mut dump);
+        Ok(dump)
+    }
+
+    /// Creates it and waits until it is up; the state.
+    pub(crate) async fn up(&self, spec: &Value, plan: &FaultPlan) -> Result<Dump> {
+        self.create(spec, false).await.map_err(anyhow::Error::msg)?;
+        match self.verdict(plan).await? {
+            Verdict::Ready => self.dump(plan).await,
+            other => bail!("{spec}: {other:?}"),
+        }
+    }
+
+    /// Back to a spec, and to the state that it had; what is left over otherwise.
+    pub(crate) async fn back(&self, spec: &Value, state: &Dump, plan: &FaultPlan) -> Result<()> {
+        self.replace(spec, false).await.map_err(anyhow::Error::msg).context("back to the first spec")?;
+        let expected = without_digests(state.clone());
+        let began = Instant::now();
+        loop {
+            let verdict = self.verdict(plan).await?;
+            let left = berth_testkit::oracle::diff(&expected, &without_digests(self.dump(plan).await?));
+            if verdict == Verdict::Ready && left.is_empty() {
+                return Ok(());
+            }
+            if began.elapsed() > SOON {
+                bail!("back to the first spec it does not become what it was: {verdict:?}\n{left}");
+            }
+        }
+    }
+
+    /// Takes it away without the operator's help.
+    pub(crate) async fn wipe(&self) {
+        let patch = json!([{"op": "remove", "path": "/metadata/finalizers"}]);
+        let delete = http::Request::delete(self.url(&format!("/{ACME}")));
+        let _ = self.send(delete, "application/json", &json!({})).await;
+        let free = http::Request::patch(self.url(&format!("/{ACME}")));
+        let _ = self.send(free, "application/json-patch+json", &patch).await;
+        self.team.wipe().await;
+    }
+}
+
+fn query(dry: bool) -> &'static str {
+    if dry { "?fieldValidation=Strict&dryRun=All" } else { "?fieldValidation=Strict" }
+}
+
+/// Certificates and what is made of them differ from one issue to the next.
+pub(crate) fn without_digests(mut dump: Dump) -> Dump {
+    fn walk(value: &mut Value) {
+        match value {
+            Value::String(text) if text.starts_with("sha256:") => "<present>".clone_into(text),
+            Value::Array(list) => list.iter_mut().for_each(walk),
+            Value::Object(map) => map.values_mut().for_each(walk),
+            _ => {}
+        }
+    }
+    dump.values_mut().for_each(walk);
+    dump
+}

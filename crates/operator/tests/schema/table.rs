@@ -1,0 +1,161 @@
+//! What the schema does not tell: good values, what a value needs beside it, and where its effect is seen.
+//!
+//! Patterns are paths of [`berth_testkit::schema`]; `*` stands for anything. The first row that fits counts. A field without a row
+//! fails `every_field_has_a_row`.
+
+use super::subject::Kind;
+use berth_testkit::schema::Samples;
+use serde_json::{Value, json};
+
+/// How a value that was accepted is seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    /// It stands somewhere in what changed at this place: a part of `object /pointer` of a change.
+    At(&'static str),
+    /// Something changed at this place, which does not hold the value itself.
+    Changes(&'static str),
+    /// Nothing that runs shows it; a test of this name does.
+    Test(&'static str),
+}
+use Effect::{At, Changes, Test};
+
+/// Fields of the two kinds and their effects.
+const EFFECTS: &[(Kind, &str, Effect)] = &[
+    (Kind::Cluster, "version", At("Deployment.apps/kube-apiserver /spec/template")),
+    (Kind::Cluster, "replicas", At("Deployment.apps/kube-apiserver /spec/replicas")),
+    (Kind::Cluster, "network.podCIDRs*", At("kube-controller-manager")),
+    (Kind::Cluster, "network*", At("kube-apiserver")),
+    (Kind::Cluster, "endpoint.type", At("Service/kube-apiserver /spec/type")),
+    (Kind::Cluster, "endpoint.host", At("Cluster.berth.dev/acme /status/endpoints")),
+    (Kind::Cluster, "endpoint.certSANs*", Changes("Secret/kube-apiserver-pki /data")),
+    (Kind::Cluster, "endpoint*", At("Service/kube-apiserver /")),
+    (Kind::Cluster, "etcd.storage*", At("PersistentVolumeClaim/data-etcd-0 /")),
+    (Kind::Cluster, "etcd.replicas", At("StatefulSet.apps/etcd /spec/replicas")),
+    (Kind::Cluster, "*.placement.antiAffinity", Changes("/affinity")),
+    (Kind::Cluster, "etcd*", At("StatefulSet.apps/etcd /spec/template")),
+    (Kind::Cluster, "apiServer.authentication*", At("ConfigMap/kube-apiserver")),
+    (Kind::Cluster, "apiServer*", At("Deployment.apps/kube-apiserver /spec/")),
+    (Kind::Cluster, "controllerManager*", At("Deployment.apps/kube-controller-manager /spec/")),
+    (Kind::Cluster, "scheduler*", At("Deployment.apps/kube-scheduler /spec/")),
+    (Kind::Cluster, "deletion.protected", Test("a_protected_cluster_that_is_deleted_all_the_same_is_held")),
+    (Kind::Cluster, "deletion*", Test("retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over")),
+    (Kind::Cluster, "images*", At("/spec/template/spec/")),
+    (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),
+    (Kind::Etcd, "version", At("StatefulSet.apps/acme /spec/template")),
+    (Kind::Etcd, "replicas", At("StatefulSet.apps/acme /spec/replicas")),
+    (Kind::Etcd, "storage*", At("PersistentVolumeClaim/data-acme-0 /")),
+    (Kind::Etcd, "placement.antiAffinity", Changes("/affinity")),
+    (Kind::Etcd, "placement*", At("StatefulSet.apps/acme /spec/template")),
+    (Kind::Etcd, "resources*", At("StatefulSet.apps/acme /spec/template")),
+    (Kind::Etcd, "quotaBackendBytes", At("StatefulSet.apps/acme /spec/template")),
+    (Kind::Etcd, "clients*", At("Secret/acme-client-")),
+    (Kind::Etcd, "dataPolicy", Test("retain_keeps_what_finds_the_data_again_and_it_is_found")),
+    (Kind::Etcd, "images*", At("StatefulSet.apps/acme /spec/template")),
+    (Kind::Etcd, "paused", Changes("EtcdCluster.berth.dev/acme /status/phase")),
+];
+
+/// Good values, and those that only judgement finds bad.
+fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
+    let quantity = vec![json!("250m")];
+    let mut all = vec![
+        ("*.placement.tolerations[]", vec![json!({"key": "berth.dev/sweep-{n}", "effect": "NoExecute"})]),
+        ("*placement.tolerations[].key", vec![json!("berth.dev/sweep")]),
+        ("*placement.tolerations[].value", vec![json!("yes")]),
+        ("*placement.topologySpread[]", vec![json!({"topologyKey": "example.com/zone-{n}"})]),
+        ("*placement.topologySpread[].topologyKey", vec![json!("topology.kubernetes.io/zone")]),
+        ("*placement.nodeSelector{key}", vec![json!("berth.dev/sweep-{n}")]),
+        ("*placement.nodeSelector{}", vec![json!("yes")]),
+        ("*placement.priorityClassName", vec![json!("sweep")]),
+        ("images.registry", vec![json!("mirror.example.com:5000/k8s"), json!("UPPER/case"), json!("a//b")]),
+        ("images.pullSecrets[]", vec![json!("mirror-{n}")]),
+        ("*resources.limits{key}", vec![json!("cpu")]),
+        ("*resources.requests{key}", vec![json!("cpu"), json!("memory"), json!("example.com/gpu")]),
+        ("*resources.limits{}", quantity.clone()),
+        ("*resources.requests{}", quantity),
+    ];
+    match kind {
+        Kind::Cluster => all.extend([
+            ("version", vec![json!("1.36.2"), json!("1.35.8"), json!("1.36.99999999999"), json!("0.0.0")]),
+            ("network.serviceCIDRs", vec![json!(["10.113.0.0/16"]), json!(["10.113.0.0/16", "fd00:113::/112"])]),
+            ("network.serviceCIDRs[]", vec![json!("10.{n}.0.0/16"), json!("10.113.0.1/16"), json!("0.0.0.0/0")]),
+            ("network.podCIDRs", vec![json!(["10.161.0.0/16"]), json!(["10.161.0.0/16", "fd00:161::/56"])]),
+            ("network.podCIDRs[]", vec![json!("172.{n}.0.0/16"), json!("::/0")]),
+            ("network.dnsDomain", vec![json!("tenant.example")]),
+            ("endpoint.host", vec![json!("acme.example.com"), json!("192.0.2.7"), json!("2001:db8::7")]),
+            ("endpoint.certSANs[]", vec![json!("san-{n}.example.com"), json!("*.example.com"), json!("2001:db8::8")]),
+            ("endpoint.service.annotations{key}", vec![json!("example.com/sweep-{n}")]),
+            ("endpoint.service.loadBalancerClass", vec![json!("example.com/fast")]),
+            ("endpoint.service.loadBalancerSourceRanges[]", vec![json!("192.0.{n}.0/24"), json!("2001:db8::/32")]),
+            ("etcd.version", vec![json!("3.5.21"), json!("2.0.0")]),
+            ("etcd.storage.size", vec![json!("20Gi"), json!("99999999999999999Ti")]),
+            ("etcd.storage.className", vec![json!("fast")]),
+            ("*.extraArgs[]", vec![json!({"name": "sweep-{n}", "value": "1"})]),
+            ("*.extraArgs[].name", vec![json!("v"), json!("kubeconfig"), json!("secure-port")]),
+            ("apiServer.serviceAccountIssuers[]", vec![json!("https://issuer-{n}.example.com")]),
+            (
+                "apiServer.authentication.jwt[]",
+                vec![json!({"issuer": {"url": "https://idp-{n}.example.com", "audiences": ["berth"]},
+                    "claimMappings": {"username": {"claim": "sub", "prefix": ""}}})],
+            ),
+        ]),
+        Kind::Etcd => all.extend([
+            ("version", vec![json!("3.6.15"), json!("3.5.21"), json!("2.0.0")]),
+            ("storage.size", vec![json!("20Gi"), json!("99999999999999999Ti")]),
+            ("storage.className", vec![json!("fast")]),
+            ("clients[].name", vec![json!("client-{n}"), json!("ca")]),
+            ("placement.tolerations[]", vec![json!({"key": "berth.dev/sweep-{n}", "effect": "NoExecute"})]),
+        ]),
+    }
+    all
+}
+
+/// What has to be in the spec beside a value.
+fn beside(kind: Kind) -> Vec<(&'static str, Value)> {
+    match kind {
+        Kind::Cluster => vec![
+            ("endpoint.service.loadBalancer*", json!({"endpoint": {"type": "LoadBalancer"}})),
+            ("endpoint.type", json!({"endpoint": {"host": "nodes.example.com"}})),
+        ],
+        Kind::Etcd => vec![],
+    }
+}
+
+/// The rows of one kind.
+pub(crate) struct Table {
+    kind: Kind,
+    samples: Vec<(&'static str, Vec<Value>)>,
+    beside: Vec<(&'static str, Value)>,
+}
+
+impl Table {
+    pub(crate) fn new(kind: Kind) -> Self {
+        Self { kind, samples: samples(kind), beside: beside(kind) }
+    }
+
+    /// Where the effect of a field is seen.
+    pub(crate) fn effect(&self, path: &str) -> Option<Effect> {
+        EFFECTS.iter().find(|(kind, pattern, _)| *kind == self.kind && fits(pattern, path)).map(|(_, _, e)| *e)
+    }
+
+    /// What has to be beside a value of this field, as a merge patch.
+    pub(crate) fn beside(&self, path: &str) -> Option<&Value> {
+        self.beside.iter().find(|(pattern, _)| fits(pattern, path)).map(|(_, value)| value)
+    }
+}
+
+impl Samples for Table {
+    fn of(&self, path: &str) -> Vec<Value> {
+        self.samples.iter().find(|(pattern, _)| fits(pattern, path)).map(|(_, v)| v.clone()).unwrap_or_default()
+    }
+}
+
+/// Whether a path is as the pattern says.
+fn fits(pattern: &str, path: &str) -> bool {
+    match pattern.split_once('*') {
+        None => pattern == path,
+        Some((start, rest)) => {
+            let Some(tail) = path.strip_prefix(start) else { return false };
+            rest.is_empty() || (0..=tail.len()).any(|at| tail.is_char_boundary(at) && fits(rest, &tail[at..]))
+        }
+    }
+}
