@@ -10,7 +10,11 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use berth_e2e::{paths, run::must_be_real, until};
+use berth_e2e::{
+    pages, paths,
+    run::{all, must_be_real},
+    until,
+};
 
 /// A demo beside that of a person who runs the tests.
 const NAME: &str = "e2e-demo";
@@ -68,7 +72,24 @@ fn demo() -> Result<()> {
         }
     }
     ensure!(refused == 1, "the deletion of a protected Cluster is refused once: {refused}");
+    if all() {
+        tutorial()?;
+    }
     Ok(())
+}
+
+/// The tutorial, as it is printed: in a directory that looks like a checkout, whose demo is this one.
+fn tutorial() -> Result<()> {
+    let (root, place) = (paths::root(), env::temp_dir().join(format!("berth-tutorial-{}", std::process::id())));
+    fs::create_dir_all(place.join("target"))?;
+    std::os::unix::fs::symlink(root.join("examples"), place.join("examples"))?;
+    std::os::unix::fs::symlink(dir(), place.join("target/demo"))?;
+    let makefile = format!("demo demo-down:\n\t@$(MAKE) -C {} $@ BERTH_CLUSTER={NAME}\n", root.display());
+    fs::write(place.join("Makefile"), makefile)?;
+    let mut bash = Command::new("bash");
+    let result = pages::run(&root.join("docs/tutorial.md"), building(&mut bash).current_dir(&place));
+    fs::remove_dir_all(&place)?;
+    result
 }
 
 /// The files of that demo.
@@ -82,14 +103,19 @@ fn plain(command: &mut Command) -> &mut Command {
     command.env_clear().envs(kept).current_dir("/").stdin(Stdio::null())
 }
 
+/// [`plain`], and where the caches are, which is this machine's affair; the rest of cargo's and make's environment belongs to the
+/// run of tests.
+fn building(command: &mut Command) -> &mut Command {
+    let kept = ["BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME", "XDG_CACHE_HOME"];
+    let kept = kept.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
+    plain(command).envs(kept)
+}
+
 fn make(target: &str) -> Result<String> {
     println!("$ make {target} BERTH_CLUSTER={NAME}");
     let mut command = Command::new("make");
     command.arg("-C").arg(paths::root()).args([target, &format!("BERTH_CLUSTER={NAME}")]);
-    // Where the caches are is this machine's affair; the rest of cargo's and make's environment belongs to the run of tests.
-    let kept = ["BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME", "XDG_CACHE_HOME"];
-    let kept = kept.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
-    let output = plain(&mut command).envs(kept).stderr(Stdio::inherit()).output()?;
+    let output = building(&mut command).stderr(Stdio::inherit()).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{text}");
     ensure!(output.status.success(), "`make {target}` ended with {}", output.status);
