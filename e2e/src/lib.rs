@@ -11,6 +11,7 @@ pub mod canary;
 pub mod certs;
 pub mod images;
 pub mod kube_client;
+pub mod make;
 pub mod operator;
 pub mod pages;
 pub mod paths;

@@ -60,7 +60,10 @@ pub fn blocks(page: &str) -> Vec<Block> {
             (Some(language), None) => {
                 if let Some(block) = all.last_mut() {
                     match language {
-                        "sh" => block.commands += &format!("{}\n", line.get(indent..).unwrap_or_default()),
+                        "sh" => {
+                            block.commands.push_str(line.get(indent..).unwrap_or_default());
+                            block.commands.push('\n');
+                        }
                         "text" => block.shown.push(bare.trim_end().to_owned()),
                         _ => {}
                     }
@@ -90,7 +93,8 @@ pub fn run(page: &Path, bash: &mut Command) -> Result<()> {
             outputs.push(String::new());
         } else if let Some(output) = outputs.last_mut() {
             println!("    {line}");
-            *output += &format!("{line}\n");
+            output.push_str(&line);
+            output.push('\n');
         }
         let _ = std::io::stdout().flush();
     }
@@ -108,17 +112,16 @@ pub fn run(page: &Path, bash: &mut Command) -> Result<()> {
 
 /// One script: what a block sets, those after it have.
 fn script(blocks: &[Block]) -> String {
-    let mut script = "set -eo pipefail\n".to_owned();
-    for (number, block) in blocks.iter().enumerate() {
+    let one = |(number, block): (usize, &Block)| {
         let commands = &block.commands;
-        script += &format!("echo '{MARK}{number}'\n");
-        script += &if block.fails() {
+        let commands = if block.fails() {
             format!("if (\n{commands}); then echo 'it did not fail'; exit 1; fi\n")
         } else {
             commands.clone()
         };
-    }
-    script
+        format!("echo '{MARK}{number}'\n{commands}")
+    };
+    "set -eo pipefail\n".to_owned() + &blocks.iter().enumerate().map(one).collect::<String>()
 }
 
 /// The first line that is not in the output after those before it.

@@ -1,16 +1,11 @@
 //! `make demo` from a shell, as a reader of the README types it: the printed commands work as printed, a second run changes
 //! nothing, and `make demo-down` leaves nothing.
 
-use std::{
-    collections::BTreeSet,
-    env, fs,
-    path::PathBuf,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_e2e::{
+    make::{self, building, plain},
     pages, paths,
     run::{all, must_be_real},
     until,
@@ -97,29 +92,8 @@ fn dir() -> PathBuf {
     paths::root().join(format!("target/demo-{NAME}"))
 }
 
-/// What a shell has that was just opened, somewhere else.
-fn plain(command: &mut Command) -> &mut Command {
-    let kept = ["PATH", "HOME", "TERM"].into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
-    command.env_clear().envs(kept).current_dir("/").stdin(Stdio::null())
-}
-
-/// [`plain`], and where the caches are, which is this machine's affair; the rest of cargo's and make's environment belongs to the
-/// run of tests.
-fn building(command: &mut Command) -> &mut Command {
-    let kept = ["BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME", "XDG_CACHE_HOME"];
-    let kept = kept.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
-    plain(command).envs(kept)
-}
-
 fn make(target: &str) -> Result<String> {
-    println!("$ make {target} BERTH_CLUSTER={NAME}");
-    let mut command = Command::new("make");
-    command.arg("-C").arg(paths::root()).args([target, &format!("BERTH_CLUSTER={NAME}")]);
-    let output = building(&mut command).stderr(Stdio::inherit()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{text}");
-    ensure!(output.status.success(), "`make {target}` ended with {}", output.status);
-    Ok(text)
+    make::make(target, &[format!("BERTH_CLUSTER={NAME}")])
 }
 
 /// Every object that Berth and the demo make, with what changes when it is written. Leases are renewed all the time.
