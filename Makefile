@@ -11,10 +11,10 @@ XTASK := cargo run --quiet --locked --package xtask --
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: prepare ## A meta cluster on this machine with Berth and a first tenant. Again: changes nothing.
+demo: prepare ## A meta cluster on this machine with Berth and a first tenant. Again: changes nothing. With BERTH_KUBECONFIG and IMAGE: on yours.
 	@$(XTASK) demo
 
-demo-down: prepare ## Removes the demo: nothing of it is left.
+demo-down: prepare ## Removes the demo: nothing of it is left. With BERTH_KUBECONFIG: from that cluster.
 	@$(XTASK) demo-down
 
 test: prepare ## All checks and tests, with real binaries and real clusters. Ends with a count.

@@ -1,16 +1,15 @@
 //! `make demo` from a shell, as a reader of the README types it: the printed commands work as printed, a second run changes
 //! nothing, and `make demo-down` leaves nothing.
 
-use std::{
-    collections::BTreeSet,
-    env, fs,
-    path::PathBuf,
-    process::{Command, Stdio},
-    time::Duration,
-};
+use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_e2e::{paths, run::must_be_real, until};
+use berth_e2e::{
+    make::{self, building, plain},
+    pages, paths,
+    run::{all, must_be_real},
+    until,
+};
 
 /// A demo beside that of a person who runs the tests.
 const NAME: &str = "e2e-demo";
@@ -68,7 +67,24 @@ fn demo() -> Result<()> {
         }
     }
     ensure!(refused == 1, "the deletion of a protected Cluster is refused once: {refused}");
+    if all() {
+        tutorial()?;
+    }
     Ok(())
+}
+
+/// The tutorial, as it is printed: in a directory that looks like a checkout, whose demo is this one.
+fn tutorial() -> Result<()> {
+    let (root, place) = (paths::root(), env::temp_dir().join(format!("berth-tutorial-{}", std::process::id())));
+    fs::create_dir_all(place.join("target"))?;
+    std::os::unix::fs::symlink(root.join("examples"), place.join("examples"))?;
+    std::os::unix::fs::symlink(dir(), place.join("target/demo"))?;
+    let makefile = format!("demo demo-down:\n\t@$(MAKE) -C {} $@ BERTH_CLUSTER={NAME}\n", root.display());
+    fs::write(place.join("Makefile"), makefile)?;
+    let mut bash = Command::new("bash");
+    let result = pages::run(&root.join("docs/tutorial.md"), building(&mut bash).current_dir(&place));
+    fs::remove_dir_all(&place)?;
+    result
 }
 
 /// The files of that demo.
@@ -76,24 +92,8 @@ fn dir() -> PathBuf {
     paths::root().join(format!("target/demo-{NAME}"))
 }
 
-/// What a shell has that was just opened, somewhere else.
-fn plain(command: &mut Command) -> &mut Command {
-    let kept = ["PATH", "HOME", "TERM"].into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
-    command.env_clear().envs(kept).current_dir("/").stdin(Stdio::null())
-}
-
 fn make(target: &str) -> Result<String> {
-    println!("$ make {target} BERTH_CLUSTER={NAME}");
-    let mut command = Command::new("make");
-    command.arg("-C").arg(paths::root()).args([target, &format!("BERTH_CLUSTER={NAME}")]);
-    // Where the caches are is this machine's affair; the rest of cargo's and make's environment belongs to the run of tests.
-    let kept = ["BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME", "XDG_CACHE_HOME"];
-    let kept = kept.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
-    let output = plain(&mut command).envs(kept).stderr(Stdio::inherit()).output()?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    println!("{text}");
-    ensure!(output.status.success(), "`make {target}` ended with {}", output.status);
-    Ok(text)
+    make::make(target, &[format!("BERTH_CLUSTER={NAME}")])
 }
 
 /// Every object that Berth and the demo make, with what changes when it is written. Leases are renewed all the time.

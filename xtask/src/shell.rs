@@ -69,6 +69,24 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
+/// [`output`] of a program that reads `text`.
+pub(crate) fn input(command: &mut Command, text: &str) -> Result<String> {
+    let name = line(command);
+    let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = pipes.spawn().with_context(|| format!("cannot run `{name}`"))?;
+    let stdin = child.stdin.take();
+    let text = text.to_owned();
+    // It may print before it has read everything.
+    let writer = std::thread::spawn(move || stdin.map(|mut stdin| stdin.write_all(text.as_bytes())));
+    let output = child.wait_with_output()?;
+    // Who ends early says why.
+    let _ = writer.join();
+    if !output.status.success() {
+        bail!("`{name}` ended with {}: {}", output.status, String::from_utf8_lossy(&output.stderr).trim());
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
 /// The command as one would type it.
 fn line(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());

@@ -3,6 +3,7 @@
 //!
 //! It knows nothing of Kubernetes' API and holds no token. Exit codes: 0 go, 1 error, 2 usage, 42 held (see [`guard`]).
 
+mod dial;
 mod guard;
 mod install;
 mod volume;
@@ -27,6 +28,10 @@ enum Command {
     Wait(wait::Args),
     /// Decides whether an etcd member may start on its volume; if not, says why and exits with 42.
     Guard(GuardArgs),
+    /// Takes connections: the other end of `dial`.
+    Listen(dial::ListenArgs),
+    /// Finds out whether connections get through.
+    Dial(dial::DialArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -55,6 +60,8 @@ fn main() -> ExitCode {
         Command::Install(args) => install::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Wait(args) => wait::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Guard(args) => guard(&args),
+        Command::Listen(args) => dial::listen(&args).map(|()| ExitCode::SUCCESS),
+        Command::Dial(args) => dial::dial(&args).map(|()| ExitCode::SUCCESS),
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("berth-agent: {error:#}");

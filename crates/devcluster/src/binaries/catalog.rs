@@ -137,13 +137,7 @@ fn catalog() -> Vec<Artifact> {
     ];
     all.extend(KUBERNETES_OLDER.map(|version| kubernetes(version, version, &CONTROL_PLANE)));
     all.push(etcd(ETCD_OLDER));
-    all.push(Artifact {
-        label: "e2e.test",
-        binaries: vec![("e2e.test", "k8s.io/kubernetes/test/e2e".to_owned())],
-        core: false,
-        recipe: kubernetes_recipe(KUBERNETES, true),
-        ..kubernetes(KUBERNETES, KUBERNETES, &[])
-    });
+    all.extend(std::iter::once(KUBERNETES).chain(KUBERNETES_OLDER).map(conformance));
     all.push(Artifact { core: false, ..tool("kwok", KWOK, "sigs.k8s.io/kwok/cmd/", &["kwok"]) });
     all
 }
@@ -156,6 +150,17 @@ fn kubernetes(version: &'static str, source_version: &'static str, names: &[&'st
         binaries: names.iter().map(|name| (*name, format!("k8s.io/kubernetes/cmd/{name}"))).collect(),
         core: true,
         recipe: kubernetes_recipe(source_version, false),
+    }
+}
+
+/// Kubernetes' own e2e suite: each minor is judged by its own.
+fn conformance(version: &'static str) -> Artifact {
+    Artifact {
+        label: "e2e.test",
+        binaries: vec![("e2e.test", "k8s.io/kubernetes/test/e2e".to_owned())],
+        core: false,
+        recipe: kubernetes_recipe(version, true),
+        ..kubernetes(version, version, &[])
     }
 }
 
@@ -216,6 +221,7 @@ mod tests {
         assert_eq!(named("kwok"), "kwok-0.8.0");
         assert_eq!(named("etcd-v3.5.35"), "etcd-v3.5.35");
         assert_eq!(named("kubelet"), "kubernetes-v1.36.3");
+        assert_eq!(named("e2e.test-v1.35.4"), "e2e.test-v1.35.4");
         assert_eq!(named("etcd"), "etcd-v3.6.16 etcd-v3.5.35");
         assert_eq!(Selection::Named(vec!["nope".to_owned()]).artifacts().unwrap_err(), ["nope"]);
     }
@@ -224,6 +230,6 @@ mod tests {
     fn core_leaves_out_what_takes_long_and_is_seldom_needed() {
         let core = Selection::Core.artifacts().unwrap();
         assert!(core.iter().all(|a| a.binaries.iter().all(|(name, _)| *name != "e2e.test" && *name != "kwok")));
-        assert_eq!(Selection::All.artifacts().unwrap().len(), core.len() + 2);
+        assert_eq!(Selection::All.artifacts().unwrap().len(), core.len() + 4);
     }
 }

@@ -1,6 +1,11 @@
-//! `make demo`: a real meta cluster on this machine, Berth from its charts, and a first tenant.
+//! `make demo`: a real meta cluster on this machine, or one that is there ([`given`]), Berth from its charts, and a first tenant.
 //!
 //! Every step looks at what is there before it does anything, so that a second run is quick and changes nothing.
+
+mod findings;
+mod given;
+mod preflight;
+mod probe;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -29,33 +34,28 @@ pub(crate) struct Demo {
     acme: PathBuf,
     kubectl: PathBuf,
     helm: PathBuf,
+    /// Arguments for Helm that mark a release.
+    labels: Vec<&'static str>,
+    /// How long the tenant may take.
+    patience: Duration,
+    /// The variables with which `make demo-down` finds it again.
+    variables: String,
 }
 
 pub(crate) fn up() -> Result<()> {
+    if let Some(kubeconfig) = given::kubeconfig() {
+        return given::up(kubeconfig);
+    }
     let started = Instant::now();
     let images = images::build()?;
     let demo = Demo::bring_up(demo_name(), demo_dir(), &images, &[])?;
-
-    say(&format!("tenant `{TENANT}` in `{TEAM}`"));
-    let applied = Instant::now();
-    demo.apply()?;
-    demo.wait(applied).map_err(|e| demo.explain(e))?;
-    let config = ["-n", TEAM, "get", "secret", "acme-kubeconfig", "-o", "go-template={{.data.value | base64decode}}"];
-    write_if_changed(&demo.acme, output(demo.kubectl().args(config))?.as_bytes(), 0o600)?;
-
-    say("kubectl get clusters.berth.dev -A");
-    println!("{}", output(demo.kubectl().args(["get", "clusters.berth.dev", "-A"]))?.trim_end());
-    say("what the tenant answers to `kubectl get namespaces` and `kubectl version`");
-    println!("{}", output(demo.tenant_kubectl().args(["get", "namespaces"]))?.trim_end());
-    println!("{}", output(demo.tenant_kubectl().arg("version"))?.trim_end());
-    let home = "jsonpath={.status.controlPlaneNamespace.name}";
-    let home = output(demo.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", home]))?;
-    demo.next_commands(&home);
-    println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
-    Ok(())
+    demo.tenant(started, || demo.apply())
 }
 
 pub(crate) fn down() -> Result<()> {
+    if let Some(kubeconfig) = given::kubeconfig() {
+        return given::down(kubeconfig);
+    }
     let dir = demo_dir();
     let state = std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from);
     if !dir.join("bin/devcluster").exists() && state.join(demo_name()).exists() {
@@ -100,7 +100,11 @@ impl Demo {
             let from = newest(&cache().join("bin").join(component), name)?;
             install(&from, &bin.join(name))?;
         }
+        let variables = if cluster == "demo" { String::new() } else { format!("BERTH_CLUSTER={cluster}") };
         Ok(Self {
+            labels: vec![],
+            patience: PATIENCE,
+            variables,
             cluster,
             meta: dir.join("meta.kubeconfig"),
             acme: dir.join("acme.kubeconfig"),
@@ -108,6 +112,28 @@ impl Demo {
             kubectl: bin.join("kubectl"),
             helm: bin.join("helm"),
         })
+    }
+
+    /// Makes the tenant by `apply`, shows how it comes up, what it answers, and what to try next.
+    fn tenant(&self, started: Instant, apply: impl FnOnce() -> Result<()>) -> Result<()> {
+        say(&format!("tenant `{TENANT}` in `{TEAM}`"));
+        let applied = Instant::now();
+        apply()?;
+        self.wait(applied).map_err(|e| self.explain(e))?;
+        let config =
+            ["-n", TEAM, "get", "secret", "acme-kubeconfig", "-o", "go-template={{.data.value | base64decode}}"];
+        write_if_changed(&self.acme, output(self.kubectl().args(config))?.as_bytes(), 0o600)?;
+
+        say("kubectl get clusters.berth.dev -A");
+        println!("{}", output(self.kubectl().args(["get", "clusters.berth.dev", "-A"]))?.trim_end());
+        say("what the tenant answers to `kubectl get namespaces` and `kubectl version`");
+        println!("{}", output(self.tenant_kubectl().args(["get", "namespaces"]))?.trim_end());
+        println!("{}", output(self.tenant_kubectl().arg("version"))?.trim_end());
+        let home = "jsonpath={.status.controlPlaneNamespace.name}";
+        let home = output(self.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", home]))?;
+        self.next_commands(&home);
+        println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
+        Ok(())
     }
 
     /// Access to the meta cluster, in the checkout.
@@ -155,8 +181,13 @@ impl Demo {
             "operator.logJSON=false".to_owned(),
         ];
         values.extend_from_slice(more);
+        self.install(&values)
+    }
+
+    /// Both charts, and the operator's Deployment rolled out.
+    fn install(&self, values: &[String]) -> Result<()> {
         self.chart("berth-crds", &[])?;
-        self.chart("berth", &values)?;
+        self.chart("berth", values)?;
         let rollout = ["-n", SYSTEM, "rollout", "status", "deployment/berth-operator", "--timeout=120s"];
         let text = output(self.kubectl().args(rollout)).map_err(|e| self.explain(e))?;
         println!("{}", text.lines().last().unwrap_or_default());
@@ -176,7 +207,7 @@ impl Demo {
         }
         println!("installing chart {name}");
         let upgrade = ["upgrade", "--install", name, &path, "-n", SYSTEM, "--create-namespace"];
-        output(self.helm().args(upgrade).args(&set)).map(|_| ())
+        output(self.helm().args(upgrade).args(&set).args(&self.labels)).map(|_| ())
     }
 
     fn deployed(&self, name: &str) -> bool {
@@ -194,7 +225,7 @@ impl Demo {
     /// Shows how conditions change until the tenant is ready.
     fn wait(&self, since: Instant) -> Result<()> {
         let mut shown = BTreeMap::new();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + self.patience;
         while Instant::now() < deadline {
             let watch = ["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", "json", "--watch"];
             let mut child = self.kubectl().args(watch).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -225,7 +256,7 @@ impl Demo {
             }
             std::thread::sleep(Duration::from_millis(500));
         }
-        bail!("{TENANT} is not ready after {PATIENCE:?}")
+        bail!("{TENANT} is not ready after {:?}", self.patience)
     }
 
     /// Adds what helps to see why.
@@ -243,6 +274,9 @@ impl Demo {
                 Err(e) => eprintln!("{e:#}"),
             }
         }
+        if self.cluster.is_empty() {
+            return error;
+        }
         let devcluster = demo_dir().join("bin/devcluster");
         error.context(format!("logs of the meta cluster: `{} logs --name {}`", devcluster.display(), self.cluster))
     }
@@ -253,7 +287,11 @@ impl Demo {
         let acme = format!("{kubectl} --kubeconfig {}", self.acme.display());
         let example = root().join("examples/acme.yaml");
         let example = example.display();
-        let other = if self.cluster == "demo" { String::new() } else { format!(" BERTH_CLUSTER={}", self.cluster) };
+        let variables = match self.variables.as_str() {
+            "" => String::new(),
+            "BERTH_KUBECONFIG" => format!(" BERTH_KUBECONFIG={}", self.meta.display()),
+            other => format!(" {other}"),
+        };
         println!(
             "\n==> what to try next
 
@@ -277,7 +315,7 @@ sed 's/name: {TENANT}/name: globex/' {example} | {meta} apply -f -
 {meta} -n {TEAM} delete clusters.berth.dev globex
 
 # The end of the demo:
-make -C {} demo-down{other}",
+make -C {} demo-down{variables}",
             root().display()
         );
     }

@@ -1,0 +1,289 @@
+//! What a look at a cluster gave, and what it means: facts in, one screen out.
+
+use serde_json::Value;
+use std::fmt::Write as _;
+
+/// The oldest Kubernetes that Berth runs on, as `charts/*/Chart.yaml` has it.
+const OLDEST: (u32, u32) = (1, 34);
+
+/// How a thing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// There.
+    Fine,
+    /// Not as it should be; the demo goes on.
+    Warning,
+    /// The demo cannot go on.
+    Missing,
+}
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Finding {
+    pub(super) level: Level,
+    /// The thing, in a word or two.
+    pub(super) what: &'static str,
+    /// How it is; where it is not fine, also what that means, or the way out.
+    pub(super) said: String,
+}
+
+impl Finding {
+    pub(super) fn fine(what: &'static str, said: impl Into<String>) -> Self {
+        Self { level: Level::Fine, what, said: said.into() }
+    }
+
+    pub(super) fn warning(what: &'static str, said: impl Into<String>) -> Self {
+        Self { level: Level::Warning, what, said: said.into() }
+    }
+
+    pub(super) fn missing(what: &'static str, said: impl Into<String>) -> Self {
+        Self { level: Level::Missing, what, said: said.into() }
+    }
+}
+
+/// How many things keep the demo from going on.
+pub(super) fn missing(findings: &[Finding]) -> usize {
+    findings.iter().filter(|f| f.level == Level::Missing).count()
+}
+
+/// All findings, a line or a few for each.
+pub(super) fn report(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { level, what, said } in findings {
+        let level = match level {
+            Level::Fine => "ok",
+            Level::Warning => "WARNING",
+            Level::Missing => "MISSING",
+        };
+        for (number, line) in said.lines().enumerate() {
+            let (level, what) = if number == 0 { (level, *what) } else { ("", "") };
+            let _ = writeln!(text, "  {level:<8} {what:<16} {line}");
+        }
+    }
+    text
+}
+
+/// An image as the chart's values have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Reference {
+    pub(super) repository: String,
+    pub(super) tag: String,
+}
+
+impl Reference {
+    /// `repository:tag`. The chart takes neither digests nor `latest`.
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text.rsplit_once(':') {
+            Some((repository, tag)) if !tag.contains('/') && !repository.contains('@') && tag != "latest" => {
+                Ok(Self { repository: repository.to_owned(), tag: tag.to_owned() })
+            }
+            _ => Err(format!("`{text}` is not repository:tag, with a tag other than `latest`")),
+        }
+    }
+}
+
+impl std::fmt::Display for Reference {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.repository, self.tag)
+    }
+}
+
+/// The operator's image and the agent's: given, or beside the operator's under the name `agent`.
+pub(super) fn images(operator: Option<&str>, agent: Option<&str>) -> Result<(Reference, Reference), String> {
+    let Some(operator) = operator else {
+        return Err(
+            "set IMAGE to the operator's image, repository:tag, in a registry that the cluster's nodes reach.\n\
+                    `make images` builds it and the agent's into target/demo/images"
+                .to_owned(),
+        );
+    };
+    let operator = Reference::parse(operator)?;
+    let agent = match (agent, operator.repository.strip_suffix("operator")) {
+        (Some(agent), _) => Reference::parse(agent)?,
+        (None, Some(before)) => Reference { repository: format!("{before}agent"), tag: operator.tag.clone() },
+        (None, None) => return Err(format!("which image is the agent's is not seen from {operator}: set AGENT_IMAGE")),
+    };
+    Ok((operator, agent))
+}
+
+/// The API server's version, as `/version` has it.
+pub(super) fn version(answer: &Value) -> Finding {
+    let number = |field: &str| {
+        let digits: String = answer[field].as_str()?.chars().take_while(char::is_ascii_digit).collect();
+        digits.parse::<u32>().ok()
+    };
+    let said = answer["gitVersion"].as_str().unwrap_or("unknown");
+    match (number("major"), number("minor")) {
+        (Some(major), Some(minor)) if (major, minor) >= OLDEST => Finding::fine("version", said),
+        _ => Finding::missing("version", format!("it is {said}; Berth needs {}.{} or newer", OLDEST.0, OLDEST.1)),
+    }
+}
+
+/// Nodes that take pods.
+pub(super) fn nodes(list: &Value) -> Finding {
+    let all = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let ready = |node: &&Value| {
+        let conditions = node["status"]["conditions"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let taints = node["spec"]["taints"].as_array().map(Vec::as_slice).unwrap_or_default();
+        conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True")
+            && node["spec"]["unschedulable"] != true
+            && taints.iter().all(|t| t["effect"] == "PreferNoSchedule")
+    };
+    match all.iter().filter(ready).count() {
+        0 => Finding::missing("nodes", format!("none of {} is ready and takes pods without tolerations", all.len())),
+        some => Finding::fine("nodes", format!("{some} of {} are ready and take pods", all.len())),
+    }
+}
+
+/// The class of etcd's volume: the one that is asked for, or the default.
+pub(super) fn storage_class(list: &Value, wanted: Option<&str>) -> Finding {
+    let all = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let name = |class: &Value| class["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    let names = all.iter().map(name).collect::<Vec<_>>().join(", ");
+    let there = if names.is_empty() { "there is none".to_owned() } else { format!("there are {names}") };
+    let is_default = |c: &&Value| c["metadata"]["annotations"]["storageclass.kubernetes.io/is-default-class"] == "true";
+    match (wanted, all.iter().find(is_default)) {
+        (Some(wanted), _) if all.iter().any(|c| name(c) == wanted) => Finding::fine("StorageClass", wanted),
+        (Some(wanted), _) => Finding::missing("StorageClass", format!("{wanted} is not there; {there}")),
+        (None, Some(class)) => Finding::fine("StorageClass", format!("{}, the default", name(class))),
+        (None, None) => Finding::missing("StorageClass", format!("none is the default; set STORAGE_CLASS; {there}")),
+    }
+}
+
+/// A right that the demo or its charts need.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Right {
+    pub(super) group: String,
+    pub(super) resource: String,
+    /// Empty: in the whole cluster.
+    pub(super) namespace: String,
+    pub(super) verb: String,
+}
+
+/// What SelfSubjectAccessReviews answered.
+pub(super) fn rights(answers: &[Value]) -> Finding {
+    let mut denied: Vec<(String, Vec<&str>)> = vec![];
+    for answer in answers.iter().filter(|a| a["status"]["allowed"] != true) {
+        let of = |field: &str| answer["spec"]["resourceAttributes"][field].as_str().unwrap_or_default();
+        let group = if of("group").is_empty() { String::new() } else { format!(".{}", of("group")) };
+        let place = match of("namespace") {
+            "" => "in the cluster".to_owned(),
+            namespace => format!("in {namespace}"),
+        };
+        let what = format!("{}{group} {place}", of("resource"));
+        match denied.iter_mut().find(|(w, _)| *w == what) {
+            Some((_, verbs)) => verbs.push(of("verb")),
+            None => denied.push((what, vec![of("verb")])),
+        }
+    }
+    if answers.is_empty() {
+        return Finding::missing("rights", "the cluster did not say which rights you have");
+    }
+    if denied.is_empty() {
+        return Finding::fine("rights", format!("all {} that the charts and the demo need", answers.len()));
+    }
+    let lines: Vec<String> = denied.iter().map(|(what, verbs)| format!("{} {what}", verbs.join(", "))).collect();
+    Finding::missing("rights", format!("you may not:\n{}", lines.join("\n")))
+}
+
+/// What a try with two pods gave: whether a connection that a NetworkPolicy forbids gets through.
+pub(super) fn network_policies(enforced: bool) -> Finding {
+    if enforced {
+        return Finding::fine("NetworkPolicies", "enforced: a connection that one forbids did not get through");
+    }
+    Finding::warning(
+        "NetworkPolicies",
+        "not enforced: a connection that one forbids got through. Berth's policies have no effect here: tenants'\n\
+         API servers reach the cluster's addresses, and any pod reaches etcd's ports (its data is behind TLS, its\n\
+         metrics are not). Fine for a try; for tenants that you do not trust take a network plugin that enforces them",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn images_are_given_or_beside_the_operators() {
+        let both = |o: &str, a| images(Some(o), a).map(|(o, a)| format!("{o} {a}"));
+        assert_eq!(
+            both("r.example:5000/b/operator:1.2", None).unwrap(),
+            "r.example:5000/b/operator:1.2 r.example:5000/b/agent:1.2"
+        );
+        assert_eq!(both("r/berth-operator:1", None).unwrap(), "r/berth-operator:1 r/berth-agent:1");
+        assert_eq!(both("r/berth:1", Some("r/a:2")).unwrap(), "r/berth:1 r/a:2");
+        assert!(both("r/berth:1", None).unwrap_err().contains("AGENT_IMAGE"));
+        for wrong in ["r.example:5000/operator", "operator", "r/operator:latest", "r/operator@sha256:00"] {
+            assert!(both(wrong, None).unwrap_err().contains("repository:tag"), "{wrong}");
+        }
+        assert!(images(None, None).unwrap_err().contains("IMAGE"));
+    }
+
+    #[test]
+    fn an_old_cluster_is_refused() {
+        let of =
+            |minor: &str| version(&json!({"major": "1", "minor": minor, "gitVersion": format!("v1.{minor}")})).level;
+        assert_eq!([of("33"), of("34"), of("36+")], [Level::Missing, Level::Fine, Level::Fine]);
+        assert_eq!(version(&json!({})).level, Level::Missing);
+    }
+
+    #[test]
+    fn nodes_have_to_take_pods() {
+        let node = |ready: &str, spec: Value| json!({"spec": spec, "status": {"conditions": [{"type": "Ready", "status": ready}]}});
+        let tainted = json!({"taints": [{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}]});
+        let of = |all: &[Value]| nodes(&json!({"items": all})).level;
+        assert_eq!(
+            of(&[
+                node("True", tainted.clone()),
+                node("False", json!({})),
+                node("True", json!({"unschedulable": true}))
+            ]),
+            Level::Missing
+        );
+        assert_eq!(of(&[node("True", tainted), node("True", json!({}))]), Level::Fine);
+    }
+
+    #[test]
+    fn a_class_is_the_default_or_asked_for() {
+        let class = |name: &str, default: &str| json!({"metadata": {"name": name, "annotations": {"storageclass.kubernetes.io/is-default-class": default}}});
+        let classes = json!({"items": [class("slow", "false"), class("fast", "false")]});
+        assert_eq!(storage_class(&classes, None).level, Level::Missing);
+        assert!(storage_class(&classes, None).said.contains("slow, fast"));
+        assert_eq!(storage_class(&classes, Some("fast")).level, Level::Fine);
+        assert_eq!(storage_class(&classes, Some("gone")).level, Level::Missing);
+        assert_eq!(storage_class(&json!({"items": [class("slow", "true")]}), None).level, Level::Fine);
+    }
+
+    #[test]
+    fn everything_that_is_missing_is_on_one_screen() {
+        let review = |verb: &str, allowed: bool| {
+            let resource =
+                json!({"group": "apps", "resource": "deployments", "namespace": "berth-system", "verb": verb});
+            json!({"spec": {"resourceAttributes": resource}, "status": {"allowed": allowed}})
+        };
+        let findings = [
+            Finding::fine("API", "answers"),
+            rights(&[review("get", true), review("create", false), review("patch", false)]),
+            storage_class(&json!({"items": []}), None),
+            network_policies(false),
+        ];
+        assert_eq!(missing(&findings), 2);
+        let text = report(&findings);
+        assert!(
+            text.starts_with("  ok       API              answers\n  MISSING  rights           you may not:\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("\n                            create, patch deployments.apps in berth-system\n"),
+            "{text}"
+        );
+        assert!(
+            text.contains("  MISSING  StorageClass     none is the default; set STORAGE_CLASS; there is none\n"),
+            "{text}"
+        );
+        assert!(text.contains("  WARNING  NetworkPolicies  not enforced"), "{text}");
+        assert_eq!(rights(&[review("get", true)]).level, Level::Fine);
+        assert_eq!(rights(&[]).level, Level::Missing);
+    }
+}
