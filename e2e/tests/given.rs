@@ -44,7 +44,7 @@ fn demo(given: &Given) -> Result<()> {
         ensure!(said.contains(&format!("MISSING  {what}")), "{what}: {said}");
     }
     ensure!(said.contains("create, delete, get, patch deployments.apps in berth-system"), "{said}");
-    nobody[0] = "BERTH_KUBECONFIG=/nowhere".to_owned();
+    "BERTH_KUBECONFIG=/nowhere".clone_into(&mut nobody[0]);
     ensure!(refused(&nobody, "2 things are missing")?.contains("MISSING  API "), "no answer is one thing");
     // With an image that nobody has.
     let mut variables = vec![format!("BERTH_KUBECONFIG={}", given.cluster.kubeconfig().display())];

@@ -227,7 +227,7 @@ fn address(name: &str, service: &mut Value) {
             service["spec"]["ports"][0]["nodePort"] = NODE_PORT.into();
         }
         Some("LoadBalancer") if service["status"]["loadBalancer"]["ingress"].is_null() => {
-            service["status"] = json!({"loadBalancer": {"ingress": [{"ip": LOAD_BALANCER}]}})
+            service["status"] = json!({"loadBalancer": {"ingress": [{"ip": LOAD_BALANCER}]}});
         }
         _ => {}
     }

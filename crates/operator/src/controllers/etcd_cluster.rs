@@ -156,7 +156,7 @@ async fn ask_members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot,
         .and_then(|credential| EtcdTarget::new(&endpoints(etcd, &snapshot.observed), credential));
     match target {
         Ok(target) if !target.members.is_empty() => {
-            snapshot.observed.etcd = Some(ctx.io.patiently((ctx.ask_etcd)(target)).await)
+            snapshot.observed.etcd = Some(ctx.io.patiently((ctx.ask_etcd)(target)).await);
         }
         Ok(_) => {}
         Err(error) => tracing::warn!(%ca, %error, "cannot ask etcd"),
