@@ -61,7 +61,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         run(ctx, stop).await;
         return Ok(());
     }
-    let mut candidate = Candidate::new(client, &args.namespace, "berth-operator", &args.identity, fence);
+    let heard = health.ready.clone();
+    let mut candidate = Candidate::new(client, &args.namespace, "berth-operator", &args.identity, fence, heard);
     tokio::select! { () = candidate.acquire() => (), () = stop.cancelled() => return Ok(()) }
     ctx.metrics.leader.set(1);
     let work = tokio::spawn(run(ctx.clone(), stop.clone()));
