@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use berth_kubeio::Fence;
 use berth_operator::leader::Candidate;
 use berth_operator::run::surroundings;
-use berth_operator::{Context, args::Args, config::Config, http, meta, run};
+use berth_operator::{Context, args::Args, clock, config::Config, http, meta, run};
 use clap::Parser;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,6 +55,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     ctx.configure(|s| s.agent_delivery = delivery);
     let ctx = Arc::new(ctx);
     meta::look(&ctx, &config.meta).await;
+    tokio::spawn(clock::follow(ctx.clone(), stop.clone()));
     tokio::spawn(meta::follow(ctx.clone(), config.meta, stop.clone()));
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {

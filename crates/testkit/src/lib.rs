@@ -5,6 +5,7 @@
 //! * [`fault`]: a service under kube's `Client` that counts mutating calls and breaks the one you name.
 //! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
 //! * [`policies`]: who may reach whom, by NetworkPolicies.
+//! * [`debian`]: programs from packages, without installing them.
 //! * [`prometheus`]: a real Prometheus, to scrape what is under test.
 //! * [`sweep`]: runs a workload once undisturbed, then once for every mutating call and way to break it.
 //! * [`fixtures`]: objects from YAML or JSON, polling.
@@ -17,6 +18,7 @@
 )]
 
 pub mod apiserver;
+pub mod debian;
 pub mod fault;
 pub mod fixtures;
 pub mod oracle;

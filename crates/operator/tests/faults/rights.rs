@@ -10,6 +10,7 @@ use berth_operator::{config::Meta, meta};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually, fixtures::from_json, fixtures::from_yaml, yaml};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, RoleBinding};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{Patch, PatchParams, PostParams};
@@ -133,6 +134,13 @@ async fn grant(server: &ApiServer, roles: &[Value]) {
     let place: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: {PLACE}}}}}");
     let places = Api::<Namespace>::all(client.clone());
     places.patch(PLACE, &params, &Patch::Apply(&place)).await.expect("namespace");
+    // The server under test does not say where it is by itself.
+    let slice: EndpointSlice = yaml!(
+        "{{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {{name: kubernetes}}, addressType: IPv4,
+           endpoints: [{{addresses: [192.0.2.1]}}]}}"
+    );
+    let slices = Api::<EndpointSlice>::namespaced(client.clone(), "default");
+    slices.patch("kubernetes", &params, &Patch::Apply(&slice)).await.expect("slice");
     let inside: RoleBinding = from_yaml(&binding("RoleBinding", names::OPERATOR_NAMESPACE_ROLE));
     let bindings = Api::<RoleBinding>::namespaced(client, PLACE);
     bindings.patch(&inside.name_any(), &params, &Patch::Apply(&inside)).await.expect("binding");
@@ -229,6 +237,7 @@ async fn a_rule_that_is_missing_is_named_and_its_return_heals() {
     let mut failures = vec![];
     for lack in lacks.skip(first).step_by(step) {
         if let Err(error) = one(server, &lack, &log).await {
+            println!("{} rule {}: FAILED: {error:#}", lack.name(), lack.rule);
             failures.push(format!("{} rule {} ({:?}): {error:#}", lack.name(), lack.rule, lack.rights()));
             lack.set(server, true).await.expect("given back");
         }

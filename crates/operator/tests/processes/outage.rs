@@ -16,19 +16,29 @@ fn away() -> Duration {
     if full { Duration::from_mins(10) } else { Duration::from_secs(20) }
 }
 
-/// The status that a path of the operator's own endpoint answers with. None: nobody listens.
-fn asked(address: &str, path: &str) -> Option<u16> {
+/// An address that was free a moment ago.
+pub(crate) fn free_address() -> String {
+    let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+    format!("127.0.0.1:{port}")
+}
+
+/// Status and text of what a path of the operator's own endpoint answers. None: nobody listens.
+pub(crate) fn asked(address: &str, path: &str) -> Option<(u16, String)> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(Duration::from_secs(5))).ok()?;
     write!(stream, "GET {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n").ok()?;
     let mut text = String::new();
     stream.read_to_string(&mut text).ok()?;
-    text.split_whitespace().nth(1)?.parse().ok()
+    let status = text.split_whitespace().nth(1)?.parse().ok()?;
+    Some((status, text))
 }
 
 async fn is_ready(address: &str, wanted: bool) {
     let status = if wanted { 200 } else { 503 };
-    until(SOON, &format!("/readyz says {status}"), async || asked(address, "/readyz") == Some(status)).await;
+    until(SOON, &format!("/readyz says {status}"), async || {
+        asked(address, "/readyz").is_some_and(|(s, _)| s == status)
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -37,8 +47,8 @@ async fn an_api_server_that_is_away_is_waited_for() {
     server.install_crds(&crds()).await.expect("CRDs");
     let _world = World::builder(server.client()).start().await.expect("world");
     system(server).await;
-    let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
-    let (address, listen) = (format!("127.0.0.1:{port}"), format!("--listen=127.0.0.1:{port}"));
+    let address = free_address();
+    let listen = format!("--listen={address}");
     let start = || Operator::start_with(server, "solo", &[&listen], &[]);
     let mut operator = start();
     let team = Team::with_cluster(server).await;
@@ -60,7 +70,7 @@ async fn an_api_server_that_is_away_is_waited_for() {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
     is_ready(&address, false).await;
-    assert_eq!(asked(&address, "/healthz"), Some(200), "what waits is healthy");
+    assert_eq!(asked(&address, "/healthz").map(|(s, _)| s), Some(200), "what waits is healthy");
     let alive = !operator.has_ended();
     server.start_apiserver().await.expect("back");
     let back = Instant::now();
