@@ -99,6 +99,11 @@ async fn one(
                 Err(e) => return Err(e),
             }
         }
+        Action::Disown { key, uid } => {
+            let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
+            let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;
+            snapshot.put(key.kind, live);
+        }
         Action::TenantApply(object) => {
             let Some(tenant) = tenant else {
                 return Err(IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"));

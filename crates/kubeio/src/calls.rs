@@ -101,7 +101,7 @@ impl Io {
             url = format!("{url}?labelSelector={}", encode(s));
         }
         let what = format!("list {} in {namespace}", kind.plural());
-        let text = self.text(Method::GET, &what, &url, None, None).await?;
+        let text = self.text(Method::GET, &what, &url, None, None).await.map_err(|e| unserved(e, kind))?;
         let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
@@ -215,6 +215,22 @@ impl Io {
         }
         result
     }
+}
+
+/// A list that is not found: the API server does not know the kind.
+fn unserved(error: IoError, kind: Kind) -> IoError {
+    if error.kind != Kindred::NotFound {
+        return error;
+    }
+    let message = match kind {
+        Kind::Cluster | Kind::EtcdCluster => format!(
+            "CustomResourceDefinition {}.{} is not there; install the chart berth-crds",
+            kind.plural(),
+            kind.group()
+        ),
+        _ => error.message,
+    };
+    IoError { message, ..error }
 }
 
 fn collection(kind: Kind, namespace: Option<&str>) -> String {

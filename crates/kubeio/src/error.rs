@@ -45,13 +45,13 @@ impl IoError {
                 let kind = match status.code {
                     404 => Kindred::NotFound,
                     409 => Kindred::Conflict,
-                    403 if is_rbac(&status.message) => Kindred::Forbidden,
+                    403 if is_rbac(&refusal(&status.message)) => Kindred::Forbidden,
                     400 | 403 | 405 | 413 | 415 | 422 => Kindred::Rejected,
                     401 => Kindred::Forbidden,
                     429 | 500..=599 => Kindred::Transient,
                     _ => Kindred::Other,
                 };
-                (kind, status.message.clone())
+                (kind, refusal(&status.message))
             }
             kube::Error::HyperError(_) | kube::Error::Service(_) => (Kindred::Transient, plainly(&chain(error))),
             _ => (Kindred::Other, chain(error)),
@@ -61,12 +61,29 @@ impl IoError {
 
     /// What a condition says of it.
     pub fn failure(&self) -> Failure {
-        let reason = match self.kind {
-            Kindred::Forbidden => Reason::PermissionDenied,
-            Kindred::Rejected => Reason::Rejected,
-            _ => Reason::Error,
+        let (reason, message) = match self.kind {
+            Kindred::Forbidden => (Reason::PermissionDenied, format!("{self}. {GRANT}")),
+            Kindred::Rejected => (Reason::Rejected, self.to_string()),
+            _ => (Reason::Error, self.to_string()),
         };
-        Failure { reason, message: self.to_string() }
+        Failure { reason, message }
+    }
+}
+
+/// Where an operator's rights come from.
+const GRANT: &str = "The ClusterRoles berth-operator and, in control-plane namespaces, berth-control-plane-namespace of Berth's \
+    chart grant it: put them back as they are there";
+
+/// How the API server refuses a binding to a role that one neither holds nor may bind; all rules of that role follow.
+const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
+
+/// What to tell of a refusal.
+fn refusal(message: &str) -> String {
+    match message.split_once(ESCALATION) {
+        Some((who, _)) => {
+            format!("{who}cannot bind resource \"clusterroles\" in API group \"rbac.authorization.k8s.io\"")
+        }
+        None => message.to_owned(),
     }
 }
 
@@ -82,7 +99,7 @@ fn plainly(text: &str) -> String {
 }
 
 /// The error with its causes, each once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(c) = cause {
@@ -112,6 +129,11 @@ mod tests {
         assert!(is_rbac(
             r#"secrets is forbidden: User "x" cannot list resource "secrets" in API group "" in the namespace "a""#
         ));
+        let escalation = r#"rolebindings.rbac.authorization.k8s.io "b" is forbidden: user "x" (groups=["y"]) is attempting to grant RBAC permissions not currently held:
+{APIGroups:[""], Resources:["pods"], Verbs:["list"]}"#;
+        assert!(
+            is_rbac(&refusal(escalation)) && refusal(escalation).contains("user \"x\" (groups=[\"y\"]) cannot bind")
+        );
         assert!(!is_rbac(r#"pods "a" is forbidden: exceeded quota: q, requested: pods=1"#));
     }
 }

@@ -21,6 +21,8 @@ pub struct Snapshot {
     pub(crate) raw: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: Option<IoError>,
+    /// What else could not be read, and holds up nothing but its own stage.
+    pub unread: Option<IoError>,
 }
 
 impl std::fmt::Debug for Snapshot {
@@ -110,7 +112,11 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
     let home = names::control_plane_namespace(namespace, name);
     let key = ObjectKey::cluster(Kind::Namespace, home.clone());
     let (live, published) = futures::join!(io.get(&key), published(io, namespace, name));
-    snapshot.observed.published = published?;
+    match published {
+        Ok(published) => snapshot.observed.published = published,
+        Err(e) if e.kind == Kindred::Forbidden => snapshot.unread = Some(e),
+        Err(e) => return Err(e),
+    }
     let Some(live) = live? else { return Ok(snapshot) };
     let ours = label(&live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE);
     let leaving = deleting(&live);

@@ -44,8 +44,8 @@ impl Events {
         // An Event that is lost is no reason to stop.
         match tokio::time::timeout(DEADLINE, self.recorder.publish(event, about)).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::debug!(%error, "event not published"),
-            Err(_) => tracing::debug!("event not published: no answer within {DEADLINE:?}"),
+            Ok(Err(error)) => tracing::warn!(%error, "event not published"),
+            Err(_) => tracing::warn!("event not published: no answer within {DEADLINE:?}"),
         }
     }
 }

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 /// What the endpoints tell.
 #[derive(Clone, Debug, Default)]
 pub struct Health {
-    /// The meta cluster answered and Berth's resources are there. A process that waits for the lease is ready, too.
+    /// The meta cluster answers, and Berth's resources were there. A process that waits for the lease is ready, too.
     pub ready: Arc<AtomicBool>,
 }
 

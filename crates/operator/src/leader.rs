@@ -10,6 +10,8 @@ use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
 use kube::{Api, Client};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// How long a lease stands without renewal.
@@ -27,6 +29,8 @@ pub struct Candidate {
     name: String,
     identity: String,
     fence: Fence,
+    /// Whether the API server answered the last time.
+    heard: Arc<AtomicBool>,
     /// The lease as last seen to change, and when.
     seen: Option<(Option<String>, Instant)>,
 }
@@ -38,13 +42,21 @@ impl std::fmt::Debug for Candidate {
 }
 
 impl Candidate {
-    /// For the lease of that name.
-    pub fn new(client: Client, namespace: &str, name: &str, identity: &str, fence: Fence) -> Self {
+    /// For the lease of that name. `heard` is kept up to date: whether the API server answered the last time.
+    pub fn new(
+        client: Client,
+        namespace: &str,
+        name: &str,
+        identity: &str,
+        fence: Fence,
+        heard: Arc<AtomicBool>,
+    ) -> Self {
         Self {
             api: Api::namespaced(client, namespace),
             name: name.into(),
             identity: identity.into(),
             fence,
+            heard,
             seen: None,
         }
     }
@@ -53,15 +65,14 @@ impl Candidate {
     pub async fn acquire(&mut self) {
         loop {
             let sent = Instant::now();
-            match tokio::time::timeout(DEADLINE, self.try_take()).await {
-                Ok(Ok(true)) => {
+            match self.look().await {
+                Ok(true) => {
                     self.fence.extend(sent, FENCE);
                     tracing::info!(identity = self.identity, "holds the lease");
                     return;
                 }
-                Ok(Ok(false)) => {}
-                Ok(Err(error)) => tracing::warn!(error = format!("{error:#}"), "the lease"),
-                Err(_) => tracing::warn!("the lease: no answer"),
+                Ok(false) => {}
+                Err(error) => tracing::warn!(error = format!("{error:#}"), "the lease"),
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -73,18 +84,17 @@ impl Candidate {
         loop {
             tokio::time::sleep(RENEW).await;
             let sent = Instant::now();
-            match tokio::time::timeout(DEADLINE, self.try_take()).await {
-                Ok(Ok(true)) => {
+            match self.look().await {
+                Ok(true) => {
                     self.fence.extend(sent, FENCE);
                     last = sent;
                 }
-                Ok(Ok(false)) => {
+                Ok(false) => {
                     self.fence.close();
                     tracing::error!("another operator holds the lease");
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(error = format!("{error:#}"), "renewing the lease"),
-                Err(_) => tracing::warn!("renewing the lease: no answer"),
+                Err(error) => tracing::warn!(error = format!("{error:#}"), "renewing the lease"),
             }
             if last.elapsed() > LEASE {
                 self.fence.close();
@@ -111,6 +121,14 @@ impl Candidate {
         } else {
             tracing::warn!("could not give the lease back; it runs out by itself");
         }
+    }
+
+    /// [`Self::try_take`] with a deadline.
+    async fn look(&mut self) -> anyhow::Result<bool> {
+        let answer = tokio::time::timeout(DEADLINE, self.try_take()).await;
+        let answer = answer.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {DEADLINE:?}")));
+        self.heard.store(answer.is_ok(), Ordering::Relaxed);
+        answer
     }
 
     async fn try_take(&mut self) -> anyhow::Result<bool> {

@@ -5,6 +5,7 @@
 
 pub mod args;
 pub mod backoff;
+pub mod clock;
 pub mod context;
 pub mod controllers;
 pub mod delivery;

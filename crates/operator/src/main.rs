@@ -4,7 +4,7 @@ use anyhow::Context as _;
 use berth_kubeio::Fence;
 use berth_operator::leader::Candidate;
 use berth_operator::run::surroundings;
-use berth_operator::{Context, args::Args, http, meta, run};
+use berth_operator::{Context, args::Args, clock, http, meta, run};
 use clap::Parser;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -55,13 +55,15 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     ctx.configure(|s| s.agent_delivery = delivery);
     let ctx = Arc::new(ctx);
     let known = meta::look(&ctx, &config.given).await;
+    tokio::spawn(clock::follow(ctx.clone(), stop.clone()));
     tokio::spawn(meta::follow(ctx.clone(), config.given, known, stop.clone()));
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {
         run(ctx, stop).await;
         return Ok(());
     }
-    let mut candidate = Candidate::new(client, &args.namespace, "berth-operator", &args.identity, fence);
+    let heard = health.ready.clone();
+    let mut candidate = Candidate::new(client, &args.namespace, "berth-operator", &args.identity, fence, heard);
     tokio::select! { () = candidate.acquire() => (), () = stop.cancelled() => return Ok(()) }
     ctx.metrics.leader.set(1);
     let work = tokio::spawn(run(ctx.clone(), stop.clone()));

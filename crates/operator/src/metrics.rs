@@ -13,7 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Labels of passes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -47,6 +47,8 @@ pub struct Metrics {
     pub duration: Family<Controller, Histogram>,
     /// 1 while this process holds the lease.
     pub leader: Gauge,
+    /// Seconds that this process' clock is ahead of the API server's.
+    pub clock_ahead: Gauge<f64, AtomicU64>,
     /// How tenants are.
     pub tenants: Arc<Tenants>,
     /// Calls to the meta cluster.
@@ -68,6 +70,7 @@ impl Default for Metrics {
             passes,
             duration: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.002, 2.0, 14))),
             leader: Gauge::default(),
+            clock_ahead: Gauge::default(),
             tenants: Arc::default(),
             meta_calls: Arc::default(),
             tenant_calls: Arc::default(),
@@ -82,6 +85,8 @@ impl Metrics {
         registry.register("reconcile", "Passes, by controller and result", self.passes.clone());
         registry.register("reconcile_duration_seconds", "Duration of passes", self.duration.clone());
         registry.register("leader", "1 while this process holds the lease", self.leader.clone());
+        let clock = "Seconds that this clock is ahead of the API server's";
+        registry.register("clock_ahead_seconds", clock, self.clock_ahead.clone());
         let calls: Family<Target, Counter> = Family::default();
         for (target, counted) in [("meta", &self.meta_calls), ("tenant", &self.tenant_calls)] {
             let sorts = [("read", &counted.reads), ("write", &counted.writes), ("failure", &counted.failures)];

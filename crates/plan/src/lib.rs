@@ -5,7 +5,8 @@
 pub mod cluster;
 pub mod config;
 pub mod diff;
-pub(crate) mod ensure;
+pub(crate) mod disown;
+mod ensure;
 pub mod etcd;
 pub(crate) mod failure;
 pub mod meta;

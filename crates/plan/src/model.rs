@@ -129,6 +129,13 @@ pub enum Action {
         /// Seconds that pods get to end; None: what the object says.
         grace: Option<i64>,
     },
+    /// Take away owner references, which Berth never sets: with the owner, Kubernetes would delete the object.
+    Disown {
+        /// Which object.
+        key: ObjectKey,
+        /// The UID that was observed.
+        uid: String,
+    },
     /// Set `spec.replicas`, if it is still the object that was observed.
     Scale {
         /// Which workload.
@@ -162,6 +169,11 @@ impl Action {
         Self::Scale { key: key.clone(), uid: uid(observed).to_owned(), replicas: 0 }
     }
 
+    /// Takes away all owner references of what was observed.
+    pub(crate) fn disown(key: &ObjectKey, observed: &Value) -> Self {
+        Self::Disown { key: key.clone(), uid: uid(observed).to_owned() }
+    }
+
     /// What a person reads in a plan.
     pub fn describe(&self) -> String {
         match self {
@@ -173,6 +185,7 @@ impl Action {
             }
             Self::Delete { key, .. } => format!("delete {key}"),
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
+            Self::Disown { key, .. } => format!("free {key} of its owner"),
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
         }

@@ -59,6 +59,10 @@ impl World {
                 assert_eq!(uid(live), expected, "{key}");
                 live["spec"]["replicas"] = (*replicas).into();
             }
+            Action::Disown { key, .. } => {
+                let live = self.observed.objects.get_mut(key).unwrap_or_else(|| panic!("{key} is not there"));
+                live["metadata"].as_object_mut().unwrap().remove("ownerReferences");
+            }
             Action::TenantApply(object) => {
                 if let ApiProbe::Answered { read, .. } = &mut self.observed.api {
                     read.insert(object.key().clone(), Some(object.value().clone()));

@@ -6,6 +6,7 @@
 //! * [`fault`]: a service under kube's `Client` that counts mutating calls and breaks the one you name.
 //! * [`oracle`]: end states and call counts, masked so that two runs can be compared.
 //! * [`policies`]: who may reach whom, by NetworkPolicies.
+//! * [`debian`]: programs from packages, without installing them.
 //! * [`prometheus`]: a real Prometheus, to scrape what is under test.
 //! * [`schema`]: every field of a CustomResourceDefinition, and values that may trip it.
 //! * [`sweep`]: runs a workload once undisturbed, then once for every mutating call and way to break it.
@@ -20,6 +21,7 @@
 
 pub mod apiserver;
 pub mod canary;
+pub mod debian;
 pub mod fault;
 pub mod fixtures;
 pub mod oracle;

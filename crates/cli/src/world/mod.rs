@@ -177,8 +177,8 @@ impl World {
                 self.observed.published = Published::Ours { uid: UID.to_owned(), value_sha256, labels: labels.clone() };
                 self.made.insert(key.clone(), Made::Published(source.clone(), labels.clone()));
             }
-            Action::Delete { .. } | Action::Scale { .. } if self.pods => {}
-            Action::Delete { .. } | Action::Scale { .. } => {
+            Action::Delete { .. } | Action::Scale { .. } | Action::Disown { .. } if self.pods => {}
+            Action::Delete { .. } | Action::Scale { .. } | Action::Disown { .. } => {
                 return Err(anyhow!("a new tenant begins with: {}; that is a bug of Berth", action.describe()));
             }
         }

@@ -62,7 +62,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
             |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)),
             ctx,
         );
-    drain(stream).await;
+    drain(CONTROLLER, stream).await;
 }
 
 /// The `Cluster` that a child names in its labels. Owner references do not cross namespaces.
@@ -156,7 +156,8 @@ async fn observe_and_apply(
             break;
         }
     }
-    Ok((planned, snapshot, carried.failure))
+    let failure = carried.failure.or_else(|| snapshot.unread.clone());
+    Ok((planned, snapshot, failure))
 }
 
 /// Asks the tenant's API, if a pod is there that its Service sends anybody to.
@@ -168,7 +169,8 @@ async fn ask_tenant(
     now: Timestamp,
 ) -> Option<Io> {
     let input = Input { cluster, observed: &snapshot.observed, settings, now };
-    if cluster.metadata.deletion_timestamp.is_some() {
+    // One that is protected is held, and serves on.
+    if cluster.metadata.deletion_timestamp.is_some() && !cluster.spec.deletion.protected {
         return None;
     }
     let name = cluster.metadata.name.as_deref().unwrap_or_default();

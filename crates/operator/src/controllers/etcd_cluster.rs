@@ -55,7 +55,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
             |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)),
             ctx,
         );
-    drain(stream).await;
+    drain(CONTROLLER, stream).await;
 }
 
 fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {

@@ -4,7 +4,7 @@ use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::conditions::{ConditionType, Reason};
-use berth_kubeio::{IoError, Kindred, Own, Turns, write_status};
+use berth_kubeio::{IoError, Kindred, Own, Turns, chain, write_status};
 use berth_plan::Failure;
 use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
@@ -12,7 +12,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::PartialObjectMeta;
-use kube::runtime::controller::Action;
+use kube::runtime::controller::{self, Action};
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
 use kube::runtime::{Predicate, WatchStreamExt, predicates};
@@ -20,8 +20,10 @@ use kube::{Api, Client, Resource};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
+use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio_util::sync::CancellationToken;
 
@@ -233,7 +235,51 @@ pub(super) fn requeue(look_again: Option<SignedDuration>) -> Action {
     Action::requeue(wait.clamp(Duration::from_millis(50), Duration::from_mins(10)))
 }
 
-/// Drains a controller's stream; errors were reported in the passes.
-pub(super) async fn drain<T, E>(stream: impl Stream<Item = Result<T, E>>) {
-    stream.for_each(|_| futures::future::ready(())).await;
+/// Drains a controller's stream. Errors of passes were reported there; those of watches are said here.
+pub(super) async fn drain<T, P: 'static>(
+    controller: &'static str,
+    stream: impl Stream<Item = Result<T, controller::Error<P, watcher::Error>>>,
+) {
+    let mut said = Said::default();
+    let mut stream = pin!(stream);
+    while let Some(item) = stream.next().await {
+        let Err(controller::Error::QueueError(error)) = item else { continue };
+        let error = chain(&error);
+        if said.is_news(&error, Instant::now()) {
+            tracing::warn!(
+                controller,
+                error,
+                "a watch failed: until it is back, changes are noticed late or not at all"
+            );
+        }
+    }
+}
+
+/// What was logged lately, so that a watch that fails every few seconds fills no log.
+#[derive(Debug, Default)]
+struct Said(HashMap<String, Instant>);
+
+impl Said {
+    const AGAIN: Duration = Duration::from_mins(1);
+
+    fn is_news(&mut self, text: &str, now: Instant) -> bool {
+        self.0.retain(|_, at| now.duration_since(*at) < Self::AGAIN);
+        if self.0.contains_key(text) {
+            return false;
+        }
+        self.0.insert(text.to_owned(), now);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_said_once_a_minute() {
+        let (mut said, now) = (Said::default(), Instant::now());
+        assert!(said.is_news("a", now) && said.is_news("b", now) && !said.is_news("a", now));
+        assert!(said.is_news("a", now + Said::AGAIN));
+    }
 }

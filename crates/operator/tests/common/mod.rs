@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking with a message")]
 
+pub(crate) mod log;
 pub(crate) mod state;
 pub(crate) mod team;
 pub(crate) mod tenant;

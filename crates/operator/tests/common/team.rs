@@ -93,6 +93,11 @@ impl Team {
         self.clusters().get(ACME).await.expect("the Cluster")
     }
 
+    /// The `Cluster`, if it is there.
+    pub(crate) async fn cluster_opt(&self) -> Option<Cluster> {
+        self.clusters().get_opt(ACME).await.expect("get")
+    }
+
     /// A condition as it is now.
     pub(crate) async fn condition(&self, type_: ConditionType) -> Result<Condition> {
         let cluster = self.clusters().get(ACME).await?;

@@ -2,13 +2,10 @@
 
 use crate::common::state::{counts, dump, second_pass, settled};
 use crate::common::{Running, SOON, Team, alone, crds, server};
-use berth_api::conditions::ConditionType;
 use berth_testkit::fault::{Call, Fault, Verb};
 use berth_testkit::oracle::{Counts, Dump, assert_keys_unchanged, diff, diff_counts, secret_keys};
-use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, yaml};
+use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::api::{DeleteParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
 use std::time::Duration;
@@ -192,75 +189,4 @@ async fn an_api_server_that_goes_and_comes_back_is_waited_for() {
     let made = berth_testkit::oracle::call_counts(&plan.calls());
     let twice: Vec<_> = made.iter().filter(|(k, n)| **n > 1 && !k.contains("events")).collect();
     assert!(twice.is_empty(), "{twice:?}");
-}
-
-#[tokio::test]
-async fn a_right_that_is_missing_is_named_and_its_return_heals() {
-    let (_turn, server) = (alone().await, server().await);
-    let roles = Api::<ClusterRole>::all(server.client());
-    let bindings = Api::<ClusterRoleBinding>::all(server.client());
-    let grant = async |name: &str, rules: serde_json::Value| {
-        let role: ClusterRole = yaml!("{{metadata: {{name: '{name}'}}, rules: {rules}}}");
-        roles.create(&PostParams::default(), &role).await.expect("role");
-        let binding: ClusterRoleBinding = yaml!(
-            "{{metadata: {{name: '{name}'}}, roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: '{name}'}},
-               subjects: [{{apiGroup: rbac.authorization.k8s.io, kind: User, name: limited}}]}}"
-        );
-        bindings.create(&PostParams::default(), &binding).await.expect("binding");
-    };
-    let rule =
-        |groups: &[&str], resources: &[&str]| json!({"apiGroups": groups, "resources": resources, "verbs": ["*"]});
-    grant(
-        "most",
-        json!([
-            rule(&[""], &["namespaces", "services", "configmaps", "pods", "persistentvolumeclaims", "events"]),
-            rule(&["apps"], &["statefulsets"]),
-            rule(
-                &[
-                    "policy",
-                    "networking.k8s.io",
-                    "rbac.authorization.k8s.io",
-                    "berth.dev",
-                    "events.k8s.io",
-                    "apiextensions.k8s.io"
-                ],
-                &["*"]
-            ),
-        ]),
-    )
-    .await;
-    grant("for-deployments", json!([rule(&["apps"], &["deployments"])])).await;
-    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
-    let _running = Running::start_as(server, server.config_as("limited", &["limited"]), &plan);
-    let said = team.says(ConditionType::Ready, "PermissionDenied").await;
-    assert!(
-        said.contains(&format!("{}/acme-kubeconfig", team.ns))
-            && said.contains("\"limited\" cannot patch resource \"secrets\""),
-        "{said}"
-    );
-    grant("for-secrets", json!([rule(&[""], &["secrets"])])).await;
-    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    bindings.delete("for-deployments", &DeleteParams::default()).await.expect("delete");
-    until(SOON, "the right is gone", async || {
-        team.touch().await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
-        team.condition(ConditionType::Ready).await.is_ok_and(|c| c.reason == "PermissionDenied")
-    })
-    .await;
-    let said = team.says(ConditionType::Degraded, "PermissionDenied").await;
-    assert!(
-        said.contains(&format!("deployments in {}", team.home))
-            && said.contains("cannot list resource \"deployments\""),
-        "{said}"
-    );
-    roles.delete("for-deployments", &DeleteParams::default()).await.expect("delete");
-    grant("for-deployments", json!([rule(&["apps"], &["deployments"])])).await;
-    // By itself it looks again after a back-off of a minute at most.
-    team.touch().await;
-    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    for name in ["most", "for-deployments", "for-secrets"] {
-        roles.delete(name, &DeleteParams::default()).await.expect("delete");
-        bindings.delete(name, &DeleteParams::default()).await.expect("delete");
-    }
-    team.wipe().await;
 }

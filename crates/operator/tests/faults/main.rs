@@ -5,10 +5,30 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod corruption;
 mod creation;
+mod gone;
 mod poison;
+mod rights;
+
+use common::Team;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use kube::ResourceExt;
+use kube::api::ListParams;
 
 /// Whether everything is wanted, and not the sample of `make test`.
 pub(crate) fn full() -> bool {
     std::env::var("BERTH_SWEEP").as_deref() == Ok("full")
+}
+
+/// Pods are made from these; their number and what they hold. Their status is the world's.
+pub(crate) async fn templates(team: &Team) -> Vec<String> {
+    let mut all = vec![];
+    for d in team.inside::<Deployment>().list(&ListParams::default()).await.expect("list") {
+        all.push(format!("{} {:?} {:?}", d.name_any(), d.uid(), d.spec));
+    }
+    for s in team.inside::<StatefulSet>().list(&ListParams::default()).await.expect("list") {
+        all.push(format!("{} {:?} {:?}", s.name_any(), s.uid(), s.spec));
+    }
+    all
 }

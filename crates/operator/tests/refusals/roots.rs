@@ -1,12 +1,13 @@
 //! A CA or key that is lost or broken while things trust it: said, not replaced.
 
-use crate::common::{Team, shared_operator, team::moment};
+use crate::common::{SOON, Team, shared_operator, team::moment};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
+use berth_testkit::fixtures::until;
 use berth_testkit::oracle::{assert_keys_unchanged, secret_keys};
 use k8s_openapi::api::core::v1::Secret;
-use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
 use serde_json::json;
 
 /// Roots, with what makes each unusable. The etcd's CAs are reported through the EtcdCluster.
@@ -80,4 +81,66 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
     }
     assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
     assert_eq!(workloads(&team).await, running);
+}
+
+/// A root with another one's private key.
+const SWAPPED: [(&str, &str); 5] = [
+    ("acme-ca", "acme-proxy"),
+    ("acme-proxy", "acme-ca"),
+    ("acme-sa", "acme-ca"),
+    ("etcd-peer-ca", "etcd-client-ca"),
+    ("etcd-client-ca", "etcd-peer-ca"),
+];
+
+#[tokio::test]
+async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf() {
+    let team = Team::with_cluster(shared_operator().await).await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let secrets: Api<Secret> = team.inside();
+    let running = workloads(&team).await;
+    let data = async |name: &str| secrets.get(name).await.expect("get").data.expect("data");
+    let set = async |name: &str, patch: serde_json::Value| {
+        secrets.patch(name, &PatchParams::default(), &Patch::Merge(json!({"data": patch}))).await.expect("patch");
+        team.touch().await;
+    };
+    let keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    for (root, other) in SWAPPED {
+        let backup = data(root).await;
+        set(root, json!({"tls.key": data(other).await["tls.key"]})).await;
+        let swapped = data(root).await;
+        let said = team.says(ConditionType::Ready, "CertificateAuthorityInvalid").await;
+        assert!(said.contains(&format!("Secret {}/{root}: ", team.home)), "{said}");
+        moment().await;
+        assert_eq!(data(root).await, swapped, "{root} is not replaced");
+        assert_eq!(workloads(&team).await, running, "{root}");
+        set(root, json!({"tls.key": backup["tls.key"]})).await;
+        team.ready().await.unwrap_or_else(|e| panic!("{root} restored: {e:#}"));
+        println!("{root} with the key of {other}: told");
+    }
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+    let foreign = data("acme-ca").await["tls.key"].clone();
+    let mut pairs = vec![];
+    for secret in secrets.list(&ListParams::default()).await.expect("list") {
+        let (name, data) = (secret.name_any(), secret.data.unwrap_or_default());
+        let of = data.keys().filter_map(|k| k.strip_suffix(".key")).filter(|k| data.contains_key(&format!("{k}.crt")));
+        let leaves = of.filter(|_| !ROOTS.iter().any(|(root, _)| *root == name));
+        pairs.extend(leaves.map(|pair| (name.clone(), pair.to_owned())));
+    }
+    assert!(pairs.len() > 5, "{pairs:?}");
+    for (name, pair) in pairs {
+        let (crt, key) = (format!("{pair}.crt"), format!("{pair}.key"));
+        let before = data(&name).await;
+        set(&name, json!({&key: foreign})).await;
+        until(SOON, &format!("{name}: another {pair}"), async || {
+            let now = data(&name).await;
+            now[&key] != foreign && now[&key] != before[&key] && now[&crt] != before[&crt]
+        })
+        .await;
+        team.ready().await.unwrap_or_else(|e| panic!("{name}: {e:#}"));
+        assert_eq!(workloads(&team).await, running, "{name}");
+        println!("{name}: {pair} with another key: issued anew");
+    }
+    let mut roots = keys;
+    roots.retain(|key, _| ROOTS.iter().any(|(root, _)| key.contains(&format!("/{root}/"))));
+    assert_keys_unchanged(&roots, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
 }

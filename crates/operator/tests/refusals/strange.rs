@@ -1,5 +1,6 @@
 //! Surroundings that are not as they should be.
 
+use crate::common::log::Log;
 use crate::common::{Running, SOON, Team, crds, operator_world};
 use berth_api::conditions::ConditionType;
 use berth_testkit::FaultPlan;
@@ -7,8 +8,6 @@ use berth_testkit::fault::Verb;
 use berth_testkit::fixtures::{from_json, until};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use serde_json::json;
-use std::io::Write;
-use std::sync::{Arc, Mutex};
 
 /// As a CRD of another version might be: it takes whatever there is.
 fn loose(crd: &CustomResourceDefinition) -> CustomResourceDefinition {
@@ -50,31 +49,15 @@ async fn a_cluster_that_cannot_be_read_keeps_no_other_waiting() {
     good.condition(ConditionType::Ready).await.expect("condition");
 }
 
-/// What was logged.
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<Vec<u8>>>);
-
-impl Write for Log {
-    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.0.lock().unwrap().write(bytes)
-    }
-
-    fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
-    }
-}
-
 #[tokio::test]
 async fn without_crds_the_operator_waits_and_says_for_what() {
     let log = Log::default();
-    let writer = log.clone();
-    let logs = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-    let _guard = tracing::subscriber::set_default(logs);
+    let _guard = log.listen();
     let (server, _world) = operator_world(&[]).await;
     let plan = FaultPlan::new();
     let _running = Running::start(server, &plan);
     until(SOON, "it says so", async || {
-        let text = String::from_utf8_lossy(&log.0.lock().unwrap()).into_owned();
+        let text = log.text();
         text.contains("waiting: CustomResourceDefinition")
             && text.contains("is not there; install the chart berth-crds")
     })

@@ -17,6 +17,7 @@ mod writers;
 #[cfg(test)]
 mod tests;
 
+use crate::disown::disown;
 use crate::model::{Action, Component, Plan, Stage, State};
 use crate::observed::{self, Observed, annotation, label};
 use crate::settings::Settings;
@@ -202,6 +203,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     out.plan.stages.push(kubeconfig);
     let inside = tenant::stage(&t);
     out.plan.stages.push(inside);
+    disown(&mut out.plan, t.observed, is_ours);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
     }

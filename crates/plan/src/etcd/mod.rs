@@ -17,6 +17,7 @@ mod validate;
 #[cfg(test)]
 mod tests;
 
+use crate::disown::disown;
 use crate::model::{Action, Component, Plan, Stage, State};
 use crate::observed::{self, Observed, annotation, label};
 use crate::settings::Settings;
@@ -192,6 +193,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     out.health = health::judge(&s);
     let etcd = members::stage(&s, &out);
     out.plan.stages.extend([pki, etcd]);
+    disown(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {
         out.plan.stages.iter_mut().for_each(|stage| stage.actions.clear());
     } else if out.plan.stages.iter().all(|stage| !matches!(stage.state, State::Waiting { .. })) {

@@ -1,0 +1,60 @@
+//! Whether this process' clock agrees with that of the meta cluster's API server. Leases and back-off need no clock; certificates do:
+//! they are valid from five minutes before they are issued.
+
+use crate::context::Context;
+use jiff::fmt::rfc2822::DateTimeParser;
+use jiff::{SignedDuration, Timestamp};
+use kube::Client;
+use kube::client::Body;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// How often it is looked at, and after a look that failed.
+const EVERY: Duration = Duration::from_mins(5);
+const AGAIN: Duration = Duration::from_secs(10);
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// From here on it is told; the API server's answer itself says whole seconds.
+const TOLD: SignedDuration = SignedDuration::from_secs(30);
+
+/// Looks until `stop`, keeps the metric up to date, and logs what is wrong each time.
+pub async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
+    loop {
+        let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
+        if let Some(ahead) = answer.map(|theirs| Timestamp::now().duration_since(theirs)) {
+            ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
+            if ahead.abs() > TOLD {
+                let seconds = ahead.as_secs();
+                tracing::warn!(
+                    seconds,
+                    "this clock is ahead of the API server's (behind, if negative): set the time of this node. More than five minutes ahead, certificates are issued that are not valid yet"
+                );
+            }
+        }
+        let pause = if answer.is_some() { EVERY } else { AGAIN };
+        tokio::select! { () = tokio::time::sleep(pause) => (), () = stop.cancelled() => return }
+    }
+}
+
+/// The API server's time.
+async fn date(client: &Client) -> Option<Timestamp> {
+    let request = http::Request::get("/version").body(Body::empty()).ok()?;
+    let answer = client.send(request).await.ok()?;
+    parse(answer.headers().get(http::header::DATE)?.to_str().ok()?)
+}
+
+fn parse(date: &str) -> Option<Timestamp> {
+    DateTimeParser::new().parse_timestamp(date).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_date_of_http_is_read() {
+        assert_eq!(parse("Thu, 01 Jan 2026 00:00:00 GMT"), "2026-01-01T00:00:00Z".parse().ok());
+        assert_eq!(parse("now"), None);
+    }
+}

@@ -1,0 +1,40 @@
+//! What the operator under test logs, in a test of one thread.
+
+use std::io::Write;
+use std::sync::{Arc, Mutex};
+
+/// What was logged.
+#[derive(Clone, Default)]
+pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl Log {
+    /// Listens to this thread until the guard is dropped.
+    pub(crate) fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        let writer = self.clone();
+        let logs = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::set_default(logs)
+    }
+
+    pub(crate) fn text(&self) -> String {
+        String::from_utf8_lossy(&self.0.lock().unwrap()).into_owned()
+    }
+
+    /// Lines so far, as a program reads them: quotes are not escaped.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = String> {
+        self.text().replace('\\', "").lines().map(str::to_owned).collect::<Vec<_>>().into_iter()
+    }
+
+    pub(crate) fn clear(&self) {
+        self.0.lock().unwrap().clear();
+    }
+}
+
+impl Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().unwrap().write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}

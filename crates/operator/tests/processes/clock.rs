@@ -1,0 +1,99 @@
+//! An operator whose clock is wrong: it says so, leads all the same, and leaves tenants that are there as they are.
+
+use crate::common::{SOON, Team, crds};
+use crate::outage::{asked, free_address};
+use crate::{Operator, holder, system};
+use berth_testkit::oracle::{SecretKeys, secret_keys};
+use berth_testkit::{ApiServer, World, debian, fixtures::until};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::ResourceExt;
+use kube::api::ListParams;
+use rustix::process::Signal;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Minutes that it is ahead. The sample of `make test`: those that a certificate's five minutes do not cover.
+fn offsets() -> &'static [i64] {
+    let full = std::env::var("BERTH_SWEEP").as_deref() == Ok("full");
+    if full { &[-15, -4, 4, 15] } else { &[-15, 15] }
+}
+
+fn faketime() -> PathBuf {
+    let lib = debian::package("libfaketime").expect("libfaketime").join("usr/lib");
+    let folders = std::fs::read_dir(&lib).expect("the package has libraries").flatten();
+    let found = folders.map(|d| d.path().join("faketime/libfaketimeMT.so.1")).find(|f| f.exists());
+    found.expect("the library for threads")
+}
+
+fn start(server: &ApiServer, name: &'static str, address: &str, minutes: i64) -> Operator {
+    let (library, time) = (faketime().display().to_string(), format!("{minutes:+}m"));
+    let faked = [
+        ("LD_PRELOAD", &*library),
+        ("FAKETIME", &*time),
+        // Timers go by the other clock, as with a wrong one.
+        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
+        ("DONT_FAKE_MONOTONIC", "1"),
+    ];
+    let listen = format!("--listen={address}");
+    Operator::start_with(server, name, &[&listen], if minutes == 0 { &[] } else { &faked })
+}
+
+/// Leads, has made a tenant of its own, and has looked at the other one.
+async fn works(server: &ApiServer, operator: &Operator, old: &Team) -> Team {
+    until(Duration::from_mins(2), operator.name, async || holder(server).await == operator.name).await;
+    let team = Team::with_cluster(server).await;
+    until(SOON, "a control plane", async || {
+        team.inside::<Deployment>().get_opt("kube-scheduler").await.is_ok_and(|d| d.is_some())
+    })
+    .await;
+    let mark = server.audit_mark();
+    old.touch().await;
+    until(SOON, "a look at the old one", async || {
+        server.audit_since(mark).iter().any(|e| e.user == operator.name && e.verb == "get" && e.uri.contains(&old.ns))
+    })
+    .await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    team
+}
+
+/// What a wrong clock must not change: pods' templates, and every key.
+async fn state(team: &Team) -> (Vec<String>, SecretKeys) {
+    let deployments = team.inside::<Deployment>().list(&ListParams::default()).await.expect("list");
+    let templates = deployments.into_iter().map(|d| format!("{} {:?} {:?}", d.name_any(), d.uid(), d.spec)).collect();
+    let mut keys = secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys");
+    keys.retain(|key, _| key.ends_with(".key"));
+    (templates, keys)
+}
+
+/// How far ahead the operator says that it is, in seconds.
+fn ahead(address: &str) -> Option<f64> {
+    let (status, text) = asked(address, "/metrics")?;
+    let line = text.lines().find(|l| l.starts_with("berth_clock_ahead_seconds "))?;
+    (status == 200).then(|| line.split_whitespace().nth(1)?.parse().ok())?
+}
+
+#[tokio::test]
+async fn a_clock_that_is_wrong_is_told_and_changes_nothing_that_is_there() {
+    let server: &'static ApiServer = Box::leak(Box::new(ApiServer::start().await.expect("server")));
+    server.install_crds(&crds()).await.expect("CRDs");
+    let _world = World::builder(server.client()).start().await.expect("world");
+    system(server).await;
+    let old = Team::with_cluster(server).await;
+    let address = free_address();
+    let mut right = start(server, "right", &address, 0);
+    works(server, &right, &old).await;
+    let before = state(&old).await;
+    right.signal(Signal::TERM);
+    until(SOON, "the end", async || right.has_ended()).await;
+    for minutes in offsets() {
+        let address = free_address();
+        let mut wrong = start(server, "wrong", &address, *minutes);
+        works(server, &wrong, &old).await;
+        let about = |ahead: f64| (ahead / 60.0 - *minutes as f64).abs() < 1.0;
+        until(SOON, "it says how wrong it is", async || ahead(&address).is_some_and(about)).await;
+        assert_eq!(state(&old).await, before, "{minutes} minutes");
+        wrong.signal(Signal::TERM);
+        until(SOON, "the end", async || wrong.has_ended()).await;
+        println!("{minutes} minutes: told, and nothing was changed");
+    }
+}
