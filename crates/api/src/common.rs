@@ -14,7 +14,7 @@ pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         json!({
             "description": what, "type": "object", "maxProperties": 16,
             "additionalProperties": {
-                "x-kubernetes-int-or-string": true, "maxLength": 32,
+                "x-kubernetes-int-or-string": true, "maxLength": 32, "minimum": 0,
                 "pattern": r"^([0-9]+|[0-9]+\.[0-9]+)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$",
             },
             "x-kubernetes-validations": [keys(field)],

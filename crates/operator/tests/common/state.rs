@@ -35,6 +35,10 @@ pub(crate) async fn dumper(team: &Team) -> Result<Dumper> {
         if ip != "None" {
             dumper = dumper.rename(ip, format!("<address of {}>", service.name_any()));
         }
+        let given = service.status.and_then(|s| s.load_balancer?.ingress?.into_iter().next()?.ip);
+        if let Some(given) = given {
+            dumper = dumper.rename(given, "<address of the load balancer>");
+        }
     }
     Ok(dumper)
 }

@@ -6,6 +6,7 @@
 
 mod subject;
 mod table;
+mod walk;
 
 use crate::common::{Running, alone, server, settings};
 use anyhow::{Result, ensure};

@@ -165,7 +165,7 @@ impl Subject {
             }
         };
         without_counters(&mut dump);
-        Ok(dump)
+        Ok(renumbered(dump))
     }
 
     /// Creates it and waits until it is up; the state.
@@ -203,6 +203,21 @@ impl Subject {
         let _ = self.send(free, "application/json-patch+json", &patch).await;
         self.team.wipe().await;
     }
+}
+
+/// The world counts the pods of a Deployment on: which numbers are left depends on what came before.
+fn renumbered(dump: Dump) -> Dump {
+    let mut all = Dump::new();
+    for (key, mut object) in dump {
+        let Some((start, _)) = key.split_once("<hash>-").filter(|_| key.contains("/Pod/")) else {
+            all.insert(key, object);
+            continue;
+        };
+        object["metadata"]["name"] = json!("<numbered>");
+        let free = (0..).map(|n| format!("{start}<hash>-{n}")).find(|k| !all.contains_key(k));
+        all.insert(free.expect("some number is free"), object);
+    }
+    all
 }
 
 fn query(dry: bool) -> &'static str {

@@ -120,6 +120,14 @@ fn beside(kind: Kind) -> Vec<(&'static str, Value)> {
     }
 }
 
+/// What a running one keeps: a walk leaves it alone.
+const ONE_WAY: &[(Kind, &str)] = &[
+    (Kind::Cluster, "etcd.version"),
+    (Kind::Cluster, "etcd.replicas"),
+    (Kind::Etcd, "version"),
+    (Kind::Etcd, "replicas"),
+];
+
 /// The rows of one kind.
 pub(crate) struct Table {
     kind: Kind,
@@ -135,6 +143,11 @@ impl Table {
     /// Where the effect of a field is seen.
     pub(crate) fn effect(&self, path: &str) -> Option<Effect> {
         EFFECTS.iter().find(|(kind, pattern, _)| *kind == self.kind && fits(pattern, path)).map(|(_, _, e)| *e)
+    }
+
+    /// Whether it cannot be changed, or not back.
+    pub(crate) fn one_way(&self, path: &str) -> bool {
+        ONE_WAY.contains(&(self.kind, path))
     }
 
     /// What has to be beside a value of this field, as a merge patch.

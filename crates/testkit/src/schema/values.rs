@@ -74,6 +74,7 @@ pub fn tries(field: &Field, samples: &dyn Samples) -> Vec<Try> {
             all.add(Class::Min, json!(0));
             all.add(Class::Max, json!(i64::from(i32::MAX)));
             all.add(Class::Empty, json!(""));
+            all.add(Class::Odd, json!(-1));
             all.add(Class::Odd, json!("-1"));
             all.add(Class::Odd, json!("one"));
             all.add(Class::Huge, json!("9".repeat(40)));
