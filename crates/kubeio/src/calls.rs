@@ -172,8 +172,9 @@ impl Io {
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
+        // Its turn is not part of the deadline: calls that gave up while they waited for it would come again, and be more.
+        let _slot = self.slots.acquire().await;
         let answer = async {
-            let _slot = self.slots.acquire().await;
             // As late as can be: whoever waited here, or was stopped, may have lost the lease meanwhile.
             if writes && !self.fence.is_open() {
                 return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
