@@ -55,11 +55,11 @@ pub(crate) fn all() -> Vec<Lever> {
         ),
         lever(
             "leases renewed each 5 s, not 2",
-            false,
+            true,
             elect("leader-elect-retry-period", "5s", None)
                 .into_iter()
-                .chain(elect("leader-elect-lease-duration", "30s", Some("10s")))
-                .chain(elect("leader-elect-renew-deadline", "20s", Some("8s")))
+                .chain(elect("leader-elect-lease-duration", "20s", Some("10s")))
+                .chain(elect("leader-elect-renew-deadline", "15s", Some("8s")))
                 .collect(),
         ),
         lever("no leader election", false, elect("leader-elect", "false", Some("true")).into()),
