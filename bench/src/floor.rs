@@ -88,10 +88,29 @@ fn clean(mut object: Value) -> Value {
     object
 }
 
+impl Objects {
+    /// Changes what is about to be created.
+    pub(crate) fn edit(&mut self, mut change: impl FnMut(&mut Value)) {
+        self.rest.iter_mut().for_each(|(_, object)| change(object));
+    }
+}
+
 /// Creates the objects of all of them at once; seconds until every API answers. Deletes them again.
 pub(crate) async fn create(client: &Client, all: &[Objects]) -> anyhow::Result<f64> {
+    let seconds = start(client, all).await?;
+    remove(client, all).await?;
+    Ok(seconds)
+}
+
+/// Creates the objects of all of them at once; seconds until every API answers.
+pub(crate) async fn start(client: &Client, all: &[Objects]) -> anyhow::Result<f64> {
     let started = Instant::now();
     let times = try_join_all(all.iter().map(|objects| one(client, objects, started, pause(all.len())))).await?;
+    Ok(times.into_iter().fold(0.0, f64::max))
+}
+
+/// Deletes them and waits until nothing is left.
+pub(crate) async fn remove(client: &Client, all: &[Objects]) -> anyhow::Result<()> {
     for objects in all {
         let name = objects.namespace["metadata"]["name"].as_str().unwrap_or_default();
         let url = format!("/api/v1/namespaces/{name}");
@@ -102,7 +121,7 @@ pub(crate) async fn create(client: &Client, all: &[Objects]) -> anyhow::Result<f
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
     }
-    Ok(times.into_iter().fold(0.0, f64::max))
+    Ok(())
 }
 
 async fn one(client: &Client, objects: &Objects, started: Instant, pause: Duration) -> anyhow::Result<f64> {

@@ -1,7 +1,12 @@
 //! Measures Berth on a meta cluster. See `bench/README.md`.
 
+mod audit;
 mod floor;
+mod idle;
+mod levers;
 mod operator;
+mod process;
+mod scale;
 mod tenant;
 
 use anyhow::Context as _;
@@ -9,7 +14,7 @@ use clap::{Parser, Subcommand};
 use kube::Client;
 use serde_json::json;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 #[derive(Parser)]
@@ -39,14 +44,40 @@ struct Args {
     part: Part,
 }
 
-#[derive(Clone, Copy, PartialEq, Subcommand)]
+#[derive(Clone, PartialEq, Subcommand)]
 enum Part {
     /// One tenant after the other, with and without Berth in turns.
     Single,
     /// Ten at once, with and without Berth in turns; the operator at rest, and restarted.
     Ten,
-    /// Everything.
+    /// Both of these.
     All,
+    /// One tenant after the other with three etcd members and two of everything else, with and without Berth in turns.
+    Ha,
+    /// What one tenant costs that nobody uses, by process.
+    Idle {
+        /// Minutes that are measured, after three to settle.
+        #[arg(long, default_value_t = 5)]
+        minutes: u64,
+        /// A tenant for each lever in place of that, all at once; prints a table.
+        #[arg(long)]
+        levers: bool,
+        /// Only these levers, by name.
+        #[arg(long, requires = "levers")]
+        only: Vec<String>,
+    },
+    /// Many tenants whose pods never run, for a meta cluster without nodes.
+    Scale {
+        /// Tenants at once.
+        #[arg(long, default_value_t = 200)]
+        count: usize,
+        /// Minutes of waiting for pods that are measured.
+        #[arg(long, default_value_t = 3)]
+        wait_minutes: u64,
+        /// The operator's program, which is run on this machine.
+        #[arg(long)]
+        operator: PathBuf,
+    },
 }
 
 /// One figure.
@@ -76,10 +107,26 @@ async fn main() -> anyhow::Result<()> {
     let config = kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default()).await?;
     let client = Client::try_from(config)?;
     tenant::team(&client).await?;
-    tenant::clear(&client).await?;
     let mut figures = vec![];
-    if matches!(args.part, Part::Single | Part::All) {
-        figures.extend(single(&client, args.runs).await?);
+    if let Part::Scale { count, wait_minutes, operator } = &args.part {
+        let scale = scale::Scale {
+            client: &client,
+            kubeconfig: &args.kubeconfig,
+            audit_log: &args.audit_log,
+            program: operator,
+            dir: args.out.parent().unwrap_or(Path::new(".")).join("scale"),
+            tenants: *count,
+            rest_minutes: *wait_minutes,
+        };
+        return report(&args.out, &scale::run(&scale).await?);
+    }
+    tenant::clear(&client).await?;
+    match &args.part {
+        Part::Idle { minutes, levers: true, only } => return idle::compare(&client, *minutes, only).await,
+        Part::Idle { minutes, .. } => figures.extend(idle::alone(&client, *minutes).await?),
+        Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
+        Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
+        Part::Ten | Part::Scale { .. } => {}
     }
     if matches!(args.part, Part::Ten | Part::All) {
         figures.extend(ten(&client, &args).await?);
@@ -87,12 +134,33 @@ async fn main() -> anyhow::Result<()> {
     report(&args.out, &figures)
 }
 
+/// One sort of tenant.
+struct Sort {
+    name: &'static str,
+    /// JSON: what its spec has more than the smallest.
+    spec: &'static str,
+    figures: [&'static str; 5],
+}
+
+const SINGLE: Sort = Sort {
+    name: "single",
+    spec: "{}",
+    figures: ["single.answers", "single.ready", "single.deleted", "floor.answers", "single.ratio"],
+};
+
+const HA: Sort = Sort {
+    name: "ha",
+    spec: r#"{"replicas": 2, "etcd": {"replicas": 3}}"#,
+    figures: ["ha.answers", "ha.ready", "ha.deleted", "floor_ha.answers", "ha.ratio"],
+};
+
 /// With and without Berth in turns, so that a machine whose speed drifts is fair to both.
-async fn single(client: &Client, runs: usize) -> anyhow::Result<Vec<Figure>> {
+async fn in_turns(client: &Client, runs: usize, sort: &Sort) -> anyhow::Result<Vec<Figure>> {
     let (mut answers, mut ready, mut deleted, mut bare) = (vec![], vec![], vec![], vec![]);
+    let spec = serde_json::from_str(sort.spec)?;
     for run in 0..runs {
-        let name = [format!("single-{run}")];
-        let times = tenant::create(client, &name).await?;
+        let name = [format!("{}-{run}", sort.name)];
+        let times = tenant::create_with(client, &name, &spec).await?;
         let objects = floor::dump(client, &name[0]).await?;
         answers.push(times.answers[0]);
         ready.push(times.ready[0]);
@@ -105,16 +173,11 @@ async fn single(client: &Client, runs: usize) -> anyhow::Result<Vec<Figure>> {
         );
     }
     let ratios = answers.iter().zip(&bare).map(|(a, b)| a / b).collect();
-    Ok(vec![
-        Figure::new("single.answers", "s", answers),
-        Figure::new("single.ready", "s", ready),
-        Figure::new("single.deleted", "s", deleted),
-        Figure::new("floor.answers", "s", bare),
-        Figure::new("single.ratio", "x", ratios),
-    ])
+    let all = sort.figures.into_iter().zip([answers, ready, deleted, bare, ratios]);
+    Ok(all.map(|(name, values)| Figure::new(name, if name.ends_with("ratio") { "x" } else { "s" }, values)).collect())
 }
 
-/// With and without Berth in turns, as in [`single`].
+/// With and without Berth in turns, as in [`in_turns`].
 async fn ten(client: &Client, args: &Args) -> anyhow::Result<Vec<Figure>> {
     let names: Vec<String> = (0..args.tenants).map(|i| format!("ten-{i}")).collect();
     let max = |v: &[f64]| v.iter().copied().fold(0.0, f64::max);

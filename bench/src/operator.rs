@@ -1,17 +1,20 @@
 //! The operator from outside: its process, its metrics, and what the audit log says of it.
 
+use crate::audit;
+use crate::process::{self, Usage};
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, ListParams};
 use kube::{Api, Client};
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-const SYSTEM: &str = "berth-system";
-const USER: &str = "system:serviceaccount:berth-system:berth-operator";
+pub(crate) const SYSTEM: &str = "berth-system";
+
+/// Port of its metrics in a pod.
+const PORT: u16 = 8080;
 
 /// What was seen at one moment.
 pub(crate) struct Look {
@@ -28,8 +31,10 @@ pub(crate) async fn look(client: &Client, audit: &Path) -> anyhow::Result<Look> 
     let text = metrics(client).await?;
     let tenant_calls =
         sum(&text, |l| l.starts_with("berth_api_calls_total") && l.contains("tenant") && !l.contains("failure"));
-    let (rss_mib, cpu) = processes()?;
-    Ok(Look { rss_mib, cpu, writes: writes(audit)?, tenant_calls })
+    let usage = leader()?;
+    #[expect(clippy::cast_precision_loss, reason = "small numbers")]
+    let writes = audit::writes(audit)?.len() as f64;
+    Ok(Look { rss_mib: usage.rss, cpu: usage.cpu, writes, tenant_calls })
 }
 
 fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> f64 {
@@ -37,48 +42,10 @@ fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> f64 {
 }
 
 /// The largest operator process: the one that leads. One that waits for the lease holds nothing.
-fn processes() -> anyhow::Result<(f64, f64)> {
-    let mut best: Option<(f64, f64)> = None;
-    for entry in std::fs::read_dir("/proc")?.flatten() {
-        let dir = entry.path();
-        let comm = std::fs::read_to_string(dir.join("comm")).unwrap_or_default();
-        if comm.trim() != "berth-operator" {
-            continue;
-        }
-        let status = std::fs::read_to_string(dir.join("status")).unwrap_or_default();
-        let kib = status
-            .lines()
-            .find_map(|l| l.strip_prefix("VmRSS:")?.trim().strip_suffix(" kB")?.trim().parse::<f64>().ok());
-        let stat = std::fs::read_to_string(dir.join("stat")).unwrap_or_default();
-        let fields: Vec<&str> = stat.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
-        let ticks: f64 = [11, 12].iter().filter_map(|i| fields.get(*i)?.parse::<f64>().ok()).sum();
-        // USER_HZ is 100 on every Linux that Berth runs on.
-        let found = (kib.unwrap_or_default() / 1024.0, ticks / 100.0);
-        if best.is_none_or(|b| found.0 > b.0) {
-            best = Some(found);
-        }
-    }
-    best.context("no process berth-operator on this machine")
-}
-
-fn writes(audit: &Path) -> anyhow::Result<f64> {
-    let file = std::fs::File::open(audit).with_context(|| format!("audit log {}", audit.display()))?;
-    let mut count = 0.0;
-    for line in BufReader::new(file).lines() {
-        let line = line?;
-        if !line.contains(USER) {
-            continue;
-        }
-        let Ok(event) = serde_json::from_str::<serde_json::Value>(&line) else { continue };
-        let verb = event["verb"].as_str().unwrap_or_default();
-        let write = ["create", "update", "patch", "delete", "deletecollection"].contains(&verb);
-        let lease = event["objectRef"]["resource"] == "leases";
-        let dry = event["requestURI"].as_str().unwrap_or_default().contains("dryRun=All");
-        if write && !lease && !dry && event["user"]["username"] == USER {
-            count += 1.0;
-        }
-    }
-    Ok(count)
+fn leader() -> anyhow::Result<Usage> {
+    let all = process::all().into_iter().filter(|(_, name)| name == "berth-operator");
+    let found = all.filter_map(|(pid, _)| process::usage(pid)).max_by(|a, b| a.rss.total_cmp(&b.rss));
+    found.context("no process berth-operator on this machine")
 }
 
 async fn pods(client: &Client) -> anyhow::Result<Vec<Pod>> {
@@ -108,11 +75,34 @@ async fn metrics_but(client: &Client, gone: &[Pod]) -> anyhow::Result<String> {
 }
 
 async fn get(ip: &str) -> anyhow::Result<String> {
-    let mut stream = tokio::time::timeout(Duration::from_secs(2), TcpStream::connect((ip, 8080))).await??;
+    get_from(ip, PORT).await
+}
+
+async fn get_from(ip: &str, port: u16) -> anyhow::Result<String> {
+    let mut stream = tokio::time::timeout(Duration::from_secs(2), TcpStream::connect((ip, port))).await??;
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: operator\r\n\r\n").await?;
     let mut text = String::new();
     stream.read_to_string(&mut text).await?;
     Ok(text)
+}
+
+/// Passes over `Cluster`s that went well.
+fn passes(metrics: &str) -> f64 {
+    sum(metrics, |l| {
+        l.starts_with("berth_reconcile_total") && l.contains("controller=\"cluster\"") && l.contains("\"ok\"")
+    })
+}
+
+/// Waits until an operator that has just started has looked at `tenants` tenants.
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+pub(crate) async fn looked_at(ip: &str, port: u16, tenants: usize, since: Instant) -> anyhow::Result<()> {
+    while since.elapsed() < Duration::from_mins(10) {
+        if get_from(ip, port).await.is_ok_and(|text| passes(&text) >= tenants as f64) {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    bail!("the operator did not look at {tenants} tenants")
 }
 
 /// Deletes the operator's pods; seconds from then until a new process has looked at `tenants` tenants.
@@ -125,11 +115,8 @@ pub(crate) async fn restart(client: &Client, tenants: usize) -> anyhow::Result<f
     }
     while asked.elapsed() < Duration::from_mins(2) {
         if let Ok(text) = metrics_but(client, &old).await {
-            let done = sum(&text, |l| {
-                l.starts_with("berth_reconcile_total") && l.contains("controller=\"cluster\"") && l.contains("\"ok\"")
-            });
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            if done >= tenants as f64 {
+            if passes(&text) >= tenants as f64 {
                 return Ok(asked.elapsed().as_secs_f64());
             }
         }

@@ -8,7 +8,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Where the benches' `Cluster`s live.
@@ -56,19 +56,35 @@ pub(crate) async fn clear(client: &Client) -> anyhow::Result<()> {
 
 /// Creates them all at once and waits until each answers and is ready.
 pub(crate) async fn create(client: &Client, all: &[String]) -> anyhow::Result<Times> {
+    create_with(client, all, &json!({})).await
+}
+
+/// Likewise, with more in their specs.
+pub(crate) async fn create_with(client: &Client, all: &[String], spec: &Value) -> anyhow::Result<Times> {
     let started = Instant::now();
-    let done = try_join_all(all.iter().map(|name| one(client, name, started, pause(all.len())))).await?;
+    let done = try_join_all(all.iter().map(|name| one(client, name, spec, started, pause(all.len())))).await?;
     let (answers, ready) = done.into_iter().unzip();
     Ok(Times { answers, ready })
 }
 
-async fn one(client: &Client, name: &str, started: Instant, pause: Duration) -> anyhow::Result<(f64, f64)> {
+/// A `Cluster` with more in its spec than a bench needs.
+pub(crate) fn cluster(name: &str, more: &Value) -> anyhow::Result<Cluster> {
+    let mut spec = json!({"version": "1.36.3", "deletion": {"protected": false}});
+    if let (Some(spec), Some(more)) = (spec.as_object_mut(), more.as_object()) {
+        spec.extend(more.clone());
+    }
+    Ok(serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec}))?)
+}
+
+async fn one(
+    client: &Client,
+    name: &str,
+    spec: &Value,
+    started: Instant,
+    pause: Duration,
+) -> anyhow::Result<(f64, f64)> {
     let api: Api<Cluster> = Api::namespaced(client.clone(), TEAM);
-    let cluster: Cluster = serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "spec": {"version": "1.36.3", "deletion": {"protected": false}},
-    }))?;
-    api.create(&PostParams::default(), &cluster).await?;
+    api.create(&PostParams::default(), &cluster(name, spec)?).await?;
     let secrets: Api<Secret> = Api::namespaced(client.clone(), TEAM);
     let mut tenant = None;
     let answers = loop {
@@ -124,8 +140,9 @@ pub(crate) async fn delete(client: &Client, all: &[String]) -> anyhow::Result<f6
     }
     for name in all {
         while api.get_opt(name).await?.is_some() || spaces.get_opt(&home(name)).await?.is_some() {
-            if started.elapsed() > PATIENCE {
-                bail!("{name} is not gone after {PATIENCE:?}");
+            let patience = PATIENCE + Duration::from_secs(all.len() as u64);
+            if started.elapsed() > patience {
+                bail!("{name} is not gone after {patience:?}");
             }
             tokio::time::sleep(pause(1)).await;
         }

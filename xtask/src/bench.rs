@@ -9,26 +9,39 @@ use crate::shell::{Result, cargo, run, say, target_dir};
 
 const CLUSTER: &str = "bench";
 
+/// Its meta cluster without nodes, for `scale`.
+const BARE: &str = "bench-scale";
+
 /// Brings up what is measured and measures it. `args` go to `berth-bench`.
 pub(crate) fn run_all(args: &[String]) -> Result<()> {
     let images = images::build()?;
     let dir = root().join("target/bench");
-    let demo = Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()])?;
+    let scale = args.iter().any(|a| a == "scale");
+    let (cluster, demo) = if scale {
+        (BARE, Demo::bring_up_bare(BARE.into(), dir.join("scale"), &images)?)
+    } else {
+        (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()])?)
+    };
     say("berth-bench");
     run(cargo().args(["build", "--release", "--locked", "-p", "berth-bench"]))?;
     let state =
         std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), std::path::PathBuf::from);
     let mut bench = Command::new(target_dir().join("release/berth-bench"));
     bench.arg("--kubeconfig").arg(demo.kubeconfig());
-    bench.arg("--audit-log").arg(state.join(CLUSTER).join("log/audit.log"));
+    bench.arg("--audit-log").arg(state.join(cluster).join("log/audit.log"));
     bench.arg("--out").arg(dir.join("results.jsonl"));
     if args.is_empty() {
         bench.arg("all");
     }
-    run(bench.args(args))
+    bench.args(args);
+    if scale {
+        bench.arg("--operator").arg(&images.operator.binary);
+    }
+    run(&mut bench)
 }
 
-/// Removes the cluster; results stay.
+/// Removes the clusters; results stay.
 pub(crate) fn down() -> Result<()> {
-    run(devcluster().args(["down", "--name", CLUSTER]))
+    run(devcluster().args(["down", "--name", CLUSTER]))?;
+    run(devcluster().args(["down", "--name", BARE]))
 }

@@ -13,6 +13,8 @@ use crate::shell::{Result, cargo, install, ours, output, run, say, short_digest,
 pub(crate) struct Image {
     pub(crate) tag: String,
     pub(crate) archive: PathBuf,
+    /// The program that is in it.
+    pub(crate) binary: PathBuf,
 }
 
 #[derive(Debug)]
@@ -82,7 +84,7 @@ fn image(built: &std::path::Path, name: &str) -> Result<Image> {
             .arg(format!("{}:{program}", binary.display())))?;
     }
     println!("ghcr.io/berth-dev/{name}:{tag}, {} MiB", content.len() >> 20);
-    Ok(Image { tag, archive })
+    Ok(Image { tag, archive, binary })
 }
 
 fn host() -> Result<String> {

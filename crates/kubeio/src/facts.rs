@@ -7,30 +7,48 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 /// By a digest of the content: an object's resourceVersion may come again after a backup of the API server was restored.
-type Known = HashMap<[u8; 32], Arc<SecretFacts>>;
+type Sum = [u8; 32];
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// Some KiB each. When it is full it starts anew: the facts come back with the next pass.
-const MOST: usize = 512;
+/// Two KiB each; a tenant has fourteen.
+const MOST: usize = 8192;
+
+#[derive(Default)]
+struct Known {
+    facts: HashMap<Sum, Arc<SecretFacts>>,
+    order: Vec<Sum>,
+}
+
+impl Known {
+    /// When it is full, any one makes room: tenants are looked at in turns, and the oldest is the one that is needed next.
+    fn insert(&mut self, digest: Sum, facts: Arc<SecretFacts>) {
+        if self.facts.insert(digest, facts).is_some() {
+            return;
+        }
+        if self.order.len() < MOST {
+            self.order.push(digest);
+            return;
+        }
+        // A digest is as good as a die.
+        let any = usize::from(u16::from_be_bytes([digest[0], digest[1]])) % MOST;
+        self.facts.remove(&std::mem::replace(&mut self.order[any], digest));
+    }
+}
 
 /// [`SecretFacts::read`], once for each content.
 pub(crate) fn of(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> Arc<SecretFacts> {
     let digest = digest(type_, data);
     let known = || KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(facts) = known().get(&digest) {
+    if let Some(facts) = known().facts.get(&digest) {
         return facts.clone();
     }
     let facts = Arc::new(SecretFacts::read(type_, data));
-    let mut known = known();
-    if known.len() >= MOST {
-        known.clear();
-    }
-    known.insert(digest, facts.clone());
+    known().insert(digest, facts.clone());
     facts
 }
 
-fn digest(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> [u8; 32] {
+fn digest(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> Sum {
     let mut hash = Sha256::new();
     let mut part = |bytes: &[u8]| {
         hash.update((bytes.len() as u64).to_be_bytes());
@@ -64,9 +82,13 @@ mod tests {
 
     #[test]
     fn memory_is_bounded() {
-        for n in 0..=MOST {
-            of("bounded", &BTreeMap::from([(n.to_string(), vec![])]));
+        let mut known = Known::default();
+        for n in 0..2 * MOST {
+            let digest = digest(&n.to_string(), &BTreeMap::new());
+            known.insert(digest, Arc::default());
+            known.insert(digest, Arc::default());
+            assert!(known.facts.contains_key(&digest));
         }
-        assert!(KNOWN.lock().unwrap().len() <= MOST);
+        assert_eq!((known.facts.len(), known.order.len()), (MOST, MOST));
     }
 }

@@ -123,7 +123,7 @@ impl TemplateSet {
             None => Versions::default(),
             Some(text) => {
                 let documents = crate::yaml::documents(text).map_err(|error| malformed(error.to_string()))?;
-                let document = documents.into_iter().next().unwrap_or_default();
+                let document = documents.first().cloned().unwrap_or_default();
                 serde_json::from_value(document).map_err(|error| malformed(error.to_string()))?
             }
         };

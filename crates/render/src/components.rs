@@ -7,11 +7,11 @@ use serde::Serialize;
 use crate::{
     Object, RenderError, TemplateSet, env,
     finish::{Document, finish},
+    shape,
     values::{
         ApiServerServiceValues, ApiServerValues, ControllerManagerValues, EtcdServicesValues, EtcdState, EtcdValues,
         SchedulerValues, Workload,
     },
-    yaml,
 };
 
 /// The parts of a tenant that Berth runs in pods.
@@ -149,9 +149,7 @@ fn documents<T: Serialize>(
     let mut found = false;
     for (path, _, text) in set.folder(folder) {
         found = true;
-        let rendered = env::render(path, text, &context)?;
-        let values =
-            yaml::documents(&rendered).map_err(|source| RenderError::Yaml { template: path.to_owned(), source })?;
+        let values = shape::documents(path, text, &context)?;
         out.extend(values.into_iter().map(|value| Document { template: path.to_owned(), value }));
     }
     if found {

@@ -17,6 +17,27 @@ pub(crate) fn render(name: &str, text: &str, context: &impl Serialize) -> Result
     template.render(Serde(context)).map_err(fault)
 }
 
+/// Renders one text with `print` in place of every value that a template prints; values decide about branches and loops as ever.
+/// What a template marks as safe stays as it is.
+pub(crate) fn render_printed(
+    name: &str,
+    text: &str,
+    context: &impl Serialize,
+    print: impl Fn(&minijinja::Value) -> String + Send + Sync + 'static,
+) -> Result<String, RenderError> {
+    let fault = |error: minijinja::Error| template_error(name, text, error);
+    let mut env = environment().map_err(fault)?;
+    env.set_formatter(move |out, state, value| {
+        if value.is_safe() {
+            return minijinja::escape_formatter(out, state, value);
+        }
+        out.write_str(&print(value)).map_err(minijinja::Error::from)
+    });
+    env.add_template(name, text).map_err(fault)?;
+    let template = env.get_template(name).map_err(fault)?;
+    template.render(Serde(context)).map_err(fault)
+}
+
 /// The variables that a template reads, with nested names such as `workload.image`.
 #[cfg(test)]
 pub(crate) fn variables(name: &str, text: &str) -> Result<std::collections::BTreeSet<String>, RenderError> {

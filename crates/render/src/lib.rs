@@ -14,6 +14,7 @@ mod kinds;
 mod lint;
 mod object;
 mod owned_flags;
+mod shape;
 pub mod values;
 mod yaml;
 

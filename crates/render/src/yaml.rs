@@ -4,34 +4,34 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// Texts that are kept parsed. A tenant has about a dozen, and a pass renders them several times over; parsing is nine tenths of
-/// what rendering costs. Small, since a tenant at rest needs it once a minute.
+/// Texts that are kept parsed; parsing is nine tenths of what rendering costs. What is parsed are shapes, which tenants share
+/// ([`crate::shape`]): a dozen for each minor and combination of options.
 const KEPT: usize = 512;
 
-type Parsed = Arc<Vec<Value>>;
+pub(crate) type Parsed = Arc<Vec<Value>>;
 
 /// The same text always parses to the same documents, so that remembering them changes nothing but the time it takes.
 static MEMORY: LazyLock<Mutex<HashMap<String, Parsed>>> = LazyLock::new(Mutex::default);
 
 /// [`parse`], but the same text only once in a while.
-pub(crate) fn documents(text: &str) -> Result<Vec<Value>, Box<serde_saphyr::Error>> {
+pub(crate) fn documents(text: &str) -> Result<Parsed, Box<serde_saphyr::Error>> {
     let memory = || MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
     let known = memory().get(text).cloned();
     if let Some(known) = known {
-        return Ok(known.to_vec());
+        return Ok(known);
     }
-    let parsed = parse(text)?;
+    let parsed = Arc::new(parse(text)?);
     let mut memory = memory();
     if memory.len() >= KEPT {
         memory.clear();
     }
-    memory.insert(text.to_owned(), Arc::new(parsed.clone()));
+    memory.insert(text.to_owned(), parsed.clone());
     Ok(parsed)
 }
 
 /// Parses zero or more documents. `yes`, `on` and the like stay strings, as in YAML 1.2; duplicate keys are errors; documents that
 /// are empty or hold nothing but comments are left out.
-fn parse(text: &str) -> Result<Vec<Value>, Box<serde_saphyr::Error>> {
+pub(crate) fn parse(text: &str) -> Result<Vec<Value>, Box<serde_saphyr::Error>> {
     if text.lines().all(|line| line.trim().is_empty() || line.trim_start().starts_with('#')) {
         return Ok(Vec::new());
     }
@@ -48,8 +48,8 @@ mod tests {
 
     #[test]
     fn yaml_1_2_only() {
-        assert_eq!(documents("a: on\nb: true\nc: 1\n").unwrap(), [json!({"a": "on", "b": true, "c": 1})]);
-        assert_eq!(documents("a: 1\n---\n# nothing\n---\nb: 2\n").unwrap(), [json!({"a": 1}), json!({"b": 2})]);
+        assert_eq!(*documents("a: on\nb: true\nc: 1\n").unwrap(), [json!({"a": "on", "b": true, "c": 1})]);
+        assert_eq!(*documents("a: 1\n---\n# nothing\n---\nb: 2\n").unwrap(), [json!({"a": 1}), json!({"b": 2})]);
         assert!(documents("# only a comment\n").unwrap().is_empty());
         documents("a: 1\na: 2\n").unwrap_err();
     }

@@ -34,6 +34,7 @@ const OVERRIDABLE: &[&str] = &[
     "kube-api-qps",
     "leader-elect-lease-duration",
     "leader-elect-renew-deadline",
+    "leader-elect-retry-period",
     "profiling",
     "service-account-extend-token-expiration",
     "service-account-lookup",

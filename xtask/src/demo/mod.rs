@@ -89,6 +89,20 @@ impl Demo {
         Ok(demo)
     }
 
+    /// A meta cluster without nodes, so that no pod runs, with what else the charts give Berth: rights, policies, configuration.
+    pub(crate) fn bring_up_bare(cluster: String, dir: PathBuf, images: &Images) -> Result<Self> {
+        say("binaries of the meta cluster");
+        run(devcluster().args(["deps", "--install"]))?;
+        run(devcluster().args(["build", "helm", "kubectl"]))?;
+        let demo = Self::new(cluster, dir)?;
+        say(&format!("meta cluster `{}`, without nodes", demo.cluster));
+        let nodes = ["--timeout", "300", "--nodes", "0"];
+        run(devcluster().arg("up").args(nodes).args(["--name", &demo.cluster]).stdout(Stdio::null()))?;
+        demo.files()?;
+        demo.install_charts(images, &["operator.replicas=0".into()])?;
+        Ok(demo)
+    }
+
     /// Access to the meta cluster.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.meta

@@ -72,9 +72,14 @@ pub(super) fn poll(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
     let fresh = ready.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
     let settled = out.plan.stages.iter().all(|s| s.state.is_done());
+    let made = t.get(Kind::Deployment, names::APISERVER).is_some();
+    let runs = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
+        .any(|(_, p)| workload::pod_running(p));
     match (answered, fresh, settled) {
         (false, true, _) => SignedDuration::from_millis(250),
-        (_, _, false) if t.get(Kind::Deployment, names::APISERVER).is_some() => SignedDuration::from_secs(10),
+        // That its pods come is announced. With a thousand that wait for nodes it is the looks that cost.
+        (_, _, false) if made && !runs => SignedDuration::from_mins(1),
+        (_, _, false) if made => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),
         // `Available` promises an answer within the last minute.
         (_, _, true) => SignedDuration::from_mins(1),

@@ -2,6 +2,7 @@
 
 use super::{EtcdPlan, Subject};
 use crate::workload::{pod_running, started_at};
+use berth_render::Kind;
 use jiff::SignedDuration;
 use serde_json::Value;
 
@@ -9,10 +10,12 @@ use serde_json::Value;
 const FORMING: SignedDuration = SignedDuration::from_millis(250);
 /// Something is not as it should be, and members do not send events.
 const UNWELL: SignedDuration = SignedDuration::from_secs(5);
-/// Nothing runs that could be asked.
+/// Nothing can be made of the spec, or not everything is made yet.
 pub(super) const SLOW: SignedDuration = SignedDuration::from_secs(10);
 /// All is well: notices a lost quorum or an alarm.
 const WELL: SignedDuration = SignedDuration::from_secs(30);
+/// Nothing runs that could be asked, and that pods come is announced: notices the loss of what is not watched.
+const QUIET: SignedDuration = SignedDuration::from_mins(1);
 /// A process that has not answered after this is not about to.
 const STARTING: SignedDuration = SignedDuration::from_mins(1);
 
@@ -23,7 +26,7 @@ pub(super) fn of(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     }
     let running: Vec<_> = s.members().into_iter().filter_map(|m| s.pod(&m).filter(|p| pod_running(p))).collect();
     if running.is_empty() {
-        return SLOW;
+        return if s.get(Kind::StatefulSet, s.name).is_some() { QUIET } else { SLOW };
     }
     let fresh = |pod: &&Value| started_at(pod).is_none_or(|at| s.now.duration_since(at) < STARTING);
     if !out.health.all_ready() && running.iter().any(fresh) { FORMING } else { UNWELL }

@@ -70,3 +70,11 @@ fn a_load_balancer_holds_back_only_what_needs_its_address() {
     let cert = f.world.observed.pair(&pki, "apiserver").unwrap().unwrap();
     assert!(cert.ip_addresses.contains(&"10.9.9.9".parse().unwrap()));
 }
+
+#[test]
+fn how_often_to_look_while_it_comes_up() {
+    let mut f = Fixture::new(json!({"version": "1.36.3"}));
+    assert_eq!(f.pass().look_again, Some(jiff::SignedDuration::from_secs(5)), "not everything is made");
+    f.others();
+    assert_eq!(f.pass().look_again, Some(jiff::SignedDuration::from_mins(1)), "pods are announced");
+}

@@ -129,7 +129,7 @@ fn at_rest_nothing_is_written_and_the_status_stays() {
 #[test]
 fn how_often_to_look() {
     let mut e = Etcd::new(3);
-    assert_eq!(e.pass().look_again, Some(SignedDuration::from_secs(10)), "nothing runs");
+    assert_eq!(e.pass().look_again, Some(SignedDuration::from_mins(1)), "pods are announced");
     e.members_run();
     e.answer(&[], 0);
     assert_eq!(e.pass().look_again, Some(SignedDuration::from_millis(250)), "about to answer");

@@ -1,0 +1,233 @@
+//! Many tenants whose pods never run: what the operator costs by itself. It runs as a process of this machine, with the rights,
+//! policies and configuration that the chart gives it.
+
+use crate::audit::{self, Write};
+use crate::process::{self, Usage};
+use crate::tenant::{self, TEAM};
+use crate::{Figure, operator};
+use anyhow::{Context as _, bail};
+use berth_api::Cluster;
+use futures::{StreamExt as _, TryStreamExt as _};
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
+use kube::api::PostParams;
+use kube::config::Kubeconfig;
+use kube::{Api, Client};
+use serde_json::json;
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Nothing made for so long: all is there that can be.
+const QUIET: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(30);
+/// How long it takes for what came up to settle before rest is measured.
+const SETTLE: Duration = Duration::from_mins(2);
+/// `Cluster`s created at once by one client.
+const AT_ONCE: usize = 16;
+
+/// What `scale` needs to know.
+pub(crate) struct Scale<'a> {
+    pub(crate) client: &'a Client,
+    /// Access to the meta cluster; the operator gets the same address.
+    pub(crate) kubeconfig: &'a Path,
+    pub(crate) audit_log: &'a Path,
+    /// The operator's program.
+    pub(crate) program: &'a Path,
+    /// Where its files are put.
+    pub(crate) dir: PathBuf,
+    pub(crate) tenants: usize,
+    /// Minutes with all objects there, while pods are awaited.
+    pub(crate) rest_minutes: u64,
+}
+
+/// The operator's process; it ends with this.
+struct Operator(Child);
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Operator {
+    fn usage(&self) -> anyhow::Result<Usage> {
+        process::usage(self.0.id()).context("the operator has ended; see its log")
+    }
+}
+
+/// Measures.
+pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
+    let files = Files::write(scale).await?;
+    let operator = files.start(scale)?;
+    tenant::clear(scale.client).await?;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let idle = operator.usage()?;
+    println!("operator without tenants: {:.1} MiB, {:.2} s of CPU", idle.rss, idle.cpu);
+    let since = SystemTime::now();
+    create(scale).await?;
+    println!("{} Clusters created in {:.1} s", scale.tenants, since.elapsed()?.as_secs_f64());
+    let (there, cpu) = all_there(scale, &operator, since).await?;
+    let after = operator.usage()?;
+    let made = check(scale, &there)?;
+    let last = there.iter().filter(|w| w.made).map(|w| w.at).max().context("nothing was made")?;
+
+    tokio::time::sleep(SETTLE).await;
+    let (before, started, writes) = (operator.usage()?, Instant::now(), written(scale)?);
+    tokio::time::sleep(Duration::from_mins(scale.rest_minutes)).await;
+    let rest = operator.usage()?;
+    let rest_cpu = (rest.cpu - before.cpu) / started.elapsed().as_secs_f64() * 1000.0;
+    let rest_writes = written(scale)? - writes;
+    drop(operator);
+
+    let operator = files.start(scale)?;
+    let again = Instant::now();
+    operator::looked_at("127.0.0.1", PORT, scale.tenants, again).await?;
+    let restarted = (again.elapsed().as_secs_f64(), operator.usage()?);
+    let names: Vec<String> = names(scale).collect();
+    let deleted = tenant::delete(scale.client, &names).await?;
+    let end = operator.usage()?;
+    let one = |name, unit, value| Figure::new(name, unit, vec![value]);
+    Ok(vec![
+        one("scale.tenants", "tenants", count(scale.tenants)),
+        one("scale.objects", "objects", count(made)),
+        one("scale.there", "s", last.duration_since(since)?.as_secs_f64()),
+        one("scale.cpu", "s", cpu - idle.cpu),
+        one("scale.cpu_settled", "s", before.cpu - idle.cpu),
+        one("scale.writes", "writes", count(there.len())),
+        one("scale.rss", "MiB", after.rss),
+        one("scale.rss_peak", "MiB", rest.peak),
+        one("scale.rest_cpu", "ms/s", rest_cpu),
+        one("scale.rest_writes", "writes", count(rest_writes)),
+        one("scale.rest_rss", "MiB", rest.rss),
+        one("scale.restart_looked", "s", restarted.0),
+        one("scale.restart_cpu", "s", restarted.1.cpu),
+        one("scale.restart_rss", "MiB", restarted.1.rss),
+        one("scale.deleted", "s", deleted),
+        one("scale.deleted_cpu", "s", end.cpu - restarted.1.cpu),
+    ])
+}
+
+#[expect(clippy::cast_precision_loss, reason = "small numbers")]
+fn count(n: usize) -> f64 {
+    n as f64
+}
+
+fn names(scale: &Scale<'_>) -> impl Iterator<Item = String> {
+    (0..scale.tenants).map(|i| format!("scale-{i}"))
+}
+
+fn written(scale: &Scale<'_>) -> anyhow::Result<usize> {
+    Ok(audit::writes(scale.audit_log)?.len())
+}
+
+async fn create(scale: &Scale<'_>) -> anyhow::Result<()> {
+    let api: Api<Cluster> = Api::namespaced(scale.client.clone(), TEAM);
+    futures::stream::iter(names(scale))
+        .map(Ok)
+        .try_for_each_concurrent(AT_ONCE, |name| {
+            let api = api.clone();
+            async move {
+                api.create(&PostParams::default(), &tenant::cluster(&name, &json!({}))?).await?;
+                anyhow::Ok(())
+            }
+        })
+        .await
+}
+
+/// Waits until nothing more is made. Returns the writes since then, and the operator's CPU when the last object was there.
+async fn all_there(scale: &Scale<'_>, operator: &Operator, since: SystemTime) -> anyhow::Result<(Vec<Write>, f64)> {
+    let mut samples = vec![(since, operator.usage()?.cpu)];
+    loop {
+        // The audit log is read as a whole: not too often.
+        for _ in 0..QUIET.as_secs() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            samples.push((SystemTime::now(), operator.usage()?.cpu));
+        }
+        let writes: Vec<Write> = audit::writes(scale.audit_log)?.into_iter().filter(|w| w.at >= since).collect();
+        let last = writes.iter().filter(|w| w.made).map(|w| w.at).max().unwrap_or(since);
+        println!("{} objects made", writes.iter().filter(|w| w.made).count());
+        if last != since && last.elapsed()? > QUIET {
+            let cpu = samples.iter().find(|(at, _)| *at >= last).map_or(0.0, |(_, cpu)| *cpu);
+            return Ok((writes, cpu));
+        }
+        if since.elapsed()? > PATIENCE {
+            bail!("objects are still made after {PATIENCE:?}");
+        }
+    }
+}
+
+/// How many objects were made; an error if tenants differ in what they have, or miss what every tenant has.
+fn check(scale: &Scale<'_>, writes: &[Write]) -> anyhow::Result<usize> {
+    let mut by_tenant: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
+    for write in writes.iter().filter(|w| w.made && w.namespace != TEAM) {
+        *by_tenant.entry(&write.namespace).or_default().entry(&write.resource).or_default() += 1;
+    }
+    let published = writes.iter().filter(|w| w.made && w.namespace == TEAM).count();
+    let first = by_tenant.values().next().context("nothing was made")?;
+    println!("each tenant has {first:?}, and a kubeconfig in {TEAM}");
+    if let Some((name, other)) = by_tenant.iter().find(|(_, other)| *other != first) {
+        bail!("{name} has {other:?}");
+    }
+    if first.get("deployments") != Some(&3) || first.get("statefulsets") != Some(&1) {
+        bail!("not every component is there");
+    }
+    if (by_tenant.len(), published) != (scale.tenants, scale.tenants) {
+        bail!("{} tenants have objects, {published} a kubeconfig, of {}", by_tenant.len(), scale.tenants);
+    }
+    Ok(writes.iter().filter(|w| w.made).count())
+}
+
+/// Where the operator's metrics are.
+const PORT: u16 = 18080;
+
+/// What the operator reads.
+struct Files {
+    kubeconfig: PathBuf,
+    config: PathBuf,
+    log: PathBuf,
+}
+
+impl Files {
+    async fn write(scale: &Scale<'_>) -> anyhow::Result<Self> {
+        let file = |name: &str| scale.dir.join(name);
+        let files =
+            Self { kubeconfig: file("operator.kubeconfig"), config: file("operator.yaml"), log: file("operator.log") };
+        std::fs::create_dir_all(&scale.dir)?;
+        let accounts: Api<ServiceAccount> = Api::namespaced(scale.client.clone(), operator::SYSTEM);
+        let request: TokenRequest =
+            serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 43_200}}))?;
+        let answer = accounts.create_token_request("berth-operator", &PostParams::default(), &request).await?;
+        let token = answer.status.context("no token")?.token;
+        let mut kubeconfig = serde_json::to_value(Kubeconfig::read_from(scale.kubeconfig)?)?;
+        for user in kubeconfig["users"].as_array_mut().into_iter().flatten() {
+            user["user"] = json!({"token": token});
+        }
+        std::fs::write(&files.kubeconfig, kubeconfig.to_string())?;
+        std::fs::set_permissions(&files.kubeconfig, std::fs::Permissions::from_mode(0o600))?;
+        let maps: Api<ConfigMap> = Api::namespaced(scale.client.clone(), operator::SYSTEM);
+        let config = maps.get("berth-operator").await?.data.unwrap_or_default();
+        std::fs::write(&files.config, config.get("config.yaml").context("no config.yaml")?)?;
+        Ok(files)
+    }
+
+    /// As the chart starts it.
+    fn start(&self, scale: &Scale<'_>) -> anyhow::Result<Operator> {
+        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
+        let child = Command::new(scale.program)
+            .arg(format!("--config={}", self.config.display()))
+            .args(["--agent-image=ghcr.io/berth-dev/agent:bench", "--agent-delivery=ImageVolume"])
+            .args(["--service-account=berth-operator", "--namespace", operator::SYSTEM])
+            .arg(format!("--listen=127.0.0.1:{PORT}"))
+            .env("KUBECONFIG", &self.kubeconfig)
+            .env("MALLOC_ARENA_MAX", "1")
+            .stdout(log.try_clone()?)
+            .stderr(log)
+            .spawn()
+            .with_context(|| format!("cannot start {}", scale.program.display()))?;
+        Ok(Operator(child))
+    }
+}
