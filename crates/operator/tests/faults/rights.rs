@@ -6,7 +6,8 @@ use crate::common::{Running, SOON, Team, alone, server};
 use crate::full;
 use anyhow::{Context as _, Result, ensure};
 use berth_api::{Cluster, EtcdCluster, names};
-use berth_operator::{config::Meta, meta};
+use berth_operator::meta;
+use berth_plan::meta::MetaRanges;
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually, fixtures::from_json, fixtures::from_yaml, yaml};
 use k8s_openapi::api::authorization::v1::SubjectAccessReview;
 use k8s_openapi::api::core::v1::Namespace;
@@ -174,7 +175,7 @@ async fn one(server: &'static ApiServer, lack: &Lack<'_>, log: &Log) -> Result<(
     let running = Running::start_changed(server, server.config_as(ACCOUNT, &GROUPS), &plan, |context| {
         // As a process begins.
         context.configure(|s| s.isolation.meta = Err("they were not asked for yet".into()));
-        tokio::spawn(meta::follow(Arc::new(context.clone()), Meta::default(), stop.clone()));
+        tokio::spawn(meta::follow(Arc::new(context.clone()), MetaRanges::default(), false, stop.clone()));
     });
     let _stop = stop.drop_guard();
     let ready =

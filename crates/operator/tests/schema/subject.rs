@@ -214,7 +214,7 @@ fn renumbered(dump: Dump) -> Dump {
             continue;
         };
         object["metadata"]["name"] = json!("<numbered>");
-        let free = (0..).map(|n| format!("{start}<hash>-{n}")).find(|k| !all.contains_key(k));
+        let free = (0..=all.len()).map(|n| format!("{start}<hash>-{n}")).find(|k| !all.contains_key(k));
         all.insert(free.expect("some number is free"), object);
     }
     all
