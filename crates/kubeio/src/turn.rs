@@ -150,7 +150,8 @@ mod tests {
         }
         assert_eq!((slots.available_permits(), turns.places.available_permits()), (100 - CALLS, 0));
         assert_eq!(turn.0.calls.available_permits(), 0);
-        drop((held, turn));
+        drop(held);
+        drop(turn);
         assert_eq!((slots.available_permits(), turns.places.available_permits()), (100, 1));
         turns.close();
         assert!(turns.take().await.is_none());
