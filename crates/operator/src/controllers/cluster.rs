@@ -123,7 +123,9 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         // A right in a namespace that was made a moment ago is on its way.
         return failure.map_or(Ok(Action::await_change()), Err);
     }
-    let young = |e: &IoError| e.kind == Kindred::Forbidden && rights_are_young(&snapshot, &home, now);
+    // That is not so where the team is.
+    let inside = snapshot.unread.is_none();
+    let young = |e: &IoError| e.kind == Kindred::Forbidden && inside && rights_are_young(&snapshot, &home, now);
     let told = failure.as_ref().filter(|e| !pass::passing(ctx, CONTROLLER, &own, e) && !young(e)).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
     report(ctx, &cluster, &own, about, &new).await?;

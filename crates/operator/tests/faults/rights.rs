@@ -5,6 +5,7 @@ use crate::common::log::Log;
 use crate::common::{Running, SOON, Team, alone, server};
 use crate::full;
 use anyhow::{Context as _, Result, ensure};
+use berth_api::conditions::ConditionType;
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_operator::meta;
 use berth_plan::meta::MetaRanges;
@@ -178,8 +179,7 @@ async fn one(server: &'static ApiServer, lack: &Lack<'_>, log: &Log) -> Result<(
         tokio::spawn(meta::follow(Arc::new(context.clone()), MetaRanges::default(), false, stop.clone()));
     });
     let _stop = stop.drop_guard();
-    let ready =
-        async || conditions(&team).await.is_ok_and(|all| all.iter().any(|c| c.type_ == "Ready" && c.status == "True"));
+    let ready = async || team.condition(ConditionType::Ready).await.is_ok_and(|c| c.status == "True");
     let settled = async || match told(lack, &team, log).await? {
         Some(place) => Ok(place),
         None if ready().await => Ok(""),
@@ -198,10 +198,8 @@ async fn one(server: &'static ApiServer, lack: &Lack<'_>, log: &Log) -> Result<(
     // What the lack does not concern goes on: without the Secret in the team's namespace the tenant serves.
     if lack.name() != names::OPERATOR_NAMESPACE_ROLE && lack.rights().contains(&("create".into(), "secrets".into())) {
         let serves = async || {
-            ensure!(
-                conditions(&team).await?.iter().any(|c| c.type_ == "Available" && c.status == "True"),
-                "not available"
-            );
+            let available = team.condition(ConditionType::Available).await?;
+            ensure!(available.status == "True", "{}", available.message);
             Ok(())
         };
         eventually(SOON, "it serves", serves).await?;
