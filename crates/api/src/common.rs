@@ -8,14 +8,15 @@ use std::collections::BTreeMap;
 /// Kubernetes' resource requests and limits, as in a container; [`resources_schema`] takes what a control plane can have of it.
 pub type Resources = k8s_openapi::api::core::v1::ResourceRequirements;
 
-/// Schema of [`Resources`]: without claims, which refer to parts of a pod that only Berth writes.
+/// Schema of [`Resources`]: without claims, which refer to parts of a pod that only Berth writes. Quantities stay below 2^63: the API
+/// server stores a larger one as that, so that what is wanted would never be there.
 pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     let quantities = |field: &str, what: &str| {
         json!({
             "description": what, "type": "object", "maxProperties": 16,
             "additionalProperties": {
-                "x-kubernetes-int-or-string": true, "maxLength": 32, "minimum": 0,
-                "pattern": r"^([0-9]+|[0-9]+\.[0-9]+)(m|k|M|G|T|P|Ki|Mi|Gi|Ti|Pi)?$",
+                "x-kubernetes-int-or-string": true, "maxLength": 32, "minimum": 0, "maximum": 999_999_999_999_999_i64,
+                "pattern": r"^([0-9]{1,15}|[0-9]{1,9}(\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi)?|[0-9]{1,5}(\.[0-9]{1,3})?(T|Ti)|[0-9]{1,3}(\.[0-9]{1,3})?(P|Pi))$",
             },
             "x-kubernetes-validations": [keys(field)],
         })

@@ -120,7 +120,7 @@ pub struct Storage {
     pub class_name: Option<String>,
     /// Size, as a Kubernetes quantity. Default `10Gi`.
     #[serde(default = "ten_gi")]
-    #[schemars(length(min = 1, max = 20), regex(pattern = r"^[1-9][0-9]*(Mi|Gi|Ti|M|G|T)$"))]
+    #[schemars(length(min = 1, max = 20), regex(pattern = r"^([1-9][0-9]{0,8}(Mi|Gi|M|G)|[1-9][0-9]{0,4}(Ti|T))$"))]
     pub size: String,
 }
 

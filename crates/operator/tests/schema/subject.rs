@@ -3,7 +3,7 @@
 use crate::common::state::{dump_by, dumper, mask, settled, without_counters};
 use crate::common::{SOON, Team, team::ACME};
 use anyhow::{Context as _, Result, bail};
-use berth_testkit::oracle::{Dump, Dumper};
+use berth_testkit::oracle::{Dump, Dumper, diff};
 use berth_testkit::{ApiServer, FaultPlan};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::api::{DeleteParams, ListParams};
@@ -177,16 +177,17 @@ impl Subject {
         }
     }
 
-    /// Back to a spec, and to the state that it had; what is left over otherwise.
-    pub(crate) async fn back(&self, spec: &Value, state: &Dump, plan: &FaultPlan) -> Result<()> {
+    /// Back to a spec, and to the state that it had but for certificates that were issued since; Err: what is left over.
+    pub(crate) async fn back(&self, spec: &Value, state: &Dump, plan: &FaultPlan) -> Result<Dump> {
         self.replace(spec, false).await.map_err(anyhow::Error::msg).context("back to the first spec")?;
         let expected = without_digests(state.clone());
         let began = Instant::now();
         loop {
             let verdict = self.verdict(plan).await?;
-            let left = berth_testkit::oracle::diff(&expected, &without_digests(self.dump(plan).await?));
+            let now = self.dump(plan).await?;
+            let left = diff(&expected, &without_digests(now.clone()));
             if verdict == Verdict::Ready && left.is_empty() {
-                return Ok(());
+                return Ok(now);
             }
             if began.elapsed() > SOON {
                 bail!("back to the first spec it does not become what it was: {verdict:?}\n{left}");
@@ -207,14 +208,14 @@ impl Subject {
 
 /// The world counts the pods of a Deployment on: which numbers are left depends on what came before.
 fn renumbered(dump: Dump) -> Dump {
-    let mut all = Dump::new();
+    let (mut all, most) = (Dump::new(), dump.len());
     for (key, mut object) in dump {
         let Some((start, _)) = key.split_once("<hash>-").filter(|_| key.contains("/Pod/")) else {
             all.insert(key, object);
             continue;
         };
         object["metadata"]["name"] = json!("<numbered>");
-        let free = (0..=all.len()).map(|n| format!("{start}<hash>-{n}")).find(|k| !all.contains_key(k));
+        let free = (0..most).map(|n| format!("{start}<hash>-{n}")).find(|k| !all.contains_key(k));
         all.insert(free.expect("some number is free"), object);
     }
     all

@@ -56,7 +56,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
 
 /// Good values, and those that only judgement finds bad.
 fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
-    let quantity = vec![json!("250m")];
+    let quantity = vec![json!("250m"), json!("99999999999999999999")];
     let mut all = vec![
         ("*.placement.tolerations[]", vec![json!({"key": "berth.dev/sweep-{n}", "effect": "NoExecute"})]),
         ("*placement.tolerations[].key", vec![json!("berth.dev/sweep")]),

@@ -91,7 +91,7 @@ pub(super) fn apiserver(t: &Tenant<'_>, pki: Option<&Stage>) -> Stage {
     let prepared = || -> Prepared {
         let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
         let spec = &t.cluster.spec.api_server;
-        let advertise = endpoint::advertised(t).ok_or_else(|| State::waiting("an address for the API"))?;
+        let (advertise, _) = endpoint::advertised(t).ok_or_else(|| State::waiting("an address for the API"))?;
         let (access, aliases) = etcd_access(t)?;
         let client = access.client_secret.clone();
         let mut workload = workload(

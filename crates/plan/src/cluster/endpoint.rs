@@ -95,13 +95,15 @@ pub(super) fn inside(t: &Tenant<'_>) -> Option<(IpAddr, String)> {
     Some((address, format!("https://{}.{}.svc:{}", names::APISERVER, t.home, t.cluster.spec.endpoint.port)))
 }
 
-/// The address that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach.
-pub(super) fn advertised(t: &Tenant<'_>) -> Option<IpAddr> {
-    let inside = cluster_ip(t)?;
+/// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
+/// that goes with it.
+pub(super) fn advertised(t: &Tenant<'_>) -> Option<(IpAddr, i32)> {
+    let inside = (cluster_ip(t)?, t.cluster.spec.endpoint.port);
+    let port = published(t).map_or(inside.1, |(_, port)| port);
     let outside = t.cluster.spec.endpoint.host.clone().or_else(|| load_balancer(t)).and_then(|h| h.parse().ok());
     Some(match t.cluster.spec.endpoint.type_ {
         EndpointType::ClusterIP => inside,
-        EndpointType::NodePort | EndpointType::LoadBalancer => outside.unwrap_or(inside),
+        EndpointType::NodePort | EndpointType::LoadBalancer => outside.map_or(inside, |address| (address, port)),
     })
 }
 

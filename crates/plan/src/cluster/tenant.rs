@@ -51,14 +51,16 @@ fn differs(live: Option<&Value>, wanted: &Object) -> bool {
     !live.is_some_and(|l| contains(l, wanted.value()))
 }
 
-/// The one object to read inside the tenant in this pass. A tenant that is not known to be well: the stamp. Otherwise all
-/// in turn, one a minute, which costs no more and finds drift of each.
+/// The one object to read inside the tenant in this pass. A tenant that is not known to be well, or whose spec is new: the stamp.
+/// Otherwise all in turn, one a minute, which costs no more and finds drift of each.
 pub fn probe_key(input: super::Input<'_>) -> ObjectKey {
-    let conditions = input.cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let status = input.cluster.status.as_ref();
+    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);
     let keys = tenant_objects::keys();
     let minute = usize::try_from(input.now.as_second() / 60).unwrap_or_default();
     match keys.get(minute % keys.len()) {
-        Some(key) if is_true(conditions, ConditionType::Ready) => key.clone(),
+        Some(key) if seen && is_true(conditions, ConditionType::Ready) => key.clone(),
         _ => tenant_objects::stamp_key(),
     }
 }

@@ -1,6 +1,7 @@
 //! Where the API is reached, when that changes, and what writers may ask of the Service and of nodes.
 
 use super::*;
+use crate::model::Action;
 use crate::settings::Writers;
 
 fn has_san(f: &Fixture, name: &str) -> bool {
@@ -120,4 +121,44 @@ fn a_placement_that_is_not_allowed_stops_its_component_and_nothing_else() {
     assert_eq!(api["spec"]["template"]["spec"]["nodeSelector"], json!({"pool": "masters"}));
     let etcd = f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap();
     assert_eq!(etcd["spec"]["placement"]["nodeSelector"], json!({"pool": "masters"}));
+}
+
+#[test]
+fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let slice = |f: &Fixture| {
+        let observed = &f.world.observed;
+        let input = Input { cluster: &f.cluster, observed, settings: &f.settings, now: f.world.now };
+        let planned = plan(input);
+        let told = planned.plan.actions().find_map(|a| match a {
+            Action::TenantApply(o) if o.key().kind == Kind::EndpointSlice => Some(o.value().clone()),
+            _ => None,
+        });
+        told.map(|s| (s["endpoints"][0]["addresses"][0].clone(), s["ports"][0]["port"].clone()))
+    };
+    let service = Fixture::key(Kind::Service, names::APISERVER);
+    let inside = f.world.observed.get(&service).unwrap()["spec"]["clusterIP"].clone();
+    f.world.observed.objects.get_mut(&service).unwrap()["spec"]["ports"][0]["nodePort"] = 31147.into();
+    f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::NodePort;
+    // Everything is to be written anew, so that it shows.
+    f.world.observed.api =
+        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::tenant_objects::stamp_key(), None)]) };
+    f.cluster.spec.endpoint.host = Some("nodes.example.com".into());
+    assert_eq!(slice(&f), Some((inside, 6443.into())), "a name is no address: the Service's own, with its port");
+    f.cluster.spec.endpoint.host = Some("192.0.2.7".into());
+    assert_eq!(slice(&f), Some(("192.0.2.7".into(), 31147.into())));
+}
+
+#[test]
+fn a_new_spec_is_compared_with_all_that_is_inside() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let stamp = super::super::tenant_objects::stamp_key();
+    let read = |f: &Fixture, minute: i64| {
+        let now = f.world.now + jiff::SignedDuration::from_mins(minute);
+        let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };
+        super::super::probe_key(input)
+    };
+    assert!((0..4).any(|minute| read(&f, minute) != stamp), "at rest all in turn");
+    f.cluster.metadata.generation = Some(2);
+    assert!((0..4).all(|minute| read(&f, minute) == stamp));
 }
