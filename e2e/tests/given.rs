@@ -107,8 +107,9 @@ fn install(given: &Given, images: &[String; 2]) -> Result<()> {
     let values = format!("operator:\n  image: {}\nagent:\n  image: {}\n", part(&images[0])?, part(&images[1])?);
     fs::write(place.join("values.yaml"), values)?;
     let tools = [binaries::kubectl()?, binaries::helm()?];
-    let tools = tools.iter().filter_map(|t| t.parent()).map(|p| format!("{}:", p.display())).collect::<String>();
-    let path = tools + &std::env::var("PATH").unwrap_or_default();
+    let mut path: Vec<String> = tools.iter().filter_map(|t| Some(t.parent()?.display().to_string())).collect();
+    path.extend(std::env::var("PATH"));
+    let path = path.join(":");
     let mut bash = Command::new("bash");
     let bash = make::plain(&mut bash).current_dir(&place).env("PATH", path);
     let result = pages::run(&paths::root().join("docs/install.md"), bash.env("KUBECONFIG", given.cluster.kubeconfig()));
