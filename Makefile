@@ -40,7 +40,7 @@ bench: prepare ## Measures; ARGS="--runs 3 single" for a part. See bench/README.
 bench-down: prepare ## Removes the benches' meta cluster; results stay in target/bench.
 	@$(XTASK) bench-down
 
-gen: prepare ## Writes CustomResourceDefinitions and RBAC.
+gen: prepare ## Writes CustomResourceDefinitions, RBAC and the reference in docs.
 	@$(XTASK) gen
 
 images: prepare ## Static binaries of the operator and the agent, as images in target/demo/images.

@@ -15,23 +15,34 @@ use serde_json::json;
 
 const FOCUS: &str = r"\[sig-api-machinery\] (Discovery|Watchers|CustomResourceDefinition|Servers with support|FieldValidation|ValidatingAdmissionPolicy).*\[Conformance\]|\[sig-auth\].*(SelfSubjectReview|SubjectReview|Certificates API).*\[Conformance\]";
 const SKIP: &str = r"\[Slow\]|chunking|Aggregator|Webhook";
-/// As many as the filter selects in this version.
+/// As many as the filter selects, in each of the versions.
 const SPECS: &str = "27 Passed | 0 Failed";
 
 #[test]
 fn kubernetes_own_tests_pass() {
-    berth_e2e::run("conformance", |world| {
-        let node = binaries::directory("kwok", "0.8.0").join("kwok");
-        if !node.is_file() || binaries::path("kubernetes", versions::KUBERNETES, "e2e.test").is_err() {
-            binaries::build(&Selection::Named(vec!["e2e.test".to_owned(), "kwok".to_owned()]))?;
-        }
-        let tenant = Tenant::ready(world, "conform", &json!({}))?;
-        let kubeconfig = world.cluster.dir().join("e2e-conform.kubeconfig");
-        fs::write(&kubeconfig, tenant.kubeconfig()?)?;
-        let _kwok = pretend_a_node(world, &tenant, &kubeconfig)?;
-        run_suite(world, &kubeconfig)?;
-        tenant.nothing_restarted()
-    });
+    berth_e2e::run("conformance", |world| conforms(world, versions::KUBERNETES));
+}
+
+#[test]
+fn those_of_older_minors_pass_on_older_minors() {
+    if !berth_e2e::run::all() {
+        return;
+    }
+    berth_e2e::run("conformance", |world| versions::KUBERNETES_OLDER.iter().try_for_each(|v| conforms(world, v)));
+}
+
+/// A tenant of that version is judged by the suite of that version.
+fn conforms(world: &World, version: &str) -> Result<()> {
+    // Does nothing where they are there.
+    binaries::build(&Selection::Named(vec![format!("e2e.test-{version}"), "kwok".to_owned()]))?;
+    let name = format!("conform-{}", version.trim_start_matches('v').replace('.', "-"));
+    let tenant = Tenant::ready(world, &name, &json!({"version": version.trim_start_matches('v')}))?;
+    let kubeconfig = world.cluster.dir().join(format!("e2e-{name}.kubeconfig"));
+    fs::write(&kubeconfig, tenant.kubeconfig()?)?;
+    let _kwok = pretend_a_node(world, &tenant, &kubeconfig)?;
+    run_suite(world, version, &kubeconfig)?;
+    tenant.nothing_restarted()?;
+    tenant.let_go()
 }
 
 /// A process that ends with this value.
@@ -69,10 +80,10 @@ fn pretend_a_node(world: &World, tenant: &Tenant<'_>, kubeconfig: &std::path::Pa
     Ok(kwok)
 }
 
-fn run_suite(world: &World, kubeconfig: &std::path::Path) -> Result<()> {
-    let suite = binaries::path("kubernetes", versions::KUBERNETES, "e2e.test")?;
+fn run_suite(world: &World, version: &str, kubeconfig: &std::path::Path) -> Result<()> {
+    let suite = binaries::path("kubernetes", version, "e2e.test")?;
     let kubectl = binaries::kubectl()?;
-    let log = world.cluster.dir().join("log/e2e-conformance.log");
+    let log = world.cluster.dir().join("log").join(format!("e2e-conformance-{version}.log"));
     let file = File::create(&log)?;
     let status = Command::new(suite)
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
@@ -87,6 +98,6 @@ fn run_suite(world: &World, kubeconfig: &std::path::Path) -> Result<()> {
     let text = fs::read_to_string(&log)?;
     let failed: Vec<&str> = text.lines().filter(|l| l.contains("[FAIL]") || l.contains("Ran ")).collect();
     ensure!(status.success() && text.contains(SPECS), "{status}, in {}:\n{}", log.display(), failed.join("\n"));
-    println!("    {}", text.lines().find(|l| l.contains(SPECS)).unwrap_or_default());
+    println!("    {version}: {}", text.lines().find(|l| l.contains(SPECS)).unwrap_or_default());
     Ok(())
 }

@@ -68,21 +68,27 @@ fn demo() -> Result<()> {
     }
     ensure!(refused == 1, "the deletion of a protected Cluster is refused once: {refused}");
     if all() {
-        tutorial()?;
+        in_a_checkout("docs/operate.md", |bash| {
+            let path = env::var("PATH").unwrap_or_default();
+            bash.env("PATH", format!("{}:{path}", dir().join("bin").display()))
+                .env("KUBECONFIG", dir().join("meta.kubeconfig"));
+        })?;
+        in_a_checkout("docs/tutorial.md", |_| {})?;
     }
     Ok(())
 }
 
-/// The tutorial, as it is printed: in a directory that looks like a checkout, whose demo is this one.
-fn tutorial() -> Result<()> {
-    let (root, place) = (paths::root(), env::temp_dir().join(format!("berth-tutorial-{}", std::process::id())));
+/// A page, as it is printed, in a directory that looks like a checkout whose demo is this one.
+fn in_a_checkout(page: &str, prepare: impl FnOnce(&mut Command)) -> Result<()> {
+    let (root, place) = (paths::root(), env::temp_dir().join(format!("berth-page-{}", std::process::id())));
     fs::create_dir_all(place.join("target"))?;
     std::os::unix::fs::symlink(root.join("examples"), place.join("examples"))?;
     std::os::unix::fs::symlink(dir(), place.join("target/demo"))?;
     let makefile = format!("demo demo-down:\n\t@$(MAKE) -C {} $@ BERTH_CLUSTER={NAME}\n", root.display());
     fs::write(place.join("Makefile"), makefile)?;
     let mut bash = Command::new("bash");
-    let result = pages::run(&root.join("docs/tutorial.md"), building(&mut bash).current_dir(&place));
+    prepare(building(&mut bash).current_dir(&place));
+    let result = pages::run(&root.join(page), &mut bash);
     fs::remove_dir_all(&place)?;
     result
 }

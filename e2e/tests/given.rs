@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, fs, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_devcluster::{Cluster, Config};
-use berth_e2e::{images, make, run};
+use berth_devcluster::{Cluster, Config, binaries};
+use berth_e2e::{images, make, pages, paths, run};
 
 const NAME: &str = "e2e-given";
 
@@ -52,7 +52,7 @@ fn demo(given: &Given) -> Result<()> {
     let said =
         refused(&[&variables[..], &[missing, "STORAGE_CLASS=local".to_owned()]].concat(), "one thing is missing")?;
     ensure!(said.contains("MISSING  images") && said.contains("operator:none"), "{said}");
-    variables.extend(images);
+    variables.extend(images.clone());
     let said = refused(&variables, "one thing is missing")?;
     ensure!(
         said.contains("MISSING  StorageClass     none is the default; set STORAGE_CLASS; there are local"),
@@ -86,13 +86,41 @@ fn demo(given: &Given) -> Result<()> {
     make::make("demo-down", &variables)?;
     let after = given.objects()?;
     ensure!(before == after, "left or lost: {:#?}", before.symmetric_difference(&after).collect::<Vec<_>>());
-    make::make("demo-down", &variables).map(drop)
+    make::make("demo-down", &variables)?;
+    install(given, &images)?;
+    ensure!(given.objects()? == before, "the page leaves something");
+    Ok(())
+}
+
+/// docs/install.md, as it is printed.
+fn install(given: &Given, images: &[String; 2]) -> Result<()> {
+    given.kubectl(&["annotate", "storageclass", "local", "storageclass.kubernetes.io/is-default-class=true"])?;
+    let place = std::env::temp_dir().join(format!("berth-install-{}", std::process::id()));
+    fs::create_dir_all(&place)?;
+    for name in ["charts", "examples"] {
+        std::os::unix::fs::symlink(paths::root().join(name), place.join(name))?;
+    }
+    let part = |of: &str| -> Result<String> {
+        let (repository, tag) = of.split_once('=').and_then(|(_, image)| image.rsplit_once(':')).context("no image")?;
+        Ok(format!("{{repository: {repository}, tag: {tag}}}"))
+    };
+    let values = format!("operator:\n  image: {}\nagent:\n  image: {}\n", part(&images[0])?, part(&images[1])?);
+    fs::write(place.join("values.yaml"), values)?;
+    let tools = [binaries::kubectl()?, binaries::helm()?];
+    let mut path: Vec<String> = tools.iter().filter_map(|t| Some(t.parent()?.display().to_string())).collect();
+    path.extend(std::env::var("PATH"));
+    let path = path.join(":");
+    let mut bash = Command::new("bash");
+    let bash = make::plain(&mut bash).current_dir(&place).env("PATH", path);
+    let result = pages::run(&paths::root().join("docs/install.md"), bash.env("KUBECONFIG", given.cluster.kubeconfig()));
+    fs::remove_dir_all(&place)?;
+    result
 }
 
 /// A demo that does not begin; the screen that says why.
 fn refused(variables: &[String], why: &str) -> Result<String> {
     let mut command = Command::new("make");
-    command.arg("-C").arg(berth_e2e::paths::root()).arg("demo").args(variables);
+    command.arg("-C").arg(paths::root()).arg("demo").args(variables);
     let output = make::building(&mut command).output()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     println!("$ make demo {}\n{text}", variables.join(" "));

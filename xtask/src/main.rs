@@ -6,7 +6,9 @@ mod crates;
 mod crds;
 mod demo;
 mod images;
+mod pages;
 mod rbac;
+mod reference;
 mod shell;
 mod testing;
 
@@ -23,7 +25,7 @@ struct Args {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Writes what is generated: CustomResourceDefinitions and RBAC.
+    /// Writes what is generated: CustomResourceDefinitions, RBAC and the pages of docs/reference.
     Gen {
         /// Compare only, and fail if something differs.
         #[arg(long)]
@@ -33,6 +35,8 @@ enum Command {
     CheckCrates,
     /// Lints the charts, and checks what they render.
     CheckCharts,
+    /// Checks the documentation: links, the book's table of contents, and that the book builds without a warning.
+    CheckDocs,
     /// Builds the static binaries and their images into target/demo/images.
     Images,
     /// A meta cluster with Berth and a first tenant. Run again, it changes nothing.
@@ -66,6 +70,7 @@ fn main() -> ExitCode {
         Command::Gen { check } => generate(check),
         Command::CheckCrates => crates::check(),
         Command::CheckCharts => charts::check(),
+        Command::CheckDocs => pages::check(),
         Command::Images => images::build().map(|_| ()),
         Command::Demo => demo::up(),
         Command::DemoDown => demo::down(),
@@ -90,6 +95,7 @@ fn root() -> &'static Path {
 fn generate(check: bool) -> anyhow::Result<()> {
     let mut files: Vec<Generated> = crds::files()?;
     files.extend(rbac::files()?);
+    files.extend(reference::files()?);
     let mut stale = vec![];
     for (path, text) in files {
         let path = root().join(path);

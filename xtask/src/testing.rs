@@ -47,6 +47,7 @@ pub(crate) fn run(fast: bool, only: &[String]) -> Result<()> {
         report.check("lint: format", || shell_run(cargo().args(["fmt", "--all", "--check"])))?;
         report.check("lint: generated files", || ours(&["gen", "--check"]))?;
         report.check("lint: rules between crates", || ours(&["check-crates"]))?;
+        report.check("lint: documentation", || ours(&["check-docs"]))?;
     }
     if wanted("lint") && !fast {
         report.check("lint: charts", || ours(&["check-charts"]))?;

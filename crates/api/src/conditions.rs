@@ -4,16 +4,24 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 macro_rules! string_enum {
-    ($(#[$m:meta])* $name:ident { $($(#[$vm:meta])* $v:ident),+ $(,)? }) => {
+    ($(#[$m:meta])* $name:ident { $($(#[doc = $doc:literal])+ $v:ident),+ $(,)? }) => {
         $(#[$m])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
-        pub enum $name { $($(#[$vm])* $v),+ }
+        pub enum $name { $($(#[doc = $doc])+ $v),+ }
         impl $name {
             /// All values, for docs and tests.
             pub const ALL: &[Self] = &[$(Self::$v),+];
             /// The string as it appears in the API.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$v => stringify!($v)),+ }
+            }
+            /// What it means: the text of this documentation, which is that of docs/reference, too.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$v => concat!($($doc),+).trim()),+ }
+            }
+            /// The value of that string.
+            pub fn parse(text: &str) -> Option<Self> {
+                Self::ALL.iter().copied().find(|v| v.as_str() == text)
             }
         }
         impl std::fmt::Display for $name {
@@ -24,25 +32,39 @@ macro_rules! string_enum {
     };
 }
 
+/// Reasons, each with what to do; nothing where the message says it.
+macro_rules! reasons {
+    ($(#[$m:meta])* $name:ident { $($(#[doc = $doc:literal])+ $v:ident => $todo:literal),+ $(,)? }) => {
+        string_enum! { $(#[$m])* $name { $($(#[doc = $doc])+ $v),+ } }
+        impl $name {
+            /// What a person does about it, in sentences. Empty where the condition's message says it.
+            pub fn what_to_do(self) -> &'static str {
+                match self { $(Self::$v => $todo),+ }
+            }
+        }
+    };
+}
+
 string_enum! {
     /// Types of conditions. `Cluster` publishes all but [`ConditionType::MembersReady`]; `EtcdCluster` publishes
     /// `Ready, Available, Progressing, Degraded, PKIReady, MembersReady`.
     ConditionType {
-        /// The summary: everything asked for is there and works. What kstatus, Flux, Argo and `kubectl wait` read.
+        /// Everything asked for is there and works. This is what `kubectl wait`, Helm, Flux and Argo read.
         Ready,
-        /// The service answers now: API through its endpoint, etcd with quorum.
+        /// It serves now. `Cluster`: the API answered the operator through its endpoint, and etcd has quorum. `EtcdCluster`: a
+        /// quorum answers, and no member is corrupt.
         Available,
-        /// A change is under way.
+        /// A change is under way; the message says what it waits for.
         Progressing,
-        /// Something is wrong that needs attention, whether or not the service answers.
+        /// Something is wrong that waiting does not help, whether or not it serves.
         Degraded,
-        /// CAs and certificates are there, match and are not about to expire.
+        /// CAs, keys and certificates are there and match.
         PKIReady,
-        /// The tenant's etcd has quorum.
+        /// The tenant's etcd is `Available`.
         EtcdAvailable,
-        /// API server, controller-manager and scheduler are rolled out.
+        /// API server, controller-manager and scheduler each have a pod that is ready.
         ControlPlaneAvailable,
-        /// Every etcd member is up.
+        /// Every member is up.
         MembersReady,
     }
 }
@@ -63,69 +85,70 @@ impl ConditionType {
         &[Self::Ready, Self::Available, Self::Progressing, Self::Degraded, Self::PKIReady, Self::MembersReady];
 }
 
-string_enum! {
+reasons! {
     /// Reasons of conditions, and of Events.
     Reason {
         /// Not looked at yet.
-        NotYetObserved,
+        NotYetObserved => "Nothing. If it stays, look at the operator.",
         /// All is as it should be.
-        AsExpected,
-        /// Waiting for something that is expected to come by itself.
-        Waiting,
+        AsExpected => "Nothing.",
+        /// Waits for something that is expected to come by itself; the message says what.
+        Waiting => "Nothing. For a load balancer's address: see to the meta cluster's load balancer.",
         /// A rollout is under way.
-        RollingOut,
+        RollingOut => "Nothing.",
         /// Nothing is changing.
-        Settled,
-        /// Pods run but do not get ready.
-        PodsNotReady,
-        /// A container's image cannot be pulled or started.
-        ImageUnavailable,
-        /// A container ends again and again.
-        ContainerFailing,
-        /// A pod cannot be placed on a node.
-        Unschedulable,
-        /// The spec asks for something that cannot be; the message says what and the way out.
-        InvalidSpec,
-        /// The spec asks for something that the platform team does not allow; the message says what they allow.
-        NotAllowed,
-        /// The Kubernetes or etcd version is not one that this build has templates for.
-        VersionUnsupported,
-        /// Another minor version, until releases are supported.
-        MinorChangeUnsupported,
-        /// A change that this build cannot make to a running etcd.
-        EtcdChangeUnsupported,
-        /// An object with our name belongs to somebody else; it was left as it is.
-        ForeignObject,
-        /// The control-plane namespace belongs to a `Cluster` that is gone; the annotation `berth.dev/adopt` takes it over.
-        AdoptionRequired,
-        /// The recorded control-plane namespace is gone. Nothing is made anew by itself.
-        ControlPlaneLost,
-        /// A CA or service-account key is missing while things trust it. Restore it; no new one is made.
-        CertificateAuthorityLost,
-        /// A CA or key Secret does not parse or its halves do not match.
-        CertificateAuthorityInvalid,
-        /// A CA comes to its end.
-        CertificateAuthorityExpiring,
-        /// An etcd member found its volume empty after the cluster was formed. The pod is held; nothing is overwritten.
-        DataLost,
-        /// An etcd member found a volume that belongs to another member or cluster.
-        ForeignData,
-        /// Too few etcd members are up to serve.
-        QuorumLost,
-        /// An etcd alarm is raised.
-        EtcdAlarm,
+        Settled => "Nothing.",
+        /// Pods run, or should, and are not ready.
+        PodsNotReady => "Nothing at first. Then look at the pod that the message names, and its log.",
+        /// An image cannot be pulled.
+        ImageUnavailable => "Check the version, `spec.images` or the chart's `imageRegistry`, and access to it.",
+        /// A container ends again and again, or cannot be started.
+        ContainerFailing => "Its log says why. After a change of `extraArgs` or `authentication`: take it back.",
+        /// A pod finds no node.
+        Unschedulable => "The message is the scheduler's: room, a volume, a taint.",
+        /// The spec asks for what cannot be, or this operator cannot read the object.
+        InvalidSpec => "",
+        /// The spec asks for something of the meta cluster that the platform team does not allow its writers: an annotation, a
+        /// class, a place, a registry.
+        NotAllowed => "Remove it, or have it added to `writers` in the values of Berth's chart. What runs goes on.",
+        /// No templates for that Kubernetes or etcd version, or a pinned template set that this operator cannot read.
+        VersionUnsupported => "Set one that the message lists, or run an operator that has it. What runs goes on.",
+        /// Another minor than the one that runs.
+        MinorChangeUnsupported => "Set a patch version of the minor that runs. What runs goes on.",
+        /// Version or number of members of a running etcd were changed.
+        EtcdChangeUnsupported => "Set it back to what the message says. What runs goes on.",
+        /// Something of that name exists and is not Berth's. It was left as it is.
+        ForeignObject => "Remove or rename it, or choose another name for the `Cluster`.",
+        /// The control-plane namespace belongs to a `Cluster` of this name with another UID, as after a restore.
+        AdoptionRequired => "If this is the same tenant: set the annotation `berth.dev/adopt` to the UID in the message. Keys and data stay.",
+        /// The recorded control-plane namespace is gone, or another one is in its place.
+        ControlPlaneLost => "Restore it from a backup and set the annotation as the message says; or delete the `Cluster`.",
+        /// A CA, the service-account key or the encryption key is gone while something depends on it. Pods are left alone.
+        CertificateAuthorityLost => "Restore the Secret from a backup. No new one is made: nothing that trusts the old one would accept it.",
+        /// Such a Secret does not parse, or its halves do not match, or the CA is out of its validity.
+        CertificateAuthorityInvalid => "Restore the Secret from a backup.",
+        /// Less than a quarter of a CA's life is left.
+        CertificateAuthorityExpiring => "Plan. Rotation is not there yet.",
+        /// An etcd member found its volume empty after its cluster was formed. The pod is held, nothing is overwritten.
+        DataLost => "Restore the volume and delete the pod. One member, data not wanted: delete the `Cluster` and make it anew.",
+        /// An etcd member found a volume of another member or cluster; or there are volumes and no record whose they are.
+        ForeignData => "Give it the right volume, or restore the ConfigMap that the message names.",
+        /// Too few etcd members are up.
+        QuorumLost => "See to the pods that the message names.",
+        /// etcd raised an alarm: `NOSPACE` (the database is full) or `CORRUPT`.
+        EtcdAlarm => "",
         /// The tenant's API does not answer through its endpoint.
-        APINotReachable,
-        /// The API server of the meta cluster refused a call: permission.
-        PermissionDenied,
-        /// The API server of the meta cluster, or a webhook, refused an object.
-        Rejected,
-        /// Changes are stopped by `spec.paused`.
-        Paused,
-        /// Being deleted.
-        Deleting,
-        /// A call failed; it is tried again.
-        Error,
+        APINotReachable => "With `endpoint.host`: the operator must reach that name, too. Otherwise look at kube-apiserver.",
+        /// The meta cluster refused a call for lack of rights.
+        PermissionDenied => "Is the chart installed as it is? For a stand-alone `EtcdCluster`: is its namespace in `etcdNamespaces`?",
+        /// The meta cluster, or a webhook or policy, refused an object or a pod.
+        Rejected => "The message is the refusal: quota, policy, a wrong value.",
+        /// `spec.paused` is true: nothing is changed, repaired or renewed.
+        Paused => "Set it to false to go on. Deletion goes on in any case.",
+        /// Being deleted; the message says what it waits for.
+        Deleting => "If it says that the `Cluster` is protected: set `spec.deletion.protected` to false.",
+        /// A call failed, or something is wrong in Berth itself.
+        Error => "It is tried again. If it stays: the operator's log.",
     }
 }
 
@@ -208,11 +231,13 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_in_the_reference() {
-        let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/conditions.md");
-        let text = std::fs::read_to_string(file).unwrap();
-        for reason in Reason::ALL {
-            assert!(text.contains(&format!("\n| `{}` |", reason.as_str())), "{} is not in {file}", reason.as_str());
+    fn every_value_says_what_it_means_in_sentences() {
+        let texts = Reason::ALL.iter().flat_map(|r| [r.meaning(), r.what_to_do()]);
+        for text in texts.chain(ConditionType::ALL.iter().map(|t| t.meaning())) {
+            assert!(text.is_empty() || text.ends_with(['.', '?']), "{text}");
+            assert!(!text.contains(['|', '\n']), "{text}");
         }
+        assert_eq!(Reason::parse("DataLost"), Some(Reason::DataLost));
+        assert_eq!(Reason::parse("Nonsense"), None);
     }
 }

@@ -53,17 +53,17 @@ pub(super) fn look(demo: &Demo, wanted: &Wanted) -> Vec<Finding> {
     match get(demo, &["version", "-o", "json"]) {
         Ok(answer) => found.push(findings::version(&answer["serverVersion"])),
         Err(error) => {
-            found.push(Finding::missing("API", format!("no answer with {}: {error:#}", demo.meta.display())));
+            found.push(Finding::missing("API", format!("no answer with {}: {}", demo.meta.display(), why(&error))));
             return found;
         }
     }
     let list = |resource| get(demo, &["get", resource, "-o", "json"]);
-    found.push(list("nodes").map_or_else(|e| Finding::missing("nodes", format!("{e:#}")), |l| findings::nodes(&l)));
+    found.push(list("nodes").map_or_else(|e| Finding::missing("nodes", why(&e)), |l| findings::nodes(&l)));
     let class = |l: Value| findings::storage_class(&l, wanted.storage_class.as_deref());
-    found.push(list("storageclasses").map_or_else(|e| Finding::missing("StorageClass", format!("{e:#}")), class));
+    found.push(list("storageclasses").map_or_else(|e| Finding::missing("StorageClass", why(&e)), class));
     let objects = demo.rendered();
-    let rights = objects.as_ref().map_err(|e| format!("{e:#}")).and_then(|objects| {
-        let answers = reviews(demo, &needed(objects)).map_err(|e| format!("{e:#}"))?;
+    let rights = objects.as_ref().map_err(why).and_then(|objects| {
+        let answers = reviews(demo, &needed(objects)).map_err(|e| why(&e))?;
         Ok(findings::rights(&answers))
     });
     found.push(rights.unwrap_or_else(|error| Finding::missing("rights", error)));
@@ -76,6 +76,15 @@ pub(super) fn look(demo: &Demo, wanted: &Wanted) -> Vec<Finding> {
         found.extend(probe::run(demo, operator, agent));
     }
     found
+}
+
+/// What a program complained about, without which one it was.
+pub(super) fn why(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    match text.split_once("` ended with exit status: ").and_then(|(_, rest)| rest.split_once(": ")) {
+        Some((_, why)) if !why.is_empty() => why.to_owned(),
+        _ => text,
+    }
 }
 
 fn get(demo: &Demo, arguments: &[&str]) -> Result<Value> {
@@ -139,7 +148,9 @@ fn dry_run(demo: &Demo, objects: &[Value]) -> Finding {
         Ok(_) => {
             Finding::fine("charts", "what they make in the whole cluster, admission policies among it, is accepted")
         }
-        Err(error) => Finding::missing("charts", format!("what they make in the whole cluster is refused: {error:#}")),
+        Err(error) => {
+            Finding::missing("charts", format!("what they make in the whole cluster is refused: {}", why(&error)))
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::{
     Demo,
     findings::{self, Finding, Reference},
     given::made,
+    preflight::why,
 };
 use crate::shell::{Result, input, output};
 
@@ -24,9 +25,10 @@ const LISTENER: &str = "listener";
 pub(super) fn run(demo: &Demo, operator: &Reference, agent: &Reference) -> Vec<Finding> {
     let tried = make_namespace(demo).and_then(|()| try_all(demo, operator, agent));
     let removed = remove(demo);
-    let mut findings = tried.unwrap_or_else(|error| vec![Finding::missing("a try with pods", format!("{error:#}"))]);
+    let mut findings = tried.unwrap_or_else(|error| vec![Finding::missing("a try with pods", why(&error))]);
     if let Err(error) = removed {
-        findings.push(Finding::warning("a try with pods", format!("its namespace {NAMESPACE} is left: {error:#}")));
+        findings
+            .push(Finding::warning("a try with pods", format!("its namespace {NAMESPACE} is left: {}", why(&error))));
     }
     findings
 }
@@ -71,7 +73,7 @@ fn try_all(demo: &Demo, operator: &Reference, agent: &Reference) -> Result<Vec<F
     let address = match address {
         Ok(address) => address,
         Err(error) => {
-            found.push(Finding::missing("images", format!("{error:#}")));
+            found.push(Finding::missing("images", why(&error)));
             return Ok(found);
         }
     };

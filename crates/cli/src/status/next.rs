@@ -12,6 +12,19 @@ const UNSEEN: SignedDuration = SignedDuration::from_secs(30);
 /// Certificates are renewed a month before their end: one that is this near was not.
 const NEAR: SignedDuration = SignedDuration::from_hours(7 * 24);
 
+/// Their messages are the words of kubelet, scheduler or an API server: what is wrong, and not what to do about it.
+const WORDS_OF_OTHERS: &[Reason] = &[
+    Reason::PodsNotReady,
+    Reason::ImageUnavailable,
+    Reason::ContainerFailing,
+    Reason::Unschedulable,
+    Reason::QuorumLost,
+    Reason::APINotReachable,
+    Reason::PermissionDenied,
+    Reason::Rejected,
+    Reason::Error,
+];
+
 /// What to do, as a sentence; what comes by itself begins with `wait`.
 pub(super) fn next(cluster: &Cluster, report: &Report, now: Timestamp) -> String {
     let conditions = cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
@@ -51,7 +64,7 @@ pub(super) fn next(cluster: &Cluster, report: &Report, now: Timestamp) -> String
         let moving = of(ConditionType::Progressing).filter(|c| c.status == "True");
         return match moving {
             Some(c) => format!("wait: {}", bare(&c.message)),
-            None => format!("look into it: {}", ready.message),
+            None => format!("look into it: {}", advised(ready)),
         };
     }
     if report.next_expiry.is_some_and(|at| at < now + NEAR) {
@@ -80,8 +93,15 @@ fn degraded(problem: &Condition, report: &Report) -> String {
     if reason(Reason::ControlPlaneLost) {
         return format!("{}; then: {}", problem.message, adopt());
     }
-    // Messages of what is blocked end with the way out.
-    problem.message.clone()
+    advised(problem)
+}
+
+/// The message, which ends with the way out where Berth wrote it, and what the reference says where others did.
+fn advised(condition: &Condition) -> String {
+    match Reason::parse(&condition.reason).filter(|r| WORDS_OF_OTHERS.contains(r)) {
+        Some(reason) => format!("{}. {}", condition.message.trim_end_matches('.'), reason.what_to_do()),
+        None => condition.message.clone(),
+    }
 }
 
 /// Without the words that this line says itself.

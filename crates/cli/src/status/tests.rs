@@ -6,6 +6,7 @@ use super::read::Seen;
 use super::{list, report, tree};
 use crate::paint::plain;
 use berth_api::Cluster;
+use berth_api::conditions::Reason;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -176,6 +177,8 @@ fn the_next_thing_is_named() {
         next(degraded("ControlPlaneLost", "gone. Restore it"))
             .starts_with("gone. Restore it; then: kubectl berth adopt")
     );
+    let image = next(degraded("ImageUnavailable", "etcd: pod etcd-0 cannot pull x"));
+    assert_eq!(image, format!("etcd: pod etcd-0 cannot pull x. {}", Reason::ImageUnavailable.what_to_do()));
     assert_eq!(next(degraded("InvalidSpec", "spec.network: …")), "spec.network: …");
     assert_eq!(next(cluster(status("Ready", &conditions(&[])))), "nothing to do");
 
