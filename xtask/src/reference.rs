@@ -19,24 +19,20 @@ pub(crate) fn files() -> anyhow::Result<Vec<Generated>> {
 }
 
 fn conditions() -> String {
-    let types: String = ConditionType::ALL
-        .iter()
-        .map(|t| {
-            let on = match (ConditionType::CLUSTER.contains(t), ConditionType::ETCD_CLUSTER.contains(t)) {
-                (true, false) => "`Cluster`",
-                (false, true) => "`EtcdCluster`",
-                _ => "both",
-            };
-            format!("| `{t}` | {on} | {} |\n", t.meaning())
-        })
-        .collect();
-    let reasons: String = Reason::ALL
-        .iter()
-        .map(|r| {
-            let todo = Some(r.what_to_do()).filter(|t| !t.is_empty()).unwrap_or("The message says it.");
-            format!("| `{r}` | {} | {todo} |\n", r.meaning())
-        })
-        .collect();
+    let mut types = String::new();
+    for t in ConditionType::ALL {
+        let on = match (ConditionType::CLUSTER.contains(t), ConditionType::ETCD_CLUSTER.contains(t)) {
+            (true, false) => "`Cluster`",
+            (false, true) => "`EtcdCluster`",
+            _ => "both",
+        };
+        let _ = writeln!(types, "| `{t}` | {on} | {} |", t.meaning());
+    }
+    let mut reasons = String::new();
+    for r in Reason::ALL {
+        let todo = Some(r.what_to_do()).filter(|t| !t.is_empty()).unwrap_or("The message says it.");
+        let _ = writeln!(reasons, "| `{r}` | {} | {todo} |", r.meaning());
+    }
     format!(
         "{NOTE}# Conditions and reasons
 
