@@ -21,6 +21,10 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 /// hundred.
 const AT_ONCE: usize = 32;
 
+/// Services applied at once. An API server gives out addresses one after the other (`MetaAllocator` in its `ipallocator` holds a lock
+/// meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
+const SERVICES: usize = 6;
+
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -40,6 +44,7 @@ pub struct Io {
     calls: Arc<Calls>,
     deadline: Duration,
     slots: Arc<Semaphore>,
+    services: Arc<Semaphore>,
     turn: Option<Turn>,
 }
 
@@ -52,7 +57,8 @@ impl std::fmt::Debug for Io {
 impl Io {
     /// Access through `client`. `deadline` bounds each call.
     pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
-        Self { client, fence, calls, deadline, slots: Arc::new(Semaphore::new(AT_ONCE)), turn: None }
+        let (slots, services) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::new(Semaphore::new(SERVICES)));
+        Self { client, fence, calls, deadline, slots, services, turn: None }
     }
 
     /// The same fence and deadline for another API server; its calls are counted in `calls`.
@@ -118,6 +124,10 @@ impl Io {
     pub async fn apply(&self, object: &Object, manager: &str) -> Result<Value, IoError> {
         let url = format!("{}?fieldManager={manager}&force=true", path(object.key()));
         let what = format!("apply {}", object.key());
+        let _one_of_few = match object.key().kind {
+            Kind::Service => self.services.acquire().await.ok(),
+            _ => None,
+        };
         self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
     }
 

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// One field of one child.
+#[derive(Clone)]
 struct Case {
     key: ObjectKey,
     what: String,
@@ -60,14 +61,17 @@ fn cases(children: &[(ObjectKey, Value)], owner: &Value) -> Vec<Case> {
     all
 }
 
-/// One label and the owner for each kind, each time the same.
-fn sample(cases: Vec<Case>) -> Vec<Case> {
-    let mut seen = BTreeSet::new();
-    let (owners, mut fields): (Vec<_>, Vec<_>) = cases.into_iter().partition(|c| c.what == "an owner");
-    let middle = fields.len() / 2;
-    fields.rotate_left(middle);
-    let mut first = |c: &Case| seen.insert((c.key.kind, c.what == "an owner"));
-    owners.into_iter().chain(fields).filter(|c| first(c)).collect()
+/// For each kind one case, a label or the owner in turns; each time the same.
+fn sample(cases: &[Case]) -> Vec<Case> {
+    let kinds: BTreeSet<Kind> = cases.iter().map(|c| c.key.kind).collect();
+    let owner = |c: &Case| c.what == "an owner";
+    let one = |(n, kind): (usize, &Kind)| {
+        let (owners, labels): (Vec<&Case>, Vec<&Case>) =
+            cases.iter().filter(|c| c.key.kind == *kind).partition(|c| owner(c));
+        let some = if n % 2 == 0 || owners.is_empty() { labels } else { owners };
+        some.get(some.len() / 2).map(|c| (*c).clone())
+    };
+    kinds.iter().enumerate().filter_map(one).collect()
 }
 
 /// Of everything in the namespace: what it is, so that nothing came or went.
@@ -111,7 +115,7 @@ async fn one(team: &Team, io: &Io, plan: &FaultPlan, case: &Case) -> Result<&'st
     Ok(outcome)
 }
 
-/// `make test` tries two fields of each kind; `BERTH_SWEEP=full` all of all.
+/// `make test` tries one field of each kind; `BERTH_SWEEP=full` all of all.
 #[tokio::test]
 async fn a_field_of_a_child_that_is_corrupted_has_no_consequences() {
     let (_turn, server) = (alone().await, server().await);
@@ -127,7 +131,7 @@ async fn a_field_of_a_child_that_is_corrupted_has_no_consequences() {
         json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": owner.uid, "controller": true});
     let mut cases = cases(&children(&team, &io).await, &owner);
     if !full() {
-        cases = sample(cases);
+        cases = sample(&cases);
     }
     let mut failures = vec![];
     for case in &cases {
