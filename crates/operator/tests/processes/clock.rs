@@ -65,6 +65,19 @@ async fn state(team: &Team) -> (Vec<String>, SecretKeys) {
     (templates, keys)
 }
 
+/// That, once nothing more comes to it.
+async fn settled(team: &Team) -> (Vec<String>, SecretKeys) {
+    let mut last = state(team).await;
+    loop {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let now = state(team).await;
+        if now == last {
+            return now;
+        }
+        last = now;
+    }
+}
+
 /// How far ahead the operator says that it is, in seconds.
 fn ahead(address: &str) -> Option<f64> {
     let (status, text) = asked(address, "/metrics")?;
@@ -82,7 +95,7 @@ async fn a_clock_that_is_wrong_is_told_and_changes_nothing_that_is_there() {
     let address = free_address();
     let mut right = start(server, "right", &address, 0);
     works(server, &right, &old).await;
-    let before = state(&old).await;
+    let before = settled(&old).await;
     right.signal(Signal::TERM);
     until(SOON, "the end", async || right.has_ended()).await;
     for minutes in offsets() {
