@@ -15,10 +15,6 @@ pub(crate) struct Write {
     pub(crate) at: SystemTime,
     /// It made an object, and that is no Event.
     pub(crate) made: bool,
-    /// Namespace of the object; empty for those in none.
-    pub(crate) namespace: String,
-    /// Such as `secrets`.
-    pub(crate) resource: String,
 }
 
 /// All of them so far.
@@ -48,8 +44,6 @@ fn write(event: &Value) -> Option<Write> {
     Some(Write {
         at: at.into(),
         made: event.pointer("/responseStatus/code") == Some(&201.into()) && resource != "events",
-        namespace: text(if resource == "namespaces" { "/objectRef/name" } else { "/objectRef/namespace" }).to_owned(),
-        resource: resource.to_owned(),
     })
 }
 

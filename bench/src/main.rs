@@ -74,6 +74,9 @@ enum Part {
         /// Minutes of waiting for pods that are measured.
         #[arg(long, default_value_t = 3)]
         wait_minutes: u64,
+        /// Only until all objects are there; the tenants stay.
+        #[arg(long)]
+        brief: bool,
         /// The operator's program, which is run on this machine.
         #[arg(long)]
         operator: PathBuf,
@@ -108,7 +111,7 @@ async fn main() -> anyhow::Result<()> {
     let client = Client::try_from(config)?;
     tenant::team(&client).await?;
     let mut figures = vec![];
-    if let Part::Scale { count, wait_minutes, operator } = &args.part {
+    if let Part::Scale { count, wait_minutes, brief, operator } = &args.part {
         let scale = scale::Scale {
             client: &client,
             kubeconfig: &args.kubeconfig,
@@ -117,6 +120,7 @@ async fn main() -> anyhow::Result<()> {
             dir: args.out.parent().unwrap_or(Path::new(".")).join("scale"),
             tenants: *count,
             rest_minutes: *wait_minutes,
+            brief: *brief,
         };
         return report(&args.out, &scale::run(&scale).await?);
     }

@@ -6,12 +6,13 @@ use crate::process::{self, Usage};
 use crate::tenant::{self, TEAM};
 use crate::{Figure, operator};
 use anyhow::{Context as _, bail};
-use berth_api::Cluster;
+use berth_api::{Cluster, labels};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::authentication::v1::TokenRequest;
 use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
-use kube::api::PostParams;
+use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::config::Kubeconfig;
+use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -41,6 +42,8 @@ pub(crate) struct Scale<'a> {
     pub(crate) tenants: usize,
     /// Minutes with all objects there, while pods are awaited.
     pub(crate) rest_minutes: u64,
+    /// Only until all objects are there.
+    pub(crate) brief: bool,
 }
 
 /// The operator's process; it ends with this.
@@ -72,8 +75,20 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     println!("{} Clusters created in {:.1} s", scale.tenants, since.elapsed()?.as_secs_f64());
     let (there, cpu) = all_there(scale, &operator, since).await?;
     let after = operator.usage()?;
-    let made = check(scale, &there)?;
+    let made = check(scale).await?;
     let last = there.iter().filter(|w| w.made).map(|w| w.at).max().context("nothing was made")?;
+    let one = |name, unit, value| Figure::new(name, unit, vec![value]);
+    let mut figures = vec![
+        one("scale.tenants", "tenants", count(scale.tenants)),
+        one("scale.objects", "objects", count(made)),
+        one("scale.there", "s", last.duration_since(since)?.as_secs_f64()),
+        one("scale.cpu", "s", cpu - idle.cpu),
+        one("scale.writes", "writes", count(there.len())),
+        one("scale.rss", "MiB", after.rss),
+    ];
+    if scale.brief {
+        return Ok(figures);
+    }
 
     tokio::time::sleep(SETTLE).await;
     let (before, started, writes) = (operator.usage()?, Instant::now(), written(scale)?);
@@ -90,15 +105,8 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     let names: Vec<String> = names(scale).collect();
     let deleted = tenant::delete(scale.client, &names).await?;
     let end = operator.usage()?;
-    let one = |name, unit, value| Figure::new(name, unit, vec![value]);
-    Ok(vec![
-        one("scale.tenants", "tenants", count(scale.tenants)),
-        one("scale.objects", "objects", count(made)),
-        one("scale.there", "s", last.duration_since(since)?.as_secs_f64()),
-        one("scale.cpu", "s", cpu - idle.cpu),
+    figures.extend([
         one("scale.cpu_settled", "s", before.cpu - idle.cpu),
-        one("scale.writes", "writes", count(there.len())),
-        one("scale.rss", "MiB", after.rss),
         one("scale.rss_peak", "MiB", rest.peak),
         one("scale.rest_cpu", "ms/s", rest_cpu),
         one("scale.rest_writes", "writes", count(rest_writes)),
@@ -108,7 +116,8 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
         one("scale.restart_rss", "MiB", restarted.1.rss),
         one("scale.deleted", "s", deleted),
         one("scale.deleted_cpu", "s", end.cpu - restarted.1.cpu),
-    ])
+    ]);
+    Ok(figures)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
@@ -160,25 +169,50 @@ async fn all_there(scale: &Scale<'_>, operator: &Operator, since: SystemTime) ->
     }
 }
 
-/// How many objects were made; an error if tenants differ in what they have, or miss what every tenant has.
-fn check(scale: &Scale<'_>, writes: &[Write]) -> anyhow::Result<usize> {
+/// Kinds that tenants have objects of in the meta cluster.
+const KINDS: [(&str, &str, &str); 9] = [
+    ("", "v1", "ConfigMap"),
+    ("", "v1", "Namespace"),
+    ("", "v1", "Secret"),
+    ("", "v1", "Service"),
+    ("apps", "v1", "Deployment"),
+    ("apps", "v1", "StatefulSet"),
+    ("berth.dev", "v1alpha1", "EtcdCluster"),
+    ("networking.k8s.io", "v1", "NetworkPolicy"),
+    ("rbac.authorization.k8s.io", "v1", "RoleBinding"),
+];
+
+/// How many objects are there, as the API server says and not as it answered; an error if tenants differ in what they have, or
+/// miss what every tenant has.
+async fn check(scale: &Scale<'_>) -> anyhow::Result<usize> {
+    let homes: BTreeMap<String, String> = names(scale).map(|n| (tenant::home(&n), n)).collect();
     let mut by_tenant: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
-    for write in writes.iter().filter(|w| w.made && w.namespace != TEAM) {
-        *by_tenant.entry(&write.namespace).or_default().entry(&write.resource).or_default() += 1;
+    let mut published = 0;
+    for (group, version, kind) in KINDS {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        let api: Api<DynamicObject> = Api::all_with(scale.client.clone(), &resource);
+        let ours = ListParams::default().labels(&format!("{}={}", labels::MANAGED_BY, labels::MANAGED_BY_VALUE));
+        for object in api.list_metadata(&ours).await? {
+            let meta = object.metadata;
+            let namespace = if kind == "Namespace" { meta.name } else { meta.namespace }.unwrap_or_default();
+            published += usize::from(namespace == TEAM);
+            if let Some((home, _)) = homes.get_key_value(&namespace) {
+                *by_tenant.entry(home).or_default().entry(kind).or_default() += 1;
+            }
+        }
     }
-    let published = writes.iter().filter(|w| w.made && w.namespace == TEAM).count();
     let first = by_tenant.values().next().context("nothing was made")?;
     println!("each tenant has {first:?}, and a kubeconfig in {TEAM}");
     if let Some((name, other)) = by_tenant.iter().find(|(_, other)| *other != first) {
         bail!("{name} has {other:?}");
     }
-    if first.get("deployments") != Some(&3) || first.get("statefulsets") != Some(&1) {
+    if first.get("Deployment") != Some(&3) || first.get("StatefulSet") != Some(&1) {
         bail!("not every component is there");
     }
     if (by_tenant.len(), published) != (scale.tenants, scale.tenants) {
         bail!("{} tenants have objects, {published} a kubeconfig, of {}", by_tenant.len(), scale.tenants);
     }
-    Ok(writes.iter().filter(|w| w.made).count())
+    Ok(by_tenant.values().flat_map(BTreeMap::values).sum::<usize>() + published)
 }
 
 /// Where the operator's metrics are.

@@ -3,7 +3,7 @@
 use crate::error::{IoError, Kindred};
 use crate::fence::Fence;
 use crate::slim::{self, Slim};
-use crate::turn::Turn;
+use crate::turn::{PATIENCE, Pace, Turn};
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
 use kube::Client;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
 /// How long a write may take: what the fence leaves before another operator may hold the lease.
@@ -45,6 +45,7 @@ pub struct Io {
     deadline: Duration,
     slots: Arc<Semaphore>,
     services: Arc<Semaphore>,
+    pace: Arc<Pace>,
     turn: Option<Turn>,
 }
 
@@ -58,7 +59,7 @@ impl Io {
     /// Access through `client`. `deadline` bounds each call.
     pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
         let (slots, services) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::new(Semaphore::new(SERVICES)));
-        Self { client, fence, calls, deadline, slots, services, turn: None }
+        Self { client, fence, calls, deadline, slots, services, pace: Arc::default(), turn: None }
     }
 
     /// The same fence and deadline for another API server; its calls are counted in `calls`.
@@ -76,7 +77,7 @@ impl Io {
     /// Waits for something else than a call in the same way.
     pub async fn patiently<F: Future>(&self, answer: F) -> F::Output {
         match &self.turn {
-            Some(turn) => turn.wait(answer, ()).await,
+            Some(turn) => turn.wait(answer, (), PATIENCE).await,
             None => answer.await,
         }
     }
@@ -211,13 +212,17 @@ impl Io {
         let counter = if writes { &self.calls.writes } else { &self.calls.reads };
         counter.fetch_add(1, Ordering::Relaxed);
         // From here on: how long others are waited for says nothing about the API server.
+        let sent = Instant::now();
         let answer = tokio::time::timeout(deadline, self.client.request_text(request));
         let answer = match &self.turn {
-            Some(turn) => turn.wait(answer, slot).await,
+            Some(turn) => turn.wait(answer, slot, self.pace.patience()).await,
             None => answer.await,
         };
         let result = match answer {
-            Ok(answer) => answer.map_err(|e| IoError::from_kube(what, &e)),
+            Ok(answer) => {
+                self.pace.answered(sent.elapsed());
+                answer.map_err(|e| IoError::from_kube(what, &e))
+            }
             Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
         };
         if result.is_err() {

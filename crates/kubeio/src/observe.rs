@@ -9,6 +9,7 @@ use berth_plan::Observed;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::future::try_join_all;
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -49,6 +50,16 @@ impl Snapshot {
             self.raw.insert(key.clone(), data);
         }
         self.observed.put(key, object);
+    }
+
+    /// The binding that gives the operator its rights in the namespace was made a moment ago: API servers take one up with a
+    /// delay.
+    pub fn rights_are_young(&self, now: Timestamp) -> bool {
+        const DELAY: SignedDuration = SignedDuration::from_secs(10);
+        let ours = |key: &ObjectKey| key.kind == Kind::RoleBinding && key.name == names::OPERATOR_ROLE_BINDING;
+        let binding = self.observed.objects.iter().find(|(key, _)| ours(key)).map(|(_, binding)| binding);
+        let made = binding.and_then(|b| b.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok());
+        made.is_some_and(|made: Timestamp| now.duration_since(made) < DELAY)
     }
 
     /// Bytes of one key of a Secret.

@@ -1,17 +1,40 @@
 //! Turns: how many work at once, and that whoever waits long for an answer keeps nobody else from working.
 //!
-//! A turn is one of a few places. A call that stays without an answer for [`PATIENCE`] makes its turn *step aside*: the place, and
-//! what its calls held, go to others, while the calls themselves go on to their deadline. So objects whose calls hang take up
-//! no more than that of anybody's time, however many they are.
+//! A turn is one of a few places. A call that stays without an answer for much longer than others do ([`Pace`]) makes its turn *step
+//! aside*: the place, and what its calls held, go to others, while the calls themselves go on to their deadline. So objects
+//! whose calls hang take up no more than that of anybody's time, however many they are.
 
 use std::future::Future;
 use std::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 
 /// How long a call may be without an answer before its turn steps aside. A call takes some milliseconds.
-const PATIENCE: Duration = Duration::from_millis(500);
+pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
+
+/// That, at the most, where all calls are slow: an object whose calls hang is not to be waited for.
+const MOST: Duration = Duration::from_secs(4);
+
+/// How long an API server takes for an answer, lately: a running mean in microseconds. Where it is slow for all, those who step
+/// aside would only let more calls into it, and all would be slower.
+#[derive(Debug, Default)]
+pub(crate) struct Pace(AtomicU64);
+
+impl Pace {
+    /// A call was answered. One that was given up says nothing about the others.
+    pub(crate) fn answered(&self, took: Duration) {
+        let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
+        let mean = |old: u64| Some(old - old / 32 + took / 32);
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mean);
+    }
+
+    /// How long to wait for an answer before stepping aside: four times what one takes.
+    pub(crate) fn patience(&self) -> Duration {
+        Duration::from_micros(self.0.load(Ordering::Relaxed)).saturating_mul(4).clamp(PATIENCE, MOST)
+    }
+}
 
 /// Calls of one turn under way at once: a few turns whose calls hang shall not have them all.
 const CALLS: usize = 4;
@@ -66,13 +89,13 @@ struct Inner {
 pub(crate) type Slot<'a> = [Option<SemaphorePermit<'a>>; 2];
 
 impl Turn {
-    /// Waits for an answer. If it takes long, the turn steps aside, and `held` is dropped.
-    pub(crate) async fn wait<F: Future, H>(&self, answer: F, held: H) -> F::Output {
+    /// Waits for an answer. If it takes longer than `patience`, the turn steps aside, and `held` is dropped.
+    pub(crate) async fn wait<F: Future, H>(&self, answer: F, held: H, patience: Duration) -> F::Output {
         let mut answer = pin!(answer);
         tokio::select! {
             biased;
             answer = &mut answer => return answer,
-            () = self.too_long() => drop(held),
+            () = self.too_long(patience) => drop(held),
         }
         answer.await
     }
@@ -89,13 +112,13 @@ impl Turn {
     }
 
     /// Until the turn is aside, by this wait or another one.
-    async fn too_long(&self) {
+    async fn too_long(&self, patience: Duration) {
         let mut stepped = self.0.stepped.subscribe();
         loop {
             tokio::select! {
                 biased;
                 _ = stepped.wait_for(|s| *s) => return,
-                () = tokio::time::sleep(PATIENCE) => self.step_aside(),
+                () = tokio::time::sleep(patience) => self.step_aside(),
             }
         }
     }
@@ -126,7 +149,7 @@ mod tests {
         let first = turns.take().await.unwrap();
         let hangs = async {
             let slot = first.slot(&slots).await;
-            first.wait(pending::<()>(), slot).await;
+            first.wait(pending::<()>(), slot, PATIENCE).await;
         };
         let next = async {
             let next = turns.take().await.unwrap();
@@ -143,7 +166,7 @@ mod tests {
     async fn who_is_answered_keeps_the_place_and_a_turn_has_a_few_calls_at_once() {
         let (turns, slots) = (Turns::new(1), Semaphore::new(100));
         let turn = turns.take().await.unwrap();
-        turn.wait(async {}, ()).await;
+        turn.wait(async {}, (), PATIENCE).await;
         let mut held = vec![];
         for _ in 0..CALLS {
             held.push(turn.slot(&slots).await);
@@ -155,6 +178,20 @@ mod tests {
         assert_eq!((slots.available_permits(), turns.places.available_permits()), (100, 1));
         turns.close();
         assert!(turns.take().await.is_none());
+    }
+
+    #[test]
+    fn patience_follows_what_answers_take_and_one_slow_one_does_not_matter() {
+        let pace = Pace::default();
+        assert_eq!(pace.patience(), PATIENCE);
+        (0..500).for_each(|_| pace.answered(Duration::from_millis(5)));
+        pace.answered(Duration::from_secs(1));
+        assert_eq!(pace.patience(), PATIENCE);
+        (0..500).for_each(|_| pace.answered(Duration::from_millis(400)));
+        let patience = pace.patience().as_millis();
+        assert!((1500..=1600).contains(&patience), "{patience} ms");
+        (0..500).for_each(|_| pace.answered(EVER));
+        assert_eq!(pace.patience(), MOST);
     }
 
     #[tokio::test]

@@ -1,28 +1,30 @@
 //! The `Cluster` controller.
 
 use super::news::news;
-use super::pass::{self, PassError, Patience, changes, drain, requeue};
+use super::pass::{self, PassError, Patience, changes, drain, look_again};
+use super::passes::{Next, Passes};
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{
-    Carried, Io, IoError, Kindred, Own, Snapshot, Turns, carry_out, observe_cluster, patch_finalizers, probe_tenant,
+    Carried, Io, IoError, Kindred, Own, Snapshot, carry_out, observe_cluster, patch_finalizers, probe_tenant,
     tenant_target, write_status,
 };
 use berth_plan::cluster::{ClusterPlan, Input, endpoint, plan, probe_key, status::status};
 use berth_plan::observed::ApiProbe;
 use berth_plan::{Settings, workload};
 use berth_render::{Kind, ObjectKey};
-use jiff::{SignedDuration, Timestamp};
+use futures::TryStreamExt;
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, ObjectReference, Pod, Service};
+use kube::Api;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
 use kube::runtime::watcher::Config;
 use kube::runtime::{PredicateConfig, WatchStreamExt, controller, watcher};
-use kube::{Api, Resource};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -39,26 +41,28 @@ const ROUNDS: usize = 8;
 /// Runs until `stop`; passes that are under way end first.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let client = ctx.io.client().clone();
+    let passes = Passes::<Cluster>::new(CONTROLLER, ctx.concurrency);
+    let (heard, run) = (passes.clone(), passes.clone());
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
     let clusters = watcher(Api::<Meta>::all(client.clone()), Config::default());
     let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()))
         .touched_objects()
-        .predicate_filter(pass::asked, PredicateConfig::default());
+        .predicate_filter(pass::asked, PredicateConfig::default())
+        .inspect_ok(move |meta| heard.news(meta));
     let label = labels::CLUSTER_NAME;
-    let turns = Turns::new(ctx.concurrency.into());
     let config = controller::Config::default().debounce(pass::CALM);
     let stream = Controller::for_stream(clusters, reader)
         .with_config(config)
         .trigger_backoff(Patience::controller())
-        .watches_stream(changes::<Namespace>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(changes::<EtcdCluster>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(news::<Deployment>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(news::<Pod>(client, label), |o| owner(&o.metadata))
-        .graceful_shutdown_on(pass::end(stop, turns.clone()))
+        .watches_stream(changes::<Namespace>(client.clone(), label), passes.woken_by(owner))
+        .watches_stream(changes::<Service>(client.clone(), label), passes.woken_by(owner))
+        .watches_stream(changes::<EtcdCluster>(client.clone(), label), passes.woken_by(owner))
+        .watches_stream(news::<Deployment>(client.clone(), label), passes.woken_by(owner))
+        .watches_stream(news::<Pod>(client, label), passes.woken_by(owner))
+        .graceful_shutdown_on(passes.end(stop))
         .run(
-            move |meta, ctx| reconcile(meta, ctx, turns.clone()),
+            move |meta, ctx| run.clone().reconcile(meta, ctx, one),
             |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)),
             ctx,
         );
@@ -71,22 +75,16 @@ fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
     Some(ObjectRef::new(all.get(labels::CLUSTER_NAME)?).within(all.get(labels::CLUSTER_NAMESPACE)?))
 }
 
-async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>, turns: Turns) -> Result<Action, PassError> {
-    let Some(turn) = turns.take().await else { return Ok(Action::await_change()) };
-    let (ctx, about) = (ctx.in_turn(&turn), meta.object_ref(&()));
-    // Boxed, so that those who wait for their turn are small.
-    pass::run(&ctx, CONTROLLER, &about, Box::pin(one(&ctx, &meta, &about))).await
-}
-
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
-async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Action, IoError> {
-    let key = Own::of(Kind::Cluster, meta).key;
+async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Next, IoError> {
+    let ctx = &ctx;
+    let key = Own::of(Kind::Cluster, &*meta).key;
     let Some(value) = ctx.io.get(&key).await? else { return Ok(pass::gone(ctx, &key)) };
     let now = Timestamp::now();
     let mut cluster: Cluster = match serde_json::from_value(value.clone()) {
         Ok(cluster) => cluster,
         Err(error) => {
-            return pass::unreadable(ctx, &Own::of(Kind::Cluster, meta), &value, ConditionType::CLUSTER, &error, now)
+            return pass::unreadable(ctx, &Own::of(Kind::Cluster, &*meta), &value, ConditionType::CLUSTER, &error, now)
                 .await;
         }
     };
@@ -116,22 +114,21 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
         return Ok(pass::gone(ctx, &key));
     }
     let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &settings, now };
-    let home = names::control_plane_namespace(key.namespace.as_deref().unwrap_or_default(), &key.name);
     // A namespace that could not be looked into is not news either, unless it stays so.
     let failure = failure.or_else(|| snapshot.denied.clone());
-    if snapshot.denied.is_some() && rights_are_young(&snapshot, &home, now) {
+    if snapshot.denied.is_some() && snapshot.rights_are_young(now) {
         // A right in a namespace that was made a moment ago is on its way.
-        return failure.map_or(Ok(Action::await_change()), Err);
+        return failure.map_or(Ok(None), Err);
     }
     // That is not so where the team is.
     let inside = snapshot.unread.is_none();
-    let young = |e: &IoError| e.kind == Kindred::Forbidden && inside && rights_are_young(&snapshot, &home, now);
+    let young = |e: &IoError| e.kind == Kindred::Forbidden && inside && snapshot.rights_are_young(now);
     let told = failure.as_ref().filter(|e| !pass::passing(ctx, CONTROLLER, &own, e) && !young(e)).map(IoError::failure);
     let new = status(input, &planned, told.as_ref());
-    report(ctx, &cluster, &own, about, &new).await?;
+    report(ctx, &cluster, &own, &about, &new).await?;
     match failure {
         Some(error) => Err(error),
-        None => Ok(requeue(planned.look_again)),
+        None => Ok(look_again(planned.look_again)),
     }
 }
 
@@ -196,16 +193,6 @@ async fn ask_tenant(
     tenant
 }
 
-/// API servers take up a RoleBinding with a delay.
-const RIGHTS_DELAY: SignedDuration = SignedDuration::from_secs(10);
-
-fn rights_are_young(snapshot: &Snapshot, home: &str, now: Timestamp) -> bool {
-    let key = ObjectKey::namespaced(Kind::RoleBinding, home, names::OPERATOR_ROLE_BINDING);
-    let made =
-        snapshot.observed.get(&key).and_then(|b| b.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok());
-    made.is_some_and(|made: Timestamp| now.duration_since(made) < RIGHTS_DELAY)
-}
-
 async fn report(
     ctx: &Context,
     cluster: &Cluster,
@@ -217,7 +204,7 @@ async fn report(
     pass::measure(ctx, own, &new.conditions, new.certificates.as_ref());
     if write_status(&ctx.io, own, old, new).await? {
         let before = old.map(|s| s.conditions.as_slice()).unwrap_or_default();
-        ctx.io.patiently(ctx.events.transitions(about, before, &new.conditions)).await;
+        ctx.io.patiently(ctx.events.transitions(&about, before, &new.conditions)).await;
     }
     Ok(())
 }

@@ -1,24 +1,26 @@
 //! The `EtcdCluster` controller. It knows nothing of `Cluster`.
 
 use super::news::news;
-use super::pass::{self, PassError, Patience, changes, drain, requeue};
+use super::pass::{self, PassError, Patience, changes, drain, look_again};
+use super::passes::{Next, Passes};
 use crate::context::Context;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{Carried, IoError, Own, Snapshot, Turns, carry_out, observe_etcd, patch_finalizers, write_status};
+use berth_kubeio::{Carried, IoError, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
 use berth_plan::Settings;
 use berth_plan::etcd::{EtcdPlan, Input, endpoints, plan, status::status, worth_asking};
 use berth_render::{Kind, ObjectKey};
+use futures::TryStreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ObjectReference, Pod, Service};
+use kube::Api;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
 use kube::runtime::watcher::Config;
 use kube::runtime::{PredicateConfig, WatchStreamExt, controller, watcher};
-use kube::{Api, Resource};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -34,24 +36,26 @@ const ROUNDS: usize = 8;
 /// Runs until `stop`; passes that are under way end first.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let client = ctx.io.client().clone();
+    let passes = Passes::<EtcdCluster>::new(CONTROLLER, ctx.concurrency);
+    let (heard, run) = (passes.clone(), passes.clone());
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
     let etcds = watcher(Api::<Meta>::all(client.clone()), Config::default());
     let etcds = reflector(writer, etcds.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()))
         .touched_objects()
-        .predicate_filter(pass::asked, PredicateConfig::default());
+        .predicate_filter(pass::asked, PredicateConfig::default())
+        .inspect_ok(move |meta| heard.news(meta));
     let label = labels::ETCD_CLUSTER;
-    let turns = Turns::new(ctx.concurrency.into());
     let config = controller::Config::default().debounce(pass::CALM);
     let stream = Controller::for_stream(etcds, reader)
         .with_config(config)
         .trigger_backoff(Patience::controller())
-        .watches_stream(changes::<Service>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(news::<StatefulSet>(client.clone(), label), |o| owner(&o.metadata))
-        .watches_stream(news::<Pod>(client, label), |o| owner(&o.metadata))
-        .graceful_shutdown_on(pass::end(stop, turns.clone()))
+        .watches_stream(changes::<Service>(client.clone(), label), passes.woken_by(owner))
+        .watches_stream(news::<StatefulSet>(client.clone(), label), passes.woken_by(owner))
+        .watches_stream(news::<Pod>(client, label), passes.woken_by(owner))
+        .graceful_shutdown_on(passes.end(stop))
         .run(
-            move |meta, ctx| reconcile(meta, ctx, turns.clone()),
+            move |meta, ctx| run.clone().reconcile(meta, ctx, one),
             |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)),
             ctx,
         );
@@ -63,22 +67,16 @@ fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
     Some(ObjectRef::new(name).within(meta.namespace.as_deref()?))
 }
 
-async fn reconcile(meta: Arc<Meta>, ctx: Arc<Context>, turns: Turns) -> Result<Action, PassError> {
-    let Some(turn) = turns.take().await else { return Ok(Action::await_change()) };
-    let (ctx, about) = (ctx.in_turn(&turn), meta.object_ref(&()));
-    // Boxed, so that those who wait for their turn are small.
-    pass::run(&ctx, CONTROLLER, &about, Box::pin(one(&ctx, &meta, &about))).await
-}
-
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
-async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Action, IoError> {
-    let key = Own::of(Kind::EtcdCluster, meta).key;
+async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Next, IoError> {
+    let ctx = &ctx;
+    let key = Own::of(Kind::EtcdCluster, &*meta).key;
     let Some(value) = ctx.io.get(&key).await? else { return Ok(pass::gone(ctx, &key)) };
     let now = Timestamp::now();
     let mut etcd: EtcdCluster = match serde_json::from_value(value.clone()) {
         Ok(etcd) => etcd,
         Err(error) => {
-            let own = Own::of(Kind::EtcdCluster, meta);
+            let own = Own::of(Kind::EtcdCluster, &*meta);
             return pass::unreadable(ctx, &own, &value, ConditionType::ETCD_CLUSTER, &error, now).await;
         }
     };
@@ -112,11 +110,11 @@ async fn one(ctx: &Context, meta: &Meta, about: &ObjectReference) -> Result<Acti
     pass::measure(ctx, &own, &new.conditions, new.certificates.as_ref());
     if write_status(&ctx.io, &own, etcd.status.as_ref(), &new).await? {
         let before = etcd.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-        ctx.io.patiently(ctx.events.transitions(about, before, &new.conditions)).await;
+        ctx.io.patiently(ctx.events.transitions(&about, before, &new.conditions)).await;
     }
     match failure {
         Some(error) => Err(error),
-        None => Ok(requeue(planned.look_again)),
+        None => Ok(look_again(planned.look_again)),
     }
 }
 

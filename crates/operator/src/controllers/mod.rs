@@ -4,5 +4,6 @@ pub mod cluster;
 pub mod etcd_cluster;
 mod news;
 mod pass;
+mod passes;
 
 pub use pass::PassError;

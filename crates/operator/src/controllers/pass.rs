@@ -1,10 +1,11 @@
 //! What both drivers share: watches by metadata, and what follows from how a pass went.
 
+use super::passes::Next;
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::conditions::{ConditionType, Reason};
-use berth_kubeio::{IoError, Kindred, Own, Turns, chain, write_status};
+use berth_kubeio::{IoError, Kindred, Own, chain, write_status};
 use berth_plan::Failure;
 use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
@@ -12,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::PartialObjectMeta;
-use kube::runtime::controller::{self, Action};
+use kube::runtime::controller;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
 use kube::runtime::{Predicate, WatchStreamExt, predicates};
@@ -25,7 +26,6 @@ use std::fmt::Debug;
 use std::future::Future;
 use std::pin::pin;
 use std::time::{Duration, Instant};
-use tokio_util::sync::CancellationToken;
 
 /// A pass that failed; it was reported where it happened.
 #[derive(Debug, thiserror::Error)]
@@ -34,12 +34,6 @@ pub struct PassError(#[from] pub IoError);
 
 /// Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
 pub(super) const CALM: Duration = Duration::from_millis(50);
-
-/// When to begin no pass any more: those that wait for their turn do not get it.
-pub(super) async fn end(stop: CancellationToken, turns: Turns) {
-    stop.cancelled().await;
-    turns.close();
-}
 
 /// What people change in an object. Its status is the operator's own, and no reason for another pass.
 pub(super) fn asked<K: Resource>(object: &K) -> Option<u64> {
@@ -99,14 +93,9 @@ impl Backoff for Patience {
 }
 
 /// Runs one pass with a span, metrics and back-off around it.
-pub(super) async fn run<F>(
-    ctx: &Context,
-    controller: &'static str,
-    about: &ObjectReference,
-    pass: F,
-) -> Result<Action, PassError>
+pub(super) async fn run<F>(ctx: &Context, controller: &'static str, about: &ObjectReference, pass: F) -> Next
 where
-    F: Future<Output = Result<Action, IoError>>,
+    F: Future<Output = Result<Next, IoError>>,
 {
     let key = (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
     let started = Instant::now();
@@ -116,9 +105,9 @@ where
     ctx.metrics.passes.get_or_create(&Pass { controller, result: label }).inc();
     ctx.metrics.duration.get_or_create(&ControllerLabel { controller }).observe(started.elapsed().as_secs_f64());
     match result {
-        Ok(action) => {
+        Ok(next) => {
             ctx.backoff.forget(&key);
-            Ok(action)
+            next
         }
         Err(error) if error.kind == Kindred::Fenced => {
             tracing::warn!(
@@ -127,7 +116,7 @@ where
                 name = key.2,
                 "not the holder of the lease; nothing was written"
             );
-            Ok(Action::requeue(Duration::from_secs(5)))
+            Some(Duration::from_secs(5))
         }
         Err(error) => {
             let (failures, wait) = ctx.backoff.failed(key.clone());
@@ -137,7 +126,7 @@ where
             } else {
                 tracing::warn!(controller, namespace = key.1, name = key.2, failures, %error, "pass failed");
             }
-            Ok(Action::requeue(wait))
+            Some(wait)
         }
     }
 }
@@ -150,7 +139,7 @@ pub(super) async fn unreadable(
     types: &[ConditionType],
     error: &serde_json::Error,
     now: Timestamp,
-) -> Result<Action, IoError> {
+) -> Result<Next, IoError> {
     let failure = Failure {
         reason: Reason::InvalidSpec,
         message: format!(
@@ -158,7 +147,7 @@ pub(super) async fn unreadable(
         ),
     };
     tell(ctx, own, live, types, &failure, now).await?;
-    Ok(Action::requeue(Duration::from_mins(5)))
+    Ok(Some(Duration::from_mins(5)))
 }
 
 /// Failures in a row from which on one that should be over in a moment is told: a webhook that hangs looks like a lost answer.
@@ -193,9 +182,9 @@ pub(super) async fn blind(
 }
 
 /// The object is gone, or about to be: nothing is left to do or to tell.
-pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
+pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Next {
     ctx.metrics.tenants.forget(key.kind.name(), key.namespace.as_deref().unwrap_or_default(), &key.name);
-    Action::await_change()
+    None
 }
 
 /// What its status says, for Prometheus.
@@ -229,10 +218,10 @@ struct Conditions {
     conditions: Vec<Condition>,
 }
 
-/// The requeue that a plan asks for.
-pub(super) fn requeue(look_again: Option<SignedDuration>) -> Action {
+/// What a plan asks for, within bounds.
+pub(super) fn look_again(look_again: Option<SignedDuration>) -> Next {
     let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
-    Action::requeue(wait.clamp(Duration::from_millis(50), Duration::from_mins(10)))
+    Some(wait.clamp(Duration::from_millis(50), Duration::from_mins(10)))
 }
 
 /// Drains a controller's stream. Errors of passes were reported there; those of watches are said here.
