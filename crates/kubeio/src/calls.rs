@@ -21,7 +21,7 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 /// hundred.
 const AT_ONCE: usize = 32;
 
-/// Services applied at once. An API server gives out addresses one after the other (`MetaAllocator` in its `ipallocator` holds a lock
+/// Services with an address applied at once. An API server gives out addresses one after the other (`MetaAllocator` in its `ipallocator` holds a lock
 /// meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
 const SERVICES: usize = 6;
 
@@ -125,10 +125,8 @@ impl Io {
     pub async fn apply(&self, object: &Object, manager: &str) -> Result<Value, IoError> {
         let url = format!("{}?fieldManager={manager}&force=true", path(object.key()));
         let what = format!("apply {}", object.key());
-        let _one_of_few = match object.key().kind {
-            Kind::Service => self.services.acquire().await.ok(),
-            _ => None,
-        };
+        let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
+        let _one_of_few = if addressed { self.services.acquire().await.ok() } else { None };
         self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
     }
 
