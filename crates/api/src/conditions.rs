@@ -129,6 +129,8 @@ reasons! {
         CertificateAuthorityInvalid => "Restore the Secret from a backup.",
         /// Less than a quarter of a CA's life is left.
         CertificateAuthorityExpiring => "Plan. Rotation is not there yet.",
+        /// The clock of the operator's node is two minutes or more from the meta cluster's API server's.
+        ClockSkew => "Set the time of that node (NTP). What runs goes on; new tenants may not come up.",
         /// An etcd member found its volume empty after its cluster was formed. The pod is held, nothing is overwritten.
         DataLost => "Restore the volume and delete the pod. One member, data not wanted: delete the `Cluster` and make it anew.",
         /// An etcd member found a volume of another member or cluster; or there are volumes and no record whose they are.

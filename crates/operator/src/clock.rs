@@ -18,23 +18,29 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// From here on it is told; the API server's answer itself says whole seconds.
 const TOLD: SignedDuration = SignedDuration::from_secs(30);
 
-/// Looks until `stop`, keeps the metric up to date, and logs what is wrong each time.
-pub async fn follow(ctx: Arc<Context>, stop: CancellationToken) {
+/// Looks again until `stop`, after a first [`look`] that went so.
+pub async fn follow(ctx: Arc<Context>, mut answered: bool, stop: CancellationToken) {
     loop {
-        let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
-        if let Some(ahead) = answer.map(|theirs| Timestamp::now().duration_since(theirs)) {
-            ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
-            if ahead.abs() > TOLD {
-                let seconds = ahead.as_secs();
-                tracing::warn!(
-                    seconds,
-                    "this clock is ahead of the API server's (behind, if negative): set the time of this node. More than five minutes ahead, certificates are issued that are not valid yet"
-                );
-            }
-        }
-        let pause = if answer.is_some() { EVERY } else { AGAIN };
+        let pause = if answered { EVERY } else { AGAIN };
         tokio::select! { () = tokio::time::sleep(pause) => (), () = stop.cancelled() => return }
+        answered = look(&ctx).await;
     }
+}
+
+/// Takes down how far this clock is ahead, and logs it if that is much. False: the API server did not say its time.
+pub async fn look(ctx: &Context) -> bool {
+    let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
+    let Some(ahead) = answer.map(|theirs| Timestamp::now().duration_since(theirs)) else { return false };
+    ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
+    ctx.configure(|s| s.clock_ahead = ahead);
+    if ahead.abs() > TOLD {
+        let seconds = ahead.as_secs();
+        tracing::warn!(
+            seconds,
+            "this clock is ahead of the API server's (behind, if negative): set the time of this node. More than five minutes ahead, certificates are issued that are not valid yet"
+        );
+    }
+    true
 }
 
 /// The API server's time.

@@ -55,7 +55,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     ctx.configure(|s| s.agent_delivery = delivery);
     let ctx = Arc::new(ctx);
     let known = meta::look(&ctx, &config.given).await;
-    tokio::spawn(clock::follow(ctx.clone(), stop.clone()));
+    let told = clock::look(&ctx).await;
+    tokio::spawn(clock::follow(ctx.clone(), told, stop.clone()));
     tokio::spawn(meta::follow(ctx.clone(), config.given, known, stop.clone()));
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {

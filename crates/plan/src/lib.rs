@@ -9,6 +9,7 @@ pub(crate) mod disown;
 mod ensure;
 pub mod etcd;
 pub(crate) mod failure;
+mod leaving;
 pub mod meta;
 pub mod model;
 pub mod nodes;

@@ -2,7 +2,9 @@
 
 use crate::meta::MetaRanges;
 use berth_api::common::AgentDelivery;
+use berth_api::conditions::{Reason, Verdict};
 use berth_pki::Lifetime;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 /// Configuration that plans depend on.
@@ -25,6 +27,31 @@ pub struct Settings {
     pub leaf_lifetime: Lifetime,
     /// Life of CAs. Default 10 years.
     pub ca_lifetime: Lifetime,
+    /// How far the operator's clock is ahead of the meta cluster's API server's; negative: behind. Default: not at all.
+    pub clock_ahead: SignedDuration,
+}
+
+impl Settings {
+    /// The verdict on what is wrong, where the operator's clock is: that may be the cause of all the rest.
+    pub(crate) fn with_clock(&self, degraded: Verdict) -> Verdict {
+        let Some(clock) = self.clock_warning() else { return degraded };
+        let rest = if degraded.status == Some(true) { format!("; {}", degraded.message) } else { String::new() };
+        Verdict::new(degraded.type_, Some(true), Reason::ClockSkew, clock + &rest)
+    }
+
+    /// What is wrong with the operator's clock, in whole minutes so that it is not told anew each second. Certificates are valid from
+    /// five minutes before they are issued.
+    fn clock_warning(&self) -> Option<String> {
+        let minutes = (self.clock_ahead.as_secs() + self.clock_ahead.as_secs().signum() * 30) / 60;
+        let direction = if minutes > 0 { "ahead of" } else { "behind" };
+        let consequence = if minutes > 4 { ": certificates that it issues are not valid yet" } else { "" };
+        (minutes.abs() >= 2).then(|| {
+            format!(
+                "the clock of the operator's node is {} min {direction} the API server's{consequence}",
+                minutes.abs()
+            )
+        })
+    }
 }
 
 /// What writers of a `Cluster`, who are not trusted with the meta cluster, may ask for. Each list holds names; `*` at the end of one
@@ -97,6 +124,37 @@ impl Default for Settings {
             writers: Writers::default(),
             leaf_lifetime: Lifetime::LEAF_90D,
             ca_lifetime: Lifetime::CA_10Y,
+            clock_ahead: SignedDuration::ZERO,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::conditions::ConditionType;
+
+    #[test]
+    fn a_clock_is_told_in_minutes_from_two_on() {
+        let told = |seconds| {
+            Settings { clock_ahead: SignedDuration::from_secs(seconds), ..Settings::default() }.clock_warning()
+        };
+        for fine in [0, 60, -60, 89, -89] {
+            assert_eq!(told(fine), None, "{fine} s");
+        }
+        let behind = "the clock of the operator's node is 4 min behind the API server's";
+        assert_eq!(told(-240).as_deref(), Some(behind));
+        assert_eq!(told(-241), told(-240), "not told anew each second");
+        let ahead = told(900).unwrap();
+        assert!(
+            ahead.contains("15 min ahead of the API server's: certificates that it issues are not valid yet"),
+            "{ahead}"
+        );
+        let settings = Settings { clock_ahead: SignedDuration::from_mins(-15), ..Settings::default() };
+        let lost = Verdict::new(ConditionType::Degraded, Some(true), Reason::DataLost, "etcd-0 is empty");
+        let told_both = settings.with_clock(lost);
+        assert_eq!(told_both.reason, Reason::ClockSkew);
+        assert!(told_both.message.ends_with("the API server's; etcd-0 is empty"), "{}", told_both.message);
+        assert!(!told(240).unwrap().contains("certificates"), "those are valid from five minutes before");
     }
 }

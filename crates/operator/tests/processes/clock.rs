@@ -3,6 +3,7 @@
 use crate::common::{SOON, Team, crds};
 use crate::outage::{asked, free_address};
 use crate::{Operator, holder, system};
+use berth_api::conditions::ConditionType;
 use berth_testkit::oracle::{SecretKeys, secret_keys};
 use berth_testkit::{ApiServer, World, debian, fixtures::until};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -106,6 +107,9 @@ async fn a_clock_that_is_wrong_is_told_and_changes_nothing_that_is_there() {
         let about = |ahead: f64| (ahead / 60.0 - told).abs() < 1.0;
         until(SOON, "it says how wrong it is", async || ahead(&address).is_some_and(about)).await;
         assert_eq!(state(&old).await, before, "{minutes} minutes");
+        let (off, side) = (minutes.abs(), if *minutes > 0 { "ahead of" } else { "behind" });
+        let said = old.says(ConditionType::Degraded, "ClockSkew").await;
+        assert!(said.contains(&format!("{off} min {side} the API server's")), "{said}");
         wrong.signal(Signal::TERM);
         until(SOON, "the end", async || wrong.has_ended()).await;
         println!("{minutes} minutes: told, and nothing was changed");

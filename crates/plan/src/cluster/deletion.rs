@@ -1,20 +1,20 @@
 //! Taking a tenant down. Needs no part of it to be healthy, and no spec to be valid.
 
 use super::{ClusterPlan, Tenant, is_ours, kubeconfig};
+use crate::leaving;
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::{Published, deleting, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
-use jiff::SignedDuration;
 
 /// Seconds that pods get: enough to close files, and nobody is served any more.
 const GRACE: i64 = 1;
 
 /// The plan while `deletionTimestamp` is set.
 pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
-    let mut out = ClusterPlan { look_again: Some(SignedDuration::from_secs(2)), ..ClusterPlan::default() };
+    let mut out = ClusterPlan { look_again: Some(leaving::pace(&t.cluster.metadata, t.now)), ..ClusterPlan::default() };
     let mut stage = Stage::new(Component::Deletion, State::Ready);
     if t.cluster.spec.deletion.protected {
         stage.state = State::blocked(

@@ -104,7 +104,15 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
             None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
         }
     };
-    vec![ready, available, progressing, degraded(planned, failure, &etcd), pki_verdict(plan), etcd, control_plane]
+    vec![
+        ready,
+        available,
+        progressing,
+        input.settings.with_clock(degraded(planned, failure, &etcd)),
+        pki_verdict(plan),
+        etcd,
+        control_plane,
+    ]
 }
 
 /// Things that do not get better by waiting.

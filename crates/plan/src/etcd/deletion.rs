@@ -1,12 +1,12 @@
 //! Taking an etcd down. Needs no member to be healthy, and no spec to be valid.
 
 use super::{EtcdPlan, Input, name_of};
+use crate::leaving;
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::{deleting, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
-use jiff::SignedDuration;
 use serde_json::Value;
 
 /// Seconds that pods get: etcd needs no more to close its files, and nobody is to be served.
@@ -26,7 +26,7 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
         [one] => stage.state = State::waiting(format!("{one} to be gone")),
         [first, rest @ ..] => stage.state = State::waiting(format!("{first} and {} more to be gone", rest.len())),
     }
-    let mut out = EtcdPlan { look_again: Some(SignedDuration::from_secs(2)), ..EtcdPlan::default() };
+    let mut out = EtcdPlan { look_again: Some(leaving::pace(&input.etcd.metadata, input.now)), ..EtcdPlan::default() };
     out.plan.finished = stage.state.is_done();
     out.plan.stages.push(stage);
     out

@@ -126,7 +126,14 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         Some((_, on)) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, on),
         None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
     };
-    vec![ready, available, progressing, degraded(input, planned, failure), pki(plan), members_ready(planned, deleting)]
+    vec![
+        ready,
+        available,
+        progressing,
+        input.settings.with_clock(degraded(input, planned, failure)),
+        pki(plan),
+        members_ready(planned, deleting),
+    ]
 }
 
 /// Whether clients are served.

@@ -33,6 +33,20 @@ fn a_garbled_ca_is_for_a_person() {
 }
 
 #[test]
+fn a_wrong_clock_is_told_and_what_serves_is_ready() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.settings.clock_ahead = jiff::SignedDuration::from_mins(15);
+    f.pass();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    let (status, reason, message) = f.condition("Degraded");
+    assert_eq!((&*status, &*reason), ("True", "ClockSkew"), "{message}");
+    assert_eq!(f.condition("Ready").0, "True");
+    f.settings.clock_ahead = jiff::SignedDuration::ZERO;
+    f.pass();
+    assert_eq!(f.condition("Degraded").0, "False");
+}
+
+#[test]
 fn a_lost_leaf_is_made_again() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.world.remove(&Fixture::key(Kind::Secret, names::SCHEDULER_PKI));
