@@ -101,7 +101,10 @@ fn type_of(field: &Value) -> String {
         _ => "any".to_owned(),
     };
     if let Some(values) = field["enum"].as_array() {
-        let values: Vec<String> = values.iter().map(|v| format!("`{}`", v.as_str().unwrap_or("null"))).collect();
+        let values: Vec<String> = values
+            .iter()
+            .map(|v| format!("`{}`", v.as_str().map_or_else(|| v.to_string(), ToOwned::to_owned)))
+            .collect();
         return values.join(", ");
     }
     match (field["type"].as_str(), &field["additionalProperties"]) {

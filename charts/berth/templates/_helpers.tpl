@@ -25,7 +25,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 (has({{ . }}.metadata.labels) && 'app.kubernetes.io/managed-by' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['app.kubernetes.io/managed-by'] == 'berth')
 {{- end }}
 
-{{- /* The operator's configuration file, see crates/operator/src/config.rs. */}}
+{{- /* The operator's configuration file, see crates/plan/src/config.rs. */}}
 {{- define "berth.config" -}}
 {{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers | toJson }}
 {{- end }}

@@ -242,7 +242,8 @@ fn api_port() -> i32 {
     6443
 }
 
-/// The tenant's etcd. All of it stays as it was created, until the etcd life cycle is supported.
+/// The tenant's etcd. Version, replicas and storage stay as they were created, until the etcd life cycle is supported; resources and placement
+/// take effect, one member after the other.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Etcd {

@@ -11,7 +11,6 @@ use berth_plan::{Action, Component, Plan};
 use berth_render::Kind;
 use jiff::Timestamp;
 use serde_json::json;
-use std::time::Duration;
 
 /// How far a plan was carried out.
 #[derive(Debug, Default)]
@@ -34,7 +33,7 @@ impl Carried {
 ///
 /// What is refused ends its stage, since later actions of it may build on the one that failed, and other stages go on. Only on the
 /// namespace, with the tenant's isolation, everything builds. Any other failure ends it all. A right that was given a moment ago is
-/// waited for, a second and a half in all.
+/// waited for, less than a second in a pass (ADR 15).
 pub async fn carry_out(
     io: &Io,
     tenant: Option<&Io>,
@@ -44,15 +43,14 @@ pub async fn carry_out(
     now: Timestamp,
 ) -> Carried {
     let mut carried = Carried::default();
-    let mut waits = [50, 100, 200, 400, 800].into_iter().map(Duration::from_millis);
     let stages = plan.stages.iter().map(|s| (s.component != Component::Namespace, &s.actions));
     for (apart, actions) in stages.chain([(true, &plan.prune)]) {
         for action in actions {
             tracing::debug!(action = action.describe(), "carry out");
             let mut result = one(io, tenant, snapshot, action, manager, now).await;
             while result.as_ref().is_err_and(|e| on_its_way(e, action, snapshot, now)) {
-                let Some(wait) = waits.next() else { break };
-                tokio::time::sleep(wait).await;
+                let Some(wait) = snapshot.next_wait() else { break };
+                io.patiently(tokio::time::sleep(wait)).await;
                 result = one(io, tenant, snapshot, action, manager, now).await;
             }
             let Err(error) = result else {
@@ -72,8 +70,8 @@ pub async fn carry_out(
 
 /// A right that was given a moment ago, and that the API server does not know yet.
 fn on_its_way(error: &IoError, action: &Action, snapshot: &Snapshot, now: Timestamp) -> bool {
-    let inside_tenant = matches!(action, Action::TenantApply(_));
-    error.kind == Kindred::Forbidden && !inside_tenant && snapshot.rights_are_young(now)
+    let elsewhere = matches!(action, Action::TenantApply(_) | Action::PublishKubeconfig { .. });
+    error.kind == Kindred::Forbidden && !elsewhere && snapshot.rights_are_young(now)
 }
 
 /// By rights or admission: about this object, and nothing that waiting helps.

@@ -9,6 +9,7 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -24,6 +25,9 @@ const AT_ONCE: usize = 32;
 /// Services with an address applied at once. An API server gives out addresses one after the other (`MetaAllocator` in its `ipallocator` holds a lock
 /// meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
 const SERVICES: usize = 6;
+
+/// From here on a Service is taken to hang, and lets another one go before it is answered.
+const SERVICE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
@@ -126,8 +130,18 @@ impl Io {
         let url = format!("{}?fieldManager={manager}&force=true", path(object.key()));
         let what = format!("apply {}", object.key());
         let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
-        let _one_of_few = if addressed { self.services.acquire().await.ok() } else { None };
-        self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
+        let call = self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml"));
+        if !addressed {
+            return call.await;
+        }
+        let one_of_few = self.services.acquire().await;
+        let mut call = pin!(call);
+        tokio::select! {
+            biased;
+            answer = &mut call => return answer,
+            () = tokio::time::sleep(SERVICE_PATIENCE) => drop(one_of_few),
+        }
+        call.await
     }
 
     /// Create; a 409 says that something of that name is there.
@@ -210,17 +224,15 @@ impl Io {
         let counter = if writes { &self.calls.writes } else { &self.calls.reads };
         counter.fetch_add(1, Ordering::Relaxed);
         // From here on: how long others are waited for says nothing about the API server.
-        let sent = Instant::now();
+        let (sent, patience) = (Instant::now(), self.pace.patience());
         let answer = tokio::time::timeout(deadline, self.client.request_text(request));
         let answer = match &self.turn {
-            Some(turn) => turn.wait(answer, slot, self.pace.patience()).await,
+            Some(turn) => turn.wait(answer, slot, patience).await,
             None => answer.await,
         };
+        self.pace.took(sent.elapsed().min(patience));
         let result = match answer {
-            Ok(answer) => {
-                self.pace.answered(sent.elapsed());
-                answer.map_err(|e| IoError::from_kube(what, &e))
-            }
+            Ok(answer) => answer.map_err(|e| IoError::from_kube(what, &e)),
             Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
         };
         if result.is_err() {

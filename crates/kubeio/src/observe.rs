@@ -12,6 +12,7 @@ use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 /// What was observed, with the bytes of Secrets beside it.
 #[derive(Default)]
@@ -20,6 +21,8 @@ pub struct Snapshot {
     pub observed: Observed,
     /// Data of Secrets. Never printed.
     pub(crate) raw: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
+    /// How often a right was waited for.
+    waits: usize,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: Option<IoError>,
     /// What else could not be read, and holds up nothing but its own stage.
@@ -59,7 +62,14 @@ impl Snapshot {
         let ours = |key: &ObjectKey| key.kind == Kind::RoleBinding && key.name == names::OPERATOR_ROLE_BINDING;
         let binding = self.observed.objects.iter().find(|(key, _)| ours(key)).map(|(_, binding)| binding);
         let made = binding.and_then(|b| b.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok());
-        made.is_some_and(|made: Timestamp| now.duration_since(made) < DELAY)
+        made.is_some_and(|made: Timestamp| now.duration_since(made).abs() < DELAY)
+    }
+
+    /// How long to wait for such a right before the next attempt. None: this pass has waited enough.
+    pub(crate) fn next_wait(&mut self) -> Option<Duration> {
+        let wait = [50, 100, 200, 400].get(self.waits).copied().map(Duration::from_millis);
+        self.waits += 1;
+        wait
     }
 
     /// Bytes of one key of a Secret.

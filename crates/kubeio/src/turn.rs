@@ -23,8 +23,8 @@ const MOST: Duration = Duration::from_secs(4);
 pub(crate) struct Pace(AtomicU64);
 
 impl Pace {
-    /// A call was answered. One that was given up says nothing about the others.
-    pub(crate) fn answered(&self, took: Duration) {
+    /// A call took that long, which counts up to the patience that there was with it: a few that hang say nothing about the others.
+    pub(crate) fn took(&self, took: Duration) {
         let took = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
         let mean = |old: u64| Some(old - old / 32 + took / 32);
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, mean);
@@ -184,14 +184,27 @@ mod tests {
     fn patience_follows_what_answers_take_and_one_slow_one_does_not_matter() {
         let pace = Pace::default();
         assert_eq!(pace.patience(), PATIENCE);
-        (0..500).for_each(|_| pace.answered(Duration::from_millis(5)));
-        pace.answered(Duration::from_secs(1));
+        (0..500).for_each(|_| pace.took(Duration::from_millis(5)));
+        pace.took(Duration::from_secs(1));
         assert_eq!(pace.patience(), PATIENCE);
-        (0..500).for_each(|_| pace.answered(Duration::from_millis(400)));
+        (0..500).for_each(|_| pace.took(Duration::from_millis(400)));
         let patience = pace.patience().as_millis();
         assert!((1500..=1600).contains(&patience), "{patience} ms");
-        (0..500).for_each(|_| pace.answered(EVER));
+        (0..500).for_each(|_| pace.took(MOST));
         assert_eq!(pace.patience(), MOST);
+    }
+
+    #[test]
+    fn patience_grows_where_all_calls_hang_and_not_where_a_fifth_does() {
+        let of = |hanging: u32| {
+            let pace = Pace::default();
+            for n in 0..1000 {
+                let took = if n % 10 < hanging { EVER } else { Duration::from_millis(5) };
+                pace.took(took.min(pace.patience()));
+            }
+            pace.patience()
+        };
+        assert_eq!((of(2), of(10)), (PATIENCE, MOST));
     }
 
     #[tokio::test]

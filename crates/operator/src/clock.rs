@@ -18,6 +18,9 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// From here on it is told; the API server's answer itself says whole seconds.
 const TOLD: SignedDuration = SignedDuration::from_secs(30);
 
+/// What it may change before that is taken up.
+const STEADY: SignedDuration = SignedDuration::from_secs(10);
+
 /// Looks again until `stop`, after a first [`look`] that went so.
 pub async fn follow(ctx: Arc<Context>, mut answered: bool, stop: CancellationToken) {
     loop {
@@ -32,7 +35,10 @@ pub async fn look(ctx: &Context) -> bool {
     let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
     let Some(ahead) = answer.map(|theirs| Timestamp::now().duration_since(theirs)) else { return false };
     ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
-    ctx.configure(|s| s.clock_ahead = ahead);
+    // Statuses say it: not anew for every second.
+    if (ahead - ctx.settings().clock_ahead).abs() > STEADY {
+        ctx.configure(|s| s.clock_ahead = ahead);
+    }
     if ahead.abs() > TOLD {
         let seconds = ahead.as_secs();
         tracing::warn!(

@@ -55,7 +55,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     ctx.configure(|s| s.agent_delivery = delivery);
     let ctx = Arc::new(ctx);
     let known = meta::look(&ctx, &config.given).await;
-    let told = clock::look(&ctx).await;
+    let told = tokio::select! { told = clock::look(&ctx) => told, () = stop.cancelled() => return Ok(()) };
     tokio::spawn(clock::follow(ctx.clone(), told, stop.clone()));
     tokio::spawn(meta::follow(ctx.clone(), config.given, known, stop.clone()));
     health.ready.store(true, Ordering::Relaxed);

@@ -32,24 +32,33 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// The verdict on what is wrong, where the operator's clock is: that may be the cause of all the rest.
+    /// The verdict on what is wrong, where the operator's clock is wrong, too. What needs a person keeps its reason, unless the clock may be its
+    /// cause.
     pub(crate) fn with_clock(&self, degraded: Verdict) -> Verdict {
         let Some(clock) = self.clock_warning() else { return degraded };
-        let rest = if degraded.status == Some(true) { format!("; {}", degraded.message) } else { String::new() };
-        Verdict::new(degraded.type_, Some(true), Reason::ClockSkew, clock + &rest)
+        let message = match degraded.status {
+            Some(true) => format!("{clock}; {}", degraded.message),
+            _ => clock,
+        };
+        let reason = match degraded.reason {
+            Reason::AsExpected
+            | Reason::Error
+            | Reason::CertificateAuthorityInvalid
+            | Reason::CertificateAuthorityExpiring => Reason::ClockSkew,
+            other => other,
+        };
+        Verdict::new(degraded.type_, Some(true), reason, message)
     }
 
     /// What is wrong with the operator's clock, in whole minutes so that it is not told anew each second. Certificates are valid from
     /// five minutes before they are issued.
     fn clock_warning(&self) -> Option<String> {
-        let minutes = (self.clock_ahead.as_secs() + self.clock_ahead.as_secs().signum() * 30) / 60;
-        let direction = if minutes > 0 { "ahead of" } else { "behind" };
-        let consequence = if minutes > 4 { ": certificates that it issues are not valid yet" } else { "" };
-        (minutes.abs() >= 2).then(|| {
-            format!(
-                "the clock of the operator's node is {} min {direction} the API server's{consequence}",
-                minutes.abs()
-            )
+        let seconds = self.clock_ahead.as_secs();
+        let minutes = (seconds.abs() + 30) / 60;
+        let direction = if seconds > 0 { "ahead of" } else { "behind" };
+        let consequence = if seconds >= 300 { ": certificates that it issues are not valid yet" } else { "" };
+        (seconds.abs() >= 120).then(|| {
+            format!("the clock of the operator's node is {minutes} min {direction} the API server's{consequence}")
         })
     }
 }
@@ -139,7 +148,7 @@ mod tests {
         let told = |seconds| {
             Settings { clock_ahead: SignedDuration::from_secs(seconds), ..Settings::default() }.clock_warning()
         };
-        for fine in [0, 60, -60, 89, -89] {
+        for fine in [0, 60, -60, 119, -119] {
             assert_eq!(told(fine), None, "{fine} s");
         }
         let behind = "the clock of the operator's node is 4 min behind the API server's";
@@ -151,10 +160,10 @@ mod tests {
             "{ahead}"
         );
         let settings = Settings { clock_ahead: SignedDuration::from_mins(-15), ..Settings::default() };
-        let lost = Verdict::new(ConditionType::Degraded, Some(true), Reason::DataLost, "etcd-0 is empty");
-        let told_both = settings.with_clock(lost);
-        assert_eq!(told_both.reason, Reason::ClockSkew);
-        assert!(told_both.message.ends_with("the API server's; etcd-0 is empty"), "{}", told_both.message);
+        let both = |reason| settings.with_clock(Verdict::new(ConditionType::Degraded, Some(true), reason, "etcd-0"));
+        assert_eq!(both(Reason::DataLost).reason, Reason::DataLost, "alerts and `adopt` go by it");
+        assert_eq!(both(Reason::CertificateAuthorityInvalid).reason, Reason::ClockSkew, "the clock may be why");
+        assert!(both(Reason::DataLost).message.ends_with("the API server's; etcd-0"));
         assert!(!told(240).unwrap().contains("certificates"), "those are valid from five minutes before");
     }
 }

@@ -61,6 +61,7 @@ fn demo(kubeconfig: PathBuf) -> Result<Demo> {
         labels: vec!["--labels", LABEL],
         patience: PATIENCE,
         variables: "BERTH_KUBECONFIG".to_owned(),
+        example: root().join("examples/acme.yaml"),
     })
 }
 
@@ -75,7 +76,7 @@ fn tool(name: &str, component: &str) -> Result<PathBuf> {
 /// Looks whether everything is there, installs Berth and makes the tenant.
 pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
     let started = Instant::now();
-    let demo = demo(kubeconfig)?;
+    let mut demo = demo(kubeconfig)?;
     let wanted = Wanted {
         operator: variable("IMAGE"),
         agent: variable("AGENT_IMAGE"),
@@ -106,10 +107,13 @@ pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
         // The chart keeps them when it goes, so that no tenant is lost; the demo's own go with it.
         output(demo.kubectl().arg("annotate").args(crds).arg(format!("{MADE}=true")))?;
     }
+    if let Some(class) = &wanted.storage_class {
+        demo.example = example(&demo, class)?;
+    }
     demo.tenant(started, || {
         demo.namespace(TEAM)?;
-        let example = example(wanted.storage_class.as_deref())?;
-        print!("{}", input(demo.kubectl().args(["apply", "-f", "-"]), &example)?);
+        let example: Value = serde_saphyr::from_str(&fs::read_to_string(&demo.example)?)?;
+        print!("{}", input(demo.kubectl().args(["apply", "-f", "-"]), &made(example).to_string())?);
         Ok(())
     })
 }
@@ -221,13 +225,13 @@ impl Demo {
     }
 }
 
-/// The example, with the mark and the class of volumes that was asked for.
-fn example(storage_class: Option<&str>) -> Result<String> {
-    let path = root().join("examples/acme.yaml");
-    let text = fs::read_to_string(&path).with_context(|| path.display().to_string())?;
-    let mut example: Value = serde_saphyr::from_str(&text)?;
-    if let Some(class) = storage_class {
-        example["spec"]["etcd"]["storage"]["className"] = class.into();
-    }
-    Ok(made(example).to_string())
+/// The example with that class of volumes, as a file: one more tenant is made from it, too.
+fn example(demo: &Demo, class: &str) -> Result<PathBuf> {
+    let text = fs::read_to_string(&demo.example).with_context(|| demo.example.display().to_string())?;
+    // The spec is the last that it has.
+    let text = format!("{}\n  etcd:\n    storage:\n      className: {class:?}\n", text.trim_end());
+    let path = demo.dir.join("acme.yaml");
+    fs::create_dir_all(&demo.dir)?;
+    fs::write(&path, text).with_context(|| path.display().to_string())?;
+    Ok(path)
 }

@@ -40,6 +40,8 @@ pub(crate) struct Demo {
     patience: Duration,
     /// The variables with which `make demo-down` finds it again.
     variables: String,
+    /// What the tenant is made from, and one more.
+    example: PathBuf,
 }
 
 pub(crate) fn up() -> Result<()> {
@@ -119,6 +121,7 @@ impl Demo {
             labels: vec![],
             patience: PATIENCE,
             variables,
+            example: root().join("examples/acme.yaml"),
             cluster,
             meta: dir.join("meta.kubeconfig"),
             acme: dir.join("acme.kubeconfig"),
@@ -233,7 +236,7 @@ impl Demo {
         if output(self.kubectl().args(["get", "namespace", TEAM, "-o", "name"])).is_err() {
             run(self.kubectl().args(["create", "namespace", TEAM]))?;
         }
-        run(self.kubectl().args(["apply", "-f"]).arg(root().join("examples/acme.yaml")))
+        run(self.kubectl().args(["apply", "-f"]).arg(&self.example))
     }
 
     /// Shows how conditions change until the tenant is ready.
@@ -299,8 +302,7 @@ impl Demo {
         let kubectl = self.kubectl.display();
         let meta = format!("{kubectl} --kubeconfig {}", self.meta.display());
         let acme = format!("{kubectl} --kubeconfig {}", self.acme.display());
-        let example = root().join("examples/acme.yaml");
-        let example = example.display();
+        let example = self.example.display();
         let variables = match self.variables.as_str() {
             "" => String::new(),
             "BERTH_KUBECONFIG" => format!(" BERTH_KUBECONFIG={}", self.meta.display()),

@@ -23,7 +23,6 @@ use kube::Api;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
-use kube::runtime::watcher::Config;
 use kube::runtime::{PredicateConfig, WatchStreamExt, controller, watcher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -45,7 +44,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let (heard, run) = (passes.clone(), passes.clone());
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
-    let clusters = watcher(Api::<Meta>::all(client.clone()), Config::default());
+    let clusters = watcher(Api::<Meta>::all(client.clone()), pass::in_one_page());
     let clusters = reflector(writer, clusters.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()))
         .touched_objects()
         .predicate_filter(pass::asked, PredicateConfig::default())
@@ -128,7 +127,7 @@ async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Ne
     report(ctx, &cluster, &own, &about, &new).await?;
     match failure {
         Some(error) => Err(error),
-        None => Ok(look_again(planned.look_again)),
+        None => Ok(Some(look_again(planned.look_again))),
     }
 }
 
@@ -204,7 +203,7 @@ async fn report(
     pass::measure(ctx, own, &new.conditions, new.certificates.as_ref());
     if write_status(&ctx.io, own, old, new).await? {
         let before = old.map(|s| s.conditions.as_slice()).unwrap_or_default();
-        ctx.io.patiently(ctx.events.transitions(&about, before, &new.conditions)).await;
+        ctx.io.patiently(ctx.events.transitions(about, before, &new.conditions)).await;
     }
     Ok(())
 }

@@ -19,7 +19,6 @@ use kube::Api;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
-use kube::runtime::watcher::Config;
 use kube::runtime::{PredicateConfig, WatchStreamExt, controller, watcher};
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,7 +39,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let (heard, run) = (passes.clone(), passes.clone());
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
-    let etcds = watcher(Api::<Meta>::all(client.clone()), Config::default());
+    let etcds = watcher(Api::<Meta>::all(client.clone()), pass::in_one_page());
     let etcds = reflector(writer, etcds.modify(|o| o.metadata.managed_fields = None).backoff(Patience::watch()))
         .touched_objects()
         .predicate_filter(pass::asked, PredicateConfig::default())
@@ -114,7 +113,7 @@ async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Ne
     }
     match failure {
         Some(error) => Err(error),
-        None => Ok(look_again(planned.look_again)),
+        None => Ok(Some(look_again(planned.look_again))),
     }
 }
 

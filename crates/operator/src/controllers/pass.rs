@@ -35,6 +35,12 @@ pub struct PassError(#[from] pub IoError);
 /// Controllers of one API server are told of each other's writes in bursts; a moment's patience saves passes.
 pub(super) const CALM: Duration = Duration::from_millis(50);
 
+/// The controllers' own objects are listed at once: in a second list, after a watch that was too old, the store takes over only at its
+/// end, and a new object whose page came much earlier would be asked for in vain.
+pub(super) fn in_one_page() -> watcher::Config {
+    watcher::Config { page_size: None, ..watcher::Config::default() }
+}
+
 /// What people change in an object. Its status is the operator's own, and no reason for another pass.
 pub(super) fn asked<K: Resource>(object: &K) -> Option<u64> {
     use predicates::{annotations, finalizers, generation, labels};
@@ -219,9 +225,9 @@ struct Conditions {
 }
 
 /// What a plan asks for, within bounds.
-pub(super) fn look_again(look_again: Option<SignedDuration>) -> Next {
+pub(super) fn look_again(look_again: Option<SignedDuration>) -> Duration {
     let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
-    Some(wait.clamp(Duration::from_millis(50), Duration::from_mins(10)))
+    wait.clamp(Duration::from_millis(50), Duration::from_mins(10))
 }
 
 /// Drains a controller's stream. Errors of passes were reported there; those of watches are said here.

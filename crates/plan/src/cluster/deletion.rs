@@ -14,7 +14,7 @@ const GRACE: i64 = 1;
 
 /// The plan while `deletionTimestamp` is set.
 pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
-    let mut out = ClusterPlan { look_again: Some(leaving::pace(&t.cluster.metadata, t.now)), ..ClusterPlan::default() };
+    let mut out = ClusterPlan { look_again: Some(leaving::SOON), ..ClusterPlan::default() };
     let mut stage = Stage::new(Component::Deletion, State::Ready);
     if t.cluster.spec.deletion.protected {
         stage.state = State::blocked(
@@ -35,6 +35,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
         down(t, &mut stage, home, &key, retain);
     }
     out.plan.finished = stage.state.is_done();
+    out.look_again = Some(leaving::pace(&t.cluster.metadata, t.now, &stage));
     out.plan.stages.push(stage);
     out
 }

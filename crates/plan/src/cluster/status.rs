@@ -53,6 +53,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     use ConditionType as T;
     let plan = &planned.plan;
     let cluster = input.cluster;
+    let deleting = cluster.metadata.deletion_timestamp.is_some();
     let etcd = etcd_verdict(input, home);
     let control_plane = control_plane_verdict(input, plan, home);
     let available = match (&input.observed.api, etcd.status) {
@@ -72,12 +73,14 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
             Reason::CertificateAuthorityLost,
             format!("the API cannot be asked: {why}"),
         ),
+        (ApiProbe::NotAsked, _) if deleting => {
+            Verdict::new(T::Available, Some(false), Reason::Deleting, "being deleted")
+        }
         (ApiProbe::NotAsked, _) => {
             Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is ready")
         }
     };
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
-    let deleting = cluster.metadata.deletion_timestamp.is_some();
     let paused = cluster.spec.paused && !deleting;
     let ready = match &problem {
         _ if deleting => {

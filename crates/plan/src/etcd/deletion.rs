@@ -26,7 +26,8 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
         [one] => stage.state = State::waiting(format!("{one} to be gone")),
         [first, rest @ ..] => stage.state = State::waiting(format!("{first} and {} more to be gone", rest.len())),
     }
-    let mut out = EtcdPlan { look_again: Some(leaving::pace(&input.etcd.metadata, input.now)), ..EtcdPlan::default() };
+    let again = leaving::pace(&input.etcd.metadata, input.now, &stage);
+    let mut out = EtcdPlan { look_again: Some(again), ..EtcdPlan::default() };
     out.plan.finished = stage.state.is_done();
     out.plan.stages.push(stage);
     out

@@ -168,7 +168,7 @@ fn alarm(health: &Health) -> String {
     let help = if health.corrupt() {
         "a member's data differs from the others'; restore its volume, or the cluster, from a backup"
     } else {
-        "the database is full and refuses writes; raise spec.quotaBackendBytes, or delete keys, then compact, defragment and disarm with etcdctl"
+        "the database is full and refuses writes; raise spec.quotaBackendBytes of this EtcdCluster, or delete keys, compact and defragment; then disarm with etcdctl"
     };
     format!("the alarm to be disarmed: {}: {help}", health.alarms.join(", "))
 }

@@ -157,3 +157,20 @@ fn a_cluster_that_is_born_paused_makes_nothing() {
     f.pass();
     assert!(!f.world.log.is_empty());
 }
+
+/// docs/operate.md: what to do when the database is full.
+#[test]
+fn a_quota_that_somebody_sets_on_the_etcd_cluster_stays() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    f.world.put(key.clone(), json!({"spec": {"quotaBackendBytes": 4_294_967_296_i64}}));
+    f.pass();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    f.cluster.spec.etcd.resources = Some(serde_json::from_value(json!({"requests": {"cpu": "1"}})).unwrap());
+    f.pass();
+    let live = f.world.observed.get(&key).unwrap();
+    assert_eq!(
+        (&live["spec"]["quotaBackendBytes"], &live["spec"]["resources"]["requests"]["cpu"]),
+        (&json!(4_294_967_296_i64), &json!("1"))
+    );
+}
