@@ -21,6 +21,7 @@ const COLLECTIONS: [&str; 7] = [
 ];
 
 /// The objects of one tenant.
+#[derive(Clone)]
 pub(crate) struct Objects {
     namespace: Value,
     /// (collection, object)
@@ -89,6 +90,40 @@ fn clean(mut object: Value) -> Value {
 }
 
 impl Objects {
+    /// The same in another namespace, with Service addresses of their own: what runs there would not fit together.
+    pub(crate) fn in_namespace(&self, name: &str) -> Self {
+        let mut copy = self.clone();
+        let from = self.namespace["metadata"]["name"].as_str().unwrap_or_default();
+        for (url, object) in &mut copy.rest {
+            *url = url.replace(from, name);
+            object["metadata"]["namespace"] = name.into();
+            if let Some(spec) = object["spec"].as_object_mut().filter(|s| s.contains_key("clusterIPs"))
+                && spec["clusterIP"] != "None"
+            {
+                spec.retain(|key, _| !key.starts_with("clusterIP"));
+            }
+        }
+        copy.namespace["metadata"]["name"] = name.into();
+        if let Some(labels) = copy.namespace["metadata"]["labels"].as_object_mut() {
+            labels.remove("kubernetes.io/metadata.name");
+        }
+        copy
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.rest.len() + 1
+    }
+
+    /// Creates them, one after the other.
+    pub(crate) async fn make(&self, client: &Client) -> anyhow::Result<()> {
+        call(client, "POST", "/api/v1/namespaces", Some(&self.namespace)).await?;
+        for (url, object) in &self.rest {
+            call(client, "POST", url, Some(object)).await?;
+        }
+        Ok(())
+    }
+
     /// Changes what is about to be created.
     pub(crate) fn edit(&mut self, mut change: impl FnMut(&mut Value)) {
         self.rest.iter_mut().for_each(|(_, object)| change(object));
@@ -125,10 +160,7 @@ pub(crate) async fn remove(client: &Client, all: &[Objects]) -> anyhow::Result<(
 }
 
 async fn one(client: &Client, objects: &Objects, started: Instant, pause: Duration) -> anyhow::Result<f64> {
-    call(client, "POST", "/api/v1/namespaces", Some(&objects.namespace)).await?;
-    for (url, object) in &objects.rest {
-        call(client, "POST", url, Some(object)).await?;
-    }
+    objects.make(client).await?;
     while ask(&objects.kubeconfig).await.is_err() {
         if started.elapsed() > Duration::from_mins(5) {
             bail!("the floor does not answer");

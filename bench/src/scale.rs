@@ -2,6 +2,7 @@
 //! policies and configuration that the chart gives it.
 
 use crate::audit::{self, Write};
+use crate::floor::{self, Objects};
 use crate::process::{self, Usage};
 use crate::tenant::{self, TEAM};
 use crate::{Figure, operator};
@@ -28,6 +29,8 @@ const PATIENCE: Duration = Duration::from_mins(30);
 const SETTLE: Duration = Duration::from_mins(2);
 /// `Cluster`s created at once by one client.
 const AT_ONCE: usize = 16;
+/// Calls that the operator has under way at most (kubeio's `AT_ONCE`).
+const CALLS: usize = 32;
 
 /// What `scale` needs to know.
 pub(crate) struct Scale<'a> {
@@ -76,6 +79,7 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     let (there, cpu) = all_there(scale, &operator, since).await?;
     let after = operator.usage()?;
     let made = check(scale).await?;
+    let raw = floor::dump(scale.client, "scale-0").await?;
     let last = there.iter().filter(|w| w.made).map(|w| w.at).max().context("nothing was made")?;
     let one = |name, unit, value| Figure::new(name, unit, vec![value]);
     let mut figures = vec![
@@ -105,6 +109,8 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     let names: Vec<String> = names(scale).collect();
     let deleted = tenant::delete(scale.client, &names).await?;
     let end = operator.usage()?;
+    drop(operator);
+    let floor = without_berth(scale, &raw).await?;
     figures.extend([
         one("scale.cpu_settled", "s", before.cpu - idle.cpu),
         one("scale.rss_peak", "MiB", rest.peak),
@@ -116,8 +122,21 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
         one("scale.restart_rss", "MiB", restarted.1.rss),
         one("scale.deleted", "s", deleted),
         one("scale.deleted_cpu", "s", end.cpu - restarted.1.cpu),
+        one("floor_scale.objects", "objects", count(raw.count() * scale.tenants)),
+        one("floor_scale.there", "s", floor),
+        one("scale.ratio", "", last.duration_since(since)?.as_secs_f64() / floor),
     ]);
     Ok(figures)
+}
+
+/// The objects of one tenant, as often, created raw by one client with as many calls under way as the operator has. Seconds.
+async fn without_berth(scale: &Scale<'_>, raw: &Objects) -> anyhow::Result<f64> {
+    let started = Instant::now();
+    futures::stream::iter((0..scale.tenants).map(|i| raw.in_namespace(&format!("floor-{i}"))))
+        .map(Ok)
+        .try_for_each_concurrent(CALLS, |objects| async move { objects.make(scale.client).await })
+        .await?;
+    Ok(started.elapsed().as_secs_f64())
 }
 
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]

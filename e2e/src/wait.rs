@@ -7,10 +7,10 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 
-/// How long [`until`] waits: four minutes, or `$BERTH_E2E_DEADLINE` seconds.
+/// How long [`until`] waits: eight minutes, or `$BERTH_E2E_DEADLINE` seconds.
 fn deadline() -> Duration {
     let seconds = std::env::var("BERTH_E2E_DEADLINE").ok().and_then(|s| s.parse().ok());
-    Duration::from_secs(seconds.unwrap_or(240))
+    Duration::from_secs(seconds.unwrap_or(480))
 }
 
 /// Tries again until `check` succeeds; its last error says what was missing.

@@ -27,8 +27,8 @@ fn certificates_are_exchanged_while_everything_runs() {
         let tenant = Tenant::ready(world, "renewed", &json!({}))?;
         let pods = tenant.pod_identities()?;
         let old_kubeconfig = tenant.kubeconfig()?;
-        tenant.change(&json!({"endpoint": {"certSANs": ["acme.k8s.example.com"]}}))?;
         let before = serials(&tenant)?;
+        tenant.change(&json!({"endpoint": {"certSANs": ["acme.k8s.example.com"]}}))?;
         for (secret, _) in LEAFS.iter().filter(|(name, _)| *name != "kube-apiserver-pki") {
             world.kube.delete(&format!("{}/{secret}", core(&tenant.home, "secrets")))?;
         }

@@ -256,7 +256,7 @@ async fn drift_of_every_child_is_repaired() {
             }
             Ok(())
         };
-        match eventually(Duration::from_secs(25), "repaired", repaired).await {
+        match eventually(SOON, "repaired", repaired).await {
             Ok(()) => println!("{what} {} {kind}: repaired", batch.len()),
             Err(e) => failures.push(format!("{what} {kind}: {e:#}")),
         }

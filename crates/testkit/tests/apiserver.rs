@@ -35,10 +35,10 @@ async fn shared_server_serves_admin_and_refuses_others() {
         let api = Api::namespaced(server.client(), &ns);
         api.create(&PostParams::default(), &binding).await.expect("binding");
         let list = async || alice.list(&ListParams::default()).await;
-        berth_testkit::fixtures::eventually(Duration::from_secs(5), group, list).await.expect("a group counts");
+        berth_testkit::fixtures::eventually(Duration::from_secs(30), group, list).await.expect("a group counts");
         api.delete(group, &DeleteParams::default()).await.expect("unbinding");
         let gone = async || alice.list(&ListParams::default()).await.is_err();
-        berth_testkit::fixtures::until(Duration::from_secs(5), "the right is gone", gone).await;
+        berth_testkit::fixtures::until(Duration::from_secs(30), "the right is gone", gone).await;
     }
     let many = secrets(server.client_as("bob", &["a", "b", "system:masters"]));
     many.list(&ListParams::default()).await.expect("more groups come by impersonation");

@@ -96,6 +96,11 @@ async fn a_deployment_rolls_out_updates_and_scales_to_nothing() {
     let image = |tag: &str| json!({"spec": {"template": {"spec": {"containers": [{"name": "c", "image": format!("i:{tag}")}]}}}});
     s.patch::<Deployment>("api", image("2")).await;
     until(SOON, "one surge pod", async || images(&s.pods().await).contains(&"i:2")).await;
+    let told = async || {
+        let status = s.api::<Deployment>().get("api").await.expect("get").status.unwrap_or_default();
+        (status.updated_replicas, status.unavailable_replicas) == (Some(1), Some(1))
+    };
+    until(SOON, "the status", told).await;
     tokio::time::sleep(Duration::from_millis(300)).await;
     let pods = s.pods().await;
     assert_eq!((images(&pods).len(), pods.iter().filter(|p| ready(p)).count()), (3, 2), "one more, two ready");

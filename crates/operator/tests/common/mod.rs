@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use team::Team;
 
 /// How long anything may take that is expected to happen: other builds may have the machine.
-pub(crate) const SOON: Duration = Duration::from_secs(40);
+pub(crate) const SOON: Duration = Duration::from_secs(90);
 
 /// Berth's CustomResourceDefinitions. Through JSON: versions of the two crates' types may differ in features.
 pub(crate) fn crds() -> Vec<CustomResourceDefinition> {

@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use berth_api::conditions::{ConditionType, find};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_testkit::{ApiServer, fixtures::eventually};
+use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -18,6 +19,15 @@ pub(crate) const ACME: &str = "acme";
 
 /// An annotation that means nothing, see [`Team::touch`].
 pub(crate) const TOUCHED: &str = "test.berth.dev/touched";
+
+/// StatefulSets say that their pods are ready. They do so a moment after the pods did, and tests compare what they say.
+pub(crate) async fn counted(client: &Client, namespace: &str) -> Result<()> {
+    for set in Api::<StatefulSet>::namespaced(client.clone(), namespace).list(&ListParams::default()).await? {
+        let (wanted, status) = (set.spec.and_then(|s| s.replicas), set.status.unwrap_or_default());
+        ensure!(status.ready_replicas == wanted && status.available_replicas == wanted, "of {wanted:?}: {status:?}");
+    }
+    Ok(())
+}
 
 /// A namespace of a team, and the control-plane namespace of its `Cluster` [`ACME`].
 #[derive(Clone)]
@@ -113,6 +123,7 @@ impl Team {
             ensure!(status.observed_generation == cluster.metadata.generation, "not observed: {:?}", status.conditions);
             let ready = find(&status.conditions, ConditionType::Ready).context("no condition Ready")?;
             ensure!(ready.status == "True", "{}: {}", ready.reason, ready.message);
+            counted(&self.client, &self.home).await?;
             Ok(cluster)
         };
         eventually(SOON, "Ready", attempt).await

