@@ -9,7 +9,6 @@ use http::{Method, Request};
 use kube::Client;
 use serde_json::{Value, json};
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -25,9 +24,6 @@ const AT_ONCE: usize = 32;
 /// Services with an address applied at once. An API server gives out addresses one after the other (`MetaAllocator` in its `ipallocator` holds a lock
 /// meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
 const SERVICES: usize = 6;
-
-/// From here on a Service is taken to hang, and lets another one go before it is answered.
-const SERVICE_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
@@ -130,18 +126,9 @@ impl Io {
         let url = format!("{}?fieldManager={manager}&force=true", path(object.key()));
         let what = format!("apply {}", object.key());
         let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
-        let call = self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml"));
-        if !addressed {
-            return call.await;
-        }
-        let one_of_few = self.services.acquire().await;
-        let mut call = pin!(call);
-        tokio::select! {
-            biased;
-            answer = &mut call => return answer,
-            () = tokio::time::sleep(SERVICE_PATIENCE) => drop(one_of_few),
-        }
-        call.await
+        // Until it is answered, also where it hangs: one more would only wait for the same lock, and make all of them slower.
+        let _one_of_few = if addressed { self.services.acquire().await.ok() } else { None };
+        self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
     }
 
     /// Create; a 409 says that something of that name is there.
