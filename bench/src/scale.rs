@@ -16,7 +16,7 @@ use kube::config::Kubeconfig;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::json;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
@@ -79,7 +79,6 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     let (there, cpu) = all_there(scale, &operator, since).await?;
     let after = operator.usage()?;
     let made = check(scale).await?;
-    let raw = floor::dump(scale.client, "scale-0").await?;
     let last = there.iter().filter(|w| w.made).map(|w| w.at).max().context("nothing was made")?;
     let one = |name, unit, value| Figure::new(name, unit, vec![value]);
     let mut figures = vec![
@@ -93,6 +92,7 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     if scale.brief {
         return Ok(figures);
     }
+    let raw = floor::dump(scale.client, "scale-0").await?;
 
     tokio::time::sleep(SETTLE).await;
     let (before, started, writes) = (operator.usage()?, Instant::now(), written(scale)?);
@@ -204,7 +204,7 @@ const KINDS: [(&str, &str, &str); 9] = [
 /// How many objects are there, as the API server says and not as it answered; an error if tenants differ in what they have, or
 /// miss what every tenant has.
 async fn check(scale: &Scale<'_>) -> anyhow::Result<usize> {
-    let homes: BTreeMap<String, String> = names(scale).map(|n| (tenant::home(&n), n)).collect();
+    let homes: BTreeSet<String> = names(scale).map(|n| tenant::home(&n)).collect();
     let mut by_tenant: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     let mut published = 0;
     for (group, version, kind) in KINDS {
@@ -215,7 +215,7 @@ async fn check(scale: &Scale<'_>) -> anyhow::Result<usize> {
             let meta = object.metadata;
             let namespace = if kind == "Namespace" { meta.name } else { meta.namespace }.unwrap_or_default();
             published += usize::from(namespace == TEAM);
-            if let Some((home, _)) = homes.get_key_value(&namespace) {
+            if let Some(home) = homes.get(&namespace) {
                 *by_tenant.entry(home).or_default().entry(kind).or_default() += 1;
             }
         }
