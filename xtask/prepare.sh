@@ -17,7 +17,10 @@ if ! command -v cc >/dev/null || { [ -z "$given" ] && [ ! -e /usr/include/stdio.
         missing+=("a C compiler: apt-get install gcc libc6-dev")
     fi
 fi
-free=$(df -Pk "$(dirname "${BERTH_CACHE:-$HOME}")" 2>/dev/null | awk 'NR == 2 { print int($4 / 1048576) }')
+# On a new machine neither the cache nor what it lies in may be there yet.
+cache=${BERTH_CACHE:-$HOME}
+while [ ! -e "$cache" ]; do cache=$(dirname "$cache"); done
+free=$(df -Pk "$cache" 2>/dev/null | awk 'NR == 2 { print int($4 / 1048576) }') || true
 if [ -z "$given" ] && [ "${free:-99}" -lt 8 ]; then
     missing+=("disk: ${free} GiB are free where ${BERTH_CACHE:-$HOME} lies; builds and images need 8, and 25 the first time")
 fi
