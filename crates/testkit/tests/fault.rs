@@ -157,8 +157,12 @@ async fn delay_and_hang_take_only_what_matches() {
     let slow = format!("/{}/", s.ns);
     let elsewhere = Api::<ConfigMap>::namespaced(s.plan.client(s.server.config()), &other);
     s.plan.when(move |c: &Call| c.path.contains(&slow), Fault::Delay(Duration::from_millis(400)));
-    let (began, ()) = (Instant::now(), s.create("x").await.map(drop).expect("late, but made"));
+    let (began, mut late) = (Instant::now(), pin!(s.create("x")));
+    let soon = tokio::time::timeout(Duration::from_millis(100), &mut late).await;
+    assert!(soon.is_err() && s.plan.at_rest().is_none(), "under way");
+    late.await.expect("late, but made");
     assert!(began.elapsed() >= Duration::from_millis(400));
+    assert_eq!(s.plan.at_rest(), Some(s.plan.calls().len()));
     s.plan.clear();
     s.plan.when(|c| c.name == "y", Fault::Hang);
     assert!(hangs(s.create("y")).await);

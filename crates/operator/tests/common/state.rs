@@ -116,15 +116,15 @@ pub(crate) async fn second_pass(team: &Team, plan: &FaultPlan) -> Result<()> {
     Ok(())
 }
 
-/// Waits until no call was made for a moment.
+/// Waits until no call was made, and none was under way, for a moment.
 pub(crate) async fn settled(plan: &FaultPlan) {
-    let mut last = plan.calls().len();
+    let mut last = None;
     loop {
-        tokio::time::sleep(Duration::from_millis(120)).await;
-        let now = plan.calls().len();
-        if now == last {
+        let now = plan.at_rest();
+        if now.is_some() && now == last {
             return;
         }
         last = now;
+        tokio::time::sleep(Duration::from_millis(120)).await;
     }
 }

@@ -100,10 +100,10 @@ impl Subject {
 
     /// Waits until the operator has done for the present spec what it can.
     pub(crate) async fn verdict(&self, plan: &FaultPlan) -> Result<Verdict> {
-        let (began, mut quiet, mut calls) = (Instant::now(), Instant::now(), 0);
+        let (began, mut quiet, mut calls) = (Instant::now(), Instant::now(), None);
         loop {
-            let now = plan.calls().len();
-            if now != calls {
+            let now = plan.at_rest();
+            if now.is_none() || now != calls {
                 (calls, quiet) = (now, Instant::now());
             }
             let object = self.get().await?;

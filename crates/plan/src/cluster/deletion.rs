@@ -14,13 +14,14 @@ const GRACE: i64 = 1;
 
 /// The plan while `deletionTimestamp` is set.
 pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
-    let mut out = ClusterPlan { look_again: Some(leaving::SOON), ..ClusterPlan::default() };
+    let mut out = ClusterPlan::default();
     let mut stage = Stage::new(Component::Deletion, State::Ready);
     if t.cluster.spec.deletion.protected {
         stage.state = State::blocked(
             Reason::Deleting,
             "deletion was asked for, but spec.deletion.protected is true: set it to false to go on",
         );
+        out.look_again = Some(leaving::pace(&t.cluster.metadata, t.now, &stage));
         out.plan.stages.push(stage);
         return out;
     }

@@ -96,6 +96,8 @@ struct State {
     rules: Vec<Rule>,
     watches: watch::Rules,
     travel: Option<stale::Travel>,
+    /// Held by each call, watches apart, that the server has and has not answered.
+    sent: Arc<()>,
 }
 
 impl Default for FaultPlan {
@@ -126,6 +128,7 @@ impl FaultPlan {
             rules: Vec::new(),
             watches: watch::Rules::default(),
             travel: None,
+            sent: Arc::default(),
         };
         Self { state: Arc::new(Mutex::new(state)), ended: channel::Sender::new(0), kick: channel::Sender::new(0) }
     }
@@ -216,6 +219,13 @@ impl FaultPlan {
         self.lock().mutations
     }
 
+    /// How many calls were made so far, reads included; `None` while one is delayed, or the server has one, watches apart,
+    /// and has not answered it.
+    pub fn at_rest(&self) -> Option<usize> {
+        let state = self.lock();
+        (Arc::strong_count(&state.sent) == 1).then_some(state.calls.len())
+    }
+
     /// Numbers count from here again, and the log is empty. For a workload with preparations.
     pub fn reset_log(&self) {
         let mut state = self.lock();
@@ -245,6 +255,10 @@ impl FaultPlan {
         call.fault = fault.as_ref().map(|f| format!("{f:?}"));
         state.calls.push(call.clone());
         (call, fault)
+    }
+
+    fn sent(&self) -> Arc<()> {
+        self.lock().sent.clone()
     }
 
     fn answered(&self, seq: usize, code: u16) {

@@ -79,6 +79,7 @@ impl FaultService {
                 Ok(refusal(code, retry_after))
             }
             Some(Fault::Delay(time)) => {
+                let _under_way = self.plan.sent();
                 tokio::time::sleep(time).await;
                 self.send(call, request).await
             }
@@ -100,14 +101,17 @@ impl FaultService {
             return Ok(if reply.status().is_success() { opened.wrap(reply) } else { reply.map(boxed) });
         }
         let past = self.plan.past_for(&call);
+        let under_way = self.plan.sent();
         let reply = match past {
             Some(version) => stale::read(&self.inner, &call, request, &version).await?,
             // What was sent when the operator died is done nevertheless, as with a real crash, and its end is logged.
             None if call.verb.is_mutating() => {
                 let (inner, plan, seq) = (self.inner.clone(), self.plan.clone(), call.seq);
+                let under_way = under_way.clone();
                 let sent = tokio::spawn(async move {
                     let reply = inner.send(request).await?;
                     plan.answered(seq, reply.status().as_u16());
+                    drop(under_way);
                     Ok::<_, kube::Error>(reply)
                 });
                 sent.await??.map(boxed)
@@ -115,6 +119,7 @@ impl FaultService {
             None => self.inner.send(request).await?.map(boxed),
         };
         self.plan.answered(call.seq, reply.status().as_u16());
+        drop(under_way);
         if self.dead() {
             return pending().await;
         }

@@ -1,5 +1,6 @@
 use super::*;
 use crate::model::Action;
+use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 fn deleted(spec: Value) -> Fixture {
@@ -29,6 +30,8 @@ fn protection_holds_it() {
     let message = blocked(&f.pass(), Component::Deletion, Reason::Deleting);
     assert!(message.contains("spec.deletion.protected"), "{message}");
     assert!(f.world.log.is_empty());
+    f.world.now += SignedDuration::from_mins(10);
+    assert_eq!(f.plan().look_again, Some(SignedDuration::from_secs(30)), "nobody hurries: the spec's change is told");
 }
 
 #[test]
