@@ -1,4 +1,4 @@
-//! `helm lint --strict` and `helm template`, without a cluster. What the charts do in one is tested in tests/charts.rs.
+//! `helm lint --strict` and `helm template`, without a cluster. What the charts do in one is tested in tests/charts.
 
 use std::process::Command;
 
@@ -8,8 +8,16 @@ use crate::shell::{Result, cache, output};
 pub(crate) fn check() -> Result<()> {
     let helm = crate::demo::newest(&cache().join("bin/tools"), "helm")?;
     let charts = root().join("charts");
-    let values =
-        ["--set", "etcdNamespaces={a,b}", "--set", "imagePullSecrets[0].name=x", "--set", "operator.env[0].name=A"];
+    let values = [
+        "etcdNamespaces={a,b}",
+        "imagePullSecrets[0].name=x",
+        "operator.env[0].name=A",
+        "metrics.serviceMonitor=true",
+        "metrics.prometheusRule=true",
+        "metrics.dashboard=true",
+        "metrics.labels.release=x",
+    ]
+    .map(|value| format!("--set={value}"));
     for (chart, values) in [("berth-crds", &[][..]), ("berth", &[][..]), ("berth", &values[..])] {
         let path = charts.join(chart);
         output(Command::new(&helm).args(["lint", "--strict", "--kube-version", "1.36.3"]).arg(&path).args(values))?;

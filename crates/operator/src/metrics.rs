@@ -1,6 +1,8 @@
 //! What Prometheus reads. Names and labels are stable; docs/metrics.md lists them.
 
 mod tenants;
+#[cfg(test)]
+mod tests;
 
 pub use tenants::Tenants;
 
@@ -100,36 +102,5 @@ impl Metrics {
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &registry);
         text
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn an_object_is_there_as_its_status_says_until_it_is_gone() {
-        let metrics = Metrics::default();
-        let condition = |status: &str| {
-            let value = json!({
-                "type": "Ready", "status": status, "reason": "Waiting", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            });
-            [serde_json::from_value(value).unwrap()]
-        };
-        let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        metrics.tenants.say("Cluster", "team-a", "acme", &condition("True"), Some(&expiry));
-        metrics.tenants.say("Cluster", "team-a", "acme", &condition("False"), Some(&expiry));
-        let labels = r#"kind="Cluster",namespace="team-a",name="acme""#;
-        let text = metrics.text();
-        let line = format!("berth_condition{{{labels},condition=\"Ready\",reason=\"Waiting\"}} 0\n");
-        assert!(text.contains(&line), "{text}");
-        assert!(
-            text.contains(&format!("berth_certificate_expiry_timestamp_seconds{{{labels}}} 1767225600\n")),
-            "{text}"
-        );
-        metrics.tenants.forget("Cluster", "team-a", "acme");
-        assert!(!metrics.text().contains("acme"));
     }
 }

@@ -3,7 +3,7 @@
 
 use berth_operator::http::{Health, serve};
 use berth_operator::metrics::{Metrics, Pass};
-use berth_testkit::fixtures::until;
+use berth_testkit::fixtures::{from_yaml, until};
 use berth_testkit::prometheus::{Prometheus, binary};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -124,4 +124,26 @@ fn every_query_has_an_answer(prometheus: &Prometheus) {
         let optional = query.contains("histogram_quantile");
         assert!(optional || answer["result"].as_array().is_some_and(|r| !r.is_empty()), "{query}: {answer}");
     }
+}
+
+/// The table of docs/metrics.md and the rules name the same alerts, with the same severity and patience, which the other test cuts.
+#[test]
+fn each_alert_is_documented_as_it_is() {
+    let rules: Value = from_yaml(&std::fs::read_to_string(file("alerts.yaml")).unwrap());
+    let text = |value: &Value| value.as_str().unwrap_or_else(|| panic!("{value}")).to_owned();
+    let groups = rules["groups"].as_array().unwrap();
+    let rules: Vec<_> = groups
+        .iter()
+        .flat_map(|group| group["rules"].as_array().unwrap())
+        .map(|rule| [&rule["alert"], &rule["labels"]["severity"], &rule["for"]].map(text))
+        .collect();
+    let page = std::fs::read_to_string(file("../../../docs/metrics.md")).unwrap();
+    let rows = page.lines().filter(|line| line.starts_with("| `Berth"));
+    let documented: Vec<_> = rows
+        .map(|row| {
+            let mut columns = row.trim_matches('|').split('|').map(|c| c.trim().trim_matches('`').to_owned());
+            std::array::from_fn(|_| columns.next().unwrap_or_default())
+        })
+        .collect();
+    assert_eq!(rules, documented);
 }

@@ -1,0 +1,116 @@
+//! What is served, and that it is what docs/metrics.md promises.
+
+use super::*;
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+
+#[test]
+fn an_object_is_there_as_its_status_says_until_it_is_gone() {
+    let metrics = Metrics::default();
+    let condition = |status: &str| {
+        let value = json!({
+            "type": "Ready", "status": status, "reason": "Waiting", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        [serde_json::from_value(value).unwrap()]
+    };
+    let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    metrics.tenants.say("Cluster", "team-a", "acme", &condition("True"), Some(&expiry));
+    metrics.tenants.say("Cluster", "team-a", "acme", &condition("False"), Some(&expiry));
+    let labels = r#"kind="Cluster",namespace="team-a",name="acme""#;
+    let text = metrics.text();
+    let line = format!("berth_condition{{{labels},condition=\"Ready\",reason=\"Waiting\"}} 0\n");
+    assert!(text.contains(&line), "{text}");
+    assert!(text.contains(&format!("berth_certificate_expiry_timestamp_seconds{{{labels}}} 1767225600\n")), "{text}");
+    metrics.tenants.forget("Cluster", "team-a", "acme");
+    assert!(!metrics.text().contains("acme"));
+}
+
+/// Names of labels with their values.
+type Labels = BTreeMap<String, BTreeSet<String>>;
+/// By name: type and labels.
+type Families = BTreeMap<String, (String, Labels)>;
+
+/// Metrics in which every family has a value for each label that is documented.
+fn everything() -> Metrics {
+    let metrics = Metrics::default();
+    for controller in ["cluster", "etcdcluster"] {
+        metrics.duration.get_or_create(&Controller { controller }).observe(0.1);
+    }
+    let since = "2026-01-01T00:00:00Z";
+    let condition =
+        json!({"type": "Ready", "status": "True", "reason": "Waiting", "message": "", "lastTransitionTime": since});
+    let (condition, expiry) =
+        (serde_json::from_value(condition).unwrap(), serde_json::from_value(json!(since)).unwrap());
+    for kind in ["Cluster", "EtcdCluster"] {
+        metrics.tenants.say(kind, "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
+    }
+    metrics
+}
+
+/// The families of a text in the format of OpenMetrics, under the names that queries use.
+fn served(text: &str) -> Families {
+    let mut all = Families::new();
+    let mut current = None;
+    for line in text.lines() {
+        if let Some(rest) = line.strip_prefix("# TYPE ") {
+            let (name, type_) = rest.split_once(' ').unwrap();
+            let name = if type_ == "counter" { format!("{name}_total") } else { name.to_owned() };
+            all.insert(name.clone(), (type_.to_owned(), Labels::new()));
+            current = Some(name);
+        } else if let Some((_, rest)) = line.split_once('{').filter(|_| !line.starts_with('#')) {
+            let (_, labels) = all.get_mut(current.as_ref().unwrap()).unwrap();
+            let pairs = rest.rsplit_once('}').unwrap().0.split(',').map(|pair| pair.split_once('=').unwrap());
+            // Buckets are a part of what a histogram is.
+            for (label, value) in pairs.filter(|(label, _)| *label != "le") {
+                labels.entry(label.to_owned()).or_default().insert(value.trim_matches('"').to_owned());
+            }
+        }
+    }
+    all
+}
+
+/// The families in the table of docs/metrics.md. Behind a label there may be all its values, in parentheses.
+fn documented() -> Families {
+    let text = include_str!("../../../../docs/metrics.md");
+    let rows = text.lines().filter(|line| line.starts_with("| `berth_"));
+    rows.map(|row| {
+        let columns: Vec<&str> = row.trim_matches('|').split('|').map(str::trim).collect();
+        let [name, type_, labels, _] = columns[..] else { panic!("{row}") };
+        (name.trim_matches('`').to_owned(), (type_.to_owned(), labels_of(labels)))
+    })
+    .collect()
+}
+
+fn labels_of(cell: &str) -> Labels {
+    let mut all = Labels::new();
+    let (mut label, mut inside) = (String::new(), false);
+    for (i, part) in cell.split('`').enumerate() {
+        match (i % 2 == 1, inside) {
+            (true, false) => {
+                part.clone_into(&mut label);
+                all.insert(label.clone(), BTreeSet::new());
+            }
+            (true, true) => {
+                all.get_mut(&label).unwrap().insert(part.to_owned());
+            }
+            (false, _) => inside = part.contains('(') || (inside && !part.contains(')')),
+        }
+    }
+    all
+}
+
+#[test]
+fn what_is_served_is_what_is_documented() {
+    let (served, documented) = (served(&everything().text()), documented());
+    let names = |families: &Families| families.keys().cloned().collect::<Vec<_>>();
+    assert_eq!(names(&served), names(&documented));
+    for (name, (type_, labels)) in &documented {
+        let (real_type, real) = &served[name];
+        assert_eq!(real_type, type_, "{name}");
+        assert_eq!(real.keys().collect::<Vec<_>>(), labels.keys().collect::<Vec<_>>(), "{name}");
+        for (label, values) in labels.iter().filter(|(_, values)| !values.is_empty()) {
+            assert_eq!(&real[label], values, "{name} {label}");
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What the operator's service account may do, and what it may not.
+
+use super::*;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::ListParams;
+
+fn secret(name: &str, type_: &str, managed: bool) -> Secret {
+    let label = if managed { "berth" } else { "somebody" };
+    yaml!(
+        "{{apiVersion: v1, kind: Secret, type: {type_}, data: {{value: c2VjcmV0}},
+           metadata: {{name: {name}, labels: {{app.kubernetes.io/managed-by: {label}}}}}}}"
+    )
+}
+
+const CAPI: &str = "cluster.x-k8s.io/secret";
+
+#[tokio::test]
+async fn a_foreign_secret_is_neither_read_nor_written() {
+    let server = server().await;
+    let ns = server.namespace("team").await;
+    let admin = Api::<Secret>::namespaced(server.client(), &ns);
+    let mine = Api::<Secret>::namespaced(operator(server), &ns);
+    for foreign in [secret("opaque", "Opaque", false), secret("label", "Opaque", true), secret("type", CAPI, false)] {
+        admin.create(&PostParams::default(), &foreign).await.expect("create");
+        let name = foreign.name_any();
+        assert!(refusal(mine.get(&name).await).contains("cannot get resource \"secrets\""));
+        // This is how the operator looks at its kubeconfig: an empty patch answers with the object, or with a refusal.
+        for dry_run in [true, false] {
+            let parameters = PatchParams { dry_run, ..PatchParams::default() };
+            let message = refusal(mine.patch(&name, &parameters, &Patch::Merge(json!({}))).await);
+            assert!(
+                message.contains("this Secret was not made by Berth") && !message.contains("c2VjcmV0"),
+                "{message}"
+            );
+            let adopt = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "berth"}}});
+            refusal(mine.patch(&name, &parameters, &Patch::Merge(adopt)).await);
+            let parameters = DeleteParams { dry_run, ..DeleteParams::default() };
+            assert!(refusal(mine.delete(&name, &parameters).await).contains("not made by Berth"));
+        }
+        let now = admin.get(&name).await.expect("it is there");
+        assert_eq!((now.data, now.metadata.labels), (foreign.data, foreign.metadata.labels));
+    }
+    refusal(mine.list(&ListParams::default()).await);
+    refusal(Api::<Secret>::all(operator(server)).list(&ListParams::default()).await);
+}
+
+#[tokio::test]
+async fn its_own_kubeconfig_it_writes_looks_at_and_deletes() {
+    let server = server().await;
+    let ns = server.namespace("team").await;
+    let mine = Api::<Secret>::namespaced(operator(server), &ns);
+    let look = async |name: &str| {
+        let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
+        mine.patch(name, &parameters, &Patch::Merge(json!({}))).await
+    };
+    assert!(
+        matches!(look("acme-kubeconfig").await, Err(kube::Error::Api(e)) if e.code == 404),
+        "absent is 404, not 403"
+    );
+    for other in [secret("a", "Opaque", true), secret("b", CAPI, false)] {
+        refusal(mine.create(&PostParams::default(), &other).await);
+    }
+    let made = mine.create(&PostParams::default(), &secret("acme-kubeconfig", CAPI, true)).await.expect("create");
+    let seen = look("acme-kubeconfig").await.expect("its own");
+    assert_eq!((seen.data, seen.metadata.resource_version), (made.data, made.metadata.resource_version));
+    let drop_label = json!({"metadata": {"labels": null}});
+    refusal(mine.patch("acme-kubeconfig", &PatchParams::default(), &Patch::Merge(drop_label)).await);
+    let change = json!({"data": {"value": "bmV3"}});
+    mine.patch("acme-kubeconfig", &PatchParams::default(), &Patch::Merge(change)).await.expect("change");
+    mine.delete("acme-kubeconfig", &DeleteParams::default()).await.expect("delete");
+}
+
+#[tokio::test]
+async fn it_binds_itself_to_one_role_in_its_own_namespaces() {
+    const ROLE: &str = "berth-control-plane-namespace";
+    let server = server().await;
+    let me = operator(server);
+    let (team, home) = (server.namespace("team").await, home(server).await);
+    assert!(
+        refusal(binding(&me, &team, ROLE, &["berth-operator"], false).await).contains("only in namespaces that carry")
+    );
+    for (role, subjects, why) in [
+        ("cluster-admin", &["berth-operator"][..], "attempting to grant RBAC permissions not currently held"),
+        ("berth-operator", &["berth-operator"][..], "and no other"),
+        (ROLE, &["default"][..], "binds itself and nobody else"),
+        (ROLE, &["berth-operator", "default"][..], "binds itself and nobody else"),
+        (ROLE, &[][..], "binds itself and nobody else"),
+    ] {
+        let message = refusal(binding(&me, &home, role, subjects, false).await);
+        assert!(message.contains(why), "{role} {subjects:?}: {message}");
+    }
+    refusal(named_binding(&me, &home, "another", ROLE, &["berth-operator"], false).await);
+
+    let secrets = |ns: &str| Api::<Secret>::namespaced(me.clone(), ns);
+    refusal(secrets(&home).list(&ListParams::default()).await);
+    binding(&me, &home, ROLE, &["berth-operator"], false).await.expect("its own namespace");
+    let list = async || secrets(&home).list(&ListParams::default()).await;
+    eventually(Duration::from_secs(5), "rights in its namespace", list).await.expect("it reads Secrets there");
+    secrets(&home).create(&PostParams::default(), &secret("ca", "Opaque", true)).await.expect("any type there");
+    refusal(secrets(&team).list(&ListParams::default()).await);
+    // Once bound, it may not turn the binding over to somebody else.
+    refusal(binding(&me, &home, ROLE, &["default"], false).await);
+}
+
+#[tokio::test]
+async fn namespaces_of_others_are_left_alone() {
+    let server = server().await;
+    let me = operator(server);
+    let (team, home) = (server.namespace("team").await, home(server).await);
+    let namespaces = dynamic(&me, "Namespace", "");
+    let label = Patch::Merge(json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "berth"}}}));
+    let unlabel = Patch::Merge(json!({"metadata": {"labels": null}}));
+    assert!(refusal(namespaces.patch(&team, &PatchParams::default(), &label).await).contains("was not made by Berth"));
+    assert!(refusal(namespaces.delete(&team, &DeleteParams::default()).await).contains("was not made by Berth"));
+    refusal(namespaces.delete("kube-system", &DeleteParams::default()).await);
+    let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": server.unique("bare")}});
+    refusal(create(&me, "Namespace", "", bare, false).await);
+    refusal(namespaces.patch(&home, &PatchParams::default(), &unlabel).await);
+    namespaces
+        .patch(&home, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}})))
+        .await
+        .expect("its own");
+    namespaces.delete(&home, &DeleteParams::default()).await.expect("its own");
+}
+
+#[tokio::test]
+async fn stand_alone_etcd_namespaces_are_opened_by_a_value() {
+    let server = server().await;
+    let secrets = Api::<Secret>::namespaced(operator(server), "etcd-team");
+    secrets.create(&PostParams::default(), &secret("etcd-peer-ca", "Opaque", true)).await.expect("create");
+    secrets.get("etcd-peer-ca").await.expect("get");
+    secrets.delete("etcd-peer-ca", &DeleteParams::default()).await.expect("delete");
+}
+
+#[tokio::test]
+async fn a_protected_cluster_is_not_deleted_and_the_refusal_says_how() {
+    let server = server().await;
+    let ns = server.namespace("team").await;
+    let clusters = dynamic(&server.client(), "Cluster", &ns);
+    create(&server.client(), "Cluster", &ns, cluster("acme"), false).await.expect("create");
+    let message = refusal(clusters.delete("acme", &DeleteParams::default()).await);
+    let how = format!(
+        "kubectl patch clusters.berth.dev acme -n {ns} --type merge -p '{{\"spec\":{{\"deletion\":{{\"protected\":false}}}}}}'"
+    );
+    assert!(message.contains(&how), "{message}");
+    refusal(clusters.delete_collection(&DeleteParams::default(), &ListParams::default()).await);
+    let open = json!({"spec": {"deletion": {"protected": false}}});
+    clusters.patch("acme", &PatchParams::default(), &Patch::Merge(open)).await.expect("patch");
+    clusters.delete("acme", &DeleteParams::default()).await.expect("delete");
+}
+
+#[tokio::test]
+async fn policies_have_no_type_warnings() {
+    let server = server().await;
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(
+        "admissionregistration.k8s.io",
+        "v1",
+        "ValidatingAdmissionPolicy",
+    ));
+    let api: Api<DynamicObject> = Api::all_with(server.client(), &resource);
+    for policy in api.list(&ListParams::default()).await.expect("list") {
+        let warnings = policy.data.pointer("/status/typeChecking/expressionWarnings");
+        assert!(warnings.is_none(), "{}: {warnings:?}", policy.name_any());
+    }
+}
