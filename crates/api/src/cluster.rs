@@ -119,7 +119,7 @@ pub struct Network {
     #[serde(default = "dns_domain")]
     #[schemars(
         length(min = 1, max = 100),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$")
     )]
     pub dns_domain: String,
 }

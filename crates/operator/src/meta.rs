@@ -58,3 +58,85 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_kubeio::Fence;
+    use berth_plan::Settings;
+    use berth_plan::config::Config;
+    use http::{Request, Response, StatusCode};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use std::convert::Infallible;
+
+    /// A meta cluster that says all of itself, or nothing.
+    fn context(says: bool) -> Context {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            let (status, answer) = if says { of(request.uri().path()) } else { (StatusCode::FORBIDDEN, json!({})) };
+            let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
+            *response.status_mut() = status;
+            Ok::<_, Infallible>(response)
+        });
+        Context::new(Client::new(service, "default"), Fence::closed(), Settings::default(), "test")
+    }
+
+    fn of(path: &str) -> (StatusCode, Value) {
+        let answer = match path {
+            "/apis/networking.k8s.io/v1/servicecidrs" => json!({"items": [{"spec": {"cidrs": ["10.96.0.0/12"]}}]}),
+            "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes" => {
+                json!({"endpoints": [{"addresses": ["192.168.9.9"]}]})
+            }
+            "/api/v1/nodes" => json!({"items": [{
+                "spec": {"podCIDRs": ["10.244.0.0/24"]},
+                "status": {"addresses": [{"type": "InternalIP", "address": "192.168.0.7"}]},
+            }]}),
+            _ => return (StatusCode::NOT_FOUND, json!({})),
+        };
+        (StatusCode::OK, answer)
+    }
+
+    /// What tenants are kept from, with this as the chart's value `meta`.
+    async fn known(context: Context, meta: &Value) -> Result<MetaRanges, String> {
+        context.configure(|s| s.isolation.meta = Err("nobody has looked".into()));
+        let given = Config::parse(&json!({"meta": meta}).to_string()).unwrap().given;
+        assert_eq!(look(&context, &given).await, context.settings().isolation.meta.is_ok());
+        context.settings().isolation.meta.clone()
+    }
+
+    #[tokio::test]
+    async fn what_is_given_takes_the_place_of_what_is_read_and_nothing_else_does() {
+        let nets = |text: &str| vec![text.parse::<IpNet>().unwrap()];
+        let read = MetaRanges {
+            pods: nets("10.244.0.0/24"),
+            services: nets("10.96.0.0/12"),
+            nodes: nets("192.168.0.7/32"),
+            api_servers: nets("192.168.9.9/32"),
+        };
+        assert_eq!(known(context(true), &json!({})).await, Ok(read.clone()));
+        let given = || nets("172.16.0.0/16");
+        for (field, wanted) in [
+            ("podCIDRs", MetaRanges { pods: given(), ..read.clone() }),
+            ("serviceCIDRs", MetaRanges { services: given(), ..read.clone() }),
+            ("nodeCIDRs", MetaRanges { nodes: given(), ..read.clone() }),
+            ("apiServerIPs", MetaRanges { api_servers: given(), ..read.clone() }),
+        ] {
+            assert_eq!(known(context(true), &json!({field: ["172.16.0.0/16"]})).await, Ok(wanted), "{field}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_given_is_not_asked_for() {
+        let all = json!({
+            "podCIDRs": ["10.1.0.0/16"], "serviceCIDRs": ["10.2.0.0/16"], "nodeCIDRs": ["10.3.0.0/16"],
+            "apiServerIPs": ["10.4.0.9"],
+        });
+        assert!(known(context(false), &all).await.is_ok());
+        for field in ["podCIDRs", "serviceCIDRs", "nodeCIDRs", "apiServerIPs"] {
+            let mut less = all.clone();
+            less.as_object_mut().unwrap().remove(field);
+            assert!(known(context(false), &less).await.is_err(), "{field}");
+        }
+    }
+}

@@ -45,16 +45,30 @@ impl MetaRanges {
         self.named().find(|(_, n)| n.contains(&net) || net.contains(n))
     }
 
+    /// Whose address it is, and in what range, if it is not for tenants. That of a node is: their ports lead to Services.
+    pub fn own(&self, address: IpAddr) -> Option<(&'static str, IpNet)> {
+        let of_a_node = self.nodes.iter().any(|n| n.contains(&address));
+        self.named().find(|(_, n)| !of_a_node && n.contains(&address))
+    }
+
     /// Everything that a tenant's API server must not reach, in the family of `within`, sorted, nothing twice.
     pub fn forbidden(&self, within: IpNet) -> Vec<IpNet> {
-        let metadata = METADATA.iter().filter_map(|m| m.parse().ok());
-        let all: Vec<IpNet> = self.named().map(|(_, n)| n).chain(metadata).collect();
+        let all: Vec<IpNet> = self.named().map(|(_, n)| n).chain(metadata()).collect();
         // An exception must be a part of the block and not all of it.
         let fits = |n: &IpNet| within.contains(n) && n.prefix_len() > within.prefix_len();
         let mut all: Vec<IpNet> = IpNet::aggregate(&all).into_iter().filter(fits).collect();
         all.sort_unstable();
         all
     }
+}
+
+fn metadata() -> impl Iterator<Item = IpNet> {
+    METADATA.iter().filter_map(|m| m.parse().ok())
+}
+
+/// Whether it is one of [`METADATA`].
+pub fn is_metadata(address: IpAddr) -> bool {
+    metadata().any(|n| n.contains(&address))
 }
 
 /// A network from text: in CIDR form, or one address.

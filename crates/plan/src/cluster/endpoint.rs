@@ -1,5 +1,7 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
+mod host;
+
 use super::{Tenant, ensure, writers};
 use crate::model::{Component, Stage, State};
 use berth_api::cluster::EndpointType;
@@ -47,6 +49,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         }
         Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
     }
+    if let (true, Err(why)) = (stage.state.is_done(), host(t)) {
+        stage.state = State::blocked(Reason::InvalidSpec, why);
+    }
     if stage.state.is_done() && published(t).is_none() {
         stage.state = State::waiting(match endpoint.type_ {
             EndpointType::LoadBalancer => "an address from the meta cluster's load balancer",
@@ -71,11 +76,23 @@ fn load_balancer(t: &Tenant<'_>) -> Option<String> {
     first["ip"].as_str().or_else(|| first["hostname"].as_str()).map(str::to_owned)
 }
 
+/// The host that is asked for, or why it is refused.
+fn host(t: &Tenant<'_>) -> Result<Option<String>, String> {
+    let Some(host) = &t.cluster.spec.endpoint.host else { return Ok(None) };
+    let given = load_balancer(t).and_then(|h| h.parse().ok());
+    let own: Vec<IpAddr> = cluster_ip(t).into_iter().chain(given).collect();
+    match host::refusal(host, &own, t.settings.isolation.meta.as_ref().ok()) {
+        Some(why) => Err(why),
+        None => Ok(Some(host.clone())),
+    }
+}
+
 /// Host and port of the kubeconfig, once known.
 pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
     let endpoint = &t.cluster.spec.endpoint;
     let address = cluster_ip(t)?;
-    let host = |default: Option<String>| endpoint.host.clone().or(default);
+    let asked = host(t).ok()?;
+    let host = |default: Option<String>| asked.or(default);
     match endpoint.type_ {
         EndpointType::ClusterIP => Some((host(Some(address.to_string()))?, endpoint.port)),
         EndpointType::LoadBalancer => {
@@ -89,6 +106,14 @@ pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
     }
 }
 
+/// Where the operator asks for the API. Where the host is refused it is the Service's own address, so that what runs is still watched.
+pub(super) fn dialled(t: &Tenant<'_>) -> Option<(String, i32)> {
+    match host(t) {
+        Ok(_) => published(t),
+        Err(_) => Some((cluster_ip(t)?.to_string(), t.cluster.spec.endpoint.port)),
+    }
+}
+
 /// Where pods of the control plane reach the API server: the Service's own address.
 pub(super) fn inside(t: &Tenant<'_>) -> Option<(IpAddr, String)> {
     let address = cluster_ip(t)?;
@@ -96,15 +121,15 @@ pub(super) fn inside(t: &Tenant<'_>) -> Option<(IpAddr, String)> {
 }
 
 /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
-/// that goes with it.
+/// that goes with it. None as long as what is asked for is refused.
 pub(super) fn advertised(t: &Tenant<'_>) -> Option<(IpAddr, i32)> {
     let inside = (cluster_ip(t)?, t.cluster.spec.endpoint.port);
+    if t.cluster.spec.endpoint.type_ == EndpointType::ClusterIP {
+        return Some(inside);
+    }
+    let outside = host(t).ok()?.or_else(|| load_balancer(t)).and_then(|h| h.parse().ok());
     let port = published(t).map_or(inside.1, |(_, port)| port);
-    let outside = t.cluster.spec.endpoint.host.clone().or_else(|| load_balancer(t)).and_then(|h| h.parse().ok());
-    Some(match t.cluster.spec.endpoint.type_ {
-        EndpointType::ClusterIP => inside,
-        EndpointType::NodePort | EndpointType::LoadBalancer => outside.map_or(inside, |address| (address, port)),
-    })
+    Some(outside.map_or(inside, |address| (address, port)))
 }
 
 /// Every name and address of the API server: (DNS names, addresses).
@@ -122,8 +147,8 @@ pub(super) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
         // The first address of the range is the tenant's `kubernetes` Service.
         ips.extend(net.hosts().find(|a| *a != net.network()));
     }
-    let endpoint = &t.cluster.spec.endpoint;
-    for name in endpoint.cert_sans.iter().chain(&endpoint.host).cloned().chain(load_balancer(t)) {
+    let sans = t.cluster.spec.endpoint.cert_sans.iter().cloned();
+    for name in sans.chain(host(t).ok().flatten()).chain(load_balancer(t)) {
         match name.parse() {
             Ok(ip) => ips.push(ip),
             Err(_) => dns.push(name),

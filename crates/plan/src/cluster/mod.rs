@@ -136,9 +136,9 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     out
 }
 
-/// Host and port at which the tenant's API is reached, once they are known.
+/// Host and port at which the operator asks for the tenant's API, once they are known.
 pub fn endpoint(input: Input<'_>) -> Option<(String, i32)> {
-    endpoint::published(&tenant(input))
+    endpoint::dialled(&tenant(input))
 }
 
 /// Who is planned for; the pin is for [`stages`] to find.

@@ -7,6 +7,7 @@ use berth_api::conditions::Reason;
 use berth_render::Kind;
 use semver::Version;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// What one pass saw of the members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -76,7 +77,7 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
                 out.pods = Some(found);
             }
         } else if s.pod(&name).is_none() {
-            member.problem = Some(format!("pod {name} is not there"));
+            member.problem = Some(missing(s, &name));
         }
         out.members.push(member);
     }
@@ -99,6 +100,18 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     out.cluster_id = ids.first().filter(|_| agreed && out.quorum == Some(true)).map(|id| (*id).to_owned());
     out.version = lowest(&answers);
     out
+}
+
+/// Why a pod cannot be made is told only by Events of its StatefulSet: by a quota, a webhook, or what it asks for.
+fn missing(s: &Subject<'_>, pod: &str) -> String {
+    let mut text = format!("pod {pod} is not there");
+    if s.get(Kind::StatefulSet, s.name).is_some() {
+        write!(text, "; if it stays away, `kubectl -n {} describe statefulset {}` says why", s.namespace, s.name).ok();
+    }
+    if let Some(class) = &s.etcd.spec.placement.priority_class_name {
+        write!(text, "; it asks for PriorityClass {class} (placement.priorityClassName), which has to be there").ok();
+    }
+    text
 }
 
 /// What its volume waits for. The scheduler says only that there is none.

@@ -1,6 +1,7 @@
 //! Where the API is reached, when that changes, and what writers may ask of the Service and of nodes.
 
 use super::*;
+use crate::meta::{MetaRanges, network};
 use crate::model::Action;
 use crate::settings::Writers;
 
@@ -83,6 +84,72 @@ fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
     f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_hours(70 * 24)).unwrap();
     f.pass();
     assert!(has_san(&f, "acme.lb.example.com") && !has_san(&f, "198.51.100.1"));
+}
+
+fn meta() -> MetaRanges {
+    let nets = |text: &str| vec![network(text).unwrap()];
+    MetaRanges { services: nets("10.96.0.0/16"), nodes: nets("192.168.0.7"), ..MetaRanges::default() }
+}
+
+fn dialled(f: &Fixture) -> (String, i32) {
+    let observed = &f.world.observed;
+    super::super::endpoint(Input { cluster: &f.cluster, observed, settings: &f.settings, now: f.world.now }).unwrap()
+}
+
+#[test]
+fn a_host_in_the_meta_cluster_is_neither_dialled_nor_published_and_what_runs_stays() {
+    for endpoint in [json!({"host": "acme.example.com"}), json!({"type": "LoadBalancer", "host": "192.0.2.7"})] {
+        let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": endpoint}));
+        f.settings.isolation.meta = Ok(meta());
+        f.pass();
+        load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
+        for _ in 0..5 {
+            f.pass();
+            f.others();
+        }
+        assert_eq!(f.pass().plan.first_problem(), None);
+        f.world.log.clear();
+        let (before, told) = (server(&f), f.cluster.status.clone().unwrap().endpoints);
+        let service = f.world.observed.get(&Fixture::key(Kind::Service, names::APISERVER)).unwrap();
+        let own = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
+        for refused in ["10.96.255.1", "169.254.169.254", "127.1"] {
+            f.cluster.spec.endpoint.host = Some(refused.into());
+            let message = blocked(&f.pass(), Component::Endpoint, Reason::InvalidSpec);
+            assert!(message.starts_with(&format!("spec.endpoint.host: {refused} is ")), "{message}");
+            assert_eq!(dialled(&f), (own.clone(), 6443));
+            assert_eq!(f.world.log, Vec::<String>::new(), "nothing is written for {refused}");
+            assert_eq!((server(&f), &f.cluster.status.as_ref().unwrap().endpoints), (before.clone(), &told));
+            assert_eq!(f.condition("Available").0, "True", "the API answers at its Service");
+            assert_eq!(f.condition("Ready").1, "InvalidSpec");
+        }
+        for allowed in [own.as_str(), "192.168.0.7"] {
+            f.cluster.spec.endpoint.host = Some(allowed.into());
+            assert_eq!(f.plan().plan.blocked().map(|(.., why)| why), None);
+            assert_eq!(dialled(&f), (allowed.to_owned(), 6443));
+        }
+    }
+}
+
+#[test]
+fn with_a_host_that_is_refused_nothing_is_started_that_would_name_it() {
+    let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "NodePort", "host": "localhost"}}));
+    for _ in 0..3 {
+        f.pass();
+        f.others();
+    }
+    let made = |f: &Fixture, kind, name: &str| f.world.observed.get(&Fixture::key(kind, name)).is_some();
+    assert!(!made(&f, Kind::Deployment, names::APISERVER) && !made(&f, Kind::Secret, names::ADMIN_KUBECONFIG));
+    assert!(!has_san(&f, "nodes.example.com"));
+    f.cluster.spec.endpoint.host = Some("nodes.example.com".into());
+    let service = Fixture::key(Kind::Service, names::APISERVER);
+    f.world.observed.objects.get_mut(&service).unwrap()["spec"]["ports"][0]["nodePort"] = 31147.into();
+    for _ in 0..5 {
+        f.pass();
+        f.others();
+    }
+    assert_eq!(f.pass().plan.first_problem(), None);
+    assert_eq!(server(&f), "https://nodes.example.com:31147");
+    assert!(has_san(&f, "nodes.example.com"));
 }
 
 #[test]

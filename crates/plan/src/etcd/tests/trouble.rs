@@ -88,6 +88,11 @@ fn fewer_than_a_majority_is_a_lost_quorum() {
     }
     e.pass();
     assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost), "no pods at all");
+    let said = "pod etcd-0 is not there; if it stays away, `kubectl -n acme-1234 describe statefulset etcd` says why";
+    assert!(e.message(T::Available).contains(said), "{}", e.message(T::Available));
+    e.cr.spec.placement.priority_class_name = Some("gold".into());
+    e.pass();
+    assert!(e.message(T::Available).contains("PriorityClass gold (placement.priorityClassName)"));
 }
 
 #[test]

@@ -1,0 +1,131 @@
+//! What a `Cluster` may not name as its host. The operator dials the host, and a condition says what it met there: whoever writes
+//! `Cluster`s shall not look around in the meta cluster that way. What a name stands for is not known here.
+
+use crate::meta::{MetaRanges, is_metadata};
+use std::net::IpAddr;
+
+/// Why `host` is refused, if so. `own`: addresses of the tenant's own Service.
+pub(super) fn refusal(host: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> Option<String> {
+    let what = match host.parse::<IpAddr>() {
+        Ok(address) if own.contains(&address) => None,
+        Ok(address) => no_address_of_a_tenant(address.to_canonical(), meta),
+        Err(_) => no_name(host).map(str::to_owned),
+    }?;
+    Some(format!(
+        "spec.endpoint.host: {host} is {what}; set the name or address at which clients reach the API of this tenant"
+    ))
+}
+
+fn no_address_of_a_tenant(address: IpAddr, meta: Option<&MetaRanges>) -> Option<String> {
+    let this_machine = match address {
+        IpAddr::V4(v4) => v4.octets()[0] == 0 || v4.is_loopback(),
+        IpAddr::V6(v6) => v6.is_unspecified() || v6.is_loopback(),
+    };
+    let many = address.is_multicast() || matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
+    let what = if this_machine {
+        "an address of whatever machine dials it"
+    } else if many {
+        "an address of no single machine"
+    } else if is_metadata(address) {
+        "an address of cloud metadata or of one link"
+    } else {
+        let (whose, range) = meta?.own(address)?;
+        return Some(format!("in {range}, addresses of {whose} of the meta cluster"));
+    };
+    Some(what.to_owned())
+}
+
+fn no_name(host: &str) -> Option<&'static str> {
+    let last = host.trim_end_matches('.').rsplit('.').next().unwrap_or_default().to_ascii_lowercase();
+    let number = match last.strip_prefix("0x") {
+        Some(digits) => digits.bytes().all(|b| b.is_ascii_hexdigit()),
+        None => last.bytes().all(|b| b.is_ascii_digit()),
+    };
+    // The system's resolver takes `127.1` and `0x7f000001` for 127.0.0.1.
+    match &*last {
+        _ if number => Some("an address in a form that is not the usual one"),
+        "localhost" => Some("a name of whatever machine dials it"),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::meta::network;
+
+    fn meta() -> MetaRanges {
+        let nets = |text: &str| vec![network(text).unwrap()];
+        MetaRanges {
+            pods: nets("10.1.0.0/16"),
+            services: nets("10.96.0.0/16"),
+            nodes: nets("10.1.255.0/24"),
+            api_servers: nets("192.168.9.9"),
+        }
+    }
+
+    fn said(host: &str) -> Option<String> {
+        refusal(host, &[], Some(&meta()))
+    }
+
+    #[test]
+    fn what_only_the_operator_would_reach_is_refused() {
+        for (host, what) in [
+            ("127.0.0.1", "an address of whatever machine dials it"),
+            ("127.8.9.10", "an address of whatever machine dials it"),
+            ("0.0.0.0", "an address of whatever machine dials it"),
+            ("0.1.2.3", "an address of whatever machine dials it"),
+            ("::1", "an address of whatever machine dials it"),
+            ("::", "an address of whatever machine dials it"),
+            ("::ffff:127.0.0.1", "an address of whatever machine dials it"),
+            ("169.254.169.254", "an address of cloud metadata or of one link"),
+            ("100.100.100.200", "an address of cloud metadata or of one link"),
+            ("168.63.129.16", "an address of cloud metadata or of one link"),
+            ("fd00:ec2::254", "an address of cloud metadata or of one link"),
+            ("fe80::1", "an address of cloud metadata or of one link"),
+            ("224.0.0.1", "an address of no single machine"),
+            ("255.255.255.255", "an address of no single machine"),
+            ("ff02::1", "an address of no single machine"),
+            ("10.1.2.3", "in 10.1.0.0/16, addresses of pods of the meta cluster"),
+            ("10.96.0.1", "in 10.96.0.0/16, addresses of Services of the meta cluster"),
+            ("192.168.9.9", "in 192.168.9.9/32, addresses of API servers of the meta cluster"),
+            ("127.1", "an address in a form that is not the usual one"),
+            ("2130706433", "an address in a form that is not the usual one"),
+            ("0x7F.1", "an address in a form that is not the usual one"),
+            ("169.254.0xa9fe", "an address in a form that is not the usual one"),
+            ("localhost", "a name of whatever machine dials it"),
+            ("x.LocalHost", "a name of whatever machine dials it"),
+        ] {
+            let wanted = format!(
+                "spec.endpoint.host: {host} is {what}; set the name or address at which clients reach the API of this tenant"
+            );
+            assert_eq!(said(host), Some(wanted));
+        }
+    }
+
+    #[test]
+    fn where_clients_reach_a_tenant_is_allowed() {
+        for host in [
+            "acme.example.com",
+            "1.acme.example.com",
+            "localhost.example.com",
+            "0x.example.com",
+            "192.0.2.7",
+            "10.2.0.1",
+            "2001:db8::7",
+            "fd00:ec2::253",
+        ] {
+            assert_eq!(said(host), None);
+        }
+        assert_eq!(said("10.1.255.7"), None, "a node's, for node ports, though it is in the range of pods");
+        let own = "10.96.0.7".parse().unwrap();
+        assert_eq!(refusal("10.96.0.7", &[own], Some(&meta())), None);
+        assert!(refusal("10.96.0.8", &[own], Some(&meta())).is_some());
+    }
+
+    #[test]
+    fn what_needs_no_ranges_is_refused_without_them() {
+        assert!(refusal("169.254.169.254", &[], None).is_some());
+        assert_eq!(refusal("10.96.0.1", &[], None), None);
+    }
+}

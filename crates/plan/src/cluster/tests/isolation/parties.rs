@@ -1,0 +1,128 @@
+//! Who there is, and who may reach whom.
+
+use super::*;
+use berth_testkit::policies::{End, Pod, Protocol};
+use std::collections::BTreeSet;
+
+/// What a row of the matrix names.
+pub(super) struct Party {
+    pub(super) name: &'static str,
+    pub(super) pod: Option<Pod>,
+    address: &'static str,
+}
+
+impl Party {
+    pub(super) fn is_acmes(&self) -> bool {
+        self.pod.as_ref().is_some_and(|p| p.namespace == Fixture::home())
+    }
+
+    pub(super) fn end(&self) -> End<'_> {
+        self.pod.as_ref().map_or_else(|| End::Address(self.address.parse().unwrap()), End::Pod)
+    }
+}
+
+/// A connection as one end sees it: egress or ingress, from, to, protocol, port.
+pub(super) type Connection = (&'static str, &'static str, &'static str, Protocol, u16);
+
+/// Pods of acme, of another tenant of the same team, of the meta cluster; and addresses.
+pub(super) fn parties() -> Vec<Party> {
+    let other = names::control_plane_namespace("team-a", "other");
+    let home = Fixture::home();
+    let component = |ns: &str, c: &str| (ns.to_owned(), json!({"app.kubernetes.io/component": c}));
+    let operator = json!({"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": "operator"});
+    let pods = [
+        ("etcd", component(&home, "etcd"), "10.1.0.1"),
+        ("etcd-1", component(&home, "etcd"), "10.1.0.2"),
+        ("apiserver", component(&home, "kube-apiserver"), "10.1.0.3"),
+        ("controller-manager", component(&home, "kube-controller-manager"), "10.1.0.4"),
+        ("scheduler", component(&home, "kube-scheduler"), "10.1.0.5"),
+        ("stray", (home.clone(), json!({"app": "debug"})), "10.1.0.6"),
+        ("other-etcd", component(&other, "etcd"), "10.1.1.1"),
+        ("other-apiserver", component(&other, "kube-apiserver"), "10.1.1.2"),
+        ("operator", ("berth-system".into(), operator.clone()), "10.1.2.1"),
+        ("operators-neighbour", ("berth-system".into(), json!({"app": "x"})), "10.1.2.2"),
+        ("operator-by-name", ("berth-system".into(), json!({"app.kubernetes.io/name": "berth"})), "10.1.2.4"),
+        ("operator-by-component", component("berth-system", "operator"), "10.1.2.5"),
+        ("false-operator", ("team-a".into(), operator), "10.1.2.3"),
+        ("dns", ("kube-system".into(), json!({"k8s-app": "kube-dns"})), "10.1.3.1"),
+        ("dns-neighbour", ("kube-system".into(), json!({"k8s-app": "metrics"})), "10.1.3.3"),
+        ("false-dns", ("team-a".into(), json!({"k8s-app": "kube-dns"})), "10.1.3.2"),
+        ("prometheus", ("monitoring".into(), json!({"app": "prometheus"})), "10.1.4.1"),
+        ("foreign", ("team-a".into(), json!({"app.kubernetes.io/component": "kube-apiserver"})), "10.1.5.1"),
+    ];
+    let pods = pods.map(|(name, (namespace, labels), address)| {
+        let labels = serde_json::from_value(labels).unwrap();
+        let pod = Pod { namespace, labels, ip: Some(address.parse().unwrap()), ports: BTreeMap::new() };
+        Party { name, pod: Some(pod), address }
+    });
+    let addresses = [
+        ("node", "192.168.0.7"),
+        ("meta-service", "10.96.0.1"),
+        ("meta-apiserver", "192.168.9.9"),
+        ("metadata", "169.254.169.254"),
+        ("metadata-alibaba", "100.100.100.200"),
+        ("metadata-azure", "168.63.129.16"),
+        ("metadata-v6", "fd00:ec2::254"),
+        ("link-local-v6", "fe80::1"),
+        ("worker", "172.20.0.10"),
+        ("internet", "203.0.113.9"),
+        ("internet-v6", "2001:db8::1"),
+    ];
+    pods.into_iter().chain(addresses.map(|(name, address)| Party { name, pod: None, address })).collect()
+}
+
+/// The ports of the list; those beside them, which a range would take in; and the last one.
+pub(super) fn ports() -> impl Iterator<Item = (Protocol, u16)> {
+    let listed = [53, 443, 2379, 2380, 2381, 6443, 10257, 10259];
+    let ports: BTreeSet<u16> = listed.into_iter().flat_map(|port| [port - 1, port, port + 1]).chain([65535]).collect();
+    ports.into_iter().flat_map(|port| [(Protocol::Tcp, port), (Protocol::Udp, port)])
+}
+
+/// Every connection that has an end in acme's namespace and is allowed: `from to ports`, by TCP unless it says otherwise. `ingress:` is
+/// what would be let in, but is not let out.
+const ALLOWED: &str = "
+    apiserver            etcd etcd-1             2379
+    operator             etcd etcd-1             2379
+    etcd                 etcd-1                  2380
+    etcd-1               etcd                    2380
+    prometheus           etcd etcd-1             2381
+    prometheus           controller-manager      10257
+    prometheus           scheduler               10259
+    controller-manager scheduler                                         apiserver  6443
+    operator operators-neighbour operator-by-name operator-by-component  apiserver  6443
+    false-operator dns dns-neighbour                                     apiserver  6443
+    false-dns prometheus foreign other-etcd other-apiserver              apiserver  6443
+    ingress: etcd etcd-1 stray                                           apiserver  6443
+    node meta-service meta-apiserver metadata metadata-alibaba           apiserver  6443
+    metadata-azure metadata-v6 link-local-v6                             apiserver  6443
+    worker internet internet-v6                                          apiserver  6443
+    apiserver            dns                     53 53/UDP
+    apiserver            worker internet internet-v6  any
+";
+
+pub(super) fn allowed() -> BTreeSet<Connection> {
+    let parties = parties();
+    let party = |name: &str| parties.iter().find(|p| p.name == name).unwrap_or_else(|| panic!("{name}"));
+    let mut all = BTreeSet::new();
+    for line in ALLOWED.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let (only_in, line) = line.strip_prefix("ingress: ").map_or((false, line), |rest| (true, rest));
+        let columns: Vec<&str> = line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
+        let [from, to, ports] = columns.as_slice() else { panic!("{line}") };
+        for (from, to) in from.split(' ').flat_map(|f| to.split(' ').map(move |t| (party(f), party(t)))) {
+            for (protocol, port) in self::ports().filter(|(protocol, port)| listed(ports, *protocol, *port)) {
+                let connection = |side| (side, from.name, to.name, protocol, port);
+                all.extend((from.is_acmes() && !only_in).then(|| connection("egress")));
+                all.extend(to.is_acmes().then(|| connection("ingress")));
+            }
+        }
+    }
+    all
+}
+
+fn listed(column: &str, protocol: Protocol, port: u16) -> bool {
+    let name = match protocol {
+        Protocol::Tcp => port.to_string(),
+        Protocol::Udp => format!("{port}/UDP"),
+    };
+    column == "any" || column.split(' ').any(|p| p == name)
+}
