@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking with a message")]
 
 pub(crate) mod log;
+pub(crate) mod roles;
 pub(crate) mod state;
 pub(crate) mod team;
 pub(crate) mod tenant;

@@ -8,6 +8,7 @@ mod common;
 mod corruption;
 mod creation;
 mod gone;
+mod lack;
 mod poison;
 mod rights;
 

@@ -114,4 +114,14 @@ async fn a_clock_that_is_wrong_is_told_and_changes_nothing_that_is_there() {
         until(SOON, "the end", async || wrong.has_ended()).await;
         println!("{minutes} minutes: told, and nothing was changed");
     }
+    assert_eq!(
+        old.condition(ConditionType::Degraded).await.expect("condition").status,
+        "True",
+        "nobody took it back yet"
+    );
+    let _right = start(server, "right", &free_address(), 0);
+    until(Duration::from_mins(2), "what a wrong clock was told of is taken back", async || {
+        old.condition(ConditionType::Degraded).await.is_ok_and(|c| c.status == "False")
+    })
+    .await;
 }

@@ -1,18 +1,36 @@
-//! Two operator processes and one lease: who was stopped past it writes nothing when it goes on, and who is asked to end hands over.
+//! Operator processes and one lease: who was stopped past it writes nothing when it goes on, and who is asked to end hands over.
 
-use crate::common::{SOON, Team, server};
-use crate::{Operator, holder, system, taken_up};
-use berth_testkit::{ApiServer, fixtures::until};
+use crate::common::{SOON, Team, alone, server};
+use crate::{Operator, holder, quiet, system, taken_up};
+use berth_testkit::{ApiServer, fixtures::until, yaml};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Api;
+use kube::api::PostParams;
 use rustix::process::Signal;
+use serde_json::json;
 use std::time::{Duration, Instant};
 
 /// Another may have the lease only after it ran out: 15 s and a look a second.
 const FAILOVER: Duration = Duration::from_mins(2);
 
-async fn leads(server: &ApiServer, operator: &Operator) -> Duration {
-    let started = Instant::now();
+/// How long after `since` it leads.
+async fn leads(server: &ApiServer, operator: &Operator, since: Instant) -> Duration {
     until(FAILOVER, &format!("{} leads", operator.name), async || holder(server).await == operator.name).await;
-    started.elapsed()
+    since.elapsed()
+}
+
+/// It has looked at the lease, which is another's.
+async fn stands_by(server: &ApiServer, operator: &Operator) {
+    until(SOON, &format!("{} to look at the lease", operator.name), async || {
+        server.audit().iter().any(|e| e.user == operator.name && e.resource == "leases")
+    })
+    .await;
+}
+
+async fn ends(operator: &mut Operator) {
+    until(SOON, &format!("{} to end", operator.name), async || operator.has_ended()).await;
 }
 
 #[tokio::test]
@@ -20,23 +38,24 @@ async fn one_leads_and_the_other_writes_nothing() {
     let server = server().await;
     system(server).await;
     let team = Team::with_cluster(server).await;
-    let first = Operator::start(server, "first");
-    leads(server, &first).await;
+    let mut first = Operator::start(server, "first");
+    leads(server, &first, Instant::now()).await;
     taken_up(&team).await;
+    let mut second = Operator::start(server, "second");
+    stands_by(server, &second).await;
 
     // Stopped in the middle of its work, with more of it to come.
     let more = [Team::with_cluster(server).await, Team::with_cluster(server).await];
+    let stopped = Instant::now();
     first.signal(Signal::STOP);
-    let mut second = Operator::start(server, "second");
     let late = Team::with_cluster(server).await;
-    let failover = leads(server, &second).await;
+    let failover = leads(server, &second, stopped).await;
     for team in more.iter().chain([&late]) {
         taken_up(team).await;
     }
     let mark = server.audit_mark();
     first.signal(Signal::CONT);
-    let mut first = first;
-    until(SOON, "the first to notice and to end", async || first.child.try_wait().is_ok_and(|s| s.is_some())).await;
+    ends(&mut first).await;
     // A call that had passed the fence when the process was stopped still gets out; one pass over these tenants makes dozens.
     let late = first.writes(server, mark);
     assert!(late.len() <= 2, "{late:?}");
@@ -44,15 +63,91 @@ async fn one_leads_and_the_other_writes_nothing() {
 
     // Asked to end: the next one need not wait for the lease to run out.
     let third = Operator::start(server, "third");
-    until(SOON, "the third to look at the lease", async || {
-        server.audit().iter().any(|e| e.user == "third" && e.resource == "leases")
-    })
-    .await;
+    stands_by(server, &third).await;
+    let asked = Instant::now();
     second.signal(Signal::TERM);
-    let handover = leads(server, &third).await;
-    until(SOON, "the second to end", async || second.child.try_wait().is_ok_and(|s| s.is_some())).await;
+    let handover = leads(server, &third, asked).await;
+    ends(&mut second).await;
     let mark = server.audit_mark();
     taken_up(&Team::with_cluster(server).await).await;
     assert!(!third.writes(server, mark).is_empty());
     println!("failover {:.1} s, hand-over {:.1} s", failover.as_secs_f32(), handover.as_secs_f32());
+}
+
+/// Waits until it has made no call, renewals aside, for a while that is long for one.
+async fn at_rest(server: &ApiServer, operator: &Operator) {
+    let mut last = None;
+    until(FAILOVER, &format!("{} at rest", operator.name), async || {
+        tokio::time::sleep(Duration::from_secs(2)).await;
+        let calls = server.audit().iter().filter(|e| e.user == operator.name && e.resource != "leases").count();
+        last.replace(calls) == Some(calls)
+    })
+    .await;
+}
+
+/// Every right, and not by the group of administrators, whom the API server never lets wait.
+async fn everything(server: &ApiServer, user: &str) {
+    let binding: ClusterRoleBinding = yaml!(
+        "{{metadata: {{name: {user}}}, subjects: [{{kind: User, apiGroup: rbac.authorization.k8s.io, name: {user}}}],
+           roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: cluster-admin}}}}"
+    );
+    Api::all(server.client()).create(&PostParams::default(), &binding).await.expect("binding");
+}
+
+/// From now on what this user asks of leases gets no answer, and everything else does.
+async fn leases_hang(server: &ApiServer, user: &str) {
+    // Requests of this level wait in its queue, since none is let through.
+    let level: PriorityLevelConfiguration = yaml!(
+        "{{metadata: {{name: nobody}}, spec: {{type: Limited, limited: {{nominalConcurrencyShares: 0, lendablePercent: 0,
+           borrowingLimitPercent: 0, limitResponse: {{type: Queue, queuing: {{queues: 1, handSize: 1, queueLengthLimit: 50}}}}}}}}}}"
+    );
+    let schema: FlowSchema = yaml!(
+        "{{metadata: {{name: leases-hang}}, spec: {{matchingPrecedence: 2, priorityLevelConfiguration: {{name: nobody}},
+           rules: [{{subjects: [{{kind: User, user: {{name: {user}}}}}], resourceRules: [{{verbs: ['*'],
+           apiGroups: [coordination.k8s.io], resources: [leases], namespaces: ['*']}}]}}]}}}}"
+    );
+    Api::all(server.client()).create(&PostParams::default(), &level).await.expect("level");
+    Api::all(server.client()).create(&PostParams::default(), &schema).await.expect("schema");
+    let leases = Api::<Lease>::namespaced(server.client_as(user, &[]), "berth-system");
+    until(SOON, "leases hang", async || {
+        tokio::time::timeout(Duration::from_secs(1), leases.get_opt("berth-operator")).await.is_err()
+    })
+    .await;
+}
+
+/// No call is under way when it is stopped. When it goes on it does not learn that another leads: what keeps it from writing is the time
+/// that has passed.
+#[tokio::test]
+async fn one_that_was_stopped_at_rest_writes_nothing_at_all() {
+    let (_turn, server) = (alone().await, quiet().await);
+    let old = Team::with_cluster(server).await;
+    everything(server, "paused").await;
+    let mut first = Operator::start_as(server, "paused", &[], &["--listen="], &[]);
+    leads(server, &first, Instant::now()).await;
+    taken_up(&old).await;
+    let second = Operator::start(server, "successor");
+    stands_by(server, &second).await;
+    at_rest(server, &first).await;
+
+    let (mark, stopped) = (server.audit_mark(), Instant::now());
+    first.signal(Signal::STOP);
+    leases_hang(server, first.name).await;
+    let failover = leads(server, &second, stopped).await;
+    let new = [Team::with_cluster(server).await, Team::with_cluster(server).await];
+    old.spec(json!({"replicas": 2})).await.expect("patch");
+    for team in &new {
+        taken_up(team).await;
+    }
+    // And some that nobody has seen yet.
+    second.signal(Signal::STOP);
+    let unseen = Team::with_cluster(server).await;
+    first.signal(Signal::CONT);
+    ends(&mut first).await;
+    let log = first.log();
+    assert!(log.contains("not the holder of the lease; nothing was written"), "it wanted to write:\n{log}");
+    assert!(log.contains("the lease could not be renewed"), "{log}");
+    assert_eq!(first.writes(server, mark), [""; 0]);
+    second.signal(Signal::CONT);
+    taken_up(&unseen).await;
+    println!("failover from one at rest {:.1} s", failover.as_secs_f32());
 }

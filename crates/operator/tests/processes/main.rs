@@ -1,4 +1,5 @@
-//! The operator as a process: its lease, its end, and what it does while the meta cluster's API server is away.
+//! The operator as a process: its lease and the right to it, its end, its clock, and what it does while the meta cluster's API server
+//! is away.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says why")]
 
@@ -8,21 +9,25 @@ mod common;
 mod clock;
 mod lease;
 mod outage;
+mod rights;
 
 use berth_testkit::{ApiServer, fixtures::until};
-use common::{SOON, Team};
+use common::{SOON, Team, crds};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::api::{Patch, PatchParams};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use rustix::process::{Pid, Signal, kill_process};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command};
+use tempfile::NamedTempFile;
+use tokio::sync::OnceCell;
 
 /// An operator's process, which the API server knows by its name.
 pub(crate) struct Operator {
     name: &'static str,
     child: Child,
-    _files: [tempfile::NamedTempFile; 2],
+    log: NamedTempFile,
+    _files: [NamedTempFile; 2],
 }
 
 /// The meta cluster's addresses: the server under test has no nodes to tell them.
@@ -41,23 +46,41 @@ impl Operator {
         arguments: &[&str],
         variables: &[(&str, &str)],
     ) -> Self {
+        Self::start_as(server, name, &["system:masters"], arguments, variables)
+    }
+
+    /// Likewise, with the rights of these groups.
+    pub(crate) fn start_as(
+        server: &ApiServer,
+        name: &'static str,
+        groups: &[&str],
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Self {
         let file = |text: &str| {
-            let file = tempfile::NamedTempFile::new().expect("a file");
+            let file = NamedTempFile::new().expect("a file");
             std::fs::write(file.path(), text).expect("written");
             file
         };
-        let (kubeconfig, config) = (file(&server.kubeconfig_as(name, &["system:masters"])), file(CONFIG));
+        let (kubeconfig, config) = (file(&server.kubeconfig_as(name, groups)), file(CONFIG));
+        let log = file("");
         let child = Command::new(env!("CARGO_BIN_EXE_berth-operator"))
             .args(["--agent-image=berth.dev/agent:test", "--identity", name])
             .arg("--config")
             .arg(config.path())
             .args(arguments)
             .env("KUBECONFIG", kubeconfig.path())
+            .env("NO_COLOR", "1")
             .envs(variables.iter().copied())
-            .stdout(Stdio::null())
+            .stdout(log.reopen().expect("the log"))
             .spawn()
             .expect("an operator");
-        Self { name, child, _files: [kubeconfig, config] }
+        Self { name, child, log, _files: [kubeconfig, config] }
+    }
+
+    /// What it logged so far, as a person reads it: quotes are not escaped.
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.log.path()).expect("the log").replace('\\', "")
     }
 
     pub(crate) fn signal(&self, signal: Signal) {
@@ -91,6 +114,22 @@ pub(crate) async fn system(server: &ApiServer) {
     let namespaces = Api::<Namespace>::all(server.client());
     let params = PatchParams::apply("test").force();
     namespaces.patch("berth-system", &params, &Patch::Apply(&system)).await.expect("berth-system");
+}
+
+/// A server without a world, and nobody's lease on it: pods of tenants never run there, so that an operator comes to rest. Tests that
+/// use it take turns.
+pub(crate) async fn quiet() -> &'static ApiServer {
+    static SERVER: OnceCell<ApiServer> = OnceCell::const_new();
+    let start = async || {
+        let server = ApiServer::start().await.expect("server");
+        server.install_crds(&crds()).await.expect("CRDs");
+        system(&server).await;
+        server
+    };
+    let server = SERVER.get_or_init(start).await;
+    let leases = Api::<Lease>::namespaced(server.client(), "berth-system");
+    let _ = leases.delete("berth-operator", &DeleteParams::default()).await;
+    server
 }
 
 pub(crate) async fn lease(server: &ApiServer) -> Option<Lease> {

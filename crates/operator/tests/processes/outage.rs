@@ -33,7 +33,7 @@ pub(crate) fn asked(address: &str, path: &str) -> Option<(u16, String)> {
     Some((status, text))
 }
 
-async fn is_ready(address: &str, wanted: bool) {
+pub(crate) async fn is_ready(address: &str, wanted: bool) {
     let status = if wanted { 200 } else { 503 };
     until(SOON, &format!("/readyz says {status}"), async || {
         asked(address, "/readyz").is_some_and(|(s, _)| s == status)

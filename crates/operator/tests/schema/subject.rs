@@ -125,7 +125,9 @@ impl Subject {
             if seen && rests && ready["status"] == "True" && counted(&self.team.client, home).await.is_ok() {
                 return Ok(Verdict::Ready);
             }
-            if seen && rests && degraded["status"] == "True" {
+            // While the only member of etcd is replaced, or cannot be, there is no quorum: the value was taken.
+            let refused = degraded["status"] == "True" && degraded["reason"] != "QuorumLost";
+            if seen && rests && refused {
                 return Ok(Verdict::Refused(says(&degraded)));
             }
             if seen && quiet.elapsed() > Duration::from_secs(4) {

@@ -52,6 +52,10 @@ pub struct Try {
     pub value: Value,
 }
 
+/// The number of a sample: one that no list of examples reaches, since something may be left of what a list had, such as former names
+/// in a certificate.
+const OWN: usize = 77;
+
 /// What is tried with a field, always the same and in the same order.
 pub fn tries(field: &Field, samples: &dyn Samples) -> Vec<Try> {
     let schema = &field.schema;
@@ -87,7 +91,7 @@ pub fn tries(field: &Field, samples: &dyn Samples) -> Vec<Try> {
         all.add(Class::Null, Value::Null);
     }
     for sample in samples.of(&field.path) {
-        all.add(Class::Sample, super::numbered(&sample, 1));
+        all.add(Class::Sample, super::numbered(&sample, OWN));
     }
     if field.path.ends_with("{key}") {
         all.0.retain(|t| t.value.is_string());

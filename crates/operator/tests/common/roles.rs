@@ -1,0 +1,24 @@
+//! The operator's roles, as the chart has them.
+
+use berth_testkit::fixtures::from_yaml;
+use k8s_openapi::api::rbac::v1::Role;
+use serde_json::Value;
+use std::path::Path;
+
+fn template(file: &str) -> String {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/templates").join(file);
+    std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
+}
+
+/// The generated ClusterRoles.
+pub(crate) fn cluster_roles() -> Vec<Value> {
+    template("clusterroles.yaml").split("---\n").skip(1).map(from_yaml).collect()
+}
+
+/// The Role for the Lease. Its rules are no template; what is around them is.
+pub(crate) fn lease_role() -> Role {
+    let text = template("rbac.yaml");
+    let role = text.split("---\n").find(|document| document.contains("kind: Role\n")).expect("a Role");
+    let rules = role.find("rules:").expect("its rules");
+    from_yaml(&format!("metadata: {{name: berth-operator-lease, namespace: berth-system}}\n{}", &role[rules..]))
+}
