@@ -74,13 +74,52 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
     text
 }
 
+/// What programs read of a value, which is the same in both forms.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn same_in_both_forms<T: Serialize>(value: &T) -> serde_json::Value {
+    let text = |format| structured(format, value).unwrap().unwrap();
+    let (json, yaml) = (text(Format::Json), text(Format::Yaml));
+    let read: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(read, serde_json::from_str::<serde_json::Value>(&json).unwrap(), "{yaml}");
+    read
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn colours_do_not_shift_columns() {
         let rows = [vec!["A".into(), "B".into()], vec![paint::good("long"), "b".into()]];
         assert_eq!(paint::plain(&columns(&rows)), "A     B\nlong  b\n");
+    }
+
+    #[test]
+    fn yaml_says_what_json_says() {
+        let words = r#"~ null no Yes on 1.36 0x10 0o7 1e3 .inf - ' " \ {a} [a *a &a !a %a @a `a` #a | > = << 2026-01-31T23:55:00Z"#;
+        let lines = [
+            "",
+            " ",
+            "- a",
+            "a: b",
+            "a #b",
+            " begins with one",
+            "ends with one ",
+            "two\nlines",
+            "ends with lines\n\n",
+            "\ttab",
+            "ä → \u{1f600}",
+            "\u{7}\u{85}\u{2028}",
+        ];
+        let texts: Vec<&str> = words.split(' ').chain(lines).collect();
+        let keys: serde_json::Map<String, serde_json::Value> =
+            texts.iter().map(|t| ((*t).to_owned(), json!(t))).collect();
+        let value = json!({
+            "texts": texts, "keys": keys, "numbers": [0, -1, 1.5, i64::MAX], "others": [true, false, null],
+            "empty": [[], {}], "long": "word ".repeat(100),
+        });
+        assert_eq!(same_in_both_forms(&value), value);
     }
 }

@@ -52,11 +52,20 @@ impl Team {
     }
 
     fn run(&self, args: &[&str]) -> Output {
-        Command::new(env!("CARGO_BIN_EXE_kubectl-berth"))
+        self.run_with(args, &[])
+    }
+
+    /// With these variables of its environment.
+    fn run_with(&self, args: &[&str], variables: &[(&str, &str)]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_kubectl-berth"));
+        for inherited in ["KUBECONFIG", "NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE"] {
+            command.env_remove(inherited);
+        }
+        command
             .args(args)
             .args(["--kubeconfig", self.dir.path().join("meta").to_str().unwrap()])
             .env("HOME", self.dir.path())
-            .env_remove("KUBECONFIG")
+            .envs(variables.iter().copied())
             .stdin(Stdio::null())
             .output()
             .unwrap()
@@ -103,8 +112,7 @@ async fn status_of_what_nobody_has_seen() {
     let one = team.here(&["status", "acme"]);
     exits(&one, 3);
     assert!(out(&one).contains("not seen yet") && out(&one).contains("next: wait:"), "{}", out(&one));
-    assert!(!out(&one).contains('\u{1b}'), "colours are for terminals");
-    let json: Value = serde_json::from_slice(&team.here(&["status", "acme", "-o", "json"]).stdout).unwrap();
+    let json = same_in_both_forms(&team, &["status", "acme"]);
     assert_eq!((&json["ready"], &json["wantedVersion"]), (&json!(false), &json!("1.36.3")));
     let list = team.here(&["status"]);
     exits(&list, 3);
@@ -121,6 +129,32 @@ async fn status_of_what_nobody_has_seen() {
     assert_eq!(team.written(mark), Vec::<String>::new());
 }
 
+/// What `-o json` prints, which `-o yaml` prints, too.
+fn same_in_both_forms(team: &Team, args: &[&str]) -> Value {
+    let print = |format| team.here(&[args, &["-o", format]].concat());
+    let (json, yaml) = (print("json"), print("yaml"));
+    let (json, yaml): (Value, Value) =
+        (serde_json::from_slice(&json.stdout).unwrap(), serde_saphyr::from_str(out(&yaml)).unwrap());
+    assert_eq!(json, yaml);
+    json
+}
+
+#[tokio::test]
+async fn colours_are_for_terminals_and_for_people_who_insist() {
+    const ESCAPE: char = '\u{1b}';
+    let team = Team::new(ADMIN).await;
+    let (one, json) = (["status", "acme", "-n", &team.ns], ["status", "acme", "-n", &team.ns, "-o", "json"]);
+    let insists = ("CLICOLOR_FORCE", "1");
+    assert!(!out(&team.run(&one)).contains(ESCAPE));
+    let coloured = team.run_with(&one, &[insists]);
+    exits(&coloured, 3);
+    assert!(out(&coloured).contains(ESCAPE) && out(&coloured).contains("not seen yet"), "{}", out(&coloured));
+    assert!(!out(&team.run_with(&one, &[insists, ("NO_COLOR", "1")])).contains(ESCAPE));
+    // Programs get none in any case, and neither does who reads the error of one that is not there.
+    assert!(!out(&team.run_with(&json, &[insists])).contains(ESCAPE));
+    assert!(!err(&team.here(&["status", "globex"])).contains(ESCAPE));
+}
+
 #[tokio::test]
 async fn plan_begins_with_the_namespace_and_writes_nothing() {
     let team = Team::new(ADMIN).await;
@@ -130,6 +164,7 @@ async fn plan_begins_with_the_namespace_and_writes_nothing() {
     let home = names::control_plane_namespace(&team.ns, "acme");
     assert!(out(&plan).contains(&format!("create Namespace {home}")), "{}", out(&plan));
     assert!(err(&plan).contains("no berth-operator in namespace berth-system"), "{}", err(&plan));
+    assert_eq!(same_in_both_forms(&team, &["plan", "acme"])["exists"], true);
 
     // Another spec from a file, for a Cluster that is there and for one that is not.
     let file = |name: &str, spec: &str| {

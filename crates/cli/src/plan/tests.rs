@@ -5,6 +5,7 @@
 use super::foresee::{Future, foresee};
 use super::report::{Report, Standing, report};
 use super::{replace, show};
+use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use crate::world::World;
 use crate::world::settled;
@@ -111,6 +112,15 @@ fn a_new_one_begins_with_its_namespace() {
     let report = planned(json!({"version": "1.36.3"}), &observed, &Settings::default());
     assert!(report.pending && report.then.len() > 30);
     insta::assert_snapshot!(text(&report));
+}
+
+#[test]
+fn programs_read_the_same_as_json_and_as_yaml() {
+    let nothing = Observed { published: Published::Absent, ..Observed::default() };
+    let new = same_in_both_forms(&planned(json!({"version": "1.36.3"}), &nothing, &Settings::default()));
+    assert!(new["then"].as_array().is_some_and(|t| t.len() > 30));
+    let refused = same_in_both_forms(&planned(json!({"version": "1.35.4"}), &up(), &Settings::default()));
+    assert_eq!(refused["stages"][0]["state"], "blocked");
 }
 
 #[test]

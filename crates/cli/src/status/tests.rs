@@ -4,6 +4,7 @@
 
 use super::read::Seen;
 use super::{list, report, tree};
+use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use berth_api::Cluster;
 use berth_api::conditions::Reason;
@@ -102,6 +103,16 @@ fn tree(seen: &Seen) -> String {
 fn healthy_tree() {
     assert!(report::report(&healthy(), now()).ready);
     insta::assert_snapshot!(tree(&healthy()));
+}
+
+#[test]
+fn programs_read_the_same_as_json_and_as_yaml() {
+    let healthy = same_in_both_forms(&report::report(&healthy(), now()));
+    assert_eq!((&healthy["ready"], &healthy["etcd"]["readyMembers"]), (&json!(true), &json!("1/1")));
+    let refused = condition("Ready", "False", "Rejected", "quota \"x\": no\n- more: 1 # and so on");
+    let refused = seen(cluster(status("Provisioning", &conditions(&[refused]))));
+    let refused = same_in_both_forms(&report::report(&refused, now()));
+    assert_eq!(refused["conditions"][0]["reason"], "Rejected");
 }
 
 #[test]
