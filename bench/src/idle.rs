@@ -11,19 +11,71 @@ use kube::{Api, Client};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// A control plane's processes, as the kernel names them.
-pub(crate) const PROCESSES: [&str; 4] = ["kube-apiserver", "kube-controller", "kube-scheduler", "etcd"];
+/// A control plane's processes, as the kernel names them and as figures do.
+const PROCESSES: [(&str, &str); 4] = [
+    ("kube-apiserver", "apiserver"),
+    ("kube-controller", "controllers"),
+    ("kube-scheduler", "scheduler"),
+    ("etcd", "etcd"),
+];
 
 /// How long a new tenant takes to come to rest: Go gives memory back slowly.
 const SETTLE: Duration = Duration::from_mins(3);
 
 /// One process over a while.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Cost {
     rss: f64,
     pss: f64,
+    anonymous: f64,
     /// Milliseconds of CPU a second.
     cpu: f64,
+}
+
+impl std::ops::Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            rss: self.rss + other.rss,
+            pss: self.pss + other.pss,
+            anonymous: self.anonymous + other.anonymous,
+            cpu: self.cpu + other.cpu,
+        }
+    }
+}
+
+/// What became of one process while it was looked at.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Seen {
+    Cost(Cost),
+    /// It ended; what was started in its place was not measured.
+    Restarted,
+    /// It did not run when measuring began.
+    Absent,
+}
+
+impl Seen {
+    fn cost(self) -> Option<Cost> {
+        if let Self::Cost(cost) = self { Some(cost) } else { None }
+    }
+
+    /// A cell of the table.
+    fn cell(self) -> String {
+        match self {
+            Self::Cost(c) => format!("{:.0} MiB ({:.0}), {:.1} ms/s", c.rss, c.anonymous, c.cpu),
+            Self::Restarted => "restarted".into(),
+            Self::Absent => "not running".into(),
+        }
+    }
+}
+
+/// One tenant's processes, in the order of [`PROCESSES`].
+type Tenant = [Seen; 4];
+
+/// All processes together, if all were measured.
+fn total(tenant: &Tenant) -> Option<Cost> {
+    tenant.iter().try_fold(Cost::default(), |sum, seen| Some(sum + seen.cost()?))
 }
 
 /// One tenant alone, as Berth makes it.
@@ -31,36 +83,40 @@ pub(crate) async fn alone(client: &Client, minutes: u64) -> anyhow::Result<Vec<F
     let name = ["idle-0".to_owned()];
     tenant::create(client, &name).await?;
     tokio::time::sleep(SETTLE).await;
-    let costs = measure(client, &name, minutes).await?;
+    let seen = measure(client, &name, minutes).await?;
     tenant::delete(client, &name).await?;
-    let cost = costs.first().context("nothing was measured")?;
-    let mut figures = vec![];
-    for (process, names) in PROCESSES.iter().zip(NAMES) {
-        let c = cost.get(process).copied().unwrap_or_default();
-        for (name, unit, value) in [(names[0], "MiB", c.rss), (names[1], "MiB", c.pss), (names[2], "ms/s", c.cpu)] {
-            figures.push(Figure::new(name, unit, vec![value]));
-        }
+    let seen = seen.first().context("nothing was measured")?;
+    for ((process, _), seen) in PROCESSES.iter().zip(seen).filter(|(_, seen)| seen.cost().is_none()) {
+        println!("{process}: {}, so it has no figures", seen.cell());
     }
-    let sum = |of: fn(&Cost) -> f64| cost.values().map(of).sum::<f64>();
-    figures.extend([
-        Figure::new("idle.rss", "MiB", vec![sum(|c| c.rss)]),
-        Figure::new("idle.pss", "MiB", vec![sum(|c| c.pss)]),
-        Figure::new("idle.cpu", "ms/s", vec![sum(|c| c.cpu)]),
-    ]);
-    Ok(figures)
+    Ok(figures("idle", seen))
 }
 
-const NAMES: [[&str; 3]; 4] = [
-    ["idle.apiserver.rss", "idle.apiserver.pss", "idle.apiserver.cpu"],
-    ["idle.controllers.rss", "idle.controllers.pss", "idle.controllers.cpu"],
-    ["idle.scheduler.rss", "idle.scheduler.pss", "idle.scheduler.cpu"],
-    ["idle.etcd.rss", "idle.etcd.pss", "idle.etcd.cpu"],
-];
+/// The figures of one tenant: of each process that was measured, and of all together if all were.
+fn figures(prefix: &str, tenant: &Tenant) -> Vec<Figure> {
+    let processes = PROCESSES.iter().zip(tenant).map(|((_, short), seen)| (format!("{prefix}.{short}"), seen.cost()));
+    let all = processes.chain([(prefix.to_owned(), total(tenant))]);
+    let measured = all.filter_map(|(name, cost)| Some((name, cost?)));
+    measured
+        .flat_map(|(name, c)| {
+            let each = [
+                ("rss", "MiB", c.rss),
+                ("pss", "MiB", c.pss),
+                ("anonymous", "MiB", c.anonymous),
+                ("cpu", "ms/s", c.cpu),
+            ];
+            each.map(|(what, unit, value)| Figure::new(format!("{name}.{what}"), unit, vec![value]))
+        })
+        .collect()
+}
 
 /// One tenant for each lever, side by side and without Berth. Prints a table. Those that share a machine share programs in memory too, so
 /// each one's PSS is less than that of one alone.
-pub(crate) async fn compare(client: &Client, minutes: u64, only: &[String]) -> anyhow::Result<()> {
+pub(crate) async fn compare(client: &Client, minutes: u64, only: &[String]) -> anyhow::Result<Vec<Figure>> {
     let all = levers::all();
+    if let Some(unknown) = only.iter().find(|o| all.iter().all(|l| l.name != o.as_str())) {
+        bail!("no lever is called {unknown}: there are {:?}", all.iter().map(|l| l.name).collect::<Vec<_>>());
+    }
     let chosen: Vec<&Lever> =
         all.iter().filter(|l| only.is_empty() || l.name == levers::NONE || only.iter().any(|o| o == l.name)).collect();
     let names: Vec<String> = (0..chosen.len()).map(|i| format!("lever-{i}")).collect();
@@ -71,58 +127,62 @@ pub(crate) async fn compare(client: &Client, minutes: u64, only: &[String]) -> a
         tenant::create(client, name).await?;
         let mut dumped = floor::dump(client, &name[0]).await?;
         tenant::delete(client, name).await?;
-        dumped.edit(|object| all.iter().filter(|l| l.taken).for_each(|l| l.undo(object)));
-        dumped.edit(|object| levers::pull(lever, &all, object));
+        dumped.edit(|object| levers::only(lever, &all, object));
         floor::start(client, std::slice::from_ref(&dumped)).await?;
         objects.push(dumped);
     }
     tokio::time::sleep(SETTLE).await;
-    let costs = measure(client, &names, minutes).await?;
+    let seen = measure(client, &names, minutes).await?;
     floor::remove(client, &objects).await?;
-    println!(
-        "\n| lever | taken | kube-apiserver | controller-manager | scheduler | etcd | all |\n|---|---|---|---|---|---|---|"
-    );
-    for (lever, cost) in chosen.iter().zip(&costs) {
-        let cell = |c: Cost| format!("{:.0} MiB ({:.0}), {:.1} ms/s", c.rss, c.pss, c.cpu);
-        let each: Vec<String> = PROCESSES.iter().map(|p| cell(cost.get(p).copied().unwrap_or_default())).collect();
-        let total = cost.values().fold(Cost::default(), |a, b| Cost {
-            rss: a.rss + b.rss,
-            pss: a.pss + b.pss,
-            cpu: a.cpu + b.cpu,
-        });
-        let taken = if lever.taken { "yes" } else { "" };
-        println!("| {} | {taken} | {} | {} |", lever.name, each.join(" | "), cell(total));
-    }
-    Ok(())
+    println!("\n{}", table(&chosen, &seen));
+    Ok(chosen.iter().zip(&seen).flat_map(|(lever, seen)| figures(&format!("lever.{}", lever.key()), seen)).collect())
 }
 
-/// What the processes of these tenants use for so many minutes; memory at their end.
-async fn measure(client: &Client, names: &[String], minutes: u64) -> anyhow::Result<Vec<BTreeMap<&'static str, Cost>>> {
+/// What `docs/benchmarks.md` shows of levers.
+fn table(levers: &[&Lever], seen: &[Tenant]) -> String {
+    let mut rows = vec![
+        "| lever | taken | kube-apiserver | controller-manager | scheduler | etcd | all |".to_owned(),
+        "|---|---|---|---|---|---|---|".to_owned(),
+    ];
+    for (lever, tenant) in levers.iter().zip(seen) {
+        let each = tenant.map(Seen::cell).join(" | ");
+        let all = total(tenant).map(|c| Seen::Cost(c).cell()).unwrap_or_default();
+        let taken = if lever.taken { "**yes**" } else { "" };
+        rows.push(format!("| {} | {taken} | {each} | {all} |", lever.name));
+    }
+    rows.join("\n")
+}
+
+/// Measures the processes of tenants for so many minutes. One that is started anew meanwhile costs the others nothing.
+async fn measure(client: &Client, names: &[String], minutes: u64) -> anyhow::Result<Vec<Tenant>> {
     let mut pids = vec![];
     for name in names {
         pids.push(processes(client, name).await?);
     }
-    let usage = |pid: u32| process::usage(pid).context("a process of a tenant has ended");
-    let before: Vec<Vec<Usage>> = pids
-        .iter()
-        .map(|all| all.values().map(|pid| usage(*pid)).collect::<anyhow::Result<_>>())
-        .collect::<anyhow::Result<_>>()?;
+    let usage = |pids: &BTreeMap<&str, u32>, process: &str| {
+        let pid = *pids.get(process)?;
+        Some((pid, process::usage(pid)?))
+    };
+    let before: Vec<_> = pids.iter().map(|pids| PROCESSES.map(|(process, _)| usage(pids, process))).collect();
     let started = Instant::now();
     tokio::time::sleep(Duration::from_mins(minutes)).await;
     let seconds = started.elapsed().as_secs_f64();
-    pids.iter()
-        .zip(before)
-        .map(|(all, before)| {
-            all.iter()
-                .zip(before)
-                .map(|((name, pid), before)| {
-                    let after = usage(*pid)?;
-                    let pss = process::pss(*pid).context("no smaps_rollup")?;
-                    Ok((*name, Cost { rss: after.rss, pss, cpu: (after.cpu - before.cpu) / seconds * 1000.0 }))
-                })
-                .collect()
-        })
-        .collect()
+    let now = |process: Option<(u32, Usage)>| {
+        let Some((pid, before)) = process else { return Seen::Absent };
+        let after = process::usage(pid).zip(process::pss(pid));
+        cost(before, after, seconds).map_or(Seen::Restarted, Seen::Cost)
+    };
+    let seen: Vec<Tenant> = before.into_iter().map(|tenant| tenant.map(now)).collect();
+    if seen.iter().flatten().all(|s| s.cost().is_none()) {
+        bail!("no process of {names:?} was measured: do their pods run on this machine?");
+    }
+    Ok(seen)
+}
+
+/// What a process took in so many seconds; none if it is gone, or another one has its number.
+fn cost(before: Usage, after: Option<(Usage, f64)>, seconds: f64) -> Option<Cost> {
+    let (after, pss) = after.filter(|(after, _)| after.started == before.started)?;
+    Some(Cost { rss: after.rss, pss, anonymous: after.anonymous, cpu: (after.cpu - before.cpu) / seconds * 1000.0 })
 }
 
 /// The processes of a tenant by name: what runs in the cgroups of its pods.
@@ -132,14 +192,55 @@ async fn processes(client: &Client, name: &str) -> anyhow::Result<BTreeMap<&'sta
         pods.list(&ListParams::default()).await?.into_iter().filter_map(|p| p.metadata.uid).collect();
     let mut found = BTreeMap::new();
     for (pid, comm) in process::all() {
-        let Some(process) = PROCESSES.iter().find(|p| **p == comm) else { continue };
+        let Some((process, _)) = PROCESSES.iter().find(|(p, _)| *p == comm) else { continue };
         let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
         if uids.iter().any(|uid| cgroup.contains(uid.as_str())) {
             found.insert(*process, pid);
         }
     }
-    if found.len() != PROCESSES.len() {
-        bail!("{name} runs {:?} on this machine, and not all of {PROCESSES:?}", found.keys());
-    }
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const COST: Cost = Cost { rss: 250.0, pss: 200.0, anonymous: 180.0, cpu: 15.0 };
+
+    #[test]
+    fn a_process_that_was_started_anew_is_a_cell_and_no_error() {
+        let before = Usage { cpu: 2.0, started: 7, ..Usage::default() };
+        let after = Usage { cpu: 3.5, started: 7, rss: 250.0, anonymous: 180.0, ..Usage::default() };
+        assert_eq!(cost(before, Some((after, 200.0)), 100.0), Some(COST));
+        assert_eq!(
+            cost(before, Some((Usage { started: 8, ..after }, 200.0)), 100.0),
+            None,
+            "its number is another's now"
+        );
+        assert_eq!(cost(before, None, 100.0), None);
+        let levers = levers::all();
+        let chosen = [&levers[0], levers.iter().find(|l| l.taken).expect("one is taken")];
+        let whole = [Seen::Cost(COST); 4];
+        let mut broken = whole;
+        broken[1] = Seen::Restarted;
+        let table = table(&chosen, &[whole, broken]);
+        let rows: Vec<&str> = table.lines().collect();
+        assert!(rows[2].starts_with("| none |  | 250 MiB (180), 15.0 ms/s | "), "{table}");
+        assert!(rows[2].ends_with("| 1000 MiB (720), 60.0 ms/s |"), "{table}");
+        assert!(rows[3].contains(" | **yes** | 250 MiB (180), 15.0 ms/s | restarted | 250 MiB"), "{table}");
+        assert!(rows[3].ends_with(" ms/s |  |"), "the sum of some is no figure: {table}");
+        assert!(rows.iter().all(|r| r.matches('|').count() == 8), "{table}");
+    }
+
+    #[test]
+    fn what_was_not_measured_has_no_figure() {
+        let names = |tenant: &Tenant| figures("lever.x", tenant).into_iter().map(|f| f.name).collect::<Vec<_>>();
+        let whole = [Seen::Cost(COST); 4];
+        assert_eq!(names(&whole).len(), 20);
+        assert!(names(&whole).contains(&"lever.x.controllers.rss".to_owned()));
+        assert!(names(&whole).contains(&"lever.x.cpu".to_owned()));
+        let broken = [whole[0], whole[1], Seen::Absent, whole[3]];
+        assert_eq!(names(&broken).len(), 12);
+        assert!(names(&broken).iter().all(|n| !n.contains("scheduler") && n.matches('.').count() == 3));
+    }
 }

@@ -99,21 +99,26 @@ pub(crate) fn all() -> Vec<Lever> {
     ]
 }
 
-/// Puts a lever, or all that are taken, into an object.
-pub(crate) fn pull(lever: &Lever, all: &[Lever], object: &mut Value) {
+/// Makes an object of a tenant what it is with this lever alone, or with all that are taken: templates have these, so they are taken
+/// out first.
+pub(crate) fn only(lever: &Lever, all: &[Lever], object: &mut Value) {
+    let taken = || all.iter().filter(|l| l.taken);
+    taken().for_each(|l| l.edit(object, false));
     if lever.name == TAKEN {
-        all.iter().filter(|l| l.taken).for_each(|l| l.edit(object, true));
+        taken().for_each(|l| l.edit(object, true));
     } else {
         lever.edit(object, true);
     }
 }
 
 impl Lever {
-    /// Takes it out of an object.
-    pub(crate) fn undo(&self, object: &mut Value) {
-        self.edit(object, false);
+    /// Its name in figures.
+    pub(crate) fn key(&self) -> String {
+        let words = self.name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+        words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
     }
 
+    /// Puts it into an object, or takes it out.
     fn edit(&self, object: &mut Value, on: bool) {
         if object["spec"]["template"].is_null() {
             return;
@@ -166,10 +171,10 @@ mod tests {
         });
         for lever in all().iter().filter(|l| !l.edits.is_empty()) {
             let mut object = before.clone();
-            lever.undo(&mut object);
+            lever.edit(&mut object, false);
             let without = object.clone();
             lever.edit(&mut object, true);
-            lever.undo(&mut object);
+            lever.edit(&mut object, false);
             assert_eq!(object, without, "{}", lever.name);
         }
         let mut object = before.clone();
@@ -177,5 +182,43 @@ mod tests {
         set_flag(&mut object["spec"]["template"]["spec"]["containers"][0], "a", Some("c"));
         let container = &object["spec"]["template"]["spec"]["containers"][0];
         assert_eq!(*container, json!({"args": ["--a=c"], "env": [{"name": "GOGC", "value": "50"}]}));
+    }
+
+    #[test]
+    fn none_is_without_what_is_taken_and_all_that_are_taken_is_what_templates_have() {
+        let all = all();
+        let named = |name: &str| all.iter().find(|l| l.name == name).expect("a lever");
+        for (component, template) in [
+            (CONTROLLERS, include_str!("../../templates/v1.36/controller-manager/deployment.yaml.j2")),
+            (SCHEDULER, include_str!("../../templates/v1.36/scheduler/deployment.yaml.j2")),
+        ] {
+            let flags = template.lines().filter_map(|l| l.trim().strip_prefix("- ").filter(|l| l.starts_with("--")));
+            let mut args: Vec<&str> = flags.collect();
+            args.sort_unstable();
+            let object = |lever: &Lever| {
+                let spec = json!({"template": {"spec": {"containers": [{"args": args}]}}});
+                let mut object = json!({"metadata": {"name": component}, "spec": spec});
+                only(lever, &all, &mut object);
+                let args = object["spec"]["template"]["spec"]["containers"][0]["args"].as_array().cloned();
+                let mut args: Vec<String> =
+                    args.into_iter().flatten().filter_map(|a| Some(a.as_str()?.to_owned())).collect();
+                args.sort_unstable();
+                args
+            };
+            assert_eq!(object(named(TAKEN)), args, "{component}");
+            let none = object(named(NONE));
+            assert!(none.contains(&"--leader-elect-lease-duration=10s".to_owned()), "{none:?}");
+            assert!(none.iter().all(|a| !a.starts_with("--leader-elect-retry-period")), "{none:?}");
+        }
+    }
+
+    #[test]
+    fn levers_have_figures_of_their_own() {
+        let mut keys: Vec<String> = all().iter().map(Lever::key).collect();
+        assert!(keys.contains(&"leases-renewed-each-5-s-not-2".to_owned()), "{keys:?}");
+        let number = keys.len();
+        keys.sort_unstable();
+        keys.dedup();
+        assert_eq!(keys.len(), number);
     }
 }

@@ -6,14 +6,14 @@ mod idle;
 mod levers;
 mod operator;
 mod process;
+mod report;
 mod scale;
+mod targets;
 mod tenant;
 
-use anyhow::Context as _;
 use clap::{Parser, Subcommand};
 use kube::Client;
-use serde_json::json;
-use std::io::Write as _;
+use report::{Figure, Targets, report};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -40,8 +40,21 @@ struct Args {
     /// Minutes at rest.
     #[arg(long, default_value_t = 10)]
     rest_minutes: u64,
+    /// Does not compare figures with their targets, for a slow machine. Without it a target that is missed is an error.
+    #[arg(long)]
+    no_targets: bool,
     #[command(subcommand)]
     part: Part,
+}
+
+impl Args {
+    fn targets(&self) -> Targets {
+        match self.part {
+            _ if self.no_targets => Targets::None,
+            Part::Scale { count, .. } => Targets::Of(count),
+            _ => Targets::Of(self.tenants),
+        }
+    }
 }
 
 #[derive(Clone, PartialEq, Subcommand)]
@@ -59,10 +72,10 @@ enum Part {
         /// Minutes that are measured, after three to settle.
         #[arg(long, default_value_t = 5)]
         minutes: u64,
-        /// A tenant for each lever in place of that, all at once; prints a table.
+        /// A tenant for each lever in place of that, all at once; prints a table for docs/benchmarks.md.
         #[arg(long)]
         levers: bool,
-        /// Only these levers, by name.
+        /// Only these levers, by name, beside a tenant without any: `--only "all that are taken"`.
         #[arg(long, requires = "levers")]
         only: Vec<String>,
     },
@@ -81,25 +94,6 @@ enum Part {
         #[arg(long)]
         operator: PathBuf,
     },
-}
-
-/// One figure.
-struct Figure {
-    name: &'static str,
-    unit: &'static str,
-    values: Vec<f64>,
-}
-
-impl Figure {
-    fn new(name: &'static str, unit: &'static str, values: Vec<f64>) -> Self {
-        Self { name, unit, values }
-    }
-
-    fn median(&self) -> f64 {
-        let mut sorted = self.values.clone();
-        sorted.sort_by(f64::total_cmp);
-        sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
-    }
 }
 
 #[tokio::main]
@@ -122,11 +116,14 @@ async fn main() -> anyhow::Result<()> {
             rest_minutes: *wait_minutes,
             brief: *brief,
         };
-        return report(&args.out, &scale::run(&scale).await?);
+        return report(&args.out, &scale::run(&scale).await?, args.targets());
     }
     tenant::clear(&client).await?;
     match &args.part {
-        Part::Idle { minutes, levers: true, only } => return idle::compare(&client, *minutes, only).await,
+        Part::Idle { minutes, levers: true, only } => {
+            // Too many for a second table.
+            return report::keep(&args.out, &idle::compare(&client, *minutes, only).await?, |_| None);
+        }
         Part::Idle { minutes, .. } => figures.extend(idle::alone(&client, *minutes).await?),
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
@@ -135,7 +132,7 @@ async fn main() -> anyhow::Result<()> {
     if matches!(args.part, Part::Ten | Part::All) {
         figures.extend(ten(&client, &args).await?);
     }
-    report(&args.out, &figures)
+    report(&args.out, &figures, args.targets())
 }
 
 /// One sort of tenant.
@@ -258,19 +255,4 @@ async fn at_rest(client: &Client, args: &Args, tenants: usize) -> anyhow::Result
         Figure::new("restart.writes", "writes", vec![after.writes - before.writes]),
     ]);
     Ok(figures)
-}
-
-fn report(out: &PathBuf, figures: &[Figure]) -> anyhow::Result<()> {
-    if let Some(dir) = out.parent() {
-        std::fs::create_dir_all(dir)?;
-    }
-    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(out).context("results")?;
-    println!("\n{:<24} {:>10} {:<9} {:>6} {:>10} {:>10}", "figure", "median", "unit", "runs", "min", "max");
-    for f in figures {
-        let (min, max) = f.values.iter().fold((f64::MAX, f64::MIN), |(a, b), v| (a.min(*v), b.max(*v)));
-        println!("{:<24} {:>10.2} {:<9} {:>6} {min:>10.2} {max:>10.2}", f.name, f.median(), f.unit, f.values.len());
-        let line = json!({"name": f.name, "value": f.median(), "unit": f.unit, "runs": f.values.len()});
-        writeln!(file, "{line}")?;
-    }
-    Ok(())
 }

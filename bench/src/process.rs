@@ -7,10 +7,14 @@ use std::path::Path;
 pub(crate) struct Usage {
     /// Memory that is in RAM, in MiB, with what it shares with others.
     pub(crate) rss: f64,
-    /// The most of it that there ever was.
+    /// What of it is the process's own: heap and stacks, and not the program, which all that run it share.
+    pub(crate) anonymous: f64,
+    /// The most memory that there ever was.
     pub(crate) peak: f64,
     /// Seconds of CPU since it started.
     pub(crate) cpu: f64,
+    /// When it started, in the kernel's ticks: another process of the same number has another start.
+    pub(crate) started: u64,
 }
 
 /// A process, if it is there.
@@ -21,8 +25,14 @@ pub(crate) fn usage(pid: u32) -> Option<Usage> {
     // The name comes first, in parentheses, and may hold anything.
     let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
     let ticks: f64 = [11, 12].iter().filter_map(|i| fields.get(*i)?.parse::<f64>().ok()).sum();
-    // USER_HZ is 100 on every Linux that Berth runs on.
-    Some(Usage { rss: mib(&status, "VmRSS:"), peak: mib(&status, "VmHWM:"), cpu: ticks / 100.0 })
+    Some(Usage {
+        rss: mib(&status, "VmRSS:"),
+        anonymous: mib(&status, "RssAnon:"),
+        peak: mib(&status, "VmHWM:"),
+        // USER_HZ is 100 on every Linux that Berth runs on.
+        cpu: ticks / 100.0,
+        started: fields.get(19)?.parse().ok()?,
+    })
 }
 
 /// Memory in MiB with each shared page counted by how many share it; `None` if the process is gone.
@@ -47,4 +57,17 @@ pub(crate) fn all() -> Vec<(u32, String)> {
             Some((pid, name.trim().to_owned()))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_has_memory_and_a_start() {
+        let own = usage(std::process::id()).expect("this process");
+        assert!(own.anonymous > 0.0 && own.anonymous < own.rss && own.rss <= own.peak, "{own:?}");
+        let first = usage(1).expect("the first process");
+        assert!(first.started < own.started, "{first:?} {own:?}");
+    }
 }

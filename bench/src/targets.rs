@@ -1,0 +1,73 @@
+//! What figures have to be. Where an issue or `docs/benchmarks.md` changes a target, it changes here.
+
+use crate::Figure;
+
+/// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
+const TARGETS: [(&str, f64, Option<usize>); 16] = [
+    ("single.ratio", 1.4, None),
+    ("single.ready", 9.0, None),
+    ("single.deleted", 6.0, None),
+    ("ten.ratio", 1.3, Some(10)),
+    ("ten.restarts", 0.0, Some(10)),
+    ("operator.rss", 30.0, Some(10)),
+    ("operator.cpu", 3.0, Some(10)),
+    ("operator.writes", 700.0, Some(10)),
+    ("rest.writes", 0.0, Some(10)),
+    ("rest.tenant_requests", 1.0, Some(10)),
+    ("restart.reconciled", 3.0, Some(10)),
+    ("restart.writes", 0.0, Some(10)),
+    ("ha.answers", 20.0, None),
+    ("scale.there", 90.0, Some(200)),
+    ("scale.cpu", 20.0, Some(200)),
+    ("scale.rss", 60.0, Some(200)),
+];
+
+/// How a figure stands to its target.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Judgement {
+    pub(crate) most: f64,
+    pub(crate) met: bool,
+}
+
+impl std::fmt::Display for Judgement {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "≤ {} {}", self.most, if self.met { "met" } else { "MISSED" })
+    }
+}
+
+/// Judges the median of a figure that has a target with so many tenants. What must not be at all must not be in any run.
+pub(crate) fn judge(figure: &Figure, tenants: usize) -> Option<Judgement> {
+    let wanted = |meant: Option<usize>| meant.is_none_or(|meant| meant == tenants);
+    let (_, most, _) = TARGETS.into_iter().find(|(name, _, meant)| *name == figure.name && wanted(*meant))?;
+    let value = if most > 0.0 { figure.median() } else { figure.max() };
+    // What was not measured is not met.
+    Some(Judgement { most, met: value <= most })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn met(name: &str, values: &[f64], tenants: usize) -> Option<bool> {
+        judge(&Figure::new(name, "", values.to_vec()), tenants).map(|j| j.met)
+    }
+
+    #[test]
+    fn a_figure_is_judged_by_its_median() {
+        assert_eq!(met("ten.ratio", &[1.2, 1.3, 1.9], 10), Some(true));
+        assert_eq!(met("ten.ratio", &[1.2, 1.31, 1.4], 10), Some(false));
+        assert_eq!(met("ten.restarts", &[0.0, 0.0, 1.0], 10), Some(false));
+        assert_eq!(met("scale.there", &[89.0], 200), Some(true));
+        assert_eq!(met("scale.there", &[560.0], 1000), None, "figures only");
+        assert_eq!(met("ha.answers", &[], 10), Some(false));
+        assert_eq!(met("idle.rss", &[500.0], 10), None);
+    }
+
+    #[test]
+    fn every_target_is_that_of_a_figure() {
+        let sources = [include_str!("main.rs"), include_str!("scale.rs")].concat();
+        for (name, ..) in TARGETS {
+            assert!(sources.contains(&format!("\"{name}\"")), "nothing measures {name}");
+        }
+    }
+}
