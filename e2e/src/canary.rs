@@ -3,9 +3,13 @@
 use anyhow::{Result, ensure};
 use berth_testkit::canary::{found, needles};
 
-use crate::{Tenant, World, berth, core, operator::SYSTEM};
+use crate::{Tenant, World, berth, core, operator::SYSTEM, tenant::name_of};
 
-/// Looks for every private key of a tenant in the operator's log, in Events, and in what people read of a `Cluster`.
+/// What runs in a tenant's pods. The agent runs before it, in the same container.
+const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler", "etcd"];
+
+/// Looks for every private key of a tenant in the logs of the operator and of its own pods, in Events, and in what people read of a
+/// `Cluster`.
 pub fn scan(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let needles = needles(&world.kube.list(&core(&tenant.home, "secrets"))?);
     ensure!(needles.len() > 20, "a tenant has more than {} private keys", needles.len());
@@ -25,9 +29,30 @@ pub fn scan(world: &World, tenant: &Tenant<'_>) -> Result<()> {
             texts.push((path.clone(), serde_json::to_string(&world.kube.list(&path)?)?));
         }
     }
+    texts.extend(logs(world, tenant)?);
     for (place, text) in &texts {
         let found = found(&needles, text);
         ensure!(found.is_none(), "{place} holds bytes of {}", found.unwrap_or_default());
     }
     Ok(())
+}
+
+/// The logs of a tenant's pods, from their beginning.
+fn logs(world: &World, tenant: &Tenant<'_>) -> Result<Vec<(String, String)>> {
+    let mut all = vec![];
+    for component in COMPONENTS {
+        let pods = tenant.pods(Some(component))?;
+        ensure!(!pods.is_empty(), "{component} has no pod");
+        for pod in &pods {
+            let name = name_of(pod);
+            let log = world.kubectl(&["-n", &tenant.home, "logs", &name, "--all-containers", "--tail=-1"])?;
+            let agent = log.contains("answers after") || log.contains("may start");
+            ensure!(
+                agent && log.lines().count() > 5,
+                "the log of {name} is not whole: it begins with what the agent says"
+            );
+            all.push((format!("the log of {name}"), log));
+        }
+    }
+    Ok(all)
 }

@@ -160,3 +160,32 @@ pub fn certificate_of(kubeconfig: &str) -> Result<Option<Vec<u8>>> {
     let user = Kubeconfig::from_yaml(kubeconfig)?.auth_infos.remove(0).auth_info;
     user.and_then(|u| u.client_certificate_data).map(|data| STANDARD.decode(data).context("base64")).transpose()
 }
+
+/// A kubeconfig whose client knows the API server by another name or address than that at which it connects.
+pub fn under_name(kubeconfig: &str, name: &str) -> Result<String> {
+    let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+    let cluster = kubeconfig.clusters.first_mut().and_then(|c| c.cluster.as_mut()).context("no cluster")?;
+    cluster.tls_server_name = Some(name.to_owned());
+    // JSON is YAML.
+    Ok(serde_json::to_string(&kubeconfig)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_name_changes_nothing_else() {
+        let before = concat!(
+            "{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}], ",
+            "clusters: [{name: c, cluster: {server: 'https://10.0.0.1:6443', certificate-authority-data: Y2E=}}], ",
+            "users: [{name: u, user: {client-certificate-data: Y3J0, client-key-data: a2V5}}]}"
+        );
+        let after = under_name(before, "acme.example").unwrap();
+        let all = |text: &str| serde_json::to_value(Kubeconfig::from_yaml(text).unwrap()).unwrap();
+        let mut expected = all(before);
+        expected["clusters"][0]["cluster"]["tls-server-name"] = "acme.example".into();
+        assert_eq!(all(&after), expected);
+        assert_eq!(all(&after)["users"][0]["user"]["client-key-data"], "a2V5");
+    }
+}

@@ -1,21 +1,38 @@
 //! The API under one kind of address after the other: the kubeconfig follows, and who has an older one is served on.
 
-use anyhow::{Result, ensure};
-use berth_e2e::{Kube, Options, Tenant, World, core, tenant::condition, until};
+use anyhow::{Context, Result, ensure};
+use berth_e2e::{Caller, Kube, Options, Tenant, World, core, kube_client::under_name, tenant::condition, until};
 use serde_json::json;
 
 /// A class that nobody in the cluster serves: the test is the load balancer.
 const CLASS: &str = "test.berth.dev/lb";
 
+/// A name that is asked for at first, and one that is asked for later.
+const FORMER: &str = "former.test.berth.dev";
+const LATER: &str = "later.test.berth.dev";
+
 #[test]
 fn addresses_change_without_a_gap() {
     berth_e2e::run("endpoints", |world| {
-        let tenant = Tenant::ready(world, "moving", &json!({}))?;
+        let tenant = Tenant::ready(world, "moving", &json!({"endpoint": {"certSANs": [FORMER]}}))?;
         let first = tenant.kubeconfig()?;
-        let caller = berth_e2e::Caller::start(&first);
-        load_balancer(world, &tenant, &first)?;
+        let by_name = under_name(&first, FORMER)?;
+        // The address inside the cluster is always in the certificate. Who knows another name connects there, too, and expects its own.
+        let mut callers = vec![("by the first address", Caller::start(&first))];
+        callers.push(("by a name that is dropped", Caller::start(&by_name)));
+        let address = load_balancer(world, &tenant, &first)?;
+        Kube::new(&by_name)?.get("/version").context("the name that certSANs had")?;
+        let by_address = under_name(&first, &address)?;
+        callers.push(("by the load balancer's address", Caller::start(&by_address)));
         node_port(world, &tenant, &first)?;
-        caller.end()?.none_failed()?;
+        Kube::new(&by_address)?.get("/version").context("the address that the load balancer had")?;
+        Kube::new(&under_name(&first, LATER)?)?.get("/version").context("the name that certSANs has now")?;
+        let stranger = Kube::new(&under_name(&first, "stranger.test.berth.dev")?)?.get("/version");
+        ensure!(stranger.is_err(), "a name that nobody asked for is in the certificate, or clients do not look");
+        for (who, caller) in callers {
+            println!("    {who}");
+            caller.end()?.none_failed().context(who)?;
+        }
         tenant.let_go()?;
         host_name(world)
     });
@@ -26,9 +43,11 @@ fn server(kubeconfig: &str) -> String {
     line.trim_matches('"').to_owned()
 }
 
-fn load_balancer(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<()> {
+/// The address that the load balancer gave; the name that certSANs had is asked for no longer.
+fn load_balancer(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<String> {
     let ranges = json!(["10.0.0.0/8"]);
-    tenant.change(&json!({"endpoint": {"type": "LoadBalancer", "service": {"loadBalancerSourceRanges": ranges}}}))?;
+    let service = json!({"loadBalancerSourceRanges": ranges});
+    tenant.change(&json!({"endpoint": {"type": "LoadBalancer", "certSANs": null, "service": service}}))?;
     let cluster = tenant.wait_ready()?;
     let service = world.kube.get(&format!("{}/kube-apiserver", core(&tenant.home, "services")))?;
     let address = service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().unwrap_or_default().to_owned();
@@ -37,15 +56,17 @@ fn load_balancer(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<()> 
     ensure!(server(&tenant.kubeconfig()?) == format!("https://{address}:6443"), "{}", server(&tenant.kubeconfig()?));
     tenant.api()?.get("/version")?;
     Kube::new(first)?.get("/version")?;
-    Ok(())
+    Ok(address)
 }
 
+/// The load balancer's address is no longer there, and another name is asked for.
 fn node_port(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<()> {
     let node = world.cluster.slot().node_address().to_string();
     let before = tenant.kubeconfig()?;
-    tenant.change(&json!({"endpoint": {"type": "NodePort", "host": node, "service": null}}))?;
+    tenant.change(&json!({"endpoint": {"type": "NodePort", "host": node, "certSANs": [LATER], "service": null}}))?;
     tenant.wait_ready()?;
     let service = world.kube.get(&format!("{}/kube-apiserver", core(&tenant.home, "services")))?;
+    ensure!(service["status"]["loadBalancer"]["ingress"].is_null(), "{}", service["status"]);
     let port = &service["spec"]["ports"][0]["nodePort"];
     ensure!(server(&tenant.kubeconfig()?) == format!("https://{node}:{port}"), "{}", server(&tenant.kubeconfig()?));
     ensure!(server(&before) != server(&tenant.kubeconfig()?));

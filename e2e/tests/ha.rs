@@ -3,12 +3,15 @@
 
 use std::time::Duration;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use berth_e2e::{Caller, Tenant, World, apps, core, until};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// How long a client may be without an answer when a node is gone without a word.
 const KILLED: Duration = Duration::from_secs(45);
+
+/// The label of nodes that API servers are spread over.
+const ZONE: &str = "topology.kubernetes.io/zone";
 
 #[test]
 fn nodes_come_and_go_and_clients_are_served() {
@@ -16,16 +19,7 @@ fn nodes_come_and_go_and_clients_are_served() {
         return;
     }
     berth_e2e::run::run_on_three_nodes("ha", |world| {
-        let placement = json!({"antiAffinity": "Required"});
-        let tenant = Tenant::ready(
-            world,
-            "steady",
-            &json!({
-                "replicas": 2,
-                "apiServer": {"placement": placement},
-                "etcd": {"replicas": 3, "placement": placement},
-            }),
-        )?;
+        let tenant = created_over_two_zones(world)?;
         replicas_are_apart(&tenant)?;
         budgets(world, &tenant)?;
         let caller = Caller::start(&tenant.kubeconfig()?);
@@ -36,6 +30,60 @@ fn nodes_come_and_go_and_clients_are_served() {
         power_loss(world, &tenant)?;
         tenant.delete()
     });
+}
+
+/// Two of three nodes are in one zone while the tenant comes up, and the third node takes nobody at first: the second API server has
+/// to wait for it, although a node is free where the first one is. Then each node is in a zone of its own again.
+fn created_over_two_zones(world: &World) -> Result<Tenant<'_>> {
+    let nodes = world.cluster.nodes();
+    let [first, second, third] = nodes.as_slice() else { bail!("there are {nodes:?}, and not three") };
+    let own = zone_of(world, second)?;
+    set_zone(world, second, &zone_of(world, first)?)?;
+    world.kubectl(&["cordon", third])?;
+    let spread = json!([{"topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}]);
+    let tenant = Tenant::create(
+        world,
+        "steady",
+        &json!({
+            "replicas": 2,
+            "apiServer": {"placement": {"antiAffinity": "Required", "topologySpread": spread}},
+            "etcd": {"replicas": 3, "placement": {"antiAffinity": "Required"}},
+        }),
+    )?;
+    one_waits_for_another_zone(&tenant)?;
+    world.kubectl(&["uncordon", third])?;
+    tenant.wait_ready()?;
+    let nodes = nodes_of(&tenant, "kube-apiserver")?;
+    let mut zones = nodes.iter().map(|node| zone_of(world, node)).collect::<Result<Vec<_>>>()?;
+    zones.sort();
+    zones.dedup();
+    ensure!(nodes.len() == 2 && zones.len() == 2, "API servers run on {nodes:?}, in the zones {zones:?}");
+    set_zone(world, second, &own)?;
+    Ok(tenant)
+}
+
+fn one_waits_for_another_zone(tenant: &Tenant<'_>) -> Result<()> {
+    let waits = |pod: &Value| {
+        let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let said = conditions.iter().find(|c| c["type"] == "PodScheduled" && c["status"] == "False");
+        said.and_then(|c| c["message"].as_str()).is_some_and(|m| m.contains("topology spread constraints"))
+    };
+    until("the second API server to wait for another zone", || {
+        let pods = tenant.pods(Some("kube-apiserver"))?;
+        let placed = pods.iter().filter(|p| p["spec"]["nodeName"].is_string()).count();
+        ensure!((pods.len(), placed) == (2, 1), "{placed} of {} API servers have a node", pods.len());
+        ensure!(pods.iter().any(waits), "the other one does not wait for a zone");
+        Ok(())
+    })
+}
+
+fn zone_of(world: &World, node: &str) -> Result<String> {
+    let labels = world.kube.get(&format!("{}/{node}", core("", "nodes")))?["metadata"]["labels"].clone();
+    Ok(labels[ZONE].as_str().with_context(|| format!("{node} is in no zone"))?.to_owned())
+}
+
+fn set_zone(world: &World, node: &str, zone: &str) -> Result<()> {
+    world.kubectl(&["label", "node", node, &format!("{ZONE}={zone}"), "--overwrite"]).map(drop)
 }
 
 fn nodes_of(tenant: &Tenant<'_>, component: &str) -> Result<Vec<String>> {

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context, Result, ensure};
 use berth_devcluster::{binaries, versions};
 use berth_e2e::{Tenant, World, apps, core, until};
-use serde_json::{Value, json};
+use serde_json::json;
 
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// What refuses and hangs.
@@ -35,6 +35,8 @@ fn what_is_missing_at_birth_is_named_and_awaited() {
         ensure!(said.contains("kube-apiserver") && said.contains(&format!(":v{MISSING}")), "{said}");
         let said = class.wait_condition("Ready", "False", "Unschedulable")?;
         ensure!(said.contains("etcd-0") && said.contains("nowhere"), "{said}");
+        goes_on(&image, &["PKIReady", "EtcdAvailable"], "ImageUnavailable")?;
+        goes_on(&class, &["PKIReady"], "Unschedulable")?;
         tag_missing_images(world)?;
         offer_class(world, &class)?;
         image.wait_ready()?;
@@ -67,6 +69,14 @@ fn what_is_refused_later_is_named_and_tried_again() {
         other.let_go()?;
         tenant.delete()
     });
+}
+
+/// Other stages are done while one cannot be.
+fn goes_on(tenant: &Tenant<'_>, done: &[&str], meanwhile: &str) -> Result<()> {
+    for type_ in done {
+        tenant.wait_condition(type_, "True", "AsExpected")?;
+    }
+    tenant.wait_condition("Ready", "False", meanwhile).map(drop)
 }
 
 /// The images get the missing version's names, as if they had been published by now.
@@ -188,16 +198,28 @@ fn a_webhook_that_hangs(world: &World, tenant: &Tenant<'_>, other: &Tenant<'_>) 
     world.kube.delete(&scheduler(tenant))?;
     let said = tenant.wait_condition("Ready", "False", "Error")?;
     ensure!(said.contains("kube-scheduler") && said.contains("no answer within"), "{said}");
-    let started = Instant::now();
-    world.kube.delete(&scheduler(other))?;
-    until("the other tenant's scheduler to be back", || {
-        ensure!(world.kube.get(&scheduler(other))?["metadata"]["deletionTimestamp"] == Value::Null);
-        Ok(())
-    })?;
-    println!("    repaired meanwhile in {:.1?}", started.elapsed());
+    is_repaired(world, other)?;
+    // All that while the webhook did not answer, and nothing came past it.
+    tenant.wait_condition("Ready", "False", "Error")?;
+    ensure!(world.kube.find(&scheduler(tenant))?.is_none(), "the webhook let a Deployment pass");
     world.kube.delete(&format!("{ADMISSION}/validatingwebhookconfigurations/hangs"))?;
     tenant.wait_ready()?;
-    other.wait_ready()?;
     drop(held);
+    Ok(())
+}
+
+/// What goes missing of a tenant comes back, and it is ready again.
+fn is_repaired(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    let before = world.kube.get(&scheduler(tenant))?["metadata"]["uid"].clone();
+    let started = Instant::now();
+    world.kube.delete(&scheduler(tenant))?;
+    // A condition may be from before: that the new one's pod is ready is not.
+    until("the other tenant's scheduler to be back", || {
+        let scheduler = world.kube.get(&scheduler(tenant))?;
+        ensure!(scheduler["metadata"]["uid"] != before && scheduler["status"]["availableReplicas"] == 1);
+        Ok(())
+    })?;
+    tenant.wait_ready()?;
+    println!("    repaired meanwhile in {:.1?}", started.elapsed());
     Ok(())
 }
