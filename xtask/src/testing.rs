@@ -2,39 +2,26 @@
 
 mod program;
 mod progress;
+mod report;
 
-use anyhow::{Context as _, bail};
-use program::{Count, Program, built, execute, program};
+use anyhow::Context as _;
 use progress::Progress;
+use report::Report;
 use std::fs;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
-use crate::images;
-use crate::shell::{Result, cache, cargo, ours, output, run as shell_run, say, target_dir};
-
-/// Crates whose tests need nothing but a processor.
-const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan"];
+use crate::shell::{Result, cache, cargo, output, run as shell_run, target_dir};
 
 /// The crate whose programs share the cluster `e2e`.
 const E2E: &str = "berth-e2e";
-
-#[derive(Debug, Default)]
-struct Report {
-    total: Count,
-    progress: Progress,
-    failures: Vec<String>,
-    flaky: Vec<String>,
-    times: Vec<(String, Duration)>,
-}
 
 pub(crate) fn run(fast: bool, only: &[String]) -> Result<()> {
     let wanted = |name: &str| only.is_empty() || only.iter().any(|o| name.contains(o.as_str()));
     let mut report = Report::default();
     if !fast && std::env::var_os("BERTH_E2E").is_some_and(|v| v == "all") {
         report.progress = Progress::of_checkout()?;
+        report.all = only.is_empty();
     }
     let _alone = if fast { None } else { Some(alone()?) };
 
@@ -122,142 +109,6 @@ fn devcluster_status(mut command: Command) -> Command {
 fn clusters(status: &str) -> Vec<String> {
     let names = status.lines().filter(|l| !l.starts_with(' ')).filter_map(|l| l.split_once(':')).map(|(name, _)| name);
     names.filter(|n| *n == "e2e" || n.starts_with("e2e-")).map(ToOwned::to_owned).collect()
-}
-
-impl Report {
-    /// A check counts as one.
-    fn check(&mut self, name: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
-        say(name);
-        // Other checks make what the steps after them need.
-        let lasting = name.starts_with("lint");
-        if lasting && self.passed_before(name) {
-            return Ok(());
-        }
-        let started = Instant::now();
-        if let Err(error) = body() {
-            println!("FAILED {name}: {error:#}");
-            self.total.failed += 1;
-            self.failures.push(name.to_owned());
-            if name.starts_with("prepare") {
-                // Without it, everything else would fail for no reason of its own.
-                bail!("{error:#}");
-            }
-        } else {
-            self.total.passed += 1;
-            if lasting {
-                self.progress.keep(name, Count { passed: 1, failed: 0 })?;
-            }
-        }
-        self.times.push((name.to_owned(), started.elapsed()));
-        Ok(())
-    }
-
-    fn passed_before(&mut self, name: &str) -> bool {
-        let Some(count) = self.progress.before(name) else { return false };
-        println!("passed before at this commit: {}", count.passed);
-        self.total.passed += count.passed;
-        true
-    }
-
-    fn programs(&mut self, fast: bool, packages: &[&str]) -> Result<()> {
-        say("building tests");
-        let started = Instant::now();
-        ours()?;
-        let mut build = cargo();
-        build.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]);
-        match (fast, packages) {
-            (true, []) => PURE.iter().for_each(|p| {
-                build.args(["-p", p]);
-            }),
-            (_, []) => {
-                build.arg("--workspace");
-            }
-            (_, some) => some.iter().for_each(|p| {
-                build.args(["-p", p]);
-            }),
-        }
-        let Some(text) = built(&mut build)? else {
-            self.total.failed += 1;
-            self.failures.push("building tests".into());
-            return Ok(());
-        };
-        self.times.push(("building tests".into(), started.elapsed()));
-        let mut programs: Vec<Program> = text.lines().filter_map(program).collect();
-        programs.sort_by_key(|p| (p.pods, p.package.clone(), p.target.clone()));
-        let on_e2e = programs.iter().any(|p| p.package == E2E);
-        if on_e2e {
-            // What the e2e tests install, as this checkout has it.
-            self.check("images of the operator and the agent", || images::build().map(|_| ()))?;
-        }
-        for program in &programs {
-            self.program(program)?;
-        }
-        if on_e2e {
-            // One cluster serves all of its programs.
-            self.check("removing the e2e cluster", || {
-                shell_run(Command::new(target_dir().join("debug/devcluster")).args(["down", "--name", "e2e"]))
-            })?;
-        }
-        Ok(())
-    }
-
-    fn program(&mut self, program: &Program) -> Result<()> {
-        let name = format!("{} {}", program.package, program.target);
-        say(&name);
-        if self.passed_before(&name) {
-            return Ok(());
-        }
-        let started = Instant::now();
-        let (status, results) = execute(program, &[])?;
-        let mut count = results.count;
-        for failed in &results.failures {
-            // Only what runs real pods has a second chance.
-            if !program.pods {
-                self.failures.push(format!("{name} {failed}"));
-                continue;
-            }
-            println!("\nagain: {failed}");
-            let (status, _) = execute(program, &["--exact", failed, "--nocapture"])?;
-            if status.success() {
-                println!("FLAKY {name} {failed}: it failed, and passed when run again");
-                self.flaky.push(format!("{name} {failed}"));
-                count.failed -= 1;
-                count.passed += 1;
-            } else {
-                self.failures.push(format!("{name} {failed}"));
-            }
-        }
-        if !status.success() && results.failures.is_empty() {
-            println!("FAILED {name}: it ended with {status}");
-            self.failures.push(format!("{name} ({status})"));
-            count.failed = count.failed.max(1);
-        }
-        self.total.passed += count.passed;
-        self.total.failed += count.failed;
-        self.progress.keep(&name, count)?;
-        self.times.push((name, started.elapsed()));
-        Ok(())
-    }
-
-    fn end(mut self) {
-        self.times.sort_by_key(|(_, t)| std::cmp::Reverse(*t));
-        say("what took longest");
-        for (name, time) in self.times.iter().take(8) {
-            println!("{:>6.1} s  {name}", time.as_secs_f32());
-        }
-        for name in &self.flaky {
-            println!("FLAKY  {name}");
-        }
-        for name in &self.failures {
-            println!("FAILED {name}");
-        }
-        println!("\n{} passed, {} failed", self.total.passed, self.total.failed);
-        let _ = std::io::stdout().flush();
-        if self.total.failed > 0 || self.total.passed == 0 {
-            // The count is the last line; nothing is said after it.
-            std::process::exit(1);
-        }
-    }
 }
 
 #[cfg(test)]

@@ -7,12 +7,22 @@ use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
+
+/// What a step came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Step {
+    pub(super) count: Count,
+    /// Tests of these that passed only when they were run again.
+    pub(super) again: u32,
+    pub(super) time: Duration,
+}
 
 /// Steps that passed, by name, in a file of one commit.
 #[derive(Debug, Default)]
 pub(super) struct Progress {
     file: Option<PathBuf>,
-    passed: Vec<(String, Count)>,
+    passed: Vec<(String, Step)>,
 }
 
 impl Progress {
@@ -29,7 +39,7 @@ impl Progress {
 
     fn at(file: &Path) -> Self {
         let text = fs::read_to_string(file).unwrap_or_default();
-        let passed: Vec<(String, Count)> = text.lines().filter_map(line).collect();
+        let passed: Vec<(String, Step)> = text.lines().filter_map(line).collect();
         if !passed.is_empty() {
             println!(
                 "{} steps passed before at this commit; remove {} to run them again",
@@ -40,26 +50,35 @@ impl Progress {
         Self { file: Some(file.to_owned()), passed }
     }
 
-    /// What a step counted when it passed before.
-    pub(super) fn before(&self, name: &str) -> Option<Count> {
-        self.passed.iter().find(|(n, _)| n == name).map(|(_, c)| *c)
+    /// The commit that this is of, if all is committed.
+    pub(super) fn commit(&self) -> Option<String> {
+        Some(self.file.as_ref()?.file_name()?.to_string_lossy().into_owned())
+    }
+
+    /// What a step came to when it passed before.
+    pub(super) fn before(&self, name: &str) -> Option<Step> {
+        self.passed.iter().find(|(n, _)| n == name).map(|(_, step)| *step)
     }
 
     /// Keeps that a step passed.
-    pub(super) fn keep(&self, name: &str, count: Count) -> Result<()> {
-        let Some(file) = self.file.as_ref().filter(|_| count.failed == 0) else { return Ok(()) };
+    pub(super) fn keep(&self, name: &str, step: Step) -> Result<()> {
+        let Some(file) = self.file.as_ref().filter(|_| step.count.failed == 0) else { return Ok(()) };
         let dir = file.parent().context("a file in a folder")?;
         fs::create_dir_all(dir)?;
         let mut file = fs::File::options().create(true).append(true).open(file)?;
-        writeln!(file, "{}\t{name}", count.passed)?;
+        writeln!(file, "{}\t{}\t{}\t{name}", step.count.passed, step.again, step.time.as_millis())?;
         Ok(())
     }
 }
 
 /// A line that was cut off has no name, and is passed over.
-fn line(text: &str) -> Option<(String, Count)> {
-    let (passed, name) = text.split_once('\t')?;
-    Some((name.to_owned(), Count { passed: passed.parse().ok()?, failed: 0 }))
+fn line(text: &str) -> Option<(String, Step)> {
+    let mut parts = text.splitn(4, '\t');
+    let mut number = || parts.next()?.parse().ok();
+    let (passed, again, millis) = (number()?, number()?, number()?);
+    let name = parts.next()?.to_owned();
+    let count = Count { passed, failed: 0 };
+    Some((name, Step { count, again, time: Duration::from_millis(millis.into()) }))
 }
 
 #[cfg(test)]
@@ -71,12 +90,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("c0ffee");
         let progress = Progress::at(&file);
-        progress.keep("berth-e2e test ha", Count { passed: 2, failed: 0 }).unwrap();
-        progress.keep("berth-e2e test drift", Count { passed: 1, failed: 1 }).unwrap();
-        fs::File::options().append(true).open(&file).unwrap().write_all(b"3").unwrap();
+        let step =
+            |passed, failed| Step { count: Count { passed, failed }, again: 1, time: Duration::from_millis(2500) };
+        progress.keep("berth-e2e test ha", step(2, 0)).unwrap();
+        progress.keep("berth-e2e test drift", step(1, 1)).unwrap();
+        fs::File::options().append(true).open(&file).unwrap().write_all(b"3\t0\t17").unwrap();
         let again = Progress::at(&file);
-        assert_eq!(again.before("berth-e2e test ha"), Some(Count { passed: 2, failed: 0 }));
+        assert_eq!(again.before("berth-e2e test ha"), Some(step(2, 0)));
         assert_eq!(again.before("berth-e2e test drift"), None);
-        Progress::default().keep("a", Count::default()).unwrap();
+        assert_eq!(again.passed.len(), 1);
+        assert_eq!(again.commit().as_deref(), Some("c0ffee"));
+        Progress::default().keep("a", Step::default()).unwrap();
     }
 }
