@@ -29,7 +29,7 @@ test-fast: prepare ## What a developer runs in a minute: format, generated files
 chaos: prepare ## Every case of the sweeps (crashes, fields, walks) and of bad surroundings, in place of a sample. Sweeps go on where they were interrupted. SEED=n is another order.
 	@mkdir -p $(BERTH_CACHE)/chaos
 	@BERTH_SWEEP=full BERTH_SWEEP_STATE=$(BERTH_CACHE)/chaos BERTH_SWEEP_SEED=$(or $(SEED),0) \
-		cargo test --locked -p berth-operator --test sweep --test faults --test processes -- --nocapture --test-threads 1
+		cargo test --locked -p berth-operator --test sweep --test faults --test refusals --test processes -- --nocapture --test-threads 1
 
 lint: prepare ## Format, clippy, generated files, rules between crates, charts, dependencies.
 	@$(XTASK) test --only lint

@@ -49,7 +49,10 @@ fn everywhere() -> Vec<Value> {
 }
 
 fn control_plane() -> Vec<Value> {
-    kinds(Place::ControlPlane)
+    let mut rules = kinds(Place::ControlPlane);
+    // What refuses the pod of a StatefulSet is told nowhere else.
+    rules.push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]}));
+    rules
 }
 
 fn status() -> Value {

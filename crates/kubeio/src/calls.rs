@@ -261,7 +261,7 @@ fn path(key: &ObjectKey) -> String {
 }
 
 /// Percent-encodes what has a meaning in URLs. Names of RBAC objects hold colons.
-fn encode(text: &str) -> String {
+pub(crate) fn encode(text: &str) -> String {
     text.bytes()
         .map(|b| match b {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(b).to_string(),

@@ -57,7 +57,11 @@ fn answer(path: &str, health: &Health, metrics: &Metrics) -> Response<Full<Bytes
     let (status, body) = match path {
         "/healthz" => (StatusCode::OK, "ok".to_owned()),
         "/readyz" if health.ready.load(Ordering::Relaxed) => (StatusCode::OK, "ok".to_owned()),
-        "/readyz" => (StatusCode::SERVICE_UNAVAILABLE, "waiting for the meta cluster and Berth's resources".to_owned()),
+        "/readyz" => (
+            StatusCode::SERVICE_UNAVAILABLE,
+            "waiting for the meta cluster, Berth's resources, or an answer about the Lease: the log says which"
+                .to_owned(),
+        ),
         "/metrics" => (StatusCode::OK, metrics.text()),
         _ => (StatusCode::NOT_FOUND, "there are /healthz, /readyz and /metrics".to_owned()),
     };

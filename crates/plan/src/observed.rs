@@ -23,6 +23,8 @@ pub struct Observed {
     pub denied: bool,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
+    /// What refuses the pods of members that are not there, by name, as far as it was told.
+    pub refused: BTreeMap<String, String>,
 }
 
 /// The admin kubeconfig in the `Cluster`'s namespace.

@@ -7,9 +7,9 @@ use crate::context::Context;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{Carried, IoError, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, write_status};
+use berth_kubeio::{Carried, IoError, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, refused, write_status};
 use berth_plan::Settings;
-use berth_plan::etcd::{EtcdPlan, Input, endpoints, plan, status::status, worth_asking};
+use berth_plan::etcd::{EtcdPlan, Input, absent, endpoints, plan, status::status, worth_asking};
 use berth_render::{Kind, ObjectKey};
 use futures::TryStreamExt;
 use jiff::Timestamp;
@@ -126,6 +126,10 @@ async fn observe_and_apply(
 ) -> Result<(EtcdPlan, Snapshot, Option<IoError>), IoError> {
     let mut snapshot = observe_etcd(&ctx.io, etcd).await?;
     ask_members(ctx, etcd, &mut snapshot, now).await;
+    let own = Own::of(Kind::EtcdCluster, etcd).key;
+    let missing = absent(etcd, &snapshot.observed);
+    snapshot.observed.refused =
+        refused(&ctx.io, own.namespace.as_deref().unwrap_or_default(), &own.name, missing, now).await;
     let mut carried = Carried::default();
     let mut planned = EtcdPlan::default();
     for _ in 0..ROUNDS {

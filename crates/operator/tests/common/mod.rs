@@ -29,6 +29,11 @@ pub(crate) use team::Team;
 /// How long anything may take that is expected to happen: other builds may have the machine.
 pub(crate) const SOON: Duration = Duration::from_secs(90);
 
+/// Whether everything is wanted, and not the sample of `make test`.
+pub(crate) fn full() -> bool {
+    std::env::var("BERTH_SWEEP").as_deref() == Ok("full")
+}
+
 /// Berth's CustomResourceDefinitions. Through JSON: versions of the two crates' types may differ in features.
 pub(crate) fn crds() -> Vec<CustomResourceDefinition> {
     berth_api::crds::all()

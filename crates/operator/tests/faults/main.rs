@@ -13,14 +13,10 @@ mod poison;
 mod rights;
 
 use common::Team;
+pub(crate) use common::full;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::ResourceExt;
 use kube::api::ListParams;
-
-/// Whether everything is wanted, and not the sample of `make test`.
-pub(crate) fn full() -> bool {
-    std::env::var("BERTH_SWEEP").as_deref() == Ok("full")
-}
 
 /// Pods are made from these; their number and what they hold. Their status is the world's.
 pub(crate) async fn templates(team: &Team) -> Vec<String> {

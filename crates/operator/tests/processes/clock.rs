@@ -1,6 +1,6 @@
 //! An operator whose clock is wrong: it says so, leads all the same, and leaves tenants that are there as they are.
 
-use crate::common::{SOON, Team, crds};
+use crate::common::{SOON, Team, crds, full};
 use crate::outage::{asked, free_address};
 use crate::{Operator, holder, system};
 use berth_api::conditions::ConditionType;
@@ -15,8 +15,7 @@ use std::time::Duration;
 
 /// Minutes that it is ahead. The sample of `make test`: those that a certificate's five minutes do not cover.
 fn offsets() -> &'static [i64] {
-    let full = std::env::var("BERTH_SWEEP").as_deref() == Ok("full");
-    if full { &[-15, -4, 4, 15] } else { &[-15, 15] }
+    if full() { &[-15, -4, 4, 15] } else { &[-15, 15] }
 }
 
 fn faketime() -> PathBuf {

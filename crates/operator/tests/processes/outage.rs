@@ -1,7 +1,7 @@
 //! The meta cluster's API server is away for longer than a lease stands: the operator waits for it, says that it is not ready, and
 //! goes on by itself.
 
-use crate::common::{SOON, Team, crds};
+use crate::common::{SOON, Team, crds, full};
 use crate::{Operator, lease, system, taken_up};
 use berth_testkit::oracle::{assert_keys_unchanged, secret_keys};
 use berth_testkit::{ApiServer, World, fixtures::until};
@@ -12,8 +12,7 @@ use std::time::{Duration, Instant};
 
 /// How long it is away: past the lease's 15 s. `BERTH_SWEEP=full`: ten minutes.
 fn away() -> Duration {
-    let full = std::env::var("BERTH_SWEEP").as_deref() == Ok("full");
-    if full { Duration::from_mins(10) } else { Duration::from_secs(20) }
+    if full() { Duration::from_mins(10) } else { Duration::from_secs(20) }
 }
 
 /// An address that was free a moment ago.

@@ -77,7 +77,11 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
                 out.pods = Some(found);
             }
         } else if s.pod(&name).is_none() {
-            member.problem = Some(missing(s, &name));
+            let why = missing(s, &name);
+            if s.observed.refused.contains_key(&name) && out.pods.is_none() {
+                out.pods = Some((Reason::Rejected, why.clone()));
+            }
+            member.problem = Some(why);
         }
         out.members.push(member);
     }
@@ -102,10 +106,12 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     out
 }
 
-/// Why a pod cannot be made is told only by Events of its StatefulSet: by a quota, a webhook, or what it asks for.
+/// Why a pod is not there: what refuses it, or where to look.
 fn missing(s: &Subject<'_>, pod: &str) -> String {
     let mut text = format!("pod {pod} is not there");
-    if s.get(Kind::StatefulSet, s.name).is_some() {
+    if let Some(why) = s.observed.refused.get(pod) {
+        write!(text, ", it is refused: {why}").ok();
+    } else if s.get(Kind::StatefulSet, s.name).is_some() {
         write!(text, "; if it stays away, `kubectl -n {} describe statefulset {}` says why", s.namespace, s.name).ok();
     }
     if let Some(class) = &s.etcd.spec.placement.priority_class_name {

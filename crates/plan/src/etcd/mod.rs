@@ -19,7 +19,7 @@ mod tests;
 
 use crate::disown::disown;
 use crate::model::{Action, Component, Plan, Stage, State};
-use crate::observed::{self, Observed, annotation, label};
+use crate::observed::{self, Observed, annotation, deleting, label};
 use crate::settings::Settings;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
@@ -170,6 +170,17 @@ pub fn worth_asking(etcd: &EtcdCluster, observed: &Observed) -> bool {
     let (name, namespace) = name_of(etcd);
     crate::workload::pods_of(observed, namespace, labels::ETCD_CLUSTER, name)
         .any(|(_, p)| crate::workload::pod_running(p))
+}
+
+/// Members without a pod although their `StatefulSet` was taken up: something may refuse it.
+pub fn absent(etcd: &EtcdCluster, observed: &Observed) -> Vec<String> {
+    let (name, namespace) = name_of(etcd);
+    let Some(set) = observed.get(&ObjectKey::namespaced(Kind::StatefulSet, namespace, name)) else { return vec![] };
+    let number = |path: &str| set.pointer(path).and_then(Value::as_i64);
+    let current = number("/status/observedGeneration") == number("/metadata/generation");
+    let wanted = number("/spec/replicas").filter(|_| current && !deleting(set)).unwrap_or_default();
+    let members = (0..i32::try_from(wanted).unwrap_or_default()).map(|i| names::etcd::member(name, i));
+    members.filter(|m| observed.get(&ObjectKey::namespaced(Kind::Pod, namespace, m.as_str())).is_none()).collect()
 }
 
 /// The plan for an `EtcdCluster`.

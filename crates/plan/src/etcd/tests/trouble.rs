@@ -90,6 +90,12 @@ fn fewer_than_a_majority_is_a_lost_quorum() {
     assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost), "no pods at all");
     let said = "pod etcd-0 is not there; if it stays away, `kubectl -n acme-1234 describe statefulset etcd` says why";
     assert!(e.message(T::Available).contains(said), "{}", e.message(T::Available));
+    let why = "pods \"etcd-0\" is forbidden: exceeded quota: small";
+    e.world.observed.refused.insert("etcd-0".into(), why.into());
+    e.pass();
+    assert!(e.message(T::Available).contains(&format!("pod etcd-0 is not there, it is refused: {why}")));
+    assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost));
+    assert_eq!(e.condition(T::MembersReady), is("False", Reason::Rejected));
     e.cr.spec.placement.priority_class_name = Some("gold".into());
     e.pass();
     assert!(e.message(T::Available).contains("PriorityClass gold (placement.priorityClassName)"));
@@ -166,4 +172,19 @@ fn a_volume_that_does_not_come_is_named_with_its_class() {
     let all = &e.cr.status.as_ref().unwrap().conditions;
     let message = &conditions::find(all, ConditionType::Ready).unwrap().message;
     assert!(message.contains("data-etcd-0") && message.contains("StorageClass nowhere"), "{message}");
+}
+
+#[test]
+fn pods_that_are_not_there_are_asked_for_once_their_set_was_taken_up() {
+    let mut e = Etcd::formed(3);
+    let absent = |e: &Etcd| super::super::absent(&e.cr, &e.world.observed);
+    assert_eq!(absent(&e), [""; 0]);
+    e.world.remove(&Etcd::key(Kind::Pod, "etcd-1"));
+    assert_eq!(absent(&e), ["etcd-1"]);
+    let set = Etcd::key(Kind::StatefulSet, "etcd");
+    let generation = e.world.observed.get(&set).unwrap()["metadata"]["generation"].as_i64().unwrap_or_default();
+    e.world.observed.objects.get_mut(&set).unwrap()["metadata"]["generation"] = (generation + 1).into();
+    assert_eq!(absent(&e), [""; 0], "its controller has not looked yet");
+    e.world.remove(&set);
+    assert_eq!(absent(&e), [""; 0]);
 }
