@@ -62,14 +62,14 @@ async fn walk(kind: Kind, seed: u64, length: usize, plan: &FaultPlan) -> Result<
             _ => tokio::time::sleep(Duration::from_millis(u64::try_from(random.below(300))?)).await,
         }
     }
-    // The target is the last spec that can be fulfilled.
+    // The target is the last spec that can be fulfilled, and not paused: of a new one that is paused nothing is made.
     let target = loop {
+        let mut last = way.pop().context("the first spec is ready")?;
+        last.as_object_mut().context("a spec")?.remove("paused");
+        subject.replace(&last, false).await.map_err(anyhow::Error::msg)?;
         if subject.verdict(plan).await? == Verdict::Ready {
-            break way.last().cloned().context("the first spec is ready")?;
+            break last;
         }
-        way.pop();
-        let last = way.last().context("the first spec is ready")?;
-        subject.replace(last, false).await.map_err(anyhow::Error::msg)?;
     };
     println!("{} walk {seed}: {said:?}", kind.name());
     let walked = comparable(subject.dump(plan).await?);
