@@ -35,7 +35,7 @@ pub async fn refused(
 
 /// What the newest of them says about this pod.
 fn newest(events: &[Value], pod: &str, now: Timestamp) -> Option<String> {
-    let prefix = format!("create Pod {pod} in ");
+    let prefix = format!("Create Pod {pod} in ");
     let told = events.iter().filter_map(|e| Some((at(e)?, e["note"].as_str()?)));
     let about = told.filter(|(at, note)| note.starts_with(&prefix) && now.duration_since(*at) <= RECENT);
     let (_, note) = about.max_by_key(|(at, _)| *at)?;
@@ -59,7 +59,7 @@ mod tests {
         let event = |pod: &str, seen: &str, why: &str| {
             json!({
                 "metadata": {"creationTimestamp": "2026-01-01T00:00:00Z"}, "eventTime": null, "deprecatedLastTimestamp": seen,
-                "note": format!("create Pod {pod} in StatefulSet etcd failed error: {why}"),
+                "note": format!("Create Pod {pod} in StatefulSet etcd failed error: {why}"),
             })
         };
         let events = [
