@@ -50,11 +50,16 @@ pub(crate) fn replica_failure(deployment: &Value) -> Option<&str> {
     Some(failure["message"].as_str().unwrap_or_default())
 }
 
+/// Whether its controller has seen the newest spec.
+pub(crate) fn taken_up(workload: &Value) -> bool {
+    let number = |path: &str| workload.pointer(path).and_then(Value::as_i64);
+    number("/status/observedGeneration") == number("/metadata/generation")
+}
+
 /// Reads a Deployment's status.
 pub fn deployment(d: &Value) -> Rollout {
     let desired = int(d, "/spec/replicas");
-    let current = d.pointer("/status/observedGeneration").and_then(Value::as_i64)
-        == d.pointer("/metadata/generation").and_then(Value::as_i64);
+    let current = taken_up(d);
     let (updated, total, available) =
         (int(d, "/status/updatedReplicas"), int(d, "/status/replicas"), int(d, "/status/availableReplicas"));
     Rollout {

@@ -176,9 +176,10 @@ pub fn worth_asking(etcd: &EtcdCluster, observed: &Observed) -> bool {
 pub fn absent(etcd: &EtcdCluster, observed: &Observed) -> Vec<String> {
     let (name, namespace) = name_of(etcd);
     let Some(set) = observed.get(&ObjectKey::namespaced(Kind::StatefulSet, namespace, name)) else { return vec![] };
-    let number = |path: &str| set.pointer(path).and_then(Value::as_i64);
-    let current = number("/status/observedGeneration") == number("/metadata/generation");
-    let wanted = number("/spec/replicas").filter(|_| current && !deleting(set)).unwrap_or_default();
+    // Of one that comes to its end nobody waits for pods.
+    let leaving = etcd.metadata.deletion_timestamp.is_some() || deleting(set);
+    let replicas = set.pointer("/spec/replicas").and_then(Value::as_i64);
+    let wanted = replicas.filter(|_| crate::workload::taken_up(set) && !leaving).unwrap_or_default();
     let members = (0..i32::try_from(wanted).unwrap_or_default()).map(|i| names::etcd::member(name, i));
     members.filter(|m| observed.get(&ObjectKey::namespaced(Kind::Pod, namespace, m.as_str())).is_none()).collect()
 }

@@ -3,7 +3,7 @@
 use super::{Health, Subject};
 use crate::model::{Action, State};
 use crate::observed::{deleting, label};
-use crate::workload::pod_ready;
+use crate::workload::{pod_ready, taken_up};
 use berth_api::conditions::Reason;
 use berth_render::Kind;
 use serde_json::Value;
@@ -14,10 +14,8 @@ const REVISION: &str = "controller-revision-hash";
 /// Where the roll stands, and the one pod to replace now. (None, None): every pod is of the newest template.
 pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<Action>) {
     let Some(set) = s.get(Kind::StatefulSet, s.name) else { return (None, None) };
-    let number = |path: &str| set.pointer(path).and_then(Value::as_i64);
     let revision = set.pointer("/status/updateRevision").and_then(Value::as_str);
-    let (Some(revision), true) = (revision, number("/metadata/generation") == number("/status/observedGeneration"))
-    else {
+    let (Some(revision), true) = (revision, taken_up(set)) else {
         return (Some(State::waiting(format!("StatefulSet {} to be taken up", s.name))), None);
     };
     let members = s.members();

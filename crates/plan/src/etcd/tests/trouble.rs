@@ -181,6 +181,9 @@ fn pods_that_are_not_there_are_asked_for_once_their_set_was_taken_up() {
     assert_eq!(absent(&e), [""; 0]);
     e.world.remove(&Etcd::key(Kind::Pod, "etcd-1"));
     assert_eq!(absent(&e), ["etcd-1"]);
+    let mut leaving = e.cr.clone();
+    leaving.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now));
+    assert_eq!(super::super::absent(&leaving, &e.world.observed), [""; 0], "nobody waits for it");
     let set = Etcd::key(Kind::StatefulSet, "etcd");
     let generation = e.world.observed.get(&set).unwrap()["metadata"]["generation"].as_i64().unwrap_or_default();
     e.world.observed.objects.get_mut(&set).unwrap()["metadata"]["generation"] = (generation + 1).into();
