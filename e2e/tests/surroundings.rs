@@ -141,6 +141,13 @@ fn a_quota(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     delete_pods(world, tenant, "kube-scheduler")?;
     let said = tenant.wait_condition("Ready", "False", "Rejected")?;
     ensure!(said.contains("kube-scheduler") && said.contains("exceeded quota: none"), "{said}");
+    // A StatefulSet has no condition for that.
+    delete_pods(world, tenant, "etcd")?;
+    until("it says what refuses etcd's pod", || {
+        let said = tenant.wait_condition("Degraded", "True", "QuorumLost")?;
+        ensure!(said.contains("etcd-0 is not there") && said.contains("exceeded quota: none"), "{said}");
+        Ok(())
+    })?;
     world.kube.delete(&format!("{}/none", core(&tenant.home, "resourcequotas")))?;
     tenant.wait_ready().map(drop)
 }

@@ -1,6 +1,7 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
 use super::{Tenant, ensure, is_ours};
+use crate::ensure::ensure_immutable;
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::{self, annotation, label};
 use berth_api::common::AgentDelivery;
@@ -174,24 +175,22 @@ fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
     let name = names::templates(&t.pin.templates);
     let key = ObjectKey::namespaced(Kind::ConfigMap, t.home.clone(), name.clone());
     stage.owns.push(key.clone());
-    if t.observed.get(&key).is_some() {
-        if t.templates().is_none() {
-            stage.state = State::blocked(
+    let Some(set) = t.templates() else {
+        stage.state = if t.observed.get(&key).is_some() {
+            State::blocked(
                 Reason::VersionUnsupported,
                 format!(
                     "{key} holds a template set that this operator cannot read; run the operator that wrote it, or set spec.version to another patch version"
                 ),
-            );
-        }
-        return;
-    }
-    let Some(set) = t.templates() else {
-        stage.state = State::blocked(
-            Reason::Error,
-            format!(
-                "{key}, the templates that the tenant runs with, is gone, and this operator has others. Restore it, or set spec.version to another patch version to roll the tenant with the templates of this operator"
-            ),
-        );
+            )
+        } else {
+            State::blocked(
+                Reason::Error,
+                format!(
+                    "{key}, the templates that the tenant runs with, is gone, and this operator has others. Restore it, or set spec.version to another patch version to roll the tenant with the templates of this operator"
+                ),
+            )
+        };
         return;
     };
     let object = json!({
@@ -200,7 +199,7 @@ fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
         "data": set.to_data(),
     });
     match Object::new(object) {
-        Ok(object) => stage.actions.push(Action::Create(object)),
+        Ok(object) => ensure_immutable(stage, t.observed, object, is_ours),
         Err(e) => stage.state = State::blocked(Reason::Error, e),
     }
 }

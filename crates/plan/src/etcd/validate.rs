@@ -1,12 +1,11 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
 use super::{Input, Record, Subject, record};
-use crate::ensure::ensure;
+use crate::ensure::ensure_immutable;
 use crate::model::{Component, Stage, State};
-use crate::observed::label;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdClusterSpec;
-use berth_api::{labels, names};
+use berth_api::names;
 use berth_render::{Catalog, Kind, Object};
 use serde_json::json;
 
@@ -70,11 +69,8 @@ fn pinned(s: &Subject<'_>, stage: &mut Stage) {
     let name = names::etcd::templates(s.name, &s.record.templates);
     let key = s.key(Kind::ConfigMap, name.clone());
     stage.owns.push(key.clone());
-    let live = s.observed.get(&key);
-    let there = live.is_some();
+    let there = s.observed.get(&key).is_some();
     match s.templates() {
-        // It is immutable, and its long texts are not kept: the name, which has the digest, and the label are enough.
-        Some(_) if live.is_some_and(|l| label(l, labels::ETCD_CLUSTER) == Some(s.name)) => {}
         Some(set) => {
             let object = json!({
                 "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
@@ -82,7 +78,7 @@ fn pinned(s: &Subject<'_>, stage: &mut Stage) {
                 "data": set.to_data(),
             });
             match Object::new(object) {
-                Ok(object) => ensure(stage, s.observed, object, |o| super::is_ours(o, s.name)),
+                Ok(object) => ensure_immutable(stage, s.observed, object, |o| super::is_ours(o, s.name)),
                 Err(e) => stage.state = State::blocked(Reason::Error, e),
             }
         }

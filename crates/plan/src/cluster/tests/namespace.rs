@@ -66,3 +66,24 @@ fn a_label_of_another_cluster_is_not_ours() {
     blocked(&f.pass(), Component::Namespace, Reason::ForeignObject);
     assert!(f.world.log.is_empty());
 }
+
+#[test]
+fn the_pinned_templates_keep_their_labels_without_their_texts_being_read() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let is_pin = |k: &&ObjectKey| k.kind == Kind::ConfigMap && k.name.starts_with("templates-");
+    let key = f.world.observed.objects.keys().find(is_pin).unwrap().clone();
+    let pin = |f: &Fixture| f.world.observed.get(&key).unwrap().clone();
+    let labels = pin(&f)["metadata"]["labels"].clone();
+    for label in labels.as_object().unwrap().keys() {
+        for value in [Value::Null, json!("other")] {
+            let live = f.world.observed.objects.get_mut(&key).unwrap();
+            live.as_object_mut().unwrap().remove("data");
+            live["metadata"]["labels"][label] = value;
+            f.pass();
+            assert_eq!(f.world.log, [format!("apply {key}")], "{label}");
+            assert_eq!(pin(&f)["metadata"]["labels"], labels);
+            assert!(pin(&f)["data"].is_object(), "whole, should it be gone by then");
+            f.world.log.clear();
+        }
+    }
+}
