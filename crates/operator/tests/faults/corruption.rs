@@ -72,7 +72,9 @@ fn cases(children: &[(ObjectKey, Value)], home: &str, owner: &Value) -> Vec<Case
         };
         for label in labels.as_object().into_iter().flat_map(|l| l.keys()) {
             case(format!("without label {label}"), json!({"labels": {label: null}}));
-            case(format!("another label {label}"), json!({"labels": {label: "other"}}));
+            // Of these Kubernetes knows the values.
+            let other = if label.starts_with("pod-security.kubernetes.io/") { "privileged" } else { "other" };
+            case(format!("another label {label}"), json!({"labels": {label: other}}));
         }
         // The owner exists: of one that does not, Kubernetes takes the child at once. Whoever gives the published kubeconfig an owner has
         // it published anew after that one's end.
