@@ -170,7 +170,8 @@ pub struct Endpoint {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,
-    /// Port of the API. Default 6443. With NodePort the port of the node is allocated by the meta cluster.
+    /// Port of the API. Default 6443. With NodePort the port of the node is allocated by the meta cluster. The API is served on one port:
+    /// a change cuts off whoever has an older kubeconfig, nodes among them, until they have the new one.
     #[serde(default = "api_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,

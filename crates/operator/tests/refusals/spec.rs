@@ -131,6 +131,7 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
         assert!(said.contains(message), "{spec}\nexpected: {message}\nsaid: {said}");
         let degraded = team.condition(ConditionType::Degraded).await.expect("condition");
         assert_eq!((&*degraded.status, &*degraded.reason), ("True", "InvalidSpec"));
+        assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none(), "{spec}: a namespace was made");
         team.wipe().await;
     }
 }

@@ -28,9 +28,7 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
             let there = |name: &str| t.get(Kind::NetworkPolicy, name).is_some();
             if !there(names::APISERVER) && !matches!(stage.state, State::Blocked { .. }) {
                 stage.actions.clear();
-                stage.state = State::waiting(format!(
-                    "the address ranges of the meta cluster, which the API server of a tenant must not reach: {why}"
-                ));
+                stage.state = without_ranges(why);
             }
             None
         }
@@ -44,6 +42,13 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
             (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
         }
     }
+}
+
+/// What is awaited as long as nobody knows what a tenant has to be kept off.
+pub(super) fn without_ranges(why: &str) -> State {
+    State::waiting(format!(
+        "the address ranges of the meta cluster, which the API server of a tenant must not reach: {why}"
+    ))
 }
 
 fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {

@@ -156,6 +156,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let Input { cluster, observed, settings, .. } = input;
     let mut t = tenant(input);
     let live_namespace = observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone()));
+    let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
     let (pin, refusal) = validate::pin_of(&cluster.spec, live_namespace, settings);
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
@@ -163,17 +164,20 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let mut spec = Stage::new(Component::Spec, State::Ready);
     if let Some(state) = refusal {
         spec.state = state;
-    } else if let Err(message) = validate::networks(&cluster.spec.network)
-        .and_then(|()| validate::apart(&cluster.spec.network, live_namespace.is_some(), settings))
-    {
+    } else if let Err(message) = validate::networks(&cluster.spec.network) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
+    } else if fresh && let Err(message) = validate::all_args(&cluster.spec) {
+        spec.state = State::blocked(Reason::InvalidSpec, message);
+    } else if fresh && let Err(state) = validate::apart(&cluster.spec.network, settings) {
+        spec.state = state;
     }
-    let Some(pin) = pin else {
+    let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
+    // Once there is a namespace nothing is judged anew, so none is made for what is not judged, or not fit.
+    let Some(pin) = pin.filter(|_| !fresh || spec.state.is_done()) else {
         out.plan.stages.push(spec);
         return out;
     };
     t.pin = pin;
-    let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
     let home = namespace::stage(&t);

@@ -99,21 +99,32 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
 }
 
 /// Whether the networks of a tenant that is not made yet keep off the meta cluster's: its API server would take the one for the
-/// other. Networks never change, so a tenant that runs is not judged anew.
-pub(super) fn apart(network: &Network, running: bool, settings: &Settings) -> Result<(), String> {
-    let Ok(meta) = settings.isolation.meta.as_ref() else { return Ok(()) };
-    if running {
-        return Ok(());
-    }
+/// other. Networks never change, so a tenant that has a namespace is not judged anew; one whose networks cannot be judged gets none.
+pub(super) fn apart(network: &Network, settings: &Settings) -> Result<(), State> {
+    let meta = settings.isolation.meta.as_ref().map_err(|why| super::isolation::without_ranges(why))?;
     let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
     for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
         if let Some((whose, range)) = cidr.parse().ok().and_then(|net| meta.overlap(net)) {
-            return Err(format!(
-                "spec.network.{field}: {cidr} overlaps {range}, addresses of {whose} of the meta cluster; choose a network that shares no address with it"
+            return Err(State::blocked(
+                Reason::InvalidSpec,
+                format!(
+                    "spec.network.{field}: {cidr} overlaps {range}, addresses of {whose} of the meta cluster; choose a network that shares no address with it"
+                ),
             ));
         }
     }
     Ok(())
+}
+
+/// Extra flags that nobody may set, of a tenant that is not made yet; of one that is, the component's stage says so.
+pub(super) fn all_args(spec: &ClusterSpec) -> Result<(), String> {
+    [
+        ("apiServer", Binary::ApiServer, &spec.api_server.extra_args),
+        ("controllerManager", Binary::ControllerManager, &spec.controller_manager.extra_args),
+        ("scheduler", Binary::Scheduler, &spec.scheduler.extra_args),
+    ]
+    .into_iter()
+    .try_for_each(|(field, owner, args)| extra_args(field, owner, args).map(drop))
 }
 
 /// Extra flags, or why they are refused.

@@ -27,6 +27,13 @@ fn fixture() -> Fixture {
     f.settings.isolation.meta = Ok(meta());
     f.settings.isolation.monitoring =
         vec![json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}})];
+    f.settings.isolation.api_server_egress = vec![json!({
+        "to": [{
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "policy-webhooks"}},
+            "podSelector": {"matchLabels": {"app": "webhook"}},
+        }],
+        "ports": [{"protocol": "TCP", "port": 8443}],
+    })];
     f
 }
 
@@ -88,8 +95,10 @@ fn what_somebody_adds_to_a_policy_is_taken_away() {
 fn without_the_meta_clusters_ranges_nothing_is_started_and_nothing_is_opened() {
     let mut f = fixture();
     f.settings.isolation.meta = Err("nodes: forbidden".into());
-    f.pass();
-    assert!(f.world.observed.of_kind(Kind::Secret, &Fixture::home()).next().is_none());
+    for _ in 0..2 {
+        f.pass();
+        assert!(f.world.log.is_empty(), "not even a namespace: with it, networks would pass for judged");
+    }
     let (_, message) = f.plan().plan.first_problem().unwrap();
     assert!(
         message.contains("address ranges of the meta cluster") && message.contains("nodes: forbidden"),
@@ -99,17 +108,29 @@ fn without_the_meta_clusters_ranges_nothing_is_started_and_nothing_is_opened() {
     f.pass();
     f.settings.isolation.meta = Err("nodes: forbidden".into());
     assert!(f.plan().plan.is_empty(), "what runs stays as it is");
+    // A crash between the namespace and its policies.
+    f.world.observed.objects.retain(|k, _| k.kind != Kind::NetworkPolicy);
+    let planned = f.plan();
+    assert!(planned.plan.is_empty());
+    assert!(planned.plan.first_problem().unwrap().1.contains("nodes: forbidden"));
 }
 
 #[test]
 fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
     let mut f = fixture();
     f.cluster.spec.network.pod_cidrs = vec!["10.1.128.0/17".into()];
-    let message = blocked(&f.plan(), Component::Spec, Reason::InvalidSpec);
+    for meta in [Ok(meta()), Err("nodes: forbidden".into()), Ok(meta())] {
+        f.settings.isolation.meta = meta;
+        for _ in 0..2 {
+            f.pass();
+            assert!(f.world.log.is_empty(), "nothing is made");
+        }
+    }
     assert_eq!(
-        message,
+        blocked(&f.plan(), Component::Spec, Reason::InvalidSpec),
         "spec.network.podCIDRs: 10.1.128.0/17 overlaps 10.1.0.0/16, addresses of pods of the meta cluster; choose a network that shares no address with it"
     );
+    assert_eq!(f.condition("Ready").1, "InvalidSpec");
     f.settings.isolation.meta = Ok(MetaRanges::default());
     f.cluster.spec.network.service_cidrs = vec!["172.30.0.0/16".into()];
     f.pass();
