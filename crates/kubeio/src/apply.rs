@@ -17,23 +17,51 @@ use serde_json::json;
 pub struct Carried {
     /// Writes that were made.
     pub done: usize,
-    /// The first that failed.
+    /// The first that failed, in this round or an earlier one of the pass.
     pub failure: Option<IoError>,
+    /// A failure ended the round before all stages were tried.
+    ended: bool,
 }
 
+/// Stages that wait for the next pass, since a write of theirs failed in this one. None: what is pruned.
+pub(crate) type Postponed = Vec<(Option<Component>, IoError)>;
+
+/// Transient failures in a pass after which it ends: an API server that is away costs no more deadlines than that.
+const TRANSIENT: usize = 2;
+
 impl Carried {
-    /// Whether another round can get further: what failed was refused, and holds up nothing but its own stage.
+    /// Whether another round can get further: what failed holds up nothing but its own stage.
     pub fn goes_on(&self) -> bool {
-        self.failure.as_ref().is_none_or(|e| self.done > 0 && refused(e))
+        self.failure.is_none() || (self.done > 0 && !self.ended)
+    }
+
+    /// Takes in what ended a stage. What is transient postpones it: in another round it would cost its deadline again.
+    fn failed(&mut self, stage: Option<Component>, error: IoError, postponed: &mut Postponed) {
+        if error.kind == Kindred::Transient {
+            postponed.push((stage, error.clone()));
+        }
+        self.ended = stage == Some(Component::Namespace) || !ends_its_stage_alone(error.kind, postponed.len());
+        self.failure.get_or_insert(error);
+    }
+}
+
+/// Whether a failure is about its own object: by rights, admission, or a webhook that does not answer. Anything else is about the
+/// whole pass: the lease is lost, or what was observed is no longer so. `transient`: how many of the pass were so, this one included.
+fn ends_its_stage_alone(kind: Kindred, transient: usize) -> bool {
+    match kind {
+        Kindred::Forbidden | Kindred::Rejected => true,
+        Kindred::Transient => transient < TRANSIENT,
+        Kindred::NotFound | Kindred::Conflict | Kindred::Fenced | Kindred::Other => false,
     }
 }
 
 /// Carries out what the plan says. The answers are put into the snapshot, so that the next plan builds on them without
 /// another read.
 ///
-/// What is refused ends its stage, since later actions of it may build on the one that failed, and other stages go on. Only on the
-/// namespace, with the tenant's isolation, everything builds. Any other failure ends it all. A right that was given a moment ago is
-/// waited for, less than a second in a pass (ADR 15).
+/// What fails ends its stage, since later actions of it may build on the one that failed, and other stages go on where
+/// it is about its own object: a plan is made from what was observed, so no stage builds on what another one writes in the same
+/// round. Only on the namespace, with the tenant's isolation, everything builds. A right that was given a moment ago is waited for,
+/// less than a second in a pass (ADR 15).
 pub async fn carry_out(
     io: &Io,
     tenant: Option<&Io>,
@@ -43,40 +71,52 @@ pub async fn carry_out(
     now: Timestamp,
 ) -> Carried {
     let mut carried = Carried::default();
-    let stages = plan.stages.iter().map(|s| (s.component != Component::Namespace, &s.actions));
-    for (apart, actions) in stages.chain([(true, &plan.prune)]) {
+    let stages = plan.stages.iter().map(|s| (Some(s.component), &s.actions));
+    for (stage, actions) in stages.chain([(None, &plan.prune)]) {
+        if let Some((_, error)) = snapshot.postponed.iter().find(|(postponed, _)| *postponed == stage) {
+            carried.failure.get_or_insert_with(|| error.clone());
+            continue;
+        }
         for action in actions {
             tracing::debug!(action = action.describe(), "carry out");
-            let mut result = one(io, tenant, snapshot, action, manager, now).await;
-            while result.as_ref().is_err_and(|e| on_its_way(e, action, snapshot, now)) {
-                let Some(wait) = snapshot.next_wait() else { break };
-                io.patiently(tokio::time::sleep(wait)).await;
-                result = one(io, tenant, snapshot, action, manager, now).await;
+            match patiently(io, tenant, snapshot, action, manager, now).await {
+                Ok(()) => carried.done += 1,
+                Err(error) => {
+                    carried.failed(stage, error, &mut snapshot.postponed);
+                    break;
+                }
             }
-            let Err(error) = result else {
-                carried.done += 1;
-                continue;
-            };
-            let ends_all = !apart || !refused(&error);
-            carried.failure.get_or_insert(error);
-            if ends_all {
-                return carried;
-            }
+        }
+        if carried.ended {
             break;
         }
     }
     carried
 }
 
+/// One action, again while it needs a right that is on its way.
+async fn patiently(
+    io: &Io,
+    tenant: Option<&Io>,
+    snapshot: &mut Snapshot,
+    action: &Action,
+    manager: &str,
+    now: Timestamp,
+) -> Result<(), IoError> {
+    loop {
+        let result = one(io, tenant, snapshot, action, manager, now).await;
+        if !result.as_ref().is_err_and(|e| on_its_way(e, action, snapshot, now)) {
+            return result;
+        }
+        let Some(wait) = snapshot.next_wait() else { return result };
+        io.patiently(tokio::time::sleep(wait)).await;
+    }
+}
+
 /// A right that was given a moment ago, and that the API server does not know yet.
 fn on_its_way(error: &IoError, action: &Action, snapshot: &Snapshot, now: Timestamp) -> bool {
     let elsewhere = matches!(action, Action::TenantApply(_) | Action::PublishKubeconfig { .. });
     error.kind == Kindred::Forbidden && !elsewhere && snapshot.rights_are_young(now)
-}
-
-/// By rights or admission: about this object, and nothing that waiting helps.
-fn refused(error: &IoError) -> bool {
-    matches!(error.kind, Kindred::Forbidden | Kindred::Rejected)
 }
 
 async fn one(
@@ -149,4 +189,57 @@ async fn one(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(kind: Kindred, what: &str) -> IoError {
+        IoError::new(kind, what, "no")
+    }
+
+    /// A round in which something was done and these stages failed, one after the other, until it ended.
+    fn round(failures: &[(Component, Kindred)], postponed: &mut Postponed) -> Carried {
+        let mut carried = Carried { done: 1, ..Carried::default() };
+        for (stage, kind) in failures {
+            assert!(!carried.ended, "nothing is tried after {:?}", carried.failure);
+            carried.failed(Some(*stage), error(*kind, stage.name()), postponed);
+        }
+        carried
+    }
+
+    #[test]
+    fn what_is_about_one_object_ends_its_stage_alone() {
+        for kind in [Kindred::Forbidden, Kindred::Rejected, Kindred::Transient] {
+            let carried = round(&[(Component::ApiServer, kind)], &mut vec![]);
+            assert!(!carried.ended && carried.goes_on(), "{kind:?}");
+            let on_the_namespace = round(&[(Component::Namespace, kind)], &mut vec![]);
+            assert!(on_the_namespace.ended && !on_the_namespace.goes_on(), "{kind:?}");
+        }
+        for kind in [Kindred::Fenced, Kindred::Conflict, Kindred::NotFound, Kindred::Other] {
+            let carried = round(&[(Component::ApiServer, kind)], &mut vec![]);
+            assert!(carried.ended && !carried.goes_on(), "{kind:?}");
+        }
+    }
+
+    #[test]
+    fn the_second_transient_failure_of_a_pass_ends_it() {
+        use Component::{ApiServer, Endpoint, Scheduler};
+        let mut postponed = vec![];
+        let first = round(&[(Endpoint, Kindred::Transient), (ApiServer, Kindred::Rejected)], &mut postponed);
+        assert!(first.goes_on(), "{first:?}");
+        assert_eq!(first.failure.map(|e| e.what).as_deref(), Some("endpoint"));
+        assert_eq!(postponed.len(), 1, "what was refused is cheap to try again");
+        let second = round(&[(Scheduler, Kindred::Transient)], &mut postponed);
+        assert!(second.ended && !second.goes_on(), "{second:?}");
+    }
+
+    #[test]
+    fn a_round_in_which_nothing_was_done_is_the_last() {
+        let mut carried = round(&[(Component::ApiServer, Kindred::Transient)], &mut vec![]);
+        carried.done = 0;
+        assert!(!carried.goes_on());
+        assert!(Carried::default().goes_on(), "the first round");
+    }
 }

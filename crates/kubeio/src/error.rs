@@ -87,9 +87,19 @@ fn refusal(message: &str) -> String {
     }
 }
 
-/// RBAC and admission both answer 403; only the authorizer says who "cannot" do what to which resource.
+/// RBAC and admission both answer 403. The authorizer writes `<object> is forbidden: User "x" cannot <verb> resource "y" in API group
+/// "z"` and then the place; admission writes anything, such a sentence included, but never right behind the object.
 fn is_rbac(message: &str) -> bool {
-    message.contains("cannot ") && message.contains(" resource ") && !message.contains("ValidatingAdmissionPolicy")
+    let Some((object, why)) = message.split_once(" is forbidden: ") else { return false };
+    let named = object.split(' ').count() <= 2;
+    let who = why.starts_with("User \"") || why.starts_with("user \"");
+    named && who && why.split(" cannot ").skip(1).any(says_what)
+}
+
+/// `<verb> resource "y" in API group "z"`.
+fn says_what(right: &str) -> bool {
+    let resource = right.split_once(" resource \"").filter(|(verb, _)| !verb.is_empty() && !verb.contains(' '));
+    resource.is_some_and(|(_, resource)| resource.contains("\" in API group \""))
 }
 
 /// Without the layers of the client, which say nothing to a reader of a condition.
@@ -125,15 +135,37 @@ mod tests {
     }
 
     #[test]
-    fn admission_is_told_from_rbac() {
-        assert!(is_rbac(
-            r#"secrets is forbidden: User "x" cannot list resource "secrets" in API group "" in the namespace "a""#
-        ));
+    fn rbac_is_known_by_what_its_authorizer_writes() {
+        for message in [
+            r#"secrets is forbidden: User "x" cannot list resource "secrets" in API group "" in the namespace "a""#,
+            r#"secrets "b" is forbidden: User "x" cannot patch resource "secrets" in API group "" in the namespace "a""#,
+            r#"clusters.berth.dev "b" is forbidden: User "system:serviceaccount:a:b" cannot patch resource "clusters/status" in API group "berth.dev" in the namespace "a""#,
+            r#"clusterroles.rbac.authorization.k8s.io "berth:x" is forbidden: User "x" cannot delete resource "clusterroles" in API group "rbac.authorization.k8s.io" at the cluster scope"#,
+            r#"secrets "b" is forbidden: User "x" cannot get resource "secrets" in API group "" in the namespace "a": RBAC: clusterrole.rbac.authorization.k8s.io "gone" not found"#,
+            r#"pods is forbidden: User "who cannot spell" cannot list resource "pods" in API group "" at the cluster scope"#,
+        ] {
+            assert!(is_rbac(message), "{message}");
+        }
         let escalation = r#"rolebindings.rbac.authorization.k8s.io "b" is forbidden: user "x" (groups=["y"]) is attempting to grant RBAC permissions not currently held:
 {APIGroups:[""], Resources:["pods"], Verbs:["list"]}"#;
         assert!(
             is_rbac(&refusal(escalation)) && refusal(escalation).contains("user \"x\" (groups=[\"y\"]) cannot bind")
         );
-        assert!(!is_rbac(r#"pods "a" is forbidden: exceeded quota: q, requested: pods=1"#));
+    }
+
+    #[test]
+    fn what_admission_writes_is_not_rbac() {
+        for message in [
+            r#"pods "a" is forbidden: exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1"#,
+            r#"services "a" is forbidden: exceeded quota: you cannot have more of resource "services" in API group "", requested: services=1"#,
+            r#"admission webhook "x" denied the request: you cannot create this resource type"#,
+            r#"admission webhook "x" denied the request: secrets is forbidden: User "x" cannot create resource "secrets" in API group "" in the namespace "a""#,
+            r#"secrets "a" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: User "x" cannot create resource "secrets" in API group """#,
+            r#"secrets "a" is forbidden: unable to create new content in namespace b because it is being terminated"#,
+            r#"pods "a" is forbidden: violates PodSecurity "restricted:latest": you cannot use resource "hostPath""#,
+            r#"secrets "a" is forbidden: User "x" cannot create this resource type"#,
+        ] {
+            assert!(!is_rbac(message), "{message}");
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! Reading what a plan looks at. Always from the API server, never from memory: any pass may be the first one.
 
+use crate::apply::Postponed;
 use crate::calls::Io;
 use crate::error::{IoError, Kindred};
 use crate::facts;
@@ -23,6 +24,8 @@ pub struct Snapshot {
     pub(crate) raw: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
     /// How often a right was waited for.
     waits: usize,
+    /// Stages that this pass does not try again.
+    pub(crate) postponed: Postponed,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: Option<IoError>,
     /// What else could not be read, and holds up nothing but its own stage.
@@ -135,7 +138,8 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
     let (live, published) = futures::join!(io.get(&key), published(io, namespace, name));
     match published {
         Ok(published) => snapshot.observed.published = published,
-        Err(e) if e.kind == Kindred::Forbidden => snapshot.unread = Some(e),
+        // Admission is asked about a dry run, too: a webhook that fails there holds up nothing else.
+        Err(e) if matches!(e.kind, Kindred::Forbidden | Kindred::Transient) => snapshot.unread = Some(e),
         Err(e) => return Err(e),
     }
     let Some(live) = live? else { return Ok(snapshot) };

@@ -22,6 +22,9 @@ pub struct Health {
     pub ready: Arc<AtomicBool>,
 }
 
+/// How long nobody is let in after a failure, such as too many open files, which is there again at once.
+const AFTER_FAILURE: Duration = Duration::from_millis(100);
+
 /// Serves until the process ends: `/healthz`, `/readyz`, `/metrics`.
 pub async fn serve(address: &str, health: Health, metrics: Metrics) -> anyhow::Result<()> {
     let listener =
@@ -31,6 +34,7 @@ pub async fn serve(address: &str, health: Health, metrics: Metrics) -> anyhow::R
             Ok(accepted) => accepted,
             Err(error) => {
                 tracing::warn!(%error, "accept");
+                tokio::time::sleep(AFTER_FAILURE).await;
                 continue;
             }
         };

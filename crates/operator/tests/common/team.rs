@@ -88,6 +88,11 @@ impl Team {
         self.clusters().patch(ACME, &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
     }
 
+    /// A merge patch of the `Cluster` of that name.
+    pub(crate) async fn merge(&self, name: &str, patch: &Value) {
+        self.clusters().patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.expect("patch");
+    }
+
     /// Makes the operator look at the `Cluster`, and at its etcd, by changing what it does not care about.
     pub(crate) async fn touch(&self) {
         let patch =

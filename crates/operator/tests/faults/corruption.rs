@@ -3,6 +3,7 @@
 
 use crate::common::team::ACME;
 use crate::common::{Running, SOON, Team, alone, crds, operator_world, server, state::settled};
+use crate::pairs::Pairs;
 use crate::{full, templates};
 use anyhow::{Result, ensure};
 use berth_api::{labels, names};
@@ -250,18 +251,25 @@ async fn a_field_of_a_child_that_is_corrupted_has_no_consequences() {
     subject.team.wipe().await;
 }
 
-/// A field of each kind at once. With a server of its own: it waits for most of its time, and others go on meanwhile.
+/// All of them at once.
+async fn at_once(subject: &mut Subject, cases: &[Case], notice: Notice) {
+    let told = subject.run(cases, notice).await.unwrap_or_else(|e| panic!("{notice:?}: {e:#}"));
+    for (n, case) in cases.iter().enumerate() {
+        println!("{notice:?}: {case}: {}", outcome(told.contains(&n)));
+    }
+}
+
+/// A field of each kind at once, and private keys. With a server of its own: it waits for most of its time, and others go on meanwhile.
 #[tokio::test]
-async fn fields_that_are_corrupted_unseen_have_no_consequences() {
+async fn what_is_corrupted_unseen_has_no_consequences() {
     let (server, _world) = operator_world(&crds()).await;
     let mut subject = Subject::new(server).await;
+    let pairs = Pairs::new(server).await;
     let all = sample(&subject.cases().await);
     let unwatched: Vec<_> = all.iter().filter(|c| UNWATCHED.contains(&c.key.kind)).cloned().collect();
     assert_eq!(unwatched.len(), UNWATCHED.len() + 1, "one of each, and the published kubeconfig");
-    for (cases, notice) in [(all, Notice::Start), (unwatched, Notice::ByItself)] {
-        let told = subject.run(&cases, notice).await.unwrap_or_else(|e| panic!("{notice:?}: {e:#}"));
-        for (n, case) in cases.iter().enumerate() {
-            println!("{notice:?}: {case}: {}", outcome(told.contains(&n)));
-        }
-    }
+    at_once(&mut subject, &all, Notice::Start).await;
+    let swapped = pairs.swap().await;
+    at_once(&mut subject, &unwatched, Notice::ByItself).await;
+    swapped.seen().await;
 }

@@ -9,8 +9,10 @@ mod corruption;
 mod creation;
 mod gone;
 mod lack;
+mod pairs;
 mod poison;
 mod rights;
+mod webhook;
 
 use common::Team;
 pub(crate) use common::full;

@@ -217,6 +217,24 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
 }
 
 #[test]
+fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.cluster.spec.endpoint.port = 7443;
+    // Whether what a plan says of the Service gets through is known only in the next one.
+    let writes = |f: &Fixture| f.plan().plan.actions().map(Action::describe).collect::<Vec<_>>();
+    let first = writes(&f);
+    let of = |all: &[String], name: &str| all.iter().any(|w| w.starts_with("apply Deployment") && w.ends_with(name));
+    assert!(first.iter().any(|w| w.starts_with("apply Service")), "{first:#?}");
+    assert!(!of(&first, names::SCHEDULER) && !of(&first, names::CONTROLLER_MANAGER), "{first:#?}");
+    for _ in 0..3 {
+        f.pass();
+        f.others();
+    }
+    assert!(of(&f.world.log, names::SCHEDULER) && of(&f.world.log, names::CONTROLLER_MANAGER), "{:#?}", f.world.log);
+    assert_eq!(f.pass().plan.first_problem(), None);
+}
+
+#[test]
 fn a_new_spec_is_compared_with_all_that_is_inside() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let stamp = super::super::tenant_objects::stamp_key();

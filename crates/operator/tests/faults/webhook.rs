@@ -1,0 +1,157 @@
+//! A webhook of the meta cluster that is down, and one that hangs: one write of a tenant fails in every pass, others go on.
+
+use crate::common::team::{ACME, moment};
+use crate::common::{Running, SOON, Team, alone, server};
+use berth_api::conditions::ConditionType;
+use berth_api::names;
+use berth_testkit::fault::{Call, Verb};
+use berth_testkit::{ApiServer, FaultPlan, fixtures::until, yaml};
+use k8s_openapi::api::admissionregistration::v1::ValidatingWebhookConfiguration;
+use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt};
+use serde_json::json;
+use std::time::Duration;
+use tokio::net::TcpListener;
+
+/// Name of the webhook.
+const GUARD: &str = "guard.test.berth.dev";
+
+/// Whom the webhook is not asked about.
+const PERSON: &str = "somebody";
+
+/// Pods that nobody asked for.
+const DRIFTED: i32 = 3;
+
+/// Longer than any patch takes that is answered.
+const A_WHILE: Duration = Duration::from_secs(2);
+
+/// A webhook at that address that is asked about whatever others than [`PERSON`] do with an object of a group and resource.
+async fn install(team: &Team, address: &str, [group, resource]: [&str; 2], [namespace, name]: [&str; 2]) {
+    let guard: ValidatingWebhookConfiguration = yaml!(
+        "{{metadata: {{name: {}}}, webhooks: [{{
+            name: {GUARD}, admissionReviewVersions: [v1], sideEffects: None, failurePolicy: Fail, timeoutSeconds: 30,
+            clientConfig: {{url: 'https://{address}/'}},
+            rules: [{{apiGroups: ['{group}'], apiVersions: [v1], resources: [{resource}], operations: [CREATE, UPDATE]}}],
+            matchConditions: [
+                {{name: object, expression: 'request.namespace == \"{namespace}\" && request.name == \"{name}\"'}},
+                {{name: person, expression: 'request.userInfo.username != \"{PERSON}\"'}},
+            ]}}]}}",
+        team.home
+    );
+    guards(team).create(&PostParams::default(), &guard).await.expect("webhook");
+}
+
+fn guards(team: &Team) -> Api<ValidatingWebhookConfiguration> {
+    Api::all(team.client.clone())
+}
+
+async fn replicas(team: &Team) -> Option<i32> {
+    team.inside::<Deployment>().get(names::APISERVER).await.expect("Deployment").spec?.replicas
+}
+
+/// Waits until the webhook is asked, and then changes the Deployment past it, for the operator to change it back.
+async fn drift(server: &ApiServer, team: &Team) {
+    let patch = Patch::Merge(json!({"spec": {"replicas": DRIFTED}}));
+    until(SOON, "the webhook in force", async || {
+        let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+        let asked = team.inside::<Deployment>();
+        let answer = tokio::time::timeout(A_WHILE, asked.patch(names::APISERVER, &dry, &patch)).await;
+        answer.map_or(true, |answer| answer.is_err())
+    })
+    .await;
+    let person = kube::Client::try_from(server.config_as(PERSON, &["system:masters"])).expect("client");
+    let deployments = Api::<Deployment>::namespaced(person, &team.home);
+    deployments.patch(names::APISERVER, &PatchParams::default(), &patch).await.expect("patch");
+}
+
+/// How often a pass tried to write the Deployment, at the most.
+fn tries_in_a_pass(plan: &FaultPlan, team: &Team) -> usize {
+    let calls = plan.calls();
+    let begins = |c: &Call| c.verb == Verb::Get && c.resource == "clusters" && c.namespace == team.ns;
+    let tries = |c: &&Call| c.mutation.is_some() && c.namespace == team.home && c.name == names::APISERVER;
+    calls.split(begins).map(|pass| pass.iter().filter(tries).count()).max().unwrap_or_default()
+}
+
+/// Where nobody listens.
+async fn closed() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    listener.local_addr().expect("address").to_string()
+}
+
+/// What is deleted comes back while the webhook fails; `said` is in the condition. Without it everything is as it was.
+async fn others_go_on(server: &'static ApiServer, address: &str, said: &str) {
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let _running = Running::start(server, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let wanted = replicas(&team).await;
+    install(&team, address, ["apps", "deployments"], [&team.home, names::APISERVER]).await;
+    plan.reset_log();
+    drift(server, &team).await;
+    let object = format!("Deployment {}/{}", team.home, names::APISERVER);
+    let message = team.says_of(ConditionType::Ready, "Error", &object).await;
+    assert!(message.contains(said), "{message}");
+
+    let (deployments, secrets) = (team.inside::<Deployment>(), team.inside::<Secret>());
+    let uids = async || {
+        let deployment = deployments.get_opt(names::SCHEDULER).await.expect("get").and_then(|d| d.uid());
+        (deployment, secrets.get_opt(names::SCHEDULER_PKI).await.expect("get").and_then(|s| s.uid()))
+    };
+    let before = uids().await;
+    secrets.delete(names::SCHEDULER_PKI, &DeleteParams::default()).await.expect("delete");
+    deployments.delete(names::SCHEDULER, &DeleteParams::default()).await.expect("delete");
+    until(SOON, "both are back", async || {
+        let now = uids().await;
+        now.0.is_some() && now.1.is_some() && now.0 != before.0 && now.1 != before.1
+    })
+    .await;
+    assert_eq!(replicas(&team).await, Some(DRIFTED), "the webhook still stands");
+    let message = team.says_of(ConditionType::Ready, "Error", &object).await;
+    assert!(message.contains(said), "{message}");
+    assert_eq!(tries_in_a_pass(&plan, &team), 1, "once a pass, however many rounds it has");
+
+    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(replicas(&team).await, wanted);
+    team.wipe().await;
+}
+
+#[tokio::test]
+async fn one_that_is_down_holds_up_nothing_but_its_object() {
+    let (_turn, server) = (alone().await, server().await);
+    others_go_on(server, &closed().await, &format!("failed calling webhook \"{GUARD}\"")).await;
+}
+
+#[tokio::test]
+async fn one_that_hangs_holds_up_nothing_but_its_object() {
+    let (_turn, server) = (alone().await, server().await);
+    // The kernel accepts, and nobody answers.
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let address = silent.local_addr().expect("address").to_string();
+    others_go_on(server, &address, "no answer within 5s").await;
+}
+
+/// The operator has no right to read the Secret in the team's namespace: it asks by a dry run, which a webhook hears of, too.
+#[tokio::test]
+async fn one_that_is_down_for_the_published_kubeconfig_holds_up_nothing_else() {
+    let (_turn, server) = (alone().await, server().await);
+    let team = Team::with_cluster(server).await;
+    let _running = Running::start(server, &FaultPlan::new());
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let secret = names::kubeconfig(ACME);
+    install(&team, &closed().await, ["", "secrets"], [&team.ns, &secret]).await;
+    until(SOON, "it is told", async || {
+        team.touch().await;
+        moment().await;
+        let ready = team.condition(ConditionType::Ready).await.expect("condition");
+        ready.reason == "Error" && ready.message.contains(&format!("Secret {}/{secret}: ", team.ns))
+    })
+    .await;
+    let deployments = team.inside::<Deployment>();
+    deployments.delete(names::SCHEDULER, &DeleteParams::default()).await.expect("delete");
+    until(SOON, "it is back", async || deployments.get_opt(names::SCHEDULER).await.expect("get").is_some()).await;
+    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    team.wipe().await;
+}
