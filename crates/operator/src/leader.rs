@@ -13,6 +13,8 @@ use kube::{Api, Client};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
 /// How long a lease stands without renewal.
 const LEASE: Duration = Duration::from_secs(15);
@@ -22,6 +24,13 @@ const FENCE: Duration = Duration::from_secs(10);
 const RENEW: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// How long passes may go on once this process was asked to end.
+const PASSES: Duration = Duration::from_millis(500);
+/// How long, after that, answers to writes that are on their way are waited for.
+const ANSWERS: Duration = Duration::from_millis(200);
+/// How long giving the lease back may take.
+const RELEASE: Duration = Duration::from_secs(2);
 
 /// A candidate for the lease.
 pub struct Candidate {
@@ -104,28 +113,49 @@ impl Candidate {
         }
     }
 
-    /// Gives the lease back, so that the next one need not wait.
-    pub async fn release(&self) {
+    /// Ends the work and gives the lease back, so that the next one need not wait. Passes that hang do not hold that up.
+    pub async fn hand_over(&self, mut work: JoinHandle<()>) {
+        let asked = Instant::now();
+        let mut ended = timeout(PASSES, &mut work).await.is_ok();
+        // From here on no write begins, and a pass ends at its next one.
         self.fence.close();
-        let release = async {
-            let mut lease = self.api.get(&self.name).await?;
-            if let Some(spec) = lease.spec.as_mut().filter(|s| s.holder_identity.as_deref() == Some(&self.identity)) {
-                spec.holder_identity = Some(String::new());
-                spec.lease_duration_seconds = Some(1);
-                self.api.replace(&self.name, &PostParams::default(), &lease).await?;
-            }
-            Ok::<(), kube::Error>(())
-        };
-        if let Ok(Ok(())) = tokio::time::timeout(Duration::from_secs(2), release).await {
-            tracing::info!("gave the lease back");
-        } else {
-            tracing::warn!("could not give the lease back; it runs out by itself");
+        if !ended {
+            ended = timeout(ANSWERS, &mut work).await.is_ok();
         }
+        // Ends the connections of calls without an answer, too: the API server gives up what nobody waits for.
+        work.abort();
+        let released = timeout(RELEASE, self.release()).await;
+        let (took, cut_off) = (asked.elapsed(), !ended);
+        match released {
+            Ok(Ok(())) => tracing::info!(?took, cut_off, "gave the lease back"),
+            Ok(Err(error)) => {
+                tracing::warn!(?took, cut_off, %error, "could not give the lease back; it runs out by itself");
+            }
+            Err(_) => tracing::warn!(?took, cut_off, "could not give the lease back; it runs out by itself"),
+        }
+    }
+
+    async fn release(&self) -> Result<(), kube::Error> {
+        match self.give_back().await {
+            // A renewal that was cut off has landed in between.
+            Err(kube::Error::Api(s)) if s.code == 409 => self.give_back().await,
+            other => other,
+        }
+    }
+
+    async fn give_back(&self) -> Result<(), kube::Error> {
+        let mut lease = self.api.get(&self.name).await?;
+        if let Some(spec) = lease.spec.as_mut().filter(|s| s.holder_identity.as_deref() == Some(&self.identity)) {
+            spec.holder_identity = Some(String::new());
+            spec.lease_duration_seconds = Some(1);
+            self.api.replace(&self.name, &PostParams::default(), &lease).await?;
+        }
+        Ok(())
     }
 
     /// [`Self::try_take`] with a deadline.
     async fn look(&mut self) -> anyhow::Result<bool> {
-        let answer = tokio::time::timeout(DEADLINE, self.try_take()).await;
+        let answer = timeout(DEADLINE, self.try_take()).await;
         let answer = answer.unwrap_or_else(|_| Err(anyhow::anyhow!("no answer within {DEADLINE:?}")));
         self.heard.store(answer.is_ok(), Ordering::Relaxed);
         answer
@@ -179,5 +209,93 @@ impl Candidate {
             lease_transitions: Some(if same { transitions } else { transitions + 1 }),
             ..LeaseSpec::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::{Method, Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use serde_json::{Value, json};
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+
+    /// Sets the flag when it is dropped.
+    struct Dropped(Arc<AtomicBool>);
+
+    impl Drop for Dropped {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[derive(Clone, Debug)]
+    struct Call {
+        method: Method,
+        body: Value,
+        fence_open: bool,
+        work_cut_off: bool,
+    }
+
+    /// Has the lease, which is `me`'s. The first write of it meets a conflict.
+    #[derive(Clone)]
+    struct Server {
+        fence: Fence,
+        cut_off: Arc<AtomicBool>,
+        calls: Arc<Mutex<Vec<Call>>>,
+    }
+
+    impl Server {
+        fn client(&self) -> Client {
+            let server = self.clone();
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let server = server.clone();
+                async move { Ok::<_, Infallible>(server.answer(request).await) }
+            });
+            Client::new(service, "default")
+        }
+
+        async fn answer(&self, request: Request<Body>) -> Response<Body> {
+            let (head, body) = request.into_parts();
+            let body = body.collect().await.unwrap().to_bytes();
+            let mut calls = self.calls.lock().unwrap();
+            calls.push(Call {
+                method: head.method,
+                body: serde_json::from_slice(&body).unwrap_or_default(),
+                fence_open: self.fence.is_open(),
+                work_cut_off: self.cut_off.load(Ordering::SeqCst),
+            });
+            let (code, answer) = if calls.len() == 2 {
+                (409, json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409}))
+            } else {
+                (200, json!({"metadata": {"name": "lease"}, "spec": {"holderIdentity": "me"}}))
+            };
+            Response::builder().status(code).body(Body::from(answer.to_string().into_bytes())).unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn the_lease_is_given_back_once_no_write_can_leave_and_what_hangs_is_cut_off() {
+        let fence = Fence::closed();
+        fence.extend(Instant::now(), Duration::from_mins(1));
+        let server = Server { fence: fence.clone(), cut_off: Arc::default(), calls: Arc::default() };
+        let candidate = Candidate::new(server.client(), "n", "lease", "me", fence.clone(), Arc::default());
+        let wrote = Arc::new(AtomicBool::new(false));
+        let (done, dropped) = (wrote.clone(), Dropped(server.cut_off.clone()));
+        let work = tokio::spawn(async move {
+            let _dropped = dropped;
+            tokio::time::sleep(PASSES / 10).await;
+            done.store(fence.is_open(), Ordering::SeqCst);
+            std::future::pending::<()>().await;
+        });
+        candidate.hand_over(work).await;
+        assert!(wrote.load(Ordering::SeqCst), "what is under way may go on for a while");
+        let calls = server.calls.lock().unwrap();
+        let methods: Vec<_> = calls.iter().map(|c| c.method.as_str()).collect();
+        assert_eq!(methods, ["GET", "PUT", "GET", "PUT"]);
+        assert!(calls.iter().all(|c| !c.fence_open && c.work_cut_off), "{calls:?}");
+        assert_eq!(calls[3].body["spec"]["holderIdentity"], "");
     }
 }

@@ -76,8 +76,6 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         // A process that lost its lease starts anew: nothing of what it had under way may go on.
         anyhow::bail!("the lease is lost");
     }
-    // Passes under way end within their deadlines; the lease stays ours until they did.
-    let _ = tokio::time::timeout(std::time::Duration::from_secs(5), work).await;
-    candidate.release().await;
+    candidate.hand_over(work).await;
     Ok(())
 }

@@ -1,19 +1,31 @@
 //! Operator processes and one lease: who was stopped past it writes nothing when it goes on, and who is asked to end hands over.
 
-use crate::common::{SOON, Team, alone, server};
+use crate::common::{SOON, Team, alone, full, server};
 use crate::{Operator, holder, quiet, system, taken_up};
-use berth_testkit::{ApiServer, fixtures::until, yaml};
+use berth_api::{EtcdCluster, names};
+use berth_testkit::fixtures::{from_json, until};
+use berth_testkit::{ApiServer, yaml};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::flowcontrol::v1::{FlowSchema, PriorityLevelConfiguration};
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
-use kube::api::PostParams;
+use kube::api::{Patch, PatchParams, PostParams};
 use rustix::process::Signal;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// Another may have the lease only after it ran out: 15 s and a look a second.
 const FAILOVER: Duration = Duration::from_mins(2);
+
+/// How soon another leads after one that was stopped, and after one that was asked to end.
+const FAILOVER_LIMIT: Duration = Duration::from_secs(20);
+const HANDOVER_LIMIT: Duration = Duration::from_secs(2);
+
+/// Says how long it took. `BERTH_SWEEP=full`: that must be within the limit.
+fn took(what: &str, time: Duration, limit: Duration) {
+    println!("{what}: {:.1} s", time.as_secs_f32());
+    assert!(!full() || time <= limit, "{what}: {time:.1?}");
+}
 
 /// How long after `since` it leads.
 async fn leads(server: &ApiServer, operator: &Operator, since: Instant) -> Duration {
@@ -71,7 +83,8 @@ async fn one_leads_and_the_other_writes_nothing() {
     let mark = server.audit_mark();
     taken_up(&Team::with_cluster(server).await).await;
     assert!(!third.writes(server, mark).is_empty());
-    println!("failover {:.1} s, hand-over {:.1} s", failover.as_secs_f32(), handover.as_secs_f32());
+    took("failover", failover, FAILOVER_LIMIT);
+    took("hand-over", handover, HANDOVER_LIMIT);
 }
 
 /// Waits until it has made no call, renewals aside, for a while that is long for one.
@@ -94,23 +107,58 @@ async fn everything(server: &ApiServer, user: &str) {
     Api::all(server.client()).create(&PostParams::default(), &binding).await.expect("binding");
 }
 
-/// From now on what this user asks of leases gets no answer, and everything else does.
-async fn leases_hang(server: &ApiServer, user: &str) {
-    // Requests of this level wait in its queue, since none is let through.
+/// Its requests wait, since none is let through.
+const NOBODY: &str = "nobody";
+
+/// From now on what this user asks for by these rules gets no answer, and everything else does. Gets of leases in that namespace are
+/// among them.
+async fn hang(server: &ApiServer, user: &str, namespace: &str, rules: Value) {
     let level: PriorityLevelConfiguration = yaml!(
-        "{{metadata: {{name: nobody}}, spec: {{type: Limited, limited: {{nominalConcurrencyShares: 0, lendablePercent: 0,
-           borrowingLimitPercent: 0, limitResponse: {{type: Queue, queuing: {{queues: 1, handSize: 1, queueLengthLimit: 50}}}}}}}}}}"
+        "{{metadata: {{name: {NOBODY}}}, spec: {{type: Limited, limited: {{nominalConcurrencyShares: 0, lendablePercent: 0,
+           borrowingLimitPercent: 0, limitResponse: {{type: Queue, queuing: {{queues: 1, handSize: 1, queueLengthLimit: 200}}}}}}}}}}"
     );
-    let schema: FlowSchema = yaml!(
-        "{{metadata: {{name: leases-hang}}, spec: {{matchingPrecedence: 2, priorityLevelConfiguration: {{name: nobody}},
-           rules: [{{subjects: [{{kind: User, user: {{name: {user}}}}}], resourceRules: [{{verbs: ['*'],
-           apiGroups: [coordination.k8s.io], resources: [leases], namespaces: ['*']}}]}}]}}}}"
-    );
-    Api::all(server.client()).create(&PostParams::default(), &level).await.expect("level");
-    Api::all(server.client()).create(&PostParams::default(), &schema).await.expect("schema");
-    let leases = Api::<Lease>::namespaced(server.client_as(user, &[]), "berth-system");
-    until(SOON, "leases hang", async || {
+    let schema: FlowSchema = from_json(json!({
+        "metadata": {"name": format!("{user}-hangs")},
+        "spec": {
+            "matchingPrecedence": 2,
+            "priorityLevelConfiguration": {"name": NOBODY},
+            "rules": [{"subjects": [{"kind": "User", "user": {"name": user}}], "resourceRules": rules}],
+        },
+    }));
+    let params = PatchParams::apply("test").force();
+    Api::<PriorityLevelConfiguration>::all(server.client())
+        .patch(NOBODY, &params, &Patch::Apply(level))
+        .await
+        .expect("level");
+    Api::<FlowSchema>::all(server.client())
+        .patch(&format!("{user}-hangs"), &params, &Patch::Apply(schema))
+        .await
+        .expect("schema");
+    let leases = Api::<Lease>::namespaced(server.client_as(user, &[]), namespace);
+    until(SOON, "calls hang", async || {
         tokio::time::timeout(Duration::from_secs(1), leases.get_opt("berth-operator")).await.is_err()
+    })
+    .await;
+}
+
+async fn leases_hang(server: &ApiServer, user: &str) {
+    let rule = json!({
+        "verbs": ["*"], "apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "namespaces": ["*"],
+    });
+    hang(server, user, "berth-system", json!([rule])).await;
+}
+
+/// A call with one of these verbs into that namespace has no answer yet.
+async fn hangs(server: &ApiServer, namespace: &str, verbs: &[&str]) {
+    let path = "/debug/api_priority_and_fairness/dump_requests?includeRequestDetails=1";
+    until(SOON, &format!("{verbs:?} in {namespace} to hang"), async || {
+        let request = http::Request::get(path).body(vec![]).expect("a request");
+        let all = server.client().request_text(request).await.expect("waiting requests");
+        let of = |line: &str| {
+            let words: Vec<_> = line.split(',').map(str::trim).collect();
+            words.first() == Some(&NOBODY) && words.contains(&namespace) && verbs.iter().any(|v| words.contains(v))
+        };
+        all.lines().any(of)
     })
     .await;
 }
@@ -149,5 +197,42 @@ async fn one_that_was_stopped_at_rest_writes_nothing_at_all() {
     assert_eq!(first.writes(server, mark), [""; 0]);
     second.signal(Signal::CONT);
     taken_up(&unseen).await;
-    println!("failover from one at rest {:.1} s", failover.as_secs_f32());
+    took("failover from one at rest", failover, FAILOVER_LIMIT);
+}
+
+/// Asked to end while reads of one `Cluster` and writes of another have no answer, it does not wait for them.
+#[tokio::test]
+async fn one_whose_calls_hang_hands_over_as_soon() {
+    let (_turn, server) = (alone().await, quiet().await);
+    let [unread, unwritten] = [Team::new(server).await, Team::new(server).await];
+    everything(server, "busy").await;
+    let writes = ["create", "update", "patch", "delete"];
+    let rules = [(&unread, &["*"][..]), (&unwritten, &writes)].map(
+        |(team, verbs)| json!({"verbs": verbs, "apiGroups": ["*"], "resources": ["*"], "namespaces": [team.home]}),
+    );
+    hang(server, "busy", &unread.home, json!(rules)).await;
+    let mut first = Operator::start_as(server, "busy", &[], &["--listen="], &[]);
+    leads(server, &first, Instant::now()).await;
+    let second = Operator::start(server, "relief");
+    stands_by(server, &second).await;
+    for team in [&unread, &unwritten] {
+        team.create(json!({})).await.expect("Cluster");
+    }
+    hangs(server, &unread.home, &["get", "list"]).await;
+    hangs(server, &unwritten.home, &writes).await;
+
+    let asked = Instant::now();
+    first.signal(Signal::TERM);
+    let handover = leads(server, &second, asked).await;
+    let mark = server.audit_mark();
+    ends(&mut first).await;
+    let log = first.log();
+    assert!(log.contains("gave the lease back") && log.contains("cut_off=true"), "{log}");
+    assert_eq!(first.writes(server, mark), [""; 0]);
+    // What was cut off is made by the next one.
+    until(SOON, "the EtcdCluster", async || {
+        unwritten.inside::<EtcdCluster>().get_opt(names::ETCD).await.is_ok_and(|e| e.is_some())
+    })
+    .await;
+    took("hand-over by one whose calls hang", handover, HANDOVER_LIMIT);
 }
