@@ -51,6 +51,14 @@ enum Command {
     },
     /// Removes the benches' meta cluster.
     BenchDown,
+    /// Runs the sweeps and bad surroundings, every case of them. Cut off, it goes on where it was, at the same commit.
+    Chaos {
+        /// Another order, and other random walks.
+        #[arg(long, default_value_t = 0)]
+        seed: u64,
+        /// Only tests whose name, or that of their program, contains one of these.
+        filters: Vec<String>,
+    },
     /// Runs all checks and tests and ends with their count.
     Test {
         /// Only what a developer runs in a minute.
@@ -76,6 +84,7 @@ fn main() -> ExitCode {
         Command::DemoDown => demo::down(),
         Command::Bench { args } => bench::run_all(&args),
         Command::BenchDown => bench::down(),
+        Command::Chaos { seed, filters } => testing::chaos::run(seed, &filters),
         Command::Test { fast, only } => testing::run(fast, &only),
     };
     match result {

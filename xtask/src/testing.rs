@@ -1,12 +1,13 @@
 //! `make test`: every check and test, one after the other, with a count at the end.
 
+pub(crate) mod chaos;
 mod program;
 mod progress;
 mod report;
 
 use anyhow::Context as _;
 use progress::Progress;
-use report::Report;
+use report::{Of, Report};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -20,8 +21,9 @@ pub(crate) fn run(fast: bool, only: &[String]) -> Result<()> {
     let wanted = |name: &str| only.is_empty() || only.iter().any(|o| name.contains(o.as_str()));
     let mut report = Report::default();
     if !fast && std::env::var_os("BERTH_E2E").is_some_and(|v| v == "all") {
-        report.progress = Progress::of_checkout()?;
-        report.all = only.is_empty();
+        report.progress = Progress::of_checkout("test-all")?;
+        let all = Of { command: "make test-all".into(), what: "all checks and tests" };
+        report.of = only.is_empty().then_some(all);
     }
     let _alone = if fast { None } else { Some(alone()?) };
 

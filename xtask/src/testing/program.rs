@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use super::E2E;
 use crate::shell::Result;
 
-/// Nothing that tests takes longer; what does hangs.
-const PATIENCE: Duration = Duration::from_mins(40);
+/// Nothing that `make test` runs takes longer; what does hangs.
+pub(super) const PATIENCE: Duration = Duration::from_mins(40);
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,6 +29,15 @@ pub(super) struct Program {
     pub(super) dir: PathBuf,
     /// Runs real pods. These run last, and may be tried twice.
     pub(super) pods: bool,
+}
+
+impl Program {
+    /// Runs it as cargo would.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(&self.file);
+        command.args(arguments).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir).env("BERTH_REAL", "1");
+        command
+    }
 }
 
 /// What cargo says on its standard output; none if it could not build.
@@ -56,18 +65,11 @@ pub(super) fn program(line: &str) -> Option<Program> {
     Some(Program { pods, package, target, file: file.into(), dir })
 }
 
-pub(super) fn execute(program: &Program, arguments: &[&str]) -> Result<(ExitStatus, Results)> {
+/// Runs a test program, and reads what it prints.
+pub(super) fn execute(mut command: Command, patience: Duration) -> Result<(ExitStatus, Results)> {
     let (reader, writer) = std::io::pipe()?;
-    let mut command = Command::new(&program.file);
-    command
-        .args(arguments)
-        .current_dir(&program.dir)
-        .env("CARGO_MANIFEST_DIR", &program.dir)
-        .env("BERTH_REAL", "1")
-        .stdin(Stdio::null())
-        .stdout(writer.try_clone()?)
-        .stderr(writer);
-    let mut child = command.spawn().with_context(|| format!("cannot run {}", program.file.display()))?;
+    command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+    let mut child = command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
     // The command holds the writing end; without it the reader would wait for ever.
     drop(command);
     let reader = std::thread::spawn(move || {
@@ -82,13 +84,13 @@ pub(super) fn execute(program: &Program, arguments: &[&str]) -> Result<(ExitStat
         }
         results
     });
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + patience;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
         if Instant::now() > deadline {
-            println!("FAILED: no end after {PATIENCE:?}");
+            println!("FAILED: no end after {patience:?}");
             child.kill()?;
         }
         std::thread::sleep(Duration::from_millis(20));

@@ -26,18 +26,18 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of the commit that is checked out. What is not committed has no name, so nothing of it is kept.
-    pub(super) fn of_checkout() -> Result<Self> {
+    /// Of the commit that is checked out, in a folder of the cache. What is not committed has no name, so nothing of it is kept.
+    pub(super) fn of_checkout(folder: &str) -> Result<Self> {
         let git = |args: &[&str]| output(Command::new("git").current_dir(crate::root()).args(args));
         if !git(&["status", "--porcelain"])?.trim().is_empty() {
             println!("not everything is committed, so this run starts at the beginning, and cannot be taken up again");
             return Ok(Self::default());
         }
         let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
-        Ok(Self::at(&cache().join("test-all").join(commit.trim())))
+        Ok(Self::at(&cache().join(folder).join(commit.trim())))
     }
 
-    fn at(file: &Path) -> Self {
+    pub(super) fn at(file: &Path) -> Self {
         let text = fs::read_to_string(file).unwrap_or_default();
         let passed: Vec<(String, Step)> = text.lines().filter_map(line).collect();
         if !passed.is_empty() {

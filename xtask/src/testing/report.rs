@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::E2E;
-use super::program::{Count, Program, built, execute, program};
+use super::program::{Count, PATIENCE, Program, built, execute, program};
 use super::progress::{Progress, Step};
 use crate::images;
 use crate::shell::{Result, cargo, ours, output, run as shell_run, say, target_dir};
@@ -24,8 +24,15 @@ pub(super) struct Report {
     times: Vec<(String, Duration)>,
     /// What passed in a run before that was cut off.
     before: Step,
-    /// All that there is was asked for.
-    pub(super) all: bool,
+    /// What the row for docs/test-results.md says that was run, if there is to be one.
+    pub(super) of: Option<Of>,
+}
+
+/// A command that has rows in docs/test-results.md.
+#[derive(Debug)]
+pub(super) struct Of {
+    pub(super) command: String,
+    pub(super) what: &'static str,
 }
 
 impl Report {
@@ -43,8 +50,7 @@ impl Report {
         self.times.push((name.to_owned(), time));
         if let Err(error) = result {
             println!("FAILED {name}: {error:#}");
-            self.total.failed += 1;
-            self.failures.push(name.to_owned());
+            self.failed(name);
             if name.starts_with("prepare") {
                 // Without it, everything else would fail for no reason of its own.
                 bail!("{error:#}");
@@ -86,8 +92,7 @@ impl Report {
             }),
         }
         let Some(text) = built(&mut build)? else {
-            self.total.failed += 1;
-            self.failures.push("building tests".into());
+            self.failed("building tests");
             return Ok(());
         };
         self.times.push(("building tests".into(), started.elapsed()));
@@ -117,7 +122,7 @@ impl Report {
             return Ok(());
         }
         let started = Instant::now();
-        let (status, results) = execute(program, &[])?;
+        let (status, results) = execute(program.command(&[]), PATIENCE)?;
         let (mut count, mut again) = (results.count, 0);
         for failed in &results.failures {
             // Only what runs real pods has a second chance.
@@ -126,7 +131,7 @@ impl Report {
                 continue;
             }
             println!("\nagain: {failed}");
-            let (status, _) = execute(program, &["--exact", failed, "--nocapture"])?;
+            let (status, _) = execute(program.command(&["--exact", failed, "--nocapture"]), PATIENCE)?;
             if status.success() {
                 println!("FLAKY {name} {failed}: it failed, and passed when run again");
                 self.flaky.push(format!("{name} {failed}"));
@@ -142,16 +147,41 @@ impl Report {
             self.failures.push(format!("{name} ({status})"));
             count.failed = count.failed.max(1);
         }
-        self.total.passed += count.passed;
-        self.total.failed += count.failed;
-        let time = started.elapsed();
-        self.progress.keep(&name, Step { count, again, time })?;
-        self.times.push((name, time));
-        Ok(())
+        self.add(&name, Step { count, again, time: started.elapsed() })
+    }
+
+    /// Runs one test, by a command that runs nothing else.
+    pub(super) fn test(&mut self, name: &str, command: Command, patience: Duration) -> Result<()> {
+        say(name);
+        if self.passed_before(name) {
+            return Ok(());
+        }
+        let started = Instant::now();
+        let (status, _) = execute(command, patience)?;
+        let passed = status.success();
+        if !passed {
+            println!("FAILED {name}: it ended with {status}");
+            self.failures.push(name.to_owned());
+        }
+        let count = Count { passed: passed.into(), failed: (!passed).into() };
+        self.add(name, Step { count, again: 0, time: started.elapsed() })
+    }
+
+    /// Something that could not even be tried.
+    pub(super) fn failed(&mut self, name: &str) {
+        self.total.failed += 1;
+        self.failures.push(name.to_owned());
+    }
+
+    fn add(&mut self, name: &str, step: Step) -> Result<()> {
+        self.total.passed += step.count.passed;
+        self.total.failed += step.count.failed;
+        self.times.push((name.to_owned(), step.time));
+        self.progress.keep(name, step)
     }
 
     /// The row of docs/test-results.md for this run, with what earlier ones at the same commit had done.
-    fn row(&self, commit: &str, date: &str) -> String {
+    fn row(&self, of: &Of, commit: &str, date: &str) -> String {
         let Count { passed, failed } = self.total;
         let failures = if failed > 0 { format!(" ({})", self.failures.join(", ")) } else { String::new() };
         let again = match self.before.again as usize + self.flaky.len() {
@@ -162,8 +192,9 @@ impl Report {
         let whole = if self.before.time.is_zero() { "" } else { ", in several runs" };
         let commit = commit.get(..7).unwrap_or(commit);
         let minutes = (time.as_secs() + 30) / 60;
+        let Of { command, what } = of;
         format!(
-            "| `make test-all` | all checks and tests | `{commit}`, {date} | \
+            "| `{command}` | {what} | `{commit}`, {date} | \
              {passed} passed, {failed} failed{failures}{again}; {minutes} min{whole} |"
         )
     }
@@ -182,9 +213,9 @@ impl Report {
             println!("FAILED {name}");
         }
         let today = output(Command::new("date").args(["-u", "+%F"]));
-        if let (true, Some(commit), Ok(today)) = (self.all, self.progress.commit(), today) {
+        if let (Some(of), Some(commit), Ok(today)) = (&self.of, self.progress.commit(), today) {
             say("for docs/test-results.md");
-            println!("{}", self.row(&commit, today.trim()));
+            println!("{}", self.row(of, &commit, today.trim()));
         }
         println!("\n{} passed, {} failed", self.total.passed, self.total.failed);
         let _ = std::io::stdout().flush();
@@ -203,7 +234,8 @@ mod tests {
     fn a_run_ends_with_the_row_for_the_docs() {
         let mut report = Report { total: Count { passed: 812, failed: 0 }, ..Report::default() };
         report.times = vec![("a".into(), Duration::from_secs(50)), ("b".into(), Duration::from_secs(100))];
-        let row = report.row("c0ffee123456", "2026-11-21");
+        let of = Of { command: "make test-all".into(), what: "all checks and tests" };
+        let row = report.row(&of, "c0ffee123456", "2026-11-21");
         assert_eq!(
             row,
             "| `make test-all` | all checks and tests | `c0ffee1`, 2026-11-21 | 812 passed, 0 failed; 3 min |"
@@ -211,12 +243,27 @@ mod tests {
         report.before = Step { again: 1, time: Duration::from_hours(1), ..Step::default() };
         (report.flaky, report.failures) = (vec!["c".into()], vec!["d".into(), "e".into()]);
         report.total.failed = 2;
-        let row = report.row("c0ffee123456", "2026-11-21");
+        let row = report.row(&of, "c0ffee123456", "2026-11-21");
         assert!(
             row.ends_with(
                 "| 812 passed, 2 failed (d, e); 2 of those that passed did so only when they were run again; 63 min, in several runs |"
             ),
             "{row}"
         );
+    }
+
+    #[test]
+    fn a_test_that_failed_is_run_again_by_the_next_run_and_one_that_passed_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("c0ffee");
+        let run = |name: &str, program: &str| {
+            let mut report = Report { progress: Progress::at(&file), ..Report::default() };
+            report.test(name, Command::new(program), PATIENCE).unwrap();
+            (report.total, report.failures, report.times.len())
+        };
+        assert_eq!(run("a", "true"), (Count { passed: 1, failed: 0 }, vec![], 1));
+        assert_eq!(run("b", "false"), (Count { passed: 0, failed: 1 }, vec!["b".to_owned()], 1));
+        assert_eq!(run("a", "false"), (Count { passed: 1, failed: 0 }, vec![], 0));
+        assert_eq!(run("b", "true"), (Count { passed: 1, failed: 0 }, vec![], 1));
     }
 }

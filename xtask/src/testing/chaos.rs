@@ -1,0 +1,126 @@
+//! `make chaos`: the sweeps and bad surroundings, every case of them, test by test. What failed does not keep the rest from being run,
+//! and what passed is not run again at the same commit.
+
+use super::alone;
+use super::program::{Program, built, program};
+use super::progress::Progress;
+use super::report::{Of, Report};
+use crate::shell::{Result, cache, cargo, ours, output, say};
+use anyhow::bail;
+use std::time::Duration;
+
+const PACKAGE: &str = "berth-operator";
+
+const PROGRAMS: &[&str] = &["sweep", "faults", "refusals", "processes"];
+
+/// In the cache: what passed, a file for each commit, and beside these what sweeps keep.
+const FOLDER: &str = "chaos";
+
+/// The longest sweep takes some hours; what takes a day hangs.
+const PATIENCE: Duration = Duration::from_hours(24);
+
+/// Runs the tests whose name, or that of their program, contains one of the filters; all without any. `seed`: another order, and other
+/// walks.
+pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
+    let _alone = alone()?;
+    let mut report = Report::default();
+    report.progress = Progress::of_checkout(FOLDER)?;
+    report.of = Some(of(seed, filters));
+    say("building tests");
+    let mut found = false;
+    for program in build()? {
+        for test in listed(&output(&mut program.command(&["--list", "--format", "terse"]))?) {
+            let name = name(&program, &test);
+            if !wanted(&name, filters) {
+                continue;
+            }
+            found = true;
+            let mut command = program.command(&["--exact", &test, "--nocapture", "--test-threads", "1"]);
+            command
+                .env("BERTH_SWEEP", "full")
+                .env("BERTH_SWEEP_SEED", seed.to_string())
+                .env("BERTH_SWEEP_STATE", cache().join(FOLDER));
+            report.test(&step(&name, seed), command, PATIENCE)?;
+        }
+    }
+    if !found {
+        bail!("no test has a name that contains {}", filters.join(" or "));
+    }
+    report.end();
+    Ok(())
+}
+
+fn build() -> Result<Vec<Program>> {
+    ours()?;
+    let mut build = cargo();
+    build.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics", "-p", PACKAGE]);
+    for program in PROGRAMS {
+        build.args(["--test", program]);
+    }
+    let Some(messages) = built(&mut build)? else { bail!("the tests could not be built") };
+    let mut programs: Vec<Program> = messages.lines().filter_map(program).collect();
+    programs.sort_by(|a, b| a.target.cmp(&b.target));
+    Ok(programs)
+}
+
+/// Tests, from what a test program says of itself.
+fn listed(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.strip_suffix(": test")).map(ToOwned::to_owned).collect()
+}
+
+/// Such as `processes lease::one_leads`.
+fn name(program: &Program, test: &str) -> String {
+    format!("{} {test}", program.target.strip_prefix("test ").unwrap_or(&program.target))
+}
+
+fn wanted(name: &str, filters: &[String]) -> bool {
+    filters.is_empty() || filters.iter().any(|f| name.contains(f.as_str()))
+}
+
+/// What passed with one seed says nothing about another one.
+fn step(name: &str, seed: u64) -> String {
+    if seed == 0 { name.to_owned() } else { format!("{name} (seed {seed})") }
+}
+
+fn of(seed: u64, filters: &[String]) -> Of {
+    let (arguments, what) = if filters.is_empty() {
+        (String::new(), "every case of the sweeps and of bad surroundings")
+    } else {
+        (format!(" ARGS=\"{}\"", filters.join(" ")), "every case of the tests with such a name")
+    };
+    let seed = if seed == 0 { String::new() } else { format!(" SEED={seed}") };
+    Of { command: format!("make chaos{arguments}{seed}"), what }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn some(filters: &[&str]) -> Vec<String> {
+        filters.iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn tests_are_found_and_named_after_their_program() {
+        let text = "clock::ahead: test\nlease::one_leads: test\nnothing: benchmark\n\n2 tests, 1 benchmark\n";
+        assert_eq!(listed(text), ["clock::ahead", "lease::one_leads"]);
+        let message = r#"{"executable": "/t/processes-1", "profile": {"test": true}, "manifest_path": "/c/operator/Cargo.toml",
+            "package_id": "path+file:///c/operator#berth-operator@0.1.0", "target": {"kind": ["test"], "name": "processes"}}"#;
+        let program = program(message).unwrap();
+        assert_eq!(name(&program, "clock::ahead"), "processes clock::ahead");
+    }
+
+    #[test]
+    fn a_filter_is_a_part_of_the_name_of_a_test_or_of_its_program() {
+        let all = ["processes clock::ahead", "sweep a_crash", "faults rights::each"];
+        let chosen = |filters: &[&str]| all.iter().filter(|n| wanted(n, &some(filters))).count();
+        assert_eq!([chosen(&[]), chosen(&["clock"]), chosen(&["sweep", "rights"]), chosen(&["poison"])], [3, 1, 2, 0]);
+    }
+
+    #[test]
+    fn the_row_says_what_was_run_and_another_seed_is_another_test() {
+        assert_eq!(of(0, &[]).command, "make chaos");
+        assert_eq!(of(7, &some(&["clock", "lease"])).command, "make chaos ARGS=\"clock lease\" SEED=7");
+        assert_eq!([step("a", 0), step("a", 7)], ["a", "a (seed 7)"]);
+    }
+}
