@@ -24,6 +24,14 @@ pub fn served(address: &str, what: &[&str]) -> Result<String> {
     facts(&output.stdout, what).with_context(|| format!("the certificate of {address}"))
 }
 
+/// A certificate for a server at that address, which whoever trusts it accepts, and its key.
+pub fn self_signed(address: &str) -> Result<(String, String)> {
+    let name = format!("subjectAltName=IP:{address}");
+    let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=test"];
+    let both = openssl(&[&["req", "-x509", "-addext", &name, "-keyout", "-"], &kind[..]].concat(), &[])?;
+    Ok((openssl(&["x509"], both.as_bytes())?, openssl(&["pkey"], both.as_bytes())?))
+}
+
 fn openssl(arguments: &[&str], input: &[u8]) -> Result<String> {
     let mut child = Command::new("openssl")
         .args(arguments)

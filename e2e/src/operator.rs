@@ -76,13 +76,19 @@ impl World {
         self.operator_settled()
     }
 
-    /// Ends the operator until the next [`World::install`].
+    /// Ends the operator until [`World::start_operator`] or the next [`World::install`].
     pub fn stop_operator(&self) -> Result<()> {
         self.kubectl(&["-n", SYSTEM, "scale", &format!("deployment/{NAME}"), "--replicas=0"])?;
         until("the operator to be gone", || {
             ensure!(self.operator_pods()?.is_empty());
             Ok(())
         })
+    }
+
+    /// Starts the operator that was stopped.
+    pub fn start_operator(&self) -> Result<()> {
+        self.kubectl(&["-n", SYSTEM, "scale", &format!("deployment/{NAME}"), "--replicas=1"])?;
+        self.operator_settled()
     }
 
     fn chart(&self, name: &str, values: &[&str]) -> Result<()> {
