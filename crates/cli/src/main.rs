@@ -26,6 +26,8 @@ enum Outcome {
     Done,
     /// Not available or not ready, changes pending, or nothing to adopt.
     NotYet,
+    /// There was an error. It was told already, and the rest was done.
+    Failed,
 }
 
 impl Outcome {
@@ -34,11 +36,12 @@ impl Outcome {
         if done { Self::Done } else { Self::NotYet }
     }
 
-    /// 0 or 3. An error is 1, and 2 is clap's for wrong usage.
+    /// 0 or 3. Any error is 1, and 2 is clap's for wrong usage.
     fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::NotYet => 3,
+            Self::Failed => 1,
         }
     }
 }
@@ -88,6 +91,7 @@ mod tests {
     fn exit_codes_are_those_that_scripts_know() {
         assert_eq!(Outcome::Done.code(), 0);
         assert_eq!(Outcome::NotYet.code(), 3);
+        assert_eq!(Outcome::Failed.code(), 1);
         assert_eq!(Outcome::done_if(true), Outcome::Done);
         assert_eq!(Outcome::done_if(false), Outcome::NotYet);
     }

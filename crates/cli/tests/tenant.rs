@@ -5,19 +5,37 @@
 #[path = "../../operator/tests/common/mod.rs"]
 mod common;
 
-use berth_api::names;
+use berth_api::{labels, names};
 use berth_operator::{meta, run};
 use berth_plan::meta::MetaRanges;
 use berth_testkit::{FaultPlan, canary};
 use common::Team;
 use common::team::ACME;
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::process::{Command, Output};
 use std::sync::Arc;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-/// An operator that has looked at the meta cluster's addresses, as the real one does.
-async fn tenant() -> Team {
+/// An operator beside the test.
+struct Operator {
+    stop: CancellationToken,
+    ended: oneshot::Receiver<()>,
+}
+
+impl Operator {
+    /// Ends it, and waits for its last pass.
+    async fn end(self) {
+        self.stop.cancel();
+        self.ended.await.expect("the operator ends when it is told to");
+    }
+}
+
+/// A tenant, and an operator that has looked at the meta cluster's addresses, as the real one does.
+async fn tenant() -> (Team, Operator) {
     let server = common::server().await;
     // The test's API server does not say where it is.
     let slice = json!({
@@ -29,15 +47,51 @@ async fn tenant() -> Team {
         .body(serde_json::to_vec(&slice).unwrap())
         .unwrap();
     server.client().request::<Value>(request).await.unwrap();
+    let stop = CancellationToken::new();
+    let (stopped, (end, ended)) = (stop.clone(), oneshot::channel());
     common::background(async move {
         let config = server.config_as(common::OPERATOR, &["system:masters"]);
         let context = common::context(server, config, &FaultPlan::new());
         assert!(meta::look(&context, &MetaRanges::default()).await, "addresses of the meta cluster");
-        run(Arc::new(context), CancellationToken::new()).await;
+        run(Arc::new(context), stopped).await;
+        let _ = end.send(());
     });
     let team = Team::with_cluster(server).await;
     team.ready().await.expect("ready");
-    team
+    (team, Operator { stop, ended })
+}
+
+async fn secrets(team: &Team) -> Vec<Value> {
+    let request = http::Request::get(format!("/api/v1/namespaces/{}/secrets", team.home)).body(vec![]).unwrap();
+    let mut list: Value = team.client.request(request).await.unwrap();
+    serde_json::from_value(list["items"].take()).unwrap()
+}
+
+/// How keys begin, as they are and in base64.
+const PEM: [&str; 2] = ["-----BEGIN", "LS0tLS1CRUdJTi"];
+
+/// Nothing that the command prints holds a key, of these or another.
+fn tells_no_key(needles: &[(String, String)], output: &Output) {
+    let all = [text(&output.stdout), text(&output.stderr)].concat();
+    assert_eq!(canary::found(needles, &all), None, "{all}");
+    assert!(!PEM.iter().any(|begin| all.contains(begin)), "{all}");
+}
+
+/// A leaf certificate that is gone, one with the private key of a CA, and a Secret with another label.
+async fn break_secrets(team: &Team) {
+    let secrets: Api<Secret> = team.inside();
+    secrets.delete(names::SCHEDULER_PKI, &DeleteParams::default()).await.unwrap();
+    let ca = secrets.get(&names::ca(ACME)).await.unwrap();
+    let label = json!({"metadata": {"labels": {labels::CLUSTER_NAMESPACE: "x"}}});
+    for (name, patch) in [
+        (
+            names::APISERVER_PKI,
+            json!({"data": {"apiserver-kubelet-client.key": ca.data.unwrap_or_default()["tls.key"]}}),
+        ),
+        (names::CONTROLLER_MANAGER_PKI, label),
+    ] {
+        secrets.patch(name, &PatchParams::default(), &Patch::Merge(patch)).await.unwrap();
+    }
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -51,7 +105,7 @@ fn exits(output: &Output, code: i32) {
 
 #[tokio::test]
 async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
-    let team = tenant().await;
+    let (team, operator) = tenant().await;
     let server = common::server().await;
     let dir = tempfile::tempdir().unwrap();
     let meta = dir.path().join("meta");
@@ -93,16 +147,15 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     assert_eq!(wrote, 0);
 
     // Nothing of it holds a key.
-    let request = http::Request::get(format!("/api/v1/namespaces/{home}/secrets")).body(vec![]).unwrap();
-    let secrets: Value = server.client().request(request).await.unwrap();
-    let needles = canary::needles(secrets["items"].as_array().unwrap());
+    let needles = canary::needles(&secrets(&team).await);
     assert!(needles.len() > 20, "{}", needles.len());
-    for args in [&["plan", ACME][..], &["plan", ACME, "-o", "yaml"], &["status", ACME, "-o", "yaml"]] {
-        let output = berth(args);
-        let all = [text(&output.stdout), text(&output.stderr)].concat();
-        assert_eq!(canary::found(&needles, &all), None, "{args:?}");
+    let file = ["plan", "-f", newer.to_str().unwrap()];
+    for args in [&["plan", ACME][..], &file, &["status", ACME]] {
+        tells_no_key(&needles, &berth(args));
+        tells_no_key(&needles, &berth(&[args, &["-o", "yaml"]].concat()));
     }
-    assert!(canary::found(&needles, text(&berth(&["kubeconfig", ACME]).stdout)).is_some(), "that is what it is for");
+    let kubeconfig = text(&kubeconfig.stdout);
+    assert!(canary::found(&needles, kubeconfig).is_some() && kubeconfig.contains(PEM[1]), "that is what it is for");
     // The operator, asked for the same, does that first.
     let mark = server.audit_mark();
     team.spec(json!({"version": "1.36.2"})).await.unwrap();
@@ -118,5 +171,20 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     let planned: Vec<_> = changes.map(|c| c["what"].as_str().unwrap().to_owned()).collect();
     assert_eq!(planned, [format!("apply Namespace {home}"), format!("apply Deployment {home}/kube-apiserver")]);
     exits(&berth(&["plan", ACME]), 0);
+
+    // Nor does a plan that is about Secrets.
+    operator.end().await;
+    let mut needles = canary::needles(&secrets(&team).await);
+    break_secrets(&team).await;
+    needles.extend(canary::needles(&secrets(&team).await));
+    for args in [&["plan", ACME][..], &["plan", ACME, "-o", "yaml"]] {
+        let plan = berth(args);
+        exits(&plan, 3);
+        for name in [names::SCHEDULER_PKI, names::APISERVER_PKI, names::CONTROLLER_MANAGER_PKI] {
+            let secret = format!("Secret {home}/{name}");
+            assert!(text(&plan.stdout).contains(&secret), "{secret}: {}", text(&plan.stdout));
+        }
+        tells_no_key(&needles, &plan);
+    }
     team.wipe().await;
 }

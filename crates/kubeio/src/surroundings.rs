@@ -16,19 +16,25 @@ pub async fn list_nodes(io: &Io) -> Result<Vec<Value>, IoError> {
 
 /// What is given, and what is empty filled from the meta cluster: pods and nodes from its nodes, Services from `ServiceCIDR` objects,
 /// API servers from the endpoints of Service `default/kubernetes`.
-pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, IoError> {
+///
+/// # Errors
+///
+/// Why what is not given is not known.
+pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, String> {
+    let text = |error: IoError| error.to_string();
     let mut all = given;
     if all.services.is_empty() {
-        all.services = nodes::service_ranges(&items(io, "/apis/networking.k8s.io/v1/servicecidrs").await?);
+        let objects = items(io, "/apis/networking.k8s.io/v1/servicecidrs").await.map_err(text)?;
+        all.services = nodes::service_ranges(&objects);
     }
     if all.api_servers.is_empty() {
         let url = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
-        all.api_servers = nodes::endpoints(&io.raw(url).await?);
+        all.api_servers = nodes::endpoints(&io.raw(url).await.map_err(text)?);
     }
     if all.pods.is_empty() || all.nodes.is_empty() {
-        let found = list_nodes(io).await?;
+        let found = list_nodes(io).await.map_err(text)?;
         if all.pods.is_empty() {
-            all.pods = nodes::pod_ranges(&found);
+            all.pods = nodes::pod_ranges(&found)?;
         }
         if all.nodes.is_empty() {
             all.nodes = nodes::addresses(&found);

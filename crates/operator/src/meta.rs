@@ -24,7 +24,7 @@ pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop:
 
 /// One look. False: what was known before, if anything, stays.
 pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
-    let answer = meta_ranges(&ctx.io, given.clone()).await.map_err(|e| e.to_string());
+    let answer = meta_ranges(&ctx.io, given.clone()).await;
     let before = ctx.settings().isolation.meta.clone();
     match (&before, answer) {
         (Ok(old), Ok(new)) if *old == new => true,
@@ -39,7 +39,7 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
             );
             if new.pods.is_empty() {
                 tracing::warn!(
-                    "no node says which addresses its pods have: set meta.podCIDRs in the chart's values, or API servers of tenants reach pods of the meta cluster"
+                    "there are no nodes yet to say which addresses pods have: until they are looked at again, API servers of tenants reach pods of the meta cluster, unless meta.podCIDRs in the chart's values says them"
                 );
             }
             ctx.configure(|s| s.isolation.meta = Ok(new));
@@ -73,25 +73,39 @@ mod tests {
 
     /// A meta cluster that says all of itself, or nothing.
     fn context(says: bool) -> Context {
-        let service = tower::service_fn(move |request: Request<Body>| async move {
-            let (status, answer) = if says { of(request.uri().path()) } else { (StatusCode::FORBIDDEN, json!({})) };
+        of_cluster(move |path| if says { of(path, &node()) } else { (StatusCode::FORBIDDEN, json!({})) })
+    }
+
+    /// A meta cluster that has these nodes.
+    fn with_nodes(nodes: &Value) -> Context {
+        let nodes = nodes.clone();
+        of_cluster(move |path| of(path, &nodes))
+    }
+
+    fn of_cluster(answer: impl Fn(&str) -> (StatusCode, Value) + Send + Sync + 'static) -> Context {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (status, answer) = answer(request.uri().path());
             let mut response = Response::new(Body::from(answer.to_string().into_bytes()));
             *response.status_mut() = status;
-            Ok::<_, Infallible>(response)
+            async move { Ok::<_, Infallible>(response) }
         });
         Context::new(Client::new(service, "default"), Fence::closed(), Settings::default(), "test")
     }
 
-    fn of(path: &str) -> (StatusCode, Value) {
+    fn node() -> Value {
+        json!([{
+            "spec": {"podCIDRs": ["10.244.0.0/24"]},
+            "status": {"addresses": [{"type": "InternalIP", "address": "192.168.0.7"}]},
+        }])
+    }
+
+    fn of(path: &str, nodes: &Value) -> (StatusCode, Value) {
         let answer = match path {
             "/apis/networking.k8s.io/v1/servicecidrs" => json!({"items": [{"spec": {"cidrs": ["10.96.0.0/12"]}}]}),
             "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes" => {
                 json!({"endpoints": [{"addresses": ["192.168.9.9"]}]})
             }
-            "/api/v1/nodes" => json!({"items": [{
-                "spec": {"podCIDRs": ["10.244.0.0/24"]},
-                "status": {"addresses": [{"type": "InternalIP", "address": "192.168.0.7"}]},
-            }]}),
+            "/api/v1/nodes" => json!({"items": nodes}),
             _ => return (StatusCode::NOT_FOUND, json!({})),
         };
         (StatusCode::OK, answer)
@@ -124,6 +138,18 @@ mod tests {
         ] {
             assert_eq!(known(context(true), &json!({field: ["172.16.0.0/16"]})).await, Ok(wanted), "{field}");
         }
+    }
+
+    #[tokio::test]
+    async fn where_pods_are_is_given_if_no_node_says_it() {
+        let mut silent = node();
+        silent[0]["spec"] = json!({});
+        let why = known(with_nodes(&silent), &json!({})).await.unwrap_err();
+        assert_eq!(why, "no node says which addresses its pods have; set meta.podCIDRs in the chart's values");
+        let given = known(with_nodes(&silent), &json!({"podCIDRs": ["172.16.0.0/16"]})).await.unwrap();
+        assert_eq!(given.pods, ["172.16.0.0/16".parse().unwrap()]);
+        let without = known(with_nodes(&json!([])), &json!({})).await.unwrap();
+        assert_eq!((without.pods, without.nodes), (vec![], vec![]), "no nodes, no pods");
     }
 
     #[tokio::test]

@@ -35,6 +35,12 @@ fn say(metrics: &Metrics, ready: (&str, &str), available: &str, degraded: (&str,
     metrics.tenants.say("Cluster", "team-a", "acme", &conditions, Some(&end));
 }
 
+/// Another tenant's status, which is not ready.
+fn not_ready(metrics: &Metrics, name: &str, progressing: &str) {
+    let conditions = [condition("Ready", "False", "Waiting"), condition("Progressing", "False", progressing)];
+    metrics.tenants.say("Cluster", "team-a", name, &conditions, None);
+}
+
 fn well(metrics: &Metrics) {
     say(metrics, ("True", "AsExpected"), "True", ("False", "AsExpected"), 60);
     metrics.leader.set(1);
@@ -104,8 +110,12 @@ async fn each_alert_fires_and_clears() {
     }
     // Somebody who deletes or pauses a tenant wakes nobody.
     say(&metrics, ("False", "Deleting"), "True", ("False", "AsExpected"), 60);
+    not_ready(&metrics, "paused", "Paused");
     tokio::time::sleep(Duration::from_secs(4)).await;
     fires(&[]).await;
+    // One that is paused hides no other.
+    not_ready(&metrics, "stuck", "Settled");
+    fires(&["BerthNotReady"]).await;
 
     every_query_has_an_answer(&prometheus);
 }

@@ -16,15 +16,23 @@ pub struct MetaRanges {
     pub api_servers: Vec<IpNet>,
 }
 
-/// Where clouds answer with a machine's credentials, and other addresses that mean the machine itself. Link-local covers
-/// 169.254.169.254 of most clouds and what AWS, Tencent and Oracle add to it.
-pub const METADATA: [&str; 5] = [
+/// Where clouds answer with a machine's credentials or a pod's, and other addresses that mean the machine itself. Link-local covers
+/// 169.254.169.254 of most clouds, and what AWS, Scaleway and Tencent have beside it.
+pub const METADATA: [&str; 12] = [
     "169.254.0.0/16",
     "fe80::/10",
-    // AWS over IPv6, Alibaba, Azure's host.
-    "fd00:ec2::254/128",
+    // Alibaba, Azure's host, Oracle's older cloud.
     "100.100.100.200/32",
     "168.63.129.16/32",
+    "192.0.0.192/32",
+    // Over IPv6: AWS, EKS Pod Identity, Google, Oracle, Alibaba, Akamai, Scaleway.
+    "fd00:ec2::254/128",
+    "fd00:ec2::23/128",
+    "fd20:ce::254/128",
+    "fd00:c1::a9fe:a9fe/128",
+    "fd00:100::100:200/128",
+    "fd00:a9fe:a9fe::1/128",
+    "fd00:42::42/128",
 ];
 
 impl MetaRanges {
@@ -104,8 +112,18 @@ mod tests {
         let text = |within: &str| -> Vec<String> {
             meta.forbidden(network(within).unwrap()).iter().map(ToString::to_string).collect()
         };
-        let v4 = ["10.1.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16", "192.168.0.2/31"];
-        assert_eq!(text("0.0.0.0/0"), v4);
-        assert_eq!(text("::/0"), ["fd00:1::/48", "fd00:ec2::254/128", "fe80::/10"]);
+        let clouds = ["100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16", "192.0.0.192/32"];
+        assert_eq!(text("0.0.0.0/0"), [&["10.1.0.0/16"], &clouds[..], &["192.168.0.2/31"]].concat());
+        let clouds = [
+            "fd00:42::42/128",
+            "fd00:c1::a9fe:a9fe/128",
+            "fd00:100::100:200/128",
+            "fd00:ec2::23/128",
+            "fd00:ec2::254/128",
+            "fd00:a9fe:a9fe::1/128",
+            "fd20:ce::254/128",
+            "fe80::/10",
+        ];
+        assert_eq!(text("::/0"), [&["fd00:1::/48"], &clouds[..]].concat());
     }
 }

@@ -25,9 +25,17 @@ pub fn no_image_volumes(nodes: &[Value]) -> Option<String> {
     })
 }
 
-/// The ranges of their pods.
-pub fn pod_ranges(nodes: &[Value]) -> Vec<IpNet> {
-    merged(nodes.iter().flat_map(|n| strings(&n["spec"]["podCIDRs"])))
+/// The ranges of their pods. Where there are no nodes there are no pods.
+///
+/// # Errors
+///
+/// There are nodes, and none says a range: its pods get their addresses from elsewhere.
+pub fn pod_ranges(nodes: &[Value]) -> Result<Vec<IpNet>, String> {
+    let ranges = merged(nodes.iter().flat_map(|n| strings(&n["spec"]["podCIDRs"])));
+    if ranges.is_empty() && !nodes.is_empty() {
+        return Err("no node says which addresses its pods have; set meta.podCIDRs in the chart's values".into());
+    }
+    Ok(ranges)
 }
 
 /// Their own addresses.
@@ -92,13 +100,24 @@ mod tests {
     }
 
     #[test]
+    fn nodes_of_which_none_says_where_pods_are_are_no_answer() {
+        let (silent, empty) = (json!({"spec": {}}), json!({"spec": {"podCIDRs": []}}));
+        for none in [&[silent.clone()][..], &[silent.clone(), empty]] {
+            assert!(pod_ranges(none).unwrap_err().contains("meta.podCIDRs"));
+        }
+        let says = json!({"spec": {"podCIDRs": ["10.1.0.0/24"]}});
+        assert_eq!(pod_ranges(&[silent, says]).unwrap(), [network("10.1.0.0/24").unwrap()]);
+        assert_eq!(pod_ranges(&[]).unwrap(), []);
+    }
+
+    #[test]
     fn addresses_are_merged_and_in_order() {
         let node = |ip: &str, pods: &str| {
             let addresses = json!([{"type": "InternalIP", "address": ip}, {"type": "Hostname", "address": "10.9.9.9"}]);
             json!({"spec": {"podCIDRs": [pods]}, "status": {"addresses": addresses}})
         };
         let nodes = [node("10.0.0.3", "10.1.1.0/24"), node("10.0.0.2", "10.1.0.0/24")];
-        assert_eq!(pod_ranges(&nodes), [network("10.1.0.0/23").unwrap()]);
+        assert_eq!(pod_ranges(&nodes).unwrap(), [network("10.1.0.0/23").unwrap()]);
         assert_eq!(addresses(&nodes), [network("10.0.0.2/31").unwrap()]);
         assert_eq!(service_ranges(&[json!({"spec": {"cidrs": ["10.2.0.0/16"]}})]), [network("10.2.0.0/16").unwrap()]);
         let slice = json!({"endpoints": [{"addresses": ["10.0.0.2"]}]});

@@ -135,6 +135,19 @@ pub(super) fn nodes(list: &Value) -> Finding {
     }
 }
 
+/// Where the addresses of pods are, which API servers of tenants are kept from: nodes say it, or somebody.
+pub(super) fn pod_addresses(list: &Value, given: Option<&str>) -> Finding {
+    const WHAT: &str = "pod addresses";
+    let says = |node: &Value| node["spec"]["podCIDRs"].as_array().is_some_and(|ranges| !ranges.is_empty());
+    match (given, list["items"].as_array()) {
+        (Some(given), _) => Finding::fine(WHAT, given),
+        (None, Some(all)) if all.iter().any(says) => Finding::fine(WHAT, "nodes say them"),
+        (None, _) => {
+            Finding::missing(WHAT, "no node says them; set POD_CIDRS to the networks of pods, with commas between")
+        }
+    }
+}
+
 /// The class of etcd's volume: the one that is asked for, or the default.
 pub(super) fn storage_class(list: &Value, wanted: Option<&str>) -> Finding {
     let all = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -242,6 +255,18 @@ mod tests {
             Level::Missing
         );
         assert_eq!(of(&[node("True", tainted), node("True", json!({}))]), Level::Fine);
+    }
+
+    #[test]
+    fn where_pods_are_is_said_by_nodes_or_by_somebody() {
+        let of = |podcidrs: Value, given| {
+            let node = json!({"spec": {"podCIDRs": podcidrs}});
+            pod_addresses(&json!({"items": [{"spec": {}}, node]}), given).level
+        };
+        assert_eq!(of(json!(["10.1.0.0/24"]), None), Level::Fine);
+        assert_eq!(of(json!([]), None), Level::Missing);
+        assert_eq!(of(Value::Null, None), Level::Missing);
+        assert_eq!(of(Value::Null, Some("10.1.0.0/16")), Level::Fine);
     }
 
     #[test]

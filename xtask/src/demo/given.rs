@@ -29,6 +29,8 @@ pub(super) struct Wanted {
     pub(super) agent: Option<String>,
     /// STORAGE_CLASS.
     pub(super) storage_class: Option<String>,
+    /// POD_CIDRS.
+    pub(super) pod_cidrs: Option<String>,
 }
 
 fn variable(name: &str) -> Option<String> {
@@ -81,6 +83,7 @@ pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
         operator: variable("IMAGE"),
         agent: variable("AGENT_IMAGE"),
         storage_class: variable("STORAGE_CLASS"),
+        pod_cidrs: variable("POD_CIDRS"),
     };
     say(&format!("is everything there? ({})", demo.meta.display()));
     let found = preflight::look(&demo, &wanted);
@@ -97,12 +100,14 @@ pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
     let crds = ["customresourcedefinition", "clusters.berth.dev", "etcdclusters.berth.dev"];
     let had_crds = output(demo.kubectl().arg("get").args(crds)).is_ok();
     demo.namespace(SYSTEM)?;
-    demo.install(&[
+    let mut values = vec![
         format!("operator.image.repository={}", operator.repository),
         format!("operator.image.tag={}", operator.tag),
         format!("agent.image.repository={}", agent.repository),
         format!("agent.image.tag={}", agent.tag),
-    ])?;
+    ];
+    values.extend(wanted.pod_cidrs.as_ref().map(|networks| format!("meta.podCIDRs={{{networks}}}")));
+    demo.install(&values)?;
     if !had_crds {
         // The chart keeps them when it goes, so that no tenant is lost; the demo's own go with it.
         output(demo.kubectl().arg("annotate").args(crds).arg(format!("{MADE}=true")))?;

@@ -58,7 +58,12 @@ pub(super) fn look(demo: &Demo, wanted: &Wanted) -> Vec<Finding> {
         }
     }
     let list = |resource| get(demo, &["get", resource, "-o", "json"]);
-    found.push(list("nodes").map_or_else(|e| Finding::missing("nodes", why(&e)), |l| findings::nodes(&l)));
+    match list("nodes") {
+        Ok(nodes) => {
+            found.extend([findings::nodes(&nodes), findings::pod_addresses(&nodes, wanted.pod_cidrs.as_deref())]);
+        }
+        Err(error) => found.push(Finding::missing("nodes", why(&error))),
+    }
     let class = |l: Value| findings::storage_class(&l, wanted.storage_class.as_deref());
     found.push(list("storageclasses").map_or_else(|e| Finding::missing("StorageClass", why(&e)), class));
     let objects = demo.rendered();

@@ -2,6 +2,7 @@
 
 #![expect(clippy::panic, reason = "tests; clippy's own exception does not reach their helpers")]
 
+mod configuration;
 mod monitoring;
 mod rendered;
 mod rights;

@@ -50,7 +50,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
         }
     };
     let flags = deployment.as_ref().map(flags).unwrap_or_default();
-    let ranges = meta_ranges(io, config.given.clone()).await.map_err(|e| e.to_string());
+    let ranges = meta_ranges(io, config.given.clone()).await;
     if let Err(error) = &ranges {
         notes.push(format!("NetworkPolicies that name the meta cluster's addresses are not compared: {error}"));
     }

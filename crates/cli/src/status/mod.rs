@@ -32,7 +32,31 @@ pub(crate) async fn run(meta: &Meta, args: &Status) -> anyhow::Result<Outcome> {
 }
 
 async fn all(access: &Access, args: &Status, now: Timestamp) -> anyhow::Result<Outcome> {
-    let items = if args.all_namespaces {
+    let items = items(access, args.all_namespaces).await?;
+    let asked = items.len();
+    let rows = rows(items);
+    match output::structured(args.output, &rows)? {
+        Some(text) => output::print(&text)?,
+        None if !rows.is_empty() => output::print(&list::table(&rows, now, args.all_namespaces))?,
+        // What was told of those that are there is enough.
+        None if asked > 0 => {}
+        None if args.all_namespaces => output::note("there are no Clusters"),
+        None => {
+            output::note(&format!(
+                "there are no Clusters in namespace {}; -A shows those of all namespaces",
+                access.namespace
+            ));
+        }
+    }
+    if rows.len() < asked {
+        return Ok(Outcome::Failed);
+    }
+    Ok(Outcome::done_if(rows.iter().all(|r| r.ready)))
+}
+
+/// All `Cluster`s, or those of the namespace that is meant.
+async fn items(access: &Access, all_namespaces: bool) -> anyhow::Result<Vec<Value>> {
+    let items = if all_namespaces {
         let url = format!("/apis/{}/{}/clusters", berth_api::GROUP, berth_api::VERSION);
         access.io.raw(&url).await.map(|mut list| match list["items"].take() {
             Value::Array(items) => items,
@@ -41,35 +65,22 @@ async fn all(access: &Access, args: &Status, now: Timestamp) -> anyhow::Result<O
     } else {
         access.io.list(Kind::Cluster, &access.namespace, None).await
     };
-    let items = match items {
-        Ok(items) => items,
+    match items {
+        Ok(items) => Ok(items),
         Err(error) => {
             access.installed().await?;
-            return Err(explain(error));
+            Err(explain(error))
         }
-    };
-    let mut rows = vec![];
-    for item in items {
+    }
+}
+
+/// The lines. One that this version cannot read is no reason to hide the others: it is complained of.
+fn rows(items: Vec<Value>) -> Vec<list::Row> {
+    let row = |item: Value| {
         let name = format!("Cluster {}/{}", text(&item, "namespace"), text(&item, "name"));
-        match parse(item, &name) {
-            Ok(cluster) => rows.push(list::row(&cluster)),
-            // One that this version cannot read is no reason to hide the others.
-            Err(error) => output::complain(&error),
-        }
-    }
-    let ready = rows.iter().all(|r| r.ready);
-    match output::structured(args.output, &rows)? {
-        Some(text) => output::print(&text)?,
-        None if rows.is_empty() && args.all_namespaces => output::note("there are no Clusters"),
-        None if rows.is_empty() => {
-            output::note(&format!(
-                "there are no Clusters in namespace {}; -A shows those of all namespaces",
-                access.namespace
-            ));
-        }
-        None => output::print(&list::table(&rows, now, args.all_namespaces))?,
-    }
-    Ok(Outcome::done_if(ready))
+        parse(item, &name).map(|cluster| list::row(&cluster)).inspect_err(output::complain).ok()
+    };
+    items.into_iter().filter_map(row).collect()
 }
 
 fn text<'a>(object: &'a Value, field: &str) -> &'a str {

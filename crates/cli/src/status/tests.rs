@@ -3,13 +3,23 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
 
 use super::read::Seen;
-use super::{list, report, tree};
+use super::{all, list, report, tree};
+use crate::Outcome;
+use crate::access::Access;
+use crate::args::{Format, Status};
 use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use berth_api::Cluster;
 use berth_api::conditions::Reason;
+use berth_kubeio::{Fence, Io};
+use http::{Request, Response};
 use jiff::Timestamp;
+use kube::Client;
+use kube::client::Body;
 use serde_json::{Value, json};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
 
 fn now() -> Timestamp {
     "2026-02-01T00:00:00Z".parse().unwrap()
@@ -229,4 +239,37 @@ fn one_line_for_each() {
         .collect();
     assert_eq!(rows.iter().map(|r| r.ready).collect::<Vec<_>>(), [true, false, false]);
     insta::assert_snapshot!(plain(&list::table(&rows, now(), true)));
+}
+
+/// Of a meta cluster that holds these.
+async fn listed(items: &[Value], all_namespaces: bool) -> Outcome {
+    let list = json!({"items": items}).to_string();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        let response = Response::new(Body::from(list.clone().into_bytes()));
+        async move { Ok::<_, Infallible>(response) }
+    });
+    let client = Client::new(service, "default");
+    let io = Io::new(client, Fence::closed(), Arc::default(), Duration::from_secs(1));
+    let access = Access { io, namespace: "team-a".into() };
+    all(&access, &Status { name: None, all_namespaces, output: Format::Json }, now()).await.unwrap()
+}
+
+#[tokio::test]
+async fn one_that_cannot_be_read_is_an_error_however_the_others_are() {
+    let ready = cluster(status("Ready", &conditions(&[])));
+    let waits = cluster(status("Provisioning", &conditions(&[condition("Ready", "False", "Waiting", "etcd")])));
+    let mut strange = ready.clone();
+    strange["spec"]["later"] = json!(true);
+    for all_namespaces in [false, true] {
+        for (items, wanted) in [
+            (&[][..], Outcome::Done),
+            (std::slice::from_ref(&ready), Outcome::Done),
+            (&[ready.clone(), waits.clone()], Outcome::NotYet),
+            (std::slice::from_ref(&strange), Outcome::Failed),
+            (&[ready.clone(), strange.clone()], Outcome::Failed),
+            (&[strange.clone(), waits.clone()], Outcome::Failed),
+        ] {
+            assert_eq!(listed(items, all_namespaces).await, wanted, "{items:?}");
+        }
+    }
 }

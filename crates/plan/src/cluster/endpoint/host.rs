@@ -81,7 +81,14 @@ mod tests {
             ("169.254.169.254", "an address of cloud metadata or of one link"),
             ("100.100.100.200", "an address of cloud metadata or of one link"),
             ("168.63.129.16", "an address of cloud metadata or of one link"),
+            ("192.0.0.192", "an address of cloud metadata or of one link"),
             ("fd00:ec2::254", "an address of cloud metadata or of one link"),
+            ("fd00:ec2::23", "an address of cloud metadata or of one link"),
+            ("fd20:ce::254", "an address of cloud metadata or of one link"),
+            ("fd00:c1::a9fe:a9fe", "an address of cloud metadata or of one link"),
+            ("fd00:100::100:200", "an address of cloud metadata or of one link"),
+            ("fd00:a9fe:a9fe::1", "an address of cloud metadata or of one link"),
+            ("fd00:42::42", "an address of cloud metadata or of one link"),
             ("fe80::1", "an address of cloud metadata or of one link"),
             ("224.0.0.1", "an address of no single machine"),
             ("255.255.255.255", "an address of no single machine"),
@@ -114,6 +121,7 @@ mod tests {
             "10.2.0.1",
             "2001:db8::7",
             "fd00:ec2::253",
+            "fd20:ce::253",
         ] {
             assert_eq!(said(host), None);
         }

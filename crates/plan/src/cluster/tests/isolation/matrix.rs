@@ -29,12 +29,13 @@ impl Matrix {
     fn judged<'a>(&'a self, network: &'a Network) -> impl Iterator<Item = (Connection, bool)> + 'a {
         let pairs = self.parties.iter().flat_map(|from| self.parties.iter().map(move |to| (from, to)));
         pairs.filter(|(from, to)| from.name != to.name).flat_map(move |(from, to)| {
+            let (leaves_acme, enters_acme) = (from.is_acmes(), to.is_acmes());
             self.ports.iter().flat_map(move |&(protocol, port)| {
                 let connection = |side| (side, from.name, to.name, protocol, port);
                 let leaves = || network.leaves(from.end(), to.end(), protocol, port);
                 let enters = || network.enters(from.end(), to.end(), protocol, port);
-                let egress = from.is_acmes().then(|| (connection("egress"), leaves()));
-                let ingress = to.is_acmes().then(|| (connection("ingress"), enters()));
+                let egress = leaves_acme.then(|| (connection("egress"), leaves()));
+                let ingress = enters_acme.then(|| (connection("ingress"), enters()));
                 egress.into_iter().chain(ingress)
             })
         })

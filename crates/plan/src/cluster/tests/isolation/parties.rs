@@ -48,6 +48,9 @@ pub(super) fn parties() -> Vec<Party> {
         ("dns-neighbour", ("kube-system".into(), json!({"k8s-app": "metrics"})), "10.1.3.3"),
         ("false-dns", ("team-a".into(), json!({"k8s-app": "kube-dns"})), "10.1.3.2"),
         ("prometheus", ("monitoring".into(), json!({"app": "prometheus"})), "10.1.4.1"),
+        ("webhook", ("policy-webhooks".into(), json!({"app": "webhook"})), "10.1.6.1"),
+        ("webhooks-neighbour", ("policy-webhooks".into(), json!({"app": "x"})), "10.1.6.2"),
+        ("false-webhook", ("team-a".into(), json!({"app": "webhook"})), "10.1.6.3"),
         ("foreign", ("team-a".into(), json!({"app.kubernetes.io/component": "kube-apiserver"})), "10.1.5.1"),
     ];
     let pods = pods.map(|(name, (namespace, labels), address)| {
@@ -62,7 +65,14 @@ pub(super) fn parties() -> Vec<Party> {
         ("metadata", "169.254.169.254"),
         ("metadata-alibaba", "100.100.100.200"),
         ("metadata-azure", "168.63.129.16"),
+        ("metadata-oracle", "192.0.0.192"),
         ("metadata-v6", "fd00:ec2::254"),
+        ("pod-identity-v6", "fd00:ec2::23"),
+        ("metadata-google-v6", "fd20:ce::254"),
+        ("metadata-oracle-v6", "fd00:c1::a9fe:a9fe"),
+        ("metadata-alibaba-v6", "fd00:100::100:200"),
+        ("metadata-akamai-v6", "fd00:a9fe:a9fe::1"),
+        ("metadata-scaleway-v6", "fd00:42::42"),
         ("link-local-v6", "fe80::1"),
         ("worker", "172.20.0.10"),
         ("internet", "203.0.113.9"),
@@ -73,7 +83,7 @@ pub(super) fn parties() -> Vec<Party> {
 
 /// The ports of the list; those beside them, which a range would take in; and the last one.
 pub(super) fn ports() -> impl Iterator<Item = (Protocol, u16)> {
-    let listed = [53, 443, 2379, 2380, 2381, 6443, 10257, 10259];
+    let listed = [53, 443, 2379, 2380, 2381, 6443, 8443, 10257, 10259];
     let ports: BTreeSet<u16> = listed.into_iter().flat_map(|port| [port - 1, port, port + 1]).chain([65535]).collect();
     ports.into_iter().flat_map(|port| [(Protocol::Tcp, port), (Protocol::Udp, port)])
 }
@@ -94,9 +104,13 @@ const ALLOWED: &str = "
     false-dns prometheus foreign other-etcd other-apiserver              apiserver  6443
     ingress: etcd etcd-1 stray                                           apiserver  6443
     node meta-service meta-apiserver metadata metadata-alibaba           apiserver  6443
-    metadata-azure metadata-v6 link-local-v6                             apiserver  6443
+    metadata-azure metadata-oracle metadata-v6 link-local-v6             apiserver  6443
+    pod-identity-v6 metadata-google-v6 metadata-oracle-v6                apiserver  6443
+    metadata-alibaba-v6 metadata-akamai-v6 metadata-scaleway-v6          apiserver  6443
+    webhook webhooks-neighbour false-webhook                             apiserver  6443
     worker internet internet-v6                                          apiserver  6443
     apiserver            dns                     53 53/UDP
+    apiserver            webhook                 8443
     apiserver            worker internet internet-v6  any
 ";
 

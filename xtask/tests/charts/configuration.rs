@@ -1,0 +1,106 @@
+//! The operator's configuration: what the chart's values say, as the operator reads it.
+
+use super::render;
+use berth_plan::config::Config;
+use berth_plan::meta::{MetaRanges, network};
+use berth_plan::settings::{Isolation, Writers};
+use berth_testkit::fixtures::from_yaml;
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+/// Every value that is for the configuration, each with something of its own.
+fn values() -> Value {
+    let namespace = |name: &str| json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}});
+    json!({
+        "meta": {
+            "podCIDRs": ["10.1.0.0/16", "fd00:1::/48"],
+            "serviceCIDRs": ["10.2.0.0/16"],
+            "nodeCIDRs": ["10.3.0.0/16"],
+            "apiServerIPs": ["10.4.0.9", "fd00:4::9"],
+        },
+        "isolation": {
+            "dns": [namespace("dns")],
+            "monitoring": [namespace("monitoring"), {"podSelector": {"matchLabels": {"app": "prometheus"}}}],
+            "apiServerEgress": [{"to": [namespace("policy-webhooks")], "ports": [{"protocol": "TCP", "port": 8443}]}],
+        },
+        "writers": {
+            "service": {
+                "annotations": ["service.example.com/*", "what: \"YAML\" # {takes} 'otherwise'"],
+                "loadBalancerClasses": ["internal"],
+            },
+            "placement": {
+                "nodeSelectors": ["pool=control-planes"],
+                "tolerations": ["pool"],
+                "priorityClasses": ["tenant-control-plane"],
+            },
+            "images": {"registries": ["mirror.example.com/k8s"], "pullSecrets": ["mirror-credentials"]},
+        },
+    })
+}
+
+/// What the operator reads where the chart was given these values.
+fn read(values: &Value) -> Config {
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), values.to_string()).expect("written");
+    let objects = render("berth", &["-f", file.path().to_str().expect("UTF-8")]);
+    let map = objects.iter().find(|o| o["kind"] == "ConfigMap" && o["metadata"]["name"] == "berth-operator");
+    let text = map.and_then(|m| m["data"]["config.yaml"].as_str()).expect("the operator's ConfigMap");
+    Config::parse(text).unwrap_or_else(|e| panic!("{e}: {text}"))
+}
+
+/// Paths of everything that is no object.
+fn paths(value: &Value, path: &str) -> BTreeSet<String> {
+    match value {
+        Value::Object(fields) => fields.iter().flat_map(|(name, v)| paths(v, &format!("{path}/{name}"))).collect(),
+        _ => BTreeSet::from([path.to_owned()]),
+    }
+}
+
+#[test]
+fn each_value_arrives_in_its_own_field() {
+    let values = values();
+    let texts = |path: &str| -> Vec<String> {
+        let list = values.pointer(path).and_then(Value::as_array).unwrap_or_else(|| panic!("{path}"));
+        list.iter().map(|v| v.as_str().expect("a text").to_owned()).collect()
+    };
+    let nets = |path: &str| texts(path).iter().map(|n| network(n).expect("a network")).collect();
+    let config = read(&values);
+    assert_eq!(config.unknown, Vec::<String>::new());
+    let meta = MetaRanges {
+        pods: nets("/meta/podCIDRs"),
+        services: nets("/meta/serviceCIDRs"),
+        nodes: nets("/meta/nodeCIDRs"),
+        api_servers: nets("/meta/apiServerIPs"),
+    };
+    assert_eq!(config.given, meta);
+    let writers = Writers {
+        service_annotations: texts("/writers/service/annotations"),
+        load_balancer_classes: texts("/writers/service/loadBalancerClasses"),
+        node_selectors: texts("/writers/placement/nodeSelectors"),
+        tolerations: texts("/writers/placement/tolerations"),
+        priority_classes: texts("/writers/placement/priorityClasses"),
+        image_registries: texts("/writers/images/registries"),
+        pull_secrets: texts("/writers/images/pullSecrets"),
+    };
+    assert_eq!(config.writers, writers);
+    let Isolation { meta, dns, monitoring, api_server_egress } = config.isolation(Ok(meta));
+    assert_eq!(meta.as_ref(), Ok(&config.given));
+    let isolation = json!({"dns": dns, "monitoring": monitoring, "apiServerEgress": api_server_egress});
+    assert_eq!(isolation, values["isolation"]);
+}
+
+/// A value that is new in the chart is to be followed by the other test, too; and what the chart says without being told is what the
+/// operator takes without a file.
+#[test]
+fn the_chart_has_these_values_and_the_operators_defaults() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/values.yaml");
+    let all: Value = from_yaml(&std::fs::read_to_string(file).expect("values.yaml"));
+    let ours = values();
+    for section in ["meta", "isolation", "writers"] {
+        assert_eq!(paths(&all[section], section), paths(&ours[section], section));
+    }
+    let (chart, none) = (read(&json!({})), Config::default());
+    assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
+    let policies = |config: &Config| format!("{:?}", config.isolation(Ok(MetaRanges::default())));
+    assert_eq!(policies(&chart), policies(&none));
+}
