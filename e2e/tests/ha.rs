@@ -1,10 +1,10 @@
-//! A tenant with two API servers and three etcd members on three nodes: nodes are drained, one loses its power, and its clients are
-//! served on.
+//! A tenant with two API servers and three etcd members on three nodes: it gets a new patch version, nodes are drained, one loses its
+//! power, and its clients are served on.
 
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
-use berth_e2e::{Caller, Tenant, World, apps, core, until};
+use berth_e2e::{Caller, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, until};
 use serde_json::{Value, json};
 
 /// How long a client may be without an answer when a node is gone without a word.
@@ -22,6 +22,7 @@ fn nodes_come_and_go_and_clients_are_served() {
         let tenant = created_over_two_zones(world)?;
         replicas_are_apart(&tenant)?;
         budgets(world, &tenant)?;
+        new_patch(&tenant)?;
         let caller = Caller::start(&tenant.kubeconfig()?);
         for node in world.cluster.nodes() {
             drain(world, &tenant, &node)?;
@@ -45,6 +46,7 @@ fn created_over_two_zones(world: &World) -> Result<Tenant<'_>> {
         world,
         "steady",
         &json!({
+            "version": PREVIOUS_PATCH,
             "replicas": 2,
             "apiServer": {"placement": {"antiAffinity": "Required", "topologySpread": spread}},
             "etcd": {"replicas": 3, "placement": {"antiAffinity": "Required"}},
@@ -112,6 +114,21 @@ fn budgets(world: &World, tenant: &Tenant<'_>) -> Result<()> {
         ensure!(budgets.iter().all(|b| b["status"]["disruptionsAllowed"] == 1), "not yet");
         Ok(())
     })
+}
+
+/// API servers are exchanged one after the other, and clients see nothing of it.
+fn new_patch(tenant: &Tenant<'_>) -> Result<()> {
+    println!("    a new patch version");
+    let caller = Caller::start(&tenant.kubeconfig()?);
+    tenant.change(&json!({"version": NEWEST}))?;
+    until("the version to be the new one", || {
+        let version = tenant.cluster()?["status"]["version"].clone();
+        ensure!(version == NEWEST, "it is {version}");
+        Ok(())
+    })?;
+    tenant.wait_ready()?;
+    ensure!(tenant.api()?.get("/version")?["gitVersion"] == format!("v{NEWEST}"));
+    caller.end()?.none_failed()
 }
 
 /// As before maintenance: pods leave one after the other, as budgets allow, and etcd's member waits for its node.
