@@ -1,6 +1,5 @@
 //! `Cluster`s whose every call hangs, and others beside them that must not notice.
 
-use crate::common::state::settled;
 use crate::common::team::TOUCHED;
 use crate::common::{Running, SOON, Team, alone, me, server};
 use crate::full;
@@ -94,18 +93,18 @@ impl Crowd {
             team.create_as(&format!("good-{n}"), json!({})).await.expect("Cluster");
         }
         let crowd = Self { team, _running: Running::start(server, &plan), plan };
-        crowd.carried_out(0).await;
+        crowd.written(0, "deployments", names::SCHEDULER).await;
         crowd
     }
 
-    /// Waits until the last object of each was written, after that many calls of the operator's.
-    async fn carried_out(&self, after: usize) {
+    /// Waits until that object of each was written, after that many calls of the operator's.
+    async fn written(&self, mark: usize, resource: &str, name: &str) {
         const LONG: Duration = Duration::from_mins(10);
         let all = async || {
-            let calls = self.plan.calls();
-            let last = |c: &&Call| c.committed() && c.resource == "deployments" && c.name == names::SCHEDULER;
-            let written = calls[after..].iter().filter(last).map(|c| &c.namespace);
-            let written = written.filter(|n| n.starts_with("good-")).collect::<BTreeSet<_>>().len();
+            let calls = self.plan.calls_after(mark);
+            let written = calls.iter().filter(|c| c.committed() && c.resource == resource && c.name == name);
+            let written = written.map(|c| &c.namespace).filter(|n| n.starts_with("good-"));
+            let written = written.collect::<BTreeSet<_>>().len();
             anyhow::ensure!(written == GOOD, "{written} of {GOOD}");
             Ok(())
         };
@@ -114,7 +113,8 @@ impl Crowd {
 
     /// Seconds until a change of each is carried out, while every call about those of `bad` hangs for a minute.
     async fn change(&self, round: usize, bad: &Team) -> f32 {
-        settled(&self.plan).await;
+        // Calls that hang from the round before have met their deadlines by then.
+        tokio::time::sleep(Duration::from_secs(20)).await;
         let poisoned = bad.clusters().list(&ListParams::default()).await.expect("list").items;
         if !poisoned.is_empty() {
             let touch = json!({"metadata": {"annotations": {(TOUCHED): round.to_string()}}});
@@ -124,14 +124,15 @@ impl Crowd {
                 bad.merge(cluster.metadata.name.as_deref().unwrap_or_default(), &touch).await;
             }
             let hang = |c: &Call| c.code.is_none() && about(c, "bad", false);
-            until(SOON, "a call about one hangs", async || self.plan.calls()[mark..].iter().any(hang)).await;
+            until(SOON, "a call about one hangs", async || self.plan.calls_after(mark).iter().any(hang)).await;
         }
         let (began, mark) = (Instant::now(), self.plan.calls().len());
-        let spec = json!({"spec": {"scheduler": {"extraArgs": [{"name": "v", "value": round.to_string()}]}}});
+        // What no pod has to be there for.
+        let spec = json!({"spec": {"endpoint": {"certSANs": [format!("round-{round}.example.com")]}}});
         for n in 0..GOOD {
             self.team.merge(&format!("good-{n}"), &spec).await;
         }
-        self.carried_out(mark).await;
+        self.written(mark, "secrets", names::APISERVER_PKI).await;
         let took = began.elapsed().as_secs_f32();
         self.plan.clear();
         took

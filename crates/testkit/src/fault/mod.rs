@@ -214,6 +214,11 @@ impl FaultPlan {
         self.lock().calls.clone()
     }
 
+    /// Those after so many: cheap where there were many before.
+    pub fn calls_after(&self, mark: usize) -> Vec<Call> {
+        self.lock().calls[mark..].to_vec()
+    }
+
     /// How many mutating calls were made so far.
     pub fn mutations(&self) -> usize {
         self.lock().mutations
