@@ -35,6 +35,9 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     if let Some(denied) = snapshot.denied.clone() {
         return Err(rights(denied));
     }
+    if let Some(unread) = snapshot.unread.clone() {
+        return Err(rights(unread));
+    }
     let now = Timestamp::now();
     let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &found.settings, now };
     let planned = plan(input);

@@ -116,11 +116,11 @@ where
             next
         }
         Err(error) if error.kind == Kindred::Fenced => {
-            tracing::warn!(
+            tracing::info!(
                 controller,
                 namespace = key.1,
                 name = key.2,
-                "not the holder of the lease; nothing was written"
+                "may write no more: the lease is another's, or on its way to it; the pass ends"
             );
             Some(Duration::from_secs(5))
         }

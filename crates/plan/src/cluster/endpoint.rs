@@ -87,6 +87,12 @@ fn host(t: &Tenant<'_>) -> Result<Option<String>, String> {
     }
 }
 
+/// The port that the Service has, and with it the API: until another one is written, clients stay with it.
+fn port(t: &Tenant<'_>) -> i32 {
+    let live = service(t).and_then(|s| i32::try_from(s.pointer("/spec/ports/0/port")?.as_i64()?).ok());
+    live.unwrap_or(t.cluster.spec.endpoint.port)
+}
+
 /// Host and port of the kubeconfig, once known.
 pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
     let endpoint = &t.cluster.spec.endpoint;
@@ -94,10 +100,10 @@ pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
     let asked = host(t).ok()?;
     let host = |default: Option<String>| asked.or(default);
     match endpoint.type_ {
-        EndpointType::ClusterIP => Some((host(Some(address.to_string()))?, endpoint.port)),
+        EndpointType::ClusterIP => Some((host(Some(address.to_string()))?, port(t))),
         EndpointType::LoadBalancer => {
             let given = load_balancer(t)?;
-            Some((host(Some(given))?, endpoint.port))
+            Some((host(Some(given))?, port(t)))
         }
         EndpointType::NodePort => {
             let port = service(t)?.pointer("/spec/ports/0/nodePort")?.as_i64()?;
@@ -110,20 +116,20 @@ pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
 pub(super) fn dialled(t: &Tenant<'_>) -> Option<(String, i32)> {
     match host(t) {
         Ok(_) => published(t),
-        Err(_) => Some((cluster_ip(t)?.to_string(), t.cluster.spec.endpoint.port)),
+        Err(_) => Some((cluster_ip(t)?.to_string(), port(t))),
     }
 }
 
 /// Where pods of the control plane reach the API server: the Service's own address.
 pub(super) fn inside(t: &Tenant<'_>) -> Option<(IpAddr, String)> {
     let address = cluster_ip(t)?;
-    Some((address, format!("https://{}.{}.svc:{}", names::APISERVER, t.home, t.cluster.spec.endpoint.port)))
+    Some((address, format!("https://{}.{}.svc:{}", names::APISERVER, t.home, port(t))))
 }
 
 /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
 /// that goes with it. None as long as what is asked for is refused.
 pub(super) fn advertised(t: &Tenant<'_>) -> Option<(IpAddr, i32)> {
-    let inside = (cluster_ip(t)?, t.cluster.spec.endpoint.port);
+    let inside = (cluster_ip(t)?, port(t));
     if t.cluster.spec.endpoint.type_ == EndpointType::ClusterIP {
         return Some(inside);
     }

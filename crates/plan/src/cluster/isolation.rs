@@ -22,11 +22,11 @@ const OPERATOR: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (label
 
 /// Puts the policies into the stage. Without them no pod is started.
 pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
+    let there = t.get(Kind::NetworkPolicy, names::APISERVER).is_some();
     let known = match &t.settings.isolation.meta {
         Ok(ranges) => Some(ranges),
         Err(why) => {
-            let there = |name: &str| t.get(Kind::NetworkPolicy, name).is_some();
-            if !there(names::APISERVER) && !matches!(stage.state, State::Blocked { .. }) {
+            if !there && !matches!(stage.state, State::Blocked { .. }) {
                 stage.actions.clear();
                 stage.state = without_ranges(why);
             }
@@ -38,6 +38,7 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
         let needs_ranges = end == Some(End::ApiServer);
         match (known, needs_ranges) {
             (Some(ranges), _) => put(t, stage, name, &spec(end, t.settings, ranges)),
+            (None, false) if there => put(t, stage, name, &spec(end, t.settings, &MetaRanges::default())),
             // What is there stays as it is.
             (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
         }

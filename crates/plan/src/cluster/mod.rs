@@ -199,9 +199,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let etcd = etcd::stage(&t);
     out.plan.stages.extend([pki, etcd]);
     let apiserver = components::apiserver(&t, out.plan.stage(Component::Pki));
-    // Its clients change after it and its Service: they would dial a port at which nobody listens yet.
-    let served = out.plan.stage(Component::Endpoint).is_none_or(|s| s.actions.is_empty());
-    let api_settled = apiserver.state.is_done() && served;
+    let api_settled = apiserver.state.is_done();
     let cm = components::controller_manager(&t, out.plan.stage(Component::Pki), api_settled);
     let scheduler = components::scheduler(&t, out.plan.stage(Component::Pki), api_settled);
     out.plan.stages.extend([apiserver, cm, scheduler]);

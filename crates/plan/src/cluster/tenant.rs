@@ -84,6 +84,7 @@ pub(super) fn poll(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
         (_, _, false) if made => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),
         // `Available` promises an answer within the last minute.
-        (_, _, true) => SignedDuration::from_secs(55),
+        // `Available` promises an answer within the last minute, or little more.
+        (_, _, true) => SignedDuration::from_mins(1),
     }
 }

@@ -226,6 +226,12 @@ fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
     let of = |all: &[String], name: &str| all.iter().any(|w| w.starts_with("apply Deployment") && w.ends_with(name));
     assert!(first.iter().any(|w| w.starts_with("apply Service")), "{first:#?}");
     assert!(!of(&first, names::SCHEDULER) && !of(&first, names::CONTROLLER_MANAGER), "{first:#?}");
+    // A Service that is refused keeps its port, and its clients theirs.
+    f.cluster.spec.endpoint.service.annotations.insert("a.example.com/b".into(), "c".into());
+    f.pass();
+    assert!(!of(&f.world.log, names::SCHEDULER), "{:#?}", f.world.log);
+    assert_eq!(f.plan().endpoint.unwrap().1, 6443, "what is published is served");
+    f.cluster.spec.endpoint.service.annotations.clear();
     for _ in 0..3 {
         f.pass();
         f.others();

@@ -108,6 +108,9 @@ fn without_the_meta_clusters_ranges_nothing_is_started_and_nothing_is_opened() {
     f.pass();
     f.settings.isolation.meta = Err("nodes: forbidden".into());
     assert!(f.plan().plan.is_empty(), "what runs stays as it is");
+    f.world.remove(&Fixture::key(Kind::NetworkPolicy, "default-deny"));
+    f.pass();
+    assert!(f.world.observed.get(&Fixture::key(Kind::NetworkPolicy, "default-deny")).is_some(), "it needs no range");
     // A crash between the namespace and its policies.
     f.world.observed.objects.retain(|k, _| k.kind != Kind::NetworkPolicy);
     let planned = f.plan();
