@@ -73,7 +73,10 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         () = stop.cancelled() => false,
     };
     if lost {
-        // A process that lost its lease starts anew: nothing of what it had under way may go on.
+        // A process that lost its lease starts anew: nothing of what it had under way may go on. Waited for, since tasks that are dropped
+        // in any order when the process ends panic.
+        work.abort();
+        let _ = work.await;
         anyhow::bail!("the lease is lost");
     }
     candidate.hand_over(work).await;

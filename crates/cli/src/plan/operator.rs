@@ -5,6 +5,7 @@ use berth_kubeio::{Io, IoError, list_nodes, meta_ranges};
 use berth_pki::Lifetime;
 use berth_plan::Settings;
 use berth_plan::config::Config;
+use berth_plan::meta::MetaRanges;
 use berth_plan::nodes::no_image_volumes;
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
@@ -19,6 +20,8 @@ const NAME: &str = "berth-operator";
 pub(super) struct Found {
     /// What plans depend on.
     pub(super) settings: Settings,
+    /// What the configuration says of the meta cluster's addresses.
+    pub(super) given: MetaRanges,
     /// What was assumed.
     pub(super) notes: Vec<String>,
 }
@@ -50,9 +53,12 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
         }
     };
     let flags = deployment.as_ref().map(flags).unwrap_or_default();
-    let ranges = meta_ranges(io, config.given.clone()).await;
+    let given = config.given.clone();
+    let ranges = meta_ranges(io, given.clone()).await;
     if let Err(error) = &ranges {
-        notes.push(format!("NetworkPolicies that name the meta cluster's addresses are not compared: {error}"));
+        notes.push(format!(
+            "the meta cluster's addresses are not all known, so networks of new Clusters are not held against them, and NetworkPolicies that name them are not compared: {error}"
+        ));
     }
     let mut settings = of(&flags, namespace);
     if deployment.is_some() && matches!(flags.get("agent-delivery").map(String::as_str), None | Some("Auto" | "auto")) {
@@ -64,7 +70,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     }
     settings.isolation = config.isolation(ranges);
     settings.writers = config.writers;
-    Found { settings, notes }
+    Found { settings, given, notes }
 }
 
 /// What the operator's flags say.
