@@ -207,6 +207,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     out.plan.stages.push(kubeconfig);
     let inside = tenant::stage(&t);
     out.plan.stages.push(inside);
+    pki::roots_first(&t, &mut out.plan);
     disown(&mut out.plan, t.observed, is_ours);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);

@@ -1,7 +1,7 @@
 //! Stage 3: keys and certificates.
 
 use super::{ClusterPlan, Tenant, endpoint, is_ours};
-use crate::model::{Component, Stage, State};
+use crate::model::{Action, Component, Plan, Stage, State};
 use crate::secrets::{Content, SecretSpec, judge};
 use berth_api::{labels, names};
 use berth_pki::{CertInfo, CertSpec, Lifetime, Usage};
@@ -62,11 +62,32 @@ pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
     ]
 }
 
+/// What trusts or needs the roots.
+fn users(t: &Tenant<'_>) -> impl Iterator<Item = ObjectKey> {
+    let secrets = [names::APISERVER_PKI, names::CONTROLLER_MANAGER_PKI, names::SCHEDULER_PKI, names::ADMIN_KUBECONFIG];
+    secrets.map(|s| t.secret(s)).into_iter().chain([t.key(Kind::Deployment, names::APISERVER)])
+}
+
 /// What is there that trusts or needs the roots, if anything.
 fn roots_in_use(t: &Tenant<'_>) -> Option<String> {
-    let secrets = [names::APISERVER_PKI, names::CONTROLLER_MANAGER_PKI, names::SCHEDULER_PKI, names::ADMIN_KUBECONFIG];
-    let keys = secrets.map(|s| t.secret(s)).into_iter().chain([t.key(Kind::Deployment, names::APISERVER)]);
-    keys.into_iter().find(|k| t.observed.get(k).is_some()).map(|k| k.to_string())
+    users(t).find(|k| t.observed.get(k).is_some()).map(|k| k.to_string())
+}
+
+/// Holds back the first of what trusts or needs the roots until all of them are there: beside it, one that is not made yet could not be
+/// told from one that is lost.
+pub(super) fn roots_first(t: &Tenant<'_>, plan: &mut Plan) {
+    if roots(t).iter().all(|root| t.observed.get(&root.key).is_some()) {
+        return;
+    }
+    let held: Vec<_> = users(t).filter(|k| t.observed.get(k).is_none()).collect();
+    let makes = |action: &Action| match action {
+        Action::Secret(plan) => held.contains(&plan.key),
+        Action::Apply(object) | Action::Create(object) => held.contains(object.key()),
+        _ => false,
+    };
+    for stage in &mut plan.stages {
+        stage.actions.retain(|a| !makes(a));
+    }
 }
 
 fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {

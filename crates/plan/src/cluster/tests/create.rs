@@ -78,3 +78,26 @@ fn how_often_to_look_while_it_comes_up() {
     f.others();
     assert_eq!(f.pass().look_again, Some(jiff::SignedDuration::from_mins(1)), "pods are announced");
 }
+
+/// A quota, a webhook or a lost answer ends the stage at any root, and other stages go on.
+#[test]
+fn nothing_needs_a_root_before_all_are_there() {
+    for root in ["acme-ca", "acme-proxy", "acme-sa", names::APISERVER_ENCRYPTION] {
+        let mut f = Fixture::new(json!({"version": "1.36.3"}));
+        let refused = format!("create Secret {}/{root}:", Fixture::home());
+        for _ in 0..6 {
+            for stage in f.plan().plan.stages {
+                for action in stage.actions.iter().take_while(|a| !a.describe().starts_with(&refused)) {
+                    f.world.carry_out(action);
+                }
+            }
+            f.others();
+        }
+        assert!(f.world.log.iter().any(|l| l.starts_with("apply Service")), "{:#?}", f.world.log);
+        for _ in 0..3 {
+            f.pass();
+            f.others();
+        }
+        assert_eq!(f.pass().plan.first_problem(), None, "{root}");
+    }
+}
