@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, process::Command};
 use anyhow::{Context as _, Result, ensure};
 use berth_api::{labels, names};
 use berth_devcluster::{binaries, versions};
-use berth_e2e::{Kube, Options, Tenant, World, canary, core, kube_client::status_of};
+use berth_e2e::{Kube, Options, Tenant, World, canary, core, kube_client::status_of, until};
 use berth_testkit::policies::{End, Network, Pod, Protocol};
 use serde_json::{Value, json};
 
@@ -56,7 +56,9 @@ fn the_api_refuses(mine: &Tenant<'_>, theirs: &Tenant<'_>) -> Result<()> {
     ensure!(error.contains("UnknownIssuer") || error.contains("BadSignature"), "{error}");
     let account = format!("{}/default/token", core("default", "serviceaccounts"));
     let asked = json!({"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}});
-    let token = mine.api()?.create(&account, &asked)?["status"]["token"].as_str().unwrap_or_default().to_owned();
+    // The controller-manager makes the account, and a tenant may be ready before it has.
+    let answer = until("a token of the default ServiceAccount", || mine.api()?.create(&account, &asked))?;
+    let token = answer["status"]["token"].as_str().unwrap_or_default().to_owned();
     Kube::with_token(&mine.kubeconfig()?, &token)?.get("/version")?;
     refused(&Kube::with_token(&theirs.kubeconfig()?, &token)?, "a token of another tenant")
 }
