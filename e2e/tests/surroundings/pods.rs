@@ -35,9 +35,11 @@ pub(crate) fn a_quota(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     says(tenant, REJECTED, &cause)?;
     comes_back(world, &path("/apis/networking.k8s.io/v1", &tenant.home, "networkpolicies/etcd"))?;
     says(tenant, REJECTED, &cause)?;
-    // A StatefulSet has no condition for that.
-    delete_pods(world, tenant, names::ETCD)?;
-    says(tenant, QUORUM_LOST, &["etcd-0 is not there", "exceeded quota: none"])?;
+    // A StatefulSet has no condition for that, and takes minutes to try again.
+    if berth_e2e::run::all() {
+        delete_pods(world, tenant, names::ETCD)?;
+        says(tenant, QUORUM_LOST, &["etcd-0 is not there", "exceeded quota: none"])?;
+    }
     world.kube.delete(&format!("{}/none", core(&tenant.home, "resourcequotas")))
 }
 
