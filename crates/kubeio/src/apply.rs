@@ -2,7 +2,7 @@
 
 use crate::calls::Io;
 use crate::error::{IoError, Kindred};
-use crate::observe::{Snapshot, take_data};
+use crate::observe::{Postponed, Snapshot, take_data};
 use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
@@ -22,9 +22,6 @@ pub struct Carried {
     /// A failure ended the round before all stages were tried.
     ended: bool,
 }
-
-/// Stages that wait for the next pass, since a write of theirs failed in this one. None: what is pruned.
-pub(crate) type Postponed = Vec<(Option<Component>, IoError)>;
 
 /// Transient failures in a pass after which it ends: an API server that is away costs no more deadlines than that.
 const TRANSIENT: usize = 2;

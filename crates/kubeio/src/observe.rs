@@ -1,19 +1,21 @@
 //! Reading what a plan looks at. Always from the API server, never from memory: any pass may be the first one.
 
-use crate::apply::Postponed;
 use crate::calls::Io;
 use crate::error::{IoError, Kindred};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
-use berth_plan::Observed;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
+use berth_plan::{Component, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Stages that wait for the next pass, since a write of theirs failed in this one. None: what is pruned.
+pub(crate) type Postponed = Vec<(Option<Component>, IoError)>;
 
 /// What was observed, with the bytes of Secrets beside it.
 #[derive(Default)]
