@@ -22,7 +22,7 @@ pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop:
     }
 }
 
-/// One look. False: what was known before, if anything, stays.
+/// One look. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
 pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
     let answer = meta_ranges(&ctx.io, given.clone()).await;
     let before = ctx.settings().isolation.meta.clone();
