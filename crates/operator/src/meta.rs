@@ -46,17 +46,12 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
             true
         }
         // Where nodes are new, and say nothing of their pods, what was known of none is worth nothing.
-        (Ok(old), Err(why)) if old.pods.is_empty() => {
-            tracing::warn!(why, "addresses of the meta cluster; no tenant is made without them");
-            ctx.configure(|s| s.isolation.meta = Err(why));
-            false
-        }
-        (Ok(_), Err(why)) => {
+        (Ok(old), Err(why)) if !old.pods.is_empty() => {
             tracing::warn!(why, "addresses of the meta cluster; those known before stay");
             false
         }
-        (Err(old), Err(why)) => {
-            if *old != why {
+        (before, Err(why)) => {
+            if before.as_ref().err() != Some(&why) {
                 tracing::warn!(why, "addresses of the meta cluster; no tenant is made without them");
                 ctx.configure(|s| s.isolation.meta = Err(why));
             }

@@ -2,9 +2,11 @@
 
 use crate::model::{Action, Stage, State};
 use crate::observed::{self, Observed};
+use berth_api::conditions::Reason;
 use berth_api::labels;
-use berth_render::{Kind, Object, ObjectKey};
-use serde_json::Value;
+use berth_render::{Kind, Object, ObjectKey, TemplateSet};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// The action that brings one object to what it should be; none if it is. Err: it is somebody else's, or going away.
 pub(crate) fn reconcile(
@@ -14,7 +16,7 @@ pub(crate) fn reconcile(
 ) -> Result<Option<Action>, State> {
     let digest = object.digest();
     let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
-    let Some(live) = usable(observed, &object, ours)? else { return Ok(Some(Action::Apply(object))) };
+    let Some(live) = usable(observed, object.key(), ours)? else { return Ok(Some(Action::Apply(object))) };
     // What somebody adds to a policy allows more: it is drift even where it touches nothing that we set.
     if object.key().kind == Kind::NetworkPolicy && !crate::diff::same(&live["spec"], &object.value()["spec"]) {
         return Ok(Some(Action::Apply(without_additions(object, live))));
@@ -25,15 +27,13 @@ pub(crate) fn reconcile(
 /// What is there under that key, if anything is and it may be written.
 fn usable<'a>(
     observed: &'a Observed,
-    object: &Object,
+    key: &ObjectKey,
     ours: impl Fn(&Value) -> bool,
 ) -> Result<Option<&'a Value>, State> {
-    let live = observed.get(object.key());
+    let live = observed.get(key);
     match live {
-        Some(live) if !ours(live) => Err(crate::secrets::foreign(object.key())),
-        Some(live) if observed::deleting(live) => {
-            Err(State::waiting(format!("{} to be gone: it is being deleted", object.key())))
-        }
+        Some(live) if !ours(live) => Err(crate::secrets::foreign(key)),
+        Some(live) if observed::deleting(live) => Err(State::waiting(format!("{key} to be gone: it is being deleted"))),
         _ => Ok(live),
     }
 }
@@ -56,17 +56,34 @@ pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object, our
     put(stage, &key, reconcile(observed, object, ours));
 }
 
-/// Likewise for an immutable object whose contents are not observed: its name has their digest, so its labels say the rest.
-pub(crate) fn ensure_immutable(stage: &mut Stage, observed: &Observed, object: Object, ours: impl Fn(&Value) -> bool) {
-    let labels = &object.value()["metadata"]["labels"];
-    let same = |live: &Value| live["immutable"] == true && crate::diff::contains(&live["metadata"]["labels"], labels);
-    let done = usable(observed, &object, ours).map(|live| live.is_some_and(same));
-    let key = object.key().clone();
-    let apply = || {
-        let digest = object.digest();
-        Action::Apply(object.with_annotation(labels::APPLIED_DIGEST, &digest))
+/// Puts a ConfigMap with a set of templates into the stage. It is immutable and its name has the digest of its texts, which are
+/// therefore not observed: what may differ is the labels.
+pub(crate) fn ensure_templates(
+    stage: &mut Stage,
+    observed: &Observed,
+    (key, labels): (&ObjectKey, BTreeMap<String, String>),
+    set: &TemplateSet,
+    ours: impl Fn(&Value) -> bool,
+) {
+    let labels = json!(labels);
+    let same = |live: &Value| live["immutable"] == true && crate::diff::contains(&live["metadata"]["labels"], &labels);
+    let action = match usable(observed, key, ours) {
+        Ok(Some(live)) if same(live) => Ok(None),
+        Ok(_) => templates(key, &labels, set).map(Some),
+        Err(state) => Err(state),
     };
-    put(stage, &key, done.map(|done| (!done).then(apply)));
+    put(stage, key, action);
+}
+
+fn templates(key: &ObjectKey, labels: &Value, set: &TemplateSet) -> Result<Action, State> {
+    let object = Object::new(json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
+        "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
+        "data": set.to_data(),
+    }));
+    let object = object.map_err(|e| State::blocked(Reason::Error, e))?;
+    let digest = object.digest();
+    Ok(Action::Apply(object.with_annotation(labels::APPLIED_DIGEST, &digest)))
 }
 
 fn put(stage: &mut Stage, key: &ObjectKey, action: Result<Option<Action>, State>) {

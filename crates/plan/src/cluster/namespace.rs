@@ -1,7 +1,7 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
 use super::{Tenant, ensure, is_ours};
-use crate::ensure::ensure_immutable;
+use crate::ensure::ensure_templates;
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::{self, annotation, label};
 use berth_api::common::AgentDelivery;
@@ -172,9 +172,7 @@ pub(super) fn rights(t: &Tenant<'_>, stage: &mut Stage) {
 
 /// Keeps the template set in the tenant's namespace, for operators that no longer have it built in.
 fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
-    let name = names::templates(&t.pin.templates);
-    let key = ObjectKey::namespaced(Kind::ConfigMap, t.home.clone(), name.clone());
-    stage.owns.push(key.clone());
+    let key = ObjectKey::namespaced(Kind::ConfigMap, t.home.clone(), names::templates(&t.pin.templates));
     let Some(set) = t.templates() else {
         stage.state = if t.observed.get(&key).is_some() {
             State::blocked(
@@ -191,15 +189,8 @@ fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
                 ),
             )
         };
+        stage.owns.push(key);
         return;
     };
-    let object = json!({
-        "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
-        "metadata": {"name": name, "namespace": t.home, "labels": t.labels()},
-        "data": set.to_data(),
-    });
-    match Object::new(object) {
-        Ok(object) => ensure_immutable(stage, t.observed, object, is_ours),
-        Err(e) => stage.state = State::blocked(Reason::Error, e),
-    }
+    ensure_templates(stage, t.observed, (&key, t.labels()), set, is_ours);
 }

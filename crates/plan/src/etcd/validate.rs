@@ -1,13 +1,12 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
 use super::{Input, Record, Subject, record};
-use crate::ensure::ensure_immutable;
+use crate::ensure::ensure_templates;
 use crate::model::{Component, Stage, State};
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdClusterSpec;
 use berth_api::names;
-use berth_render::{Catalog, Kind, Object};
-use serde_json::json;
+use berth_render::{Catalog, Kind};
 
 /// The stage, and what the members run with. Without a record nothing can be made.
 pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
@@ -66,37 +65,24 @@ fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
 
 /// Keeps the template set beside the members, for operators that no longer have it built in.
 fn pinned(s: &Subject<'_>, stage: &mut Stage) {
-    let name = names::etcd::templates(s.name, &s.record.templates);
-    let key = s.key(Kind::ConfigMap, name.clone());
-    stage.owns.push(key.clone());
-    let there = s.observed.get(&key).is_some();
-    match s.templates() {
-        Some(set) => {
-            let object = json!({
-                "apiVersion": "v1", "kind": "ConfigMap", "immutable": true,
-                "metadata": {"name": name, "namespace": s.namespace, "labels": s.labels()},
-                "data": set.to_data(),
-            });
-            match Object::new(object) {
-                Ok(object) => ensure_immutable(stage, s.observed, object, |o| super::is_ours(o, s.name)),
-                Err(e) => stage.state = State::blocked(Reason::Error, e),
-            }
-        }
-        None if there => {
-            stage.state = State::blocked(
-                Reason::VersionUnsupported,
-                format!(
-                    "{key} holds a template set that this operator cannot read; run the operator that wrote it. The members go on as they are"
-                ),
-            );
-        }
-        None => {
-            stage.state = State::blocked(
-                Reason::Error,
-                format!(
-                    "{key}, the templates that the members run with, is gone, and this operator has others. Restore it from a backup. The members go on as they are"
-                ),
-            );
-        }
+    let key = s.key(Kind::ConfigMap, names::etcd::templates(s.name, &s.record.templates));
+    if let Some(set) = s.templates() {
+        return ensure_templates(stage, s.observed, (&key, s.labels()), set, |o| super::is_ours(o, s.name));
     }
+    stage.state = if s.observed.get(&key).is_some() {
+        State::blocked(
+            Reason::VersionUnsupported,
+            format!(
+                "{key} holds a template set that this operator cannot read; run the operator that wrote it. The members go on as they are"
+            ),
+        )
+    } else {
+        State::blocked(
+            Reason::Error,
+            format!(
+                "{key}, the templates that the members run with, is gone, and this operator has others. Restore it from a backup. The members go on as they are"
+            ),
+        )
+    };
+    stage.owns.push(key);
 }
