@@ -8,6 +8,9 @@ XTASK := cargo run --quiet --locked --package xtask --
 
 .PHONY: help demo demo-down test test-all test-fast chaos lint bench bench-down gen binaries images prepare
 
+# No clusters, so neither Go nor root.
+test-fast gen images: export BERTH_NEEDS := build
+
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 

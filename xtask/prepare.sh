@@ -4,10 +4,13 @@ set -euo pipefail
 missing=()
 # On a cluster that is there (`make demo` with BERTH_KUBECONFIG) nothing is built but the demo itself.
 given=${BERTH_KUBECONFIG:-}
+# What only builds (`make images`) makes no cluster.
+clusters=yes
+if [ -n "$given" ] || [ "${BERTH_NEEDS:-}" = build ]; then clusters=; fi
 [ -n "$given" ] || [ "$(uname -s)" = Linux ] || missing+=("Linux: clusters are made of its namespaces and cgroups")
 command -v cargo >/dev/null || missing+=("Rust: https://rustup.rs")
-[ -n "$given" ] || command -v go >/dev/null || missing+=("Go 1.26 or newer: https://go.dev/dl")
-[ -n "$given" ] || [ "$(id -u)" = 0 ] || missing+=("root: clusters need namespaces, mounts and cgroups")
+[ -z "$clusters" ] || command -v go >/dev/null || missing+=("Go 1.26 or newer: https://go.dev/dl")
+[ -z "$clusters" ] || [ "$(id -u)" = 0 ] || missing+=("root: clusters need namespaces, mounts and cgroups")
 if ! command -v cc >/dev/null || { [ -z "$given" ] && [ ! -e /usr/include/stdio.h ]; }; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo "==> installing a C compiler"

@@ -25,6 +25,11 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 (has({{ . }}.metadata.labels) && 'app.kubernetes.io/managed-by' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['app.kubernetes.io/managed-by'] == 'berth')
 {{- end }}
 
+{{- /* CEL: no pod of a namespace can take a node. */}}
+{{- define "berth.restricted" -}}
+(has({{ . }}.metadata.labels) && 'pod-security.kubernetes.io/enforce' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['pod-security.kubernetes.io/enforce'] == 'restricted')
+{{- end }}
+
 {{- /* The operator's configuration file, see crates/plan/src/config.rs. */}}
 {{- define "berth.config" -}}
 {{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers | toJson }}

@@ -1,8 +1,8 @@
 //! May this etcd member start on this volume? A pure decision.
 //!
 //! A member that lost its data must never come back empty under its old identity: it would have forgotten what it voted for and
-//! acknowledged. So an empty volume starts only in its bootstrap epoch, and a volume that holds something starts only if the
-//! marker on it says that it belongs to this member of this cluster.
+//! acknowledged. So an empty volume starts only in its bootstrap epoch and only until its member was seen in the cluster, and a
+//! volume that holds something starts only if the marker on it says that it belongs to this member of this cluster.
 
 use std::fmt;
 
@@ -16,16 +16,19 @@ pub(crate) struct Bootstrap {
     pub(crate) cluster_uid: String,
     /// Grows with each bootstrap or restore.
     pub(crate) epoch: i64,
-    /// Whether the cluster ever had a quorum in this epoch.
+    /// Whether all members were ever seen together in this epoch.
     pub(crate) state: State,
+    /// Members that were seen as part of a quorum before all of them were.
+    #[serde(default)]
+    pub(crate) joined: Vec<String>,
 }
 
 /// How far the cluster is in its epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub(crate) enum State {
-    /// No quorum was ever seen: members start empty.
+    /// Not yet all members: those that were never seen start empty.
     Bootstrapping,
-    /// There was a quorum: an empty volume is lost data.
+    /// All members: an empty volume is lost data.
     Established,
 }
 
@@ -101,6 +104,7 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         Marker { cluster_uid: bootstrap.cluster_uid.clone(), epoch: bootstrap.epoch, member: member.to_owned() };
     let lost = || Reason::DataLost { member: member.to_owned(), epoch: bootstrap.epoch };
     let foreign = |found: String| Reason::ForeignData { member: member.to_owned(), epoch: bootstrap.epoch, found };
+    let joined = bootstrap.state == State::Established || bootstrap.joined.iter().any(|name| name == member);
     let hold = match found {
         Found::Garbage => foreign("a marker that cannot be read".to_owned()),
         Found::Marker(marker) if *marker != expected => foreign(format!(
@@ -110,7 +114,7 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         Found::Nothing if data != Data::Empty => foreign("data that no marker vouches for".to_owned()),
         Found::Marker(_) if data == Data::Present => return Decision::Start,
         // From here on the member is ours, or new, and there is nothing that etcd could go on with.
-        Found::Marker(_) | Found::Nothing if bootstrap.state == State::Established => lost(),
+        Found::Marker(_) | Found::Nothing if joined => lost(),
         Found::Marker(_) => return Decision::Start,
         Found::Nothing => return Decision::MarkAndStart(expected),
     };
@@ -149,16 +153,24 @@ mod tests {
             (Found::Garbage, Data::Empty, boot, "ForeignData"),
         ];
         for (found, data, state, expected) in cases {
-            let bootstrap = Bootstrap { cluster_uid: "u".to_owned(), epoch: 2, state };
-            let text = match decide(&bootstrap, "e-0", &found, data) {
-                Decision::Start => "start".to_owned(),
-                Decision::MarkAndStart(written) => {
-                    assert_eq!(written, marker("u", 2, "e-0"));
-                    "mark".to_owned()
-                }
-                Decision::Hold(reason) => reason.to_string().split(':').next().unwrap_or_default().to_owned(),
-            };
-            assert_eq!(text, expected, "{found:?} {data:?} {state:?}");
+            assert_eq!(said(state, &["e-1"], &found, data), expected, "{found:?} {data:?} {state:?}");
+            // What was seen in the cluster is as if all were.
+            let all = said(State::Established, &[], &found, data);
+            assert_eq!(said(state, &["e-1", "e-0"], &found, data), all, "{found:?} {data:?} {state:?}");
+        }
+    }
+
+    /// What is decided for `e-0`, in a word.
+    fn said(state: State, joined: &[&str], found: &Found, data: Data) -> String {
+        let joined = joined.iter().map(|name| (*name).to_owned()).collect();
+        let bootstrap = Bootstrap { cluster_uid: "u".to_owned(), epoch: 2, state, joined };
+        match decide(&bootstrap, "e-0", found, data) {
+            Decision::Start => "start".to_owned(),
+            Decision::MarkAndStart(written) => {
+                assert_eq!(written, marker("u", 2, "e-0"));
+                "mark".to_owned()
+            }
+            Decision::Hold(reason) => reason.to_string().split(':').next().unwrap_or_default().to_owned(),
         }
     }
 }

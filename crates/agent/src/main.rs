@@ -42,7 +42,7 @@ struct GuardArgs {
     /// The member's name.
     #[arg(long)]
     member: String,
-    /// What the operator says about the cluster: `{"clusterUID", "epoch", "state"}`.
+    /// What the operator says about the cluster: `{"clusterUID", "epoch", "state", "joined"}`.
     #[arg(long)]
     bootstrap: PathBuf,
     /// Where the reason goes when the member is held.

@@ -4,10 +4,14 @@
 use std::{fs, path::Path, process::Command};
 
 fn guard(volume: &Path, member: &str, state: &str) -> (i32, String) {
+    guard_told(volume, member, &format!(r#"{{"clusterUID": "u", "epoch": 1, "state": "{state}", "later": true}}"#))
+}
+
+fn guard_told(volume: &Path, member: &str, told: &str) -> (i32, String) {
     let bootstrap = volume.with_extension("bootstrap.json");
     let message = volume.with_extension("termination-log");
     let _ = fs::remove_file(&message);
-    fs::write(&bootstrap, format!(r#"{{"clusterUID": "u", "epoch": 1, "state": "{state}", "later": true}}"#)).unwrap();
+    fs::write(&bootstrap, told).unwrap();
     let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
     let status = Command::new(env!("CARGO_BIN_EXE_berth-agent"))
         .args(["guard".to_owned(), flag("data-dir", &volume.join("data")), format!("--member={member}")])
@@ -42,6 +46,18 @@ fn life_of_a_volume() {
     fs::remove_dir_all(&volume).unwrap();
     fs::create_dir(&volume).unwrap();
     assert_eq!(guard(&volume, "e-0", "Established").0, 42, "a new volume in an old epoch");
+}
+
+#[test]
+fn a_member_that_was_seen_does_not_come_back_empty_while_others_are_awaited() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = dir.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    let told = r#"{"clusterUID": "u", "epoch": 1, "state": "Bootstrapping", "joined": ["e-0","e-1"]}"#;
+    let (code, message) = guard_told(&volume, "e-0", told);
+    assert_eq!(code, 42);
+    assert!(message.starts_with("DataLost: "), "{message}");
+    assert_eq!(guard_told(&volume, "e-2", told), (0, String::new()), "never seen");
 }
 
 #[test]

@@ -51,8 +51,9 @@ string_enum! {
     ConditionType {
         /// Everything asked for is there and works. This is what `kubectl wait`, Helm, Flux and Argo read.
         Ready,
-        /// It serves now. `Cluster`: the API answered the operator through its endpoint, and etcd has quorum. `EtcdCluster`: a
-        /// quorum answers, and no member is corrupt.
+        /// It serves now. `Cluster`: the API answered the operator through its endpoint, and etcd has quorum. Where
+        /// `loadBalancerSourceRanges` are set, and while an endpoint that was published has no address, the operator asks at the
+        /// Service inside the meta cluster. `EtcdCluster`: a quorum answers, and no member is corrupt.
         Available,
         /// A change is under way; the message says what it waits for.
         Progressing,
@@ -101,7 +102,7 @@ reasons! {
         /// Pods run, or should, and are not ready.
         PodsNotReady => "Nothing at first. Then look at the pod that the message names, and its log.",
         /// An image cannot be pulled.
-        ImageUnavailable => "Check the version, `spec.images` or the chart's `imageRegistry`, and access to it.",
+        ImageUnavailable => "Check the version, access to the registry, and `spec.images` or the chart's `imageRegistry` and `agent.image`. Those of the chart count from the next version on, and before it where a pod waits in vain: another registry at once, another agent as long as nothing has come up with the old one. Otherwise put the image where the message looks for it.",
         /// A container ends again and again, or cannot be started.
         ContainerFailing => "Its log says why. After a change of `extraArgs` or `authentication`: take it back.",
         /// A pod finds no node.
@@ -131,7 +132,9 @@ reasons! {
         CertificateAuthorityExpiring => "Plan. Rotation is not there yet.",
         /// The clock of the operator's node is two minutes or more from the meta cluster's API server's.
         ClockSkew => "Set the time of that node (NTP). What runs goes on; new tenants may not come up.",
-        /// An etcd member found its volume empty after its cluster was formed. The pod is held, nothing is overwritten.
+        /// The claim of an etcd member's volume is being deleted; the data lasts as long as the member's pod.
+        VolumeDeleting => "",
+        /// An etcd member that was in its cluster before found its volume empty. The pod is held, nothing is overwritten.
         DataLost => "Restore the volume and delete the pod. One member, data not wanted: delete the `Cluster` and make it anew.",
         /// An etcd member found a volume of another member or cluster; or there are volumes and no record whose they are.
         ForeignData => "Give it the right volume, or restore the ConfigMap that the message names.",

@@ -113,8 +113,8 @@ pub struct EtcdClient {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([{"rule": "self == oldSelf", "message": "storage is immutable: volumes of running members cannot be exchanged; make a new cluster"}])))]
 pub struct Storage {
-    /// StorageClass. Default: the meta cluster's default class. Use fast disks: etcd wants 50 sequential fsyncs a
-    /// second at least.
+    /// StorageClass. Default: the meta cluster's default class. Writers of a `Cluster` may name those that the platform team
+    /// allows (chart value `writers.storage.classes`). Use fast disks: etcd wants 50 sequential fsyncs a second at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub class_name: Option<String>,

@@ -32,7 +32,7 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     };
     let wanted = match verdict {
         Verdict::Nothing(why) => {
-            output::print(&format!("{of}: nothing to adopt: {why}\n"))?;
+            output::print(&format!("{of}: nothing to adopt: {}\n", paint::safe(&why)))?;
             return Ok(Outcome::NotYet);
         }
         Verdict::Adopt { value, why } => {
@@ -51,8 +51,9 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     }});
     access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await.map_err(explain)?;
     output::print(&format!(
-        "{of}: annotation {}={wanted} is set. The operator takes over from here: kubectl berth status {} -n {}\n",
+        "{of}: annotation {}={} is set. The operator takes over from here: kubectl berth status {} -n {}\n",
         labels::ADOPT,
+        paint::safe(&wanted),
         args.name,
         access.namespace
     ))?;
@@ -135,7 +136,7 @@ fn explanation(of: &str, home: &str, cluster: &Cluster, live: Option<&Value>, wh
         ("it belongs to the Cluster with UID", owner),
         ("this Cluster has UID", own),
     ];
-    let rows: Vec<_> = rows.iter().map(|(what, value)| vec![format!("  {what}"), (*value).to_owned()]).collect();
+    let rows: Vec<_> = rows.iter().map(|(what, value)| vec![format!("  {what}"), paint::safe(value)]).collect();
     format!(
         "{}\n  {}\n{}Taken over are etcd's data, the CAs and all keys in that namespace. Whoever holds a kubeconfig of that tenant keeps it.\n",
         paint::strong(of),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 /// Hosted Kubernetes control planes: what they are, what would change, and what to do next.
 ///
-/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not available or changes pending.
+/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, changes are pending, or there is nothing to adopt.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl-berth", bin_name = "kubectl berth", version, max_term_width = 110)]
 pub(crate) struct Args {
@@ -79,6 +79,9 @@ pub(crate) struct Status {
     /// Clusters of all namespaces.
     #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
     pub(crate) all_namespaces: bool,
+    /// Namespace of the operator, whose configuration says how long certificates live.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
@@ -86,11 +89,12 @@ pub(crate) struct Status {
 
 /// `kubeconfig`.
 #[derive(Clone, Debug, clap::Args)]
+#[command(group = clap::ArgGroup::new("file").args(["out", "merge"]))]
 pub(crate) struct Kubeconfig {
     /// Name of the Cluster.
     pub(crate) name: String,
     /// Write it to this file, which only you can read. Default: standard output.
-    #[arg(long, value_name = "FILE", conflicts_with = "merge")]
+    #[arg(long, value_name = "FILE")]
     pub(crate) out: Option<PathBuf>,
     /// Merge it into your kubeconfig: the first file of $KUBECONFIG, or ~/.kube/config.
     #[arg(long)]
@@ -101,8 +105,8 @@ pub(crate) struct Kubeconfig {
     /// Name of the context, its cluster and its user in that file. Default: `<namespace>/<name>`.
     #[arg(long, value_name = "NAME", requires = "merge")]
     pub(crate) context_name: Option<String>,
-    /// Overwrite entries of that name that point elsewhere.
-    #[arg(long, requires = "merge")]
+    /// Overwrite entries of that name that point elsewhere, or with --out a file that has other contexts.
+    #[arg(long, requires = "file")]
     pub(crate) force: bool,
     /// Make it the current context.
     #[arg(long = "use", requires = "merge")]
@@ -211,6 +215,17 @@ mod tests {
     }
 
     #[test]
+    fn exit_codes_are_explained_as_on_the_page() {
+        let page = include_str!("../../../docs/kubectl-berth.md");
+        let help = Args::command().render_long_help().to_string();
+        let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
+        for wanted in ["3 not ready, changes are pending, or there is nothing to adopt", "2 wrong usage"] {
+            assert!(help.contains(wanted), "{help}");
+            assert!(page.contains(&format!("| {} |", wanted.replacen(' ', " | ", 1))), "{wanted}");
+        }
+    }
+
+    #[test]
     fn flags_of_the_meta_cluster_go_before_and_after_the_verb() {
         for line in ["-n team-a --context c status acme", "status acme -n team-a --context c"] {
             let args = parse(line).unwrap();
@@ -225,6 +240,8 @@ mod tests {
         assert_eq!(parse("status -A -n team-a").unwrap_err(), ErrorKind::ArgumentConflict);
         assert_eq!(parse("kubeconfig acme --out a --merge").unwrap_err(), ErrorKind::ArgumentConflict);
         assert_eq!(parse("kubeconfig acme --use").unwrap_err(), ErrorKind::MissingRequiredArgument);
+        assert_eq!(parse("kubeconfig acme --force").unwrap_err(), ErrorKind::MissingRequiredArgument);
+        assert!(parse("kubeconfig acme --force --out a").is_ok() && parse("kubeconfig acme --force --merge").is_ok());
         assert_eq!(parse("plan").unwrap_err(), ErrorKind::MissingRequiredArgument);
         assert_eq!(parse("render").unwrap_err(), ErrorKind::MissingRequiredArgument);
         assert_eq!(parse("completion tcsh").unwrap_err(), ErrorKind::InvalidValue);

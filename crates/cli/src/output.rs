@@ -4,6 +4,7 @@ use crate::args::Format;
 use crate::paint;
 use anyhow::Context as _;
 use serde::Serialize;
+use std::fmt::Write as _;
 use std::io::{ErrorKind, Read, Write};
 use std::path::Path;
 
@@ -18,21 +19,37 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
 
 /// Something to know that is no part of the answer.
 pub(crate) fn note(text: &str) {
-    anstream::eprintln!("{} {text}", paint::warn("note:"));
+    anstream::eprintln!("{} {}", paint::warn("note:"), paint::safe_lines(text));
 }
 
 /// The error, with its causes.
 pub(crate) fn complain(error: &anyhow::Error) {
-    anstream::eprintln!("{} {error:#}", paint::bad("error:"));
+    anstream::eprintln!("{} {}", paint::bad("error:"), paint::safe_lines(&format!("{error:#}")));
 }
 
 /// A value for programs; None: it is to be a text for people.
 pub(crate) fn structured<T: Serialize>(format: Format, value: &T) -> anyhow::Result<Option<String>> {
     Ok(match format {
         Format::Table => None,
-        Format::Json => Some(format!("{}\n", serde_json::to_string_pretty(value)?)),
+        Format::Json => Some(json(value)?),
         Format::Yaml => Some(yaml(value)?),
     })
+}
+
+/// JSON that ends with a newline. What a terminal would obey is escaped, as it is in YAML.
+pub(crate) fn json<T: Serialize>(value: &T) -> anyhow::Result<String> {
+    let pretty = serde_json::to_string_pretty(value)?;
+    let mut text = String::with_capacity(pretty.len() + 1);
+    for c in pretty.chars() {
+        // Outside of strings there is none.
+        if c.is_control() && c != '\n' {
+            write!(text, "\\u{:04x}", u32::from(c))?;
+        } else {
+            text.push(c);
+        }
+    }
+    text.push('\n');
+    Ok(text)
 }
 
 /// YAML that ends with a newline.
@@ -80,6 +97,7 @@ pub(crate) fn columns(rows: &[Vec<String>]) -> String {
 pub(crate) fn same_in_both_forms<T: Serialize>(value: &T) -> serde_json::Value {
     let text = |format| structured(format, value).unwrap().unwrap();
     let (json, yaml) = (text(Format::Json), text(Format::Yaml));
+    assert!([&json, &yaml].iter().all(|t| !t.chars().any(|c| c.is_control() && c != '\n')), "{json:?} {yaml:?}");
     let read: serde_json::Value = serde_saphyr::from_str(&yaml).unwrap();
     assert_eq!(read, serde_json::from_str::<serde_json::Value>(&json).unwrap(), "{yaml}");
     read
@@ -112,6 +130,7 @@ mod tests {
             "\ttab",
             "ä → \u{1f600}",
             "\u{7}\u{85}\u{2028}",
+            "two\nlines\u{1b}\u{7f}\u{9b}",
         ];
         let texts: Vec<&str> = words.split(' ').chain(lines).collect();
         let keys: serde_json::Map<String, serde_json::Value> =

@@ -1,4 +1,4 @@
-//! Colours. Texts carry them always; what prints takes them away unless it is a terminal that wants them.
+//! Colours, and texts that a terminal may show. Texts carry them always; what prints takes them away unless it is a terminal that wants them.
 
 use anstyle::{AnsiColor, Style};
 
@@ -7,7 +7,7 @@ const fn colour(colour: AnsiColor) -> Style {
 }
 
 fn paint(style: Style, text: &str) -> String {
-    format!("{style}{text}{style:#}")
+    format!("{style}{}{style:#}", safe(text))
 }
 
 /// As it should be.
@@ -40,6 +40,11 @@ pub(crate) fn safe(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
 
+/// The same for a text of many lines, such as an error.
+pub(crate) fn safe_lines(text: &str) -> String {
+    text.lines().map(safe).collect::<Vec<_>>().join("\n")
+}
+
 /// Without colours, for widths and tests.
 pub(crate) fn plain(text: &str) -> String {
     anstream::adapter::strip_str(text).to_string()
@@ -53,5 +58,7 @@ mod tests {
     fn a_message_does_not_command_the_terminal() {
         assert_eq!(safe("a\u{1b}]0;title\u{7}\nb\u{9b}2J"), "a ]0;title  b 2J");
         assert_eq!(safe("ä → …"), "ä → …");
+        assert_eq!(plain(&bad("a\u{9b}2J\nb")), "a 2J b");
+        assert_eq!(safe_lines("a\u{7}\nb\u{9b}2J"), "a \nb 2J");
     }
 }

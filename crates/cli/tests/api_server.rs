@@ -3,7 +3,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use berth_api::names;
+use berth_pki::{Credentials, Kubeconfig, PemSource};
 use berth_testkit::ApiServer;
 use http::Request;
 use serde_json::{Value, json};
@@ -45,6 +48,15 @@ impl Team {
     async fn post(&self, path: &str, object: &Value) -> Value {
         let request = Request::post(path).header("content-type", "application/json");
         self.server.client().request(request.body(serde_json::to_vec(object).unwrap()).unwrap()).await.unwrap()
+    }
+
+    /// The kubeconfig of a Cluster of that name, as it is in its Secret.
+    async fn publish(&self, name: &str, kubeconfig: &str) {
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret",
+            "metadata": {"name": names::kubeconfig(name)}, "stringData": {"value": kubeconfig},
+        });
+        self.post(&format!("/api/v1/namespaces/{}/secrets", self.ns), &secret).await;
     }
 
     async fn cluster(&self) -> Value {
@@ -200,12 +212,8 @@ async fn a_kubeconfig_that_is_not_there_says_why_and_one_that_is_can_be_merged()
     assert!(text.contains("acme-kubeconfig is not there yet") && text.contains("kubectl -n"), "{text}");
     exits(&team.here(&["kubeconfig", "globex"]), 1);
 
-    let tenant = team.server.kubeconfig_as("admin", ADMIN);
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "type": "cluster.x-k8s.io/secret", "metadata": {"name": "acme-kubeconfig"},
-        "stringData": {"value": tenant},
-    });
-    team.post(&format!("/api/v1/namespaces/{}/secrets", team.ns), &secret).await;
+    let tenant = as_berth_writes_it(&team.server.kubeconfig_as("admin", ADMIN));
+    team.publish("acme", &tenant).await;
     let printed = team.here(&["kubeconfig", "acme"]);
     exits(&printed, 0);
     assert_eq!(out(&printed), tenant);
@@ -213,6 +221,11 @@ async fn a_kubeconfig_that_is_not_there_says_why_and_one_that_is_can_be_merged()
     exits(&team.here(&["kubeconfig", "acme", "--out", file.to_str().unwrap()]), 0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), tenant);
     assert_eq!(mode(&file), 0o600);
+
+    // Standard output is a pipe here, and stays one.
+    let piped = team.here(&["kubeconfig", "acme", "--out", "/proc/self/fd/1"]);
+    exits(&piped, 0);
+    assert_eq!(out(&piped), tenant);
 
     // Into ~/.kube/config, twice; what it then says works.
     for _ in 0..2 {
@@ -229,6 +242,50 @@ async fn a_kubeconfig_that_is_not_there_says_why_and_one_that_is_can_be_merged()
         .unwrap();
     exits(&list, 3);
     assert!(out(&list).contains(&team.ns));
+    let refused = team.here(&["kubeconfig", "acme", "--out", merged.to_str().unwrap()]);
+    exits(&refused, 1);
+    assert!(
+        err(&refused).contains(&context) && err(&refused).contains("--merge --kubeconfig-file"),
+        "{}",
+        err(&refused)
+    );
+}
+
+/// With certificate and key instead of their files.
+fn as_berth_writes_it(kubeconfig: &str) -> String {
+    let file: Value = serde_saphyr::from_str(kubeconfig).unwrap();
+    let (cluster, user) = (&file["clusters"][0]["cluster"], &file["users"][0]["user"]);
+    let ca = STANDARD.decode(cluster["certificate-authority-data"].as_str().unwrap()).unwrap();
+    let read = |field: &str| std::fs::read_to_string(user[field].as_str().unwrap()).unwrap();
+    Kubeconfig {
+        cluster_name: "acme".into(),
+        server: cluster["server"].as_str().unwrap().into(),
+        tls_server_name: None,
+        ca: PemSource::Inline(String::from_utf8(ca).unwrap()),
+        user: "admin".into(),
+        credentials: Credentials::Inline { cert_pem: read("client-certificate"), key_pem: read("client-key").into() },
+        namespace: None,
+    }
+    .to_yaml()
+}
+
+#[tokio::test]
+async fn a_kubeconfig_that_somebody_else_wrote_is_not_handed_on() {
+    let team = Team::new(ADMIN).await;
+    let tenant = as_berth_writes_it(&team.server.kubeconfig_as("admin", ADMIN));
+    let mut file: Value = serde_saphyr::from_str(&tenant).unwrap();
+    file["users"][0]["user"]["exec"] = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "touch"});
+    team.publish("acme", &file.to_string()).await;
+    let own = team.file("own", "");
+    for args in [&[][..], &["--out", &own], &["--merge", "--kubeconfig-file", &own, "--force"]] {
+        let refused = team.here(&[&["kubeconfig", "acme"], args].concat());
+        exits(&refused, 1);
+        let text = err(&refused);
+        for part in ["/acme-kubeconfig", "users[0].user.exec", "kubectl berth status acme"] {
+            assert!(text.contains(part), "{part} is not in: {text}");
+        }
+        assert_eq!((out(&refused), std::fs::read_to_string(&own).unwrap().as_str()), ("", ""));
+    }
 }
 
 fn mode(path: &Path) -> u32 {

@@ -3,7 +3,7 @@
 use crate::error::{IoError, Kindred};
 use crate::fence::Fence;
 use crate::slim::{self, Slim};
-use crate::turn::{PATIENCE, Pace, Turn};
+use crate::turn::{MOST, PATIENCE, Pace, Turn};
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
 use kube::Client;
@@ -12,7 +12,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a write may take: what the fence leaves before another operator may hold the lease.
 const WRITE_DEADLINE: Duration = Duration::from_secs(5);
@@ -127,8 +127,24 @@ impl Io {
         let what = format!("apply {}", object.key());
         let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
         // Until it is answered, also where it hangs: one more would only wait for the same lock, and make all of them slower.
-        let _one_of_few = if addressed { self.services.acquire().await.ok() } else { None };
+        let _one_of_few = if addressed { Some(self.one_of_few(&what, MOST).await?) } else { None };
         self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
+    }
+
+    /// Waits until a Service may be applied, and not for ever: those before it may all hang. If it takes longer than `patience`, the turn
+    /// steps aside.
+    async fn one_of_few(&self, what: &str, patience: Duration) -> Result<SemaphorePermit<'_>, IoError> {
+        let permit = tokio::time::timeout(self.deadline, self.services.acquire());
+        let permit = match &self.turn {
+            Some(turn) => turn.wait(permit, (), patience).await,
+            None => permit.await,
+        };
+        if let Ok(Ok(permit)) = permit {
+            return Ok(permit);
+        }
+        self.calls.failures.fetch_add(1, Ordering::Relaxed);
+        let why = format!("not sent: other writes of Services had no answer within {:?}", self.deadline);
+        Err(IoError::new(Kindred::Transient, what, why))
     }
 
     /// Create; a 409 says that something of that name is there.
@@ -273,6 +289,48 @@ pub(crate) fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::turn::Turns;
+    use http::Response;
+    use kube::client::Body;
+    use std::convert::Infallible;
+
+    /// An API server that answers whatever it is asked with an empty object.
+    fn io(deadline: Duration) -> Io {
+        let service =
+            tower::service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec()))));
+        Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), deadline)
+    }
+
+    fn service() -> Object {
+        let service = json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "b"}, "spec": {},
+        });
+        Object::new(service).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_service_waits_for_those_that_hang_and_not_for_ever() {
+        let io = io(Duration::from_millis(20));
+        let hanging = io.services.acquire_many(u32::try_from(SERVICES).unwrap()).await.unwrap();
+        let error =
+            tokio::time::timeout(Duration::from_mins(1), io.apply(&service(), "test")).await.unwrap().unwrap_err();
+        assert_eq!((error.kind, io.calls().writes.load(Ordering::Relaxed)), (Kindred::Transient, 0));
+        assert!(error.message.contains("other writes of Services had no answer within 20ms"), "{error}");
+        drop(hanging);
+        io.apply(&service(), "test").await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_other_services_gives_its_turn_to_others() {
+        let (turns, io) = (Turns::new(1), io(Duration::from_hours(1)));
+        let _hanging = io.services.acquire_many(u32::try_from(SERVICES).unwrap()).await.unwrap();
+        let io = io.in_turn(&turns.take().await.unwrap());
+        let next = tokio::time::timeout(Duration::from_mins(1), turns.take());
+        tokio::select! {
+            _ = io.one_of_few("apply", Duration::from_millis(1)) => unreachable!("none is free"),
+            next = next => assert!(next.expect("a turn").is_some()),
+        }
+    }
 
     #[test]
     fn paths_follow_the_table_of_kinds() {

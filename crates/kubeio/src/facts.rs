@@ -14,6 +14,12 @@ static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 /// Two KiB each; a tenant has fourteen.
 const MOST: usize = 8192;
 
+/// Keys of a Secret that are looked at; Berth's have a dozen.
+const KEYS: usize = 256;
+
+/// Bytes of a Secret whose facts are remembered; Berth's have less than half as many.
+const REMEMBERED: usize = 64 << 10;
+
 #[derive(Default)]
 struct Known {
     facts: HashMap<Sum, Arc<SecretFacts>>,
@@ -43,9 +49,18 @@ pub(crate) fn of(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> Arc<SecretFac
     if let Some(facts) = known().facts.get(&digest) {
         return facts.clone();
     }
-    let facts = Arc::new(SecretFacts::read(type_, data));
-    known().insert(digest, facts.clone());
+    let facts = Arc::new(read(type_, data));
+    if data.iter().map(|(key, value)| key.len() + value.len()).sum::<usize>() <= REMEMBERED {
+        known().insert(digest, facts.clone());
+    }
     facts
+}
+
+fn read(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> SecretFacts {
+    if data.len() <= KEYS {
+        return SecretFacts::read(type_, data);
+    }
+    SecretFacts::read(type_, &data.iter().take(KEYS).map(|(key, value)| (key.clone(), value.clone())).collect())
 }
 
 fn digest(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> Sum {
@@ -78,6 +93,14 @@ mod tests {
         }
         assert_ne!(first.digests, of("Opaque", &data("value", "b")).digests);
         assert_eq!(of("t", &data("value", "a")).type_, "t");
+    }
+
+    #[test]
+    fn of_a_secret_that_cannot_be_ours_little_is_kept() {
+        let large = BTreeMap::from([("value".to_owned(), vec![b'a'; REMEMBERED + 1])]);
+        assert!(!Arc::ptr_eq(&of("Opaque", &large), &of("Opaque", &large)));
+        let many = (0..=KEYS).map(|n| (n.to_string(), vec![])).collect();
+        assert_eq!(of("Opaque", &many).digests.len(), KEYS);
     }
 
     #[test]

@@ -1,43 +1,79 @@
 //! A permission to write that runs out by itself.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+/// A moment by both clocks: the monotonic one stands still while the machine is suspended, and the other one may be set.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    monotonic: Instant,
+    wall: SystemTime,
+}
+
+impl Moment {
+    /// This one.
+    pub fn now() -> Self {
+        Self { monotonic: Instant::now(), wall: SystemTime::now() }
+    }
+
+    /// How long ago it was, by the monotonic clock.
+    pub fn elapsed(&self) -> Duration {
+        self.monotonic.elapsed()
+    }
+
+    fn after(self, span: Duration) -> Self {
+        Self { monotonic: self.monotonic + span, wall: self.wall + span }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    Always,
+    Never,
+    Moment(Moment),
+}
 
 /// Shared by the holder of the lease, who extends it, and by every writer, who asks it.
 #[derive(Clone, Debug)]
-pub struct Fence {
-    start: Instant,
-    /// Milliseconds after `start` until which writing is allowed; `u64::MAX`: always.
-    until: Arc<AtomicU64>,
-}
+pub struct Fence(Arc<Mutex<Until>>);
 
 impl Fence {
     /// Always open: for one process that has no rival.
     pub fn open() -> Self {
-        Self { start: Instant::now(), until: Arc::new(AtomicU64::new(u64::MAX)) }
+        Self(Arc::new(Mutex::new(Until::Always)))
     }
 
     /// Closed until [`Self::extend`].
     pub fn closed() -> Self {
-        Self { start: Instant::now(), until: Arc::new(AtomicU64::new(0)) }
+        Self(Arc::new(Mutex::new(Until::Never)))
     }
 
     /// Writing is allowed until `from + span`. `from` is when the renewal was sent, not when it was answered.
-    pub fn extend(&self, from: Instant, span: Duration) {
-        let until = from.saturating_duration_since(self.start) + span;
-        self.until.store(u64::try_from(until.as_millis()).unwrap_or(u64::MAX - 1), Ordering::SeqCst);
+    pub fn extend(&self, from: Moment, span: Duration) {
+        self.set(Until::Moment(from.after(span)));
     }
 
     /// No more writing.
     pub fn close(&self) {
-        self.until.store(0, Ordering::SeqCst);
+        self.set(Until::Never);
     }
 
     /// May this process write now?
     pub fn is_open(&self) -> bool {
-        let until = self.until.load(Ordering::SeqCst);
-        until == u64::MAX || self.start.elapsed().as_millis() < u128::from(until)
+        self.is_open_at(Moment::now())
+    }
+
+    /// Each clock alone closes it: one that stands still or is set back keeps nothing open.
+    fn is_open_at(&self, now: Moment) -> bool {
+        match *self.0.lock().unwrap_or_else(PoisonError::into_inner) {
+            Until::Always => true,
+            Until::Never => false,
+            Until::Moment(end) => now.monotonic < end.monotonic && now.wall < end.wall,
+        }
+    }
+
+    fn set(&self, until: Until) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = until;
     }
 }
 
@@ -45,17 +81,32 @@ impl Fence {
 mod tests {
     use super::*;
 
+    const SPAN: Duration = Duration::from_mins(1);
+
     #[test]
     fn runs_out_by_itself() {
         let f = Fence::closed();
         assert!(!f.is_open());
-        f.extend(Instant::now(), Duration::from_mins(1));
+        f.extend(Moment::now(), SPAN);
         assert!(f.is_open() && f.clone().is_open());
         // A renewal that was sent long ago allows nothing, however late its answer came.
-        let sent = Instant::now();
+        let sent = Moment::now();
         std::thread::sleep(Duration::from_millis(5));
         f.extend(sent, Duration::from_millis(1));
         assert!(!f.is_open());
+        f.extend(Moment::now(), SPAN);
+        f.close();
+        assert!(!f.is_open());
         assert!(Fence::open().is_open());
+    }
+
+    #[test]
+    fn either_clock_closes_it_and_neither_keeps_it_open() {
+        let (f, sent) = (Fence::closed(), Moment::now());
+        f.extend(sent, SPAN);
+        assert!(f.is_open_at(sent.after(SPAN / 2)));
+        let late = sent.after(SPAN);
+        assert!(!f.is_open_at(Moment { wall: late.wall, ..sent }), "it was suspended");
+        assert!(!f.is_open_at(Moment { wall: sent.wall - SPAN, ..late }), "its clock was set back");
     }
 }

@@ -24,6 +24,8 @@ pub struct Snapshot {
     pub observed: Observed,
     /// Data of Secrets. Never printed.
     pub(crate) raw: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
+    /// What names of Secrets begin with. In a namespace that is full of other people's, those are not looked into.
+    secrets: String,
     /// How often a right was waited for.
     waits: usize,
     /// Stages that this pass does not try again.
@@ -51,7 +53,9 @@ impl Snapshot {
         // Items of a list come without them.
         object["apiVersion"] = kind.api_version().into();
         object["kind"] = kind.name().into();
-        if kind == Kind::Secret {
+        if kind == Kind::Secret && !(key.name.starts_with(&self.secrets) || labelled(&object)) {
+            object.as_object_mut().and_then(|o| o.remove("data"));
+        } else if kind == Kind::Secret {
             let data = take_data(&mut object);
             let type_ = object["type"].as_str().unwrap_or_default().to_owned();
             self.observed.secrets.insert(key.clone(), facts::of(&type_, &data));
@@ -81,6 +85,11 @@ impl Snapshot {
     pub fn secret(&self, key: &ObjectKey, name: &str) -> Option<&[u8]> {
         self.raw.get(key)?.get(name).map(Vec::as_slice)
     }
+}
+
+/// Whether it carries what Berth's Secrets do.
+fn labelled(object: &Value) -> bool {
+    label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE) || label(object, labels::ETCD_CLUSTER).is_some()
 }
 
 /// Removes and decodes `data`.
@@ -172,7 +181,8 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
 
 /// Reads the children of an `EtcdCluster`.
 pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster) -> Result<Snapshot, IoError> {
-    let mut snapshot = Snapshot::default();
+    let name = etcd.metadata.name.as_deref().unwrap_or_default();
+    let mut snapshot = Snapshot { secrets: format!("{name}-"), ..Snapshot::default() };
     let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
     list_into(io, &mut snapshot, &berth_plan::etcd::OBSERVED, namespace).await?;
     if let Some(denied) = &snapshot.denied {
@@ -227,4 +237,50 @@ async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, Io
         value_sha256: data.get("value").map(|v| sha256(v)).unwrap_or_default(),
         labels,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::Fence;
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    /// A namespace with these Secrets, and nothing else.
+    fn io(secrets: Value) -> Io {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let items = if request.uri().path().ends_with("/secrets") { secrets.clone() } else { json!([]) };
+            let list = Body::from(json!({"items": items}).to_string().into_bytes());
+            async move { Ok::<_, Infallible>(Response::new(list)) }
+        });
+        Io::new(Client::new(service, "default"), Fence::closed(), Arc::default(), Duration::from_mins(1))
+    }
+
+    #[tokio::test]
+    async fn beside_an_etcd_only_secrets_that_may_be_ours_are_looked_into() {
+        let secret = |name: &str, labels: Value| json!({"metadata": {"name": name, "namespace": "n", "labels": labels}, "data": {"value": "YQ=="}});
+        let secrets = json!([
+            secret("nobodys", json!({})),
+            secret("helms", json!({labels::MANAGED_BY: "Helm"})),
+            secret("berths", json!({labels::MANAGED_BY: labels::MANAGED_BY_VALUE})),
+            secret("another-etcds", json!({labels::ETCD_CLUSTER: "another"})),
+            secret("e-server", json!({})),
+        ]);
+        let etcd = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "e", "namespace": "n"},
+            "spec": {"version": "3.6.16"},
+        });
+        let snapshot = observe_etcd(&io(secrets), &serde_json::from_value(etcd).unwrap()).await.unwrap();
+        let all: Vec<_> = snapshot.observed.of_kind(Kind::Secret, "n").map(|(key, _)| key).collect();
+        assert_eq!(all.len(), 5, "each is seen");
+        assert!(all.iter().all(|key| snapshot.observed.get(key).unwrap()["data"].is_null()));
+        let known = |key: &&&ObjectKey| snapshot.observed.secrets.contains_key(**key);
+        let known: Vec<_> = all.iter().filter(known).map(|key| &*key.name).collect();
+        assert_eq!(known, ["another-etcds", "berths", "e-server"]);
+        let read: Vec<_> = snapshot.raw.keys().map(|key| &*key.name).collect();
+        assert_eq!(read, known);
+    }
 }

@@ -10,15 +10,25 @@ use berth_pki::{CertSpec, Lifetime, Usage};
 use berth_plan::observed::ApiProbe;
 use berth_render::ObjectKey;
 use futures::future::BoxFuture;
+use http::Response;
+use http_body_util::combinators::MapErr;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
+use kube::client::{ClientBuilder, DynBody};
 use kube::config::{AuthInfo, Config};
+use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
+use tower::BoxError;
+use tower::util::MapResponseLayer;
 
 /// How long a call into a tenant may take; its endpoint may be anything.
 const DEADLINE: Duration = Duration::from_secs(5);
+
+/// What is read of an answer of a tenant's, at the most. An object that an API server stores is smaller: its etcd takes 1.5 MiB.
+const LONGEST: usize = 2 << 20;
 
 /// Where a tenant's API is, and the CA that signs the operator's way in.
 #[derive(Clone)]
@@ -77,7 +87,19 @@ fn client(target: &TenantTarget, now: Timestamp) -> Result<Client, String> {
         client_key_data: Some(STANDARD.encode(pair.key_pem.expose()).into()),
         ..AuthInfo::default()
     };
-    Client::try_from(config).map_err(|e| chain(&e))
+    let builder = ClientBuilder::try_from(config).map_err(|e| chain(&e))?;
+    Ok(builder.with_layer(&MapResponseLayer::new(bounded)).build())
+}
+
+type Bounded = MapErr<Limited<Box<DynBody>>, fn(BoxError) -> BoxError>;
+
+/// The answer, read up to its bound: who may write a `Cluster` chooses what answers.
+fn bounded(answer: Response<Box<DynBody>>) -> Response<Bounded> {
+    answer.map(|body| Limited::new(body, LONGEST).map_err(says_the_bound as fn(_) -> _))
+}
+
+fn says_the_bound(error: BoxError) -> BoxError {
+    if error.is::<LengthLimitError>() { format!("an answer of more than {} MiB", LONGEST >> 20).into() } else { error }
 }
 
 fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
@@ -106,20 +128,91 @@ pub async fn probe_tenant(
             let read = BTreeMap::from([(key.clone(), object)]);
             (ApiProbe::Answered { version, read }, Some(tenant))
         }
-        Err(e) if e.kind == Kindred::NotFound => (ApiProbe::Failed(e.message), None),
         Err(e) => (ApiProbe::Failed(e.message), None),
     }
 }
 
-type Answer = (Option<String>, Option<serde_json::Value>);
+type Answer = (Option<String>, Option<Value>);
 
 async fn ask(tenant: &Io, key: &ObjectKey, want_version: bool) -> Result<Answer, IoError> {
     let object = tenant.get(key).await?;
     let version = if want_version {
-        let v = tenant.raw("/version").await?;
-        v["gitVersion"].as_str().map(|v| v.trim_start_matches('v').to_owned())
+        let answer = tenant.raw("/version").await?;
+        let version = version_of(&answer);
+        let strange = || IoError::new(Kindred::Other, "get /version", "the answer is not a Kubernetes API server's");
+        Some(version.ok_or_else(strange)?)
     } else {
         None
     };
     Ok((version, object))
+}
+
+/// The version that an API server tells, without its `v`. None: what it tells is none, and nothing to put into a status.
+fn version_of(answer: &Value) -> Option<String> {
+    let version = answer["gitVersion"].as_str()?.trim_start_matches('v');
+    let plain = version.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-".contains(&b));
+    (plain && (1..=64).contains(&version.len())).then(|| version.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fence::Fence;
+    use serde_json::json;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::{TcpListener, TcpStream};
+
+    /// Answers with that status and a body of four times what is read.
+    async fn flood(mut stream: TcpStream, status: u16) -> std::io::Result<()> {
+        const CHUNK: usize = 1 << 16;
+        let _request = stream.read(&mut [0; 4096]).await?;
+        let head = format!("HTTP/1.1 {status} Told\r\ntransfer-encoding: chunked\r\n\r\n");
+        stream.write_all(head.as_bytes()).await?;
+        let chunk = format!("{CHUNK:x}\r\n{}\r\n", "x".repeat(CHUNK));
+        for _ in 0..4 * LONGEST / CHUNK {
+            stream.write_all(chunk.as_bytes()).await?;
+        }
+        stream.write_all(b"0\r\n\r\n").await
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_of_an_answer_than_its_bound() {
+        let now = Timestamp::now();
+        let ca = CertSpec {
+            common_name: "ca".into(),
+            organizations: vec![],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage: Usage::Ca,
+            lifetime: Lifetime::CA_10Y,
+        };
+        let ca = berth_pki::issue_ca(&ca, now).unwrap();
+        for status in [200, 500] {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let target = TenantTarget {
+                server: format!("http://{}", listener.local_addr().unwrap()),
+                ca_cert: ca.cert_pem.clone().into(),
+                ca_key: ca.key_pem.expose_bytes().to_vec(),
+            };
+            let client = client(&target, now).unwrap();
+            let io = Io::new(client, Fence::open(), Arc::default(), Duration::from_mins(1));
+            let server = async { flood(listener.accept().await.unwrap().0, status).await };
+            let (answer, _cut_off) = futures::join!(io.raw("/version"), server);
+            assert_eq!(answer.unwrap_err().message, "an answer of more than 2 MiB", "{status}");
+        }
+    }
+
+    #[test]
+    fn a_version_is_short_and_plain() {
+        let of = |text: &str| version_of(&json!({"gitVersion": text}));
+        for version in ["1.34.1", "1.34.1-eks-abc", "1.34.1+k3s1"] {
+            assert_eq!(of(&format!("v{version}")).as_deref(), Some(version));
+        }
+        assert!(of(&"1".repeat(64)).is_some());
+        for strange in ["", "v", "1.34 1", "1.34\n", "1.34.1\u{e9}", "<b>", &"1".repeat(65)] {
+            assert_eq!(of(strange), None, "{strange:?}");
+        }
+        assert_eq!(version_of(&json!({"gitVersion": 1})), None);
+        assert_eq!(version_of(&json!([])), None);
+    }
 }

@@ -15,7 +15,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit, watch};
 pub(crate) const PATIENCE: Duration = Duration::from_millis(500);
 
 /// That, at the most, where all calls are slow: an object whose calls hang is not to be waited for.
-const MOST: Duration = Duration::from_secs(4);
+pub(crate) const MOST: Duration = Duration::from_secs(4);
 
 /// How long an API server takes for an answer, lately: a running mean in microseconds. Where it is slow for all, those who step
 /// aside would only let more calls into it, and all would be slower.

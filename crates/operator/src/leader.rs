@@ -4,7 +4,7 @@
 //! its own clock, so that clocks need not agree. The fence closes earlier, counted from when the renewal was sent.
 
 use anyhow::Context as _;
-use berth_kubeio::Fence;
+use berth_kubeio::{Fence, Moment};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
@@ -15,6 +15,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 
 /// How long a lease stands without renewal.
 const LEASE: Duration = Duration::from_secs(15);
@@ -73,7 +74,7 @@ impl Candidate {
     /// Waits until the lease is ours.
     pub async fn acquire(&mut self) {
         loop {
-            let sent = Instant::now();
+            let sent = Moment::now();
             match self.look().await {
                 Ok(true) => {
                     self.fence.extend(sent, FENCE);
@@ -88,11 +89,11 @@ impl Candidate {
     }
 
     /// Renews until that fails for so long that another may hold it. The fence is closed by then.
-    pub async fn hold(&mut self) {
-        let mut last = Instant::now();
+    async fn hold(&mut self) {
+        let mut last = Moment::now();
         loop {
             tokio::time::sleep(RENEW).await;
-            let sent = Instant::now();
+            let sent = Moment::now();
             match self.look().await {
                 Ok(true) => {
                     self.fence.extend(sent, FENCE);
@@ -113,8 +114,39 @@ impl Candidate {
         }
     }
 
+    /// Works while the lease is held, until `stop`. The error says why it ended otherwise: then the process is to end, so that another
+    /// operator works.
+    pub async fn lead(
+        &mut self,
+        work: impl Future<Output = ()> + Send + 'static,
+        stop: &CancellationToken,
+    ) -> anyhow::Result<()> {
+        let ended = CancellationToken::new();
+        // Also where it panics.
+        let guard = ended.clone().drop_guard();
+        let work = tokio::spawn(async move {
+            work.await;
+            drop(guard);
+        });
+        tokio::select! {
+            () = self.hold() => {
+                // Nothing of what it had under way may go on. Waited for, since tasks that are dropped in any order when the process ends
+                // panic.
+                work.abort();
+                let _ = work.await;
+                anyhow::bail!("the lease is lost");
+            }
+            () = stop.cancelled() => {}
+            () = ended.cancelled() => {}
+        }
+        let by_itself = !stop.is_cancelled();
+        self.hand_over(work).await;
+        anyhow::ensure!(!by_itself, "the controllers ended by themselves");
+        Ok(())
+    }
+
     /// Ends the work and gives the lease back, so that the next one need not wait. Passes that hang do not hold that up.
-    pub async fn hand_over(&self, mut work: JoinHandle<()>) {
+    async fn hand_over(&self, mut work: JoinHandle<()>) {
         let asked = Instant::now();
         let mut ended = timeout(PASSES, &mut work).await.is_ok();
         // From here on no write begins, and a pass ends at its next one.
@@ -277,9 +309,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn work_that_ends_by_itself_is_an_error_and_the_lease_is_given_back() {
+        for panics in [true, false] {
+            let fence = Fence::closed();
+            let server = Server { fence: fence.clone(), cut_off: Arc::default(), calls: Arc::default() };
+            let mut candidate = Candidate::new(server.client(), "n", "lease", "me", fence, Arc::default());
+            let work = async move { assert!(!panics, "a bug") };
+            let ended = timeout(Duration::from_mins(1), candidate.lead(work, &CancellationToken::new())).await;
+            assert_eq!(ended.unwrap().unwrap_err().to_string(), "the controllers ended by themselves");
+            assert_eq!(server.calls.lock().unwrap()[3].body["spec"]["holderIdentity"], "");
+            let (asked, waits) = (CancellationToken::new(), std::future::pending());
+            asked.cancel();
+            candidate.lead(waits, &asked).await.unwrap();
+        }
+    }
+
+    #[tokio::test]
     async fn the_lease_is_given_back_once_no_write_can_leave_and_what_hangs_is_cut_off() {
         let fence = Fence::closed();
-        fence.extend(Instant::now(), Duration::from_mins(1));
+        fence.extend(Moment::now(), Duration::from_mins(1));
         let server = Server { fence: fence.clone(), cut_off: Arc::default(), calls: Arc::default() };
         let candidate = Candidate::new(server.client(), "n", "lease", "me", fence.clone(), Arc::default());
         let wrote = Arc::new(AtomicBool::new(false));

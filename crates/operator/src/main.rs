@@ -60,25 +60,13 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     tokio::spawn(meta::follow(ctx.clone(), config.given, known, stop.clone()));
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {
-        run(ctx, stop).await;
+        run(ctx, stop.clone()).await;
+        anyhow::ensure!(stop.is_cancelled(), "the controllers ended by themselves");
         return Ok(());
     }
     let heard = health.ready.clone();
     let mut candidate = Candidate::new(client, &args.namespace, "berth-operator", &args.identity, fence, heard);
     tokio::select! { () = candidate.acquire() => (), () = stop.cancelled() => return Ok(()) }
     ctx.metrics.leader.set(1);
-    let work = tokio::spawn(run(ctx.clone(), stop.clone()));
-    let lost = tokio::select! {
-        () = candidate.hold() => true,
-        () = stop.cancelled() => false,
-    };
-    if lost {
-        // A process that lost its lease starts anew: nothing of what it had under way may go on. Waited for, since tasks that are dropped
-        // in any order when the process ends panic.
-        work.abort();
-        let _ = work.await;
-        anyhow::bail!("the lease is lost");
-    }
-    candidate.hand_over(work).await;
-    Ok(())
+    candidate.lead(run(ctx, stop.clone()), &stop).await
 }

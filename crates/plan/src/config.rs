@@ -32,7 +32,7 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers: Allowed { service, placement, images } } = file;
+        let File { meta, isolation, writers: Allowed { service, placement, storage, images } } = file;
         let nets = |field: &str, all: &[String]| {
             let one = |text: &String| {
                 network(text).ok_or(format!("meta.{field}: {text} is neither a network in CIDR form nor an address"))
@@ -52,6 +52,7 @@ impl Config {
                 node_selectors: placement.node_selectors,
                 tolerations: placement.tolerations,
                 priority_classes: placement.priority_classes,
+                storage_classes: storage.classes,
                 image_registries: images.registries,
                 pull_secrets: images.pull_secrets,
             },
@@ -108,6 +109,7 @@ struct Policies {
 struct Allowed {
     service: AllowedService,
     placement: AllowedPlacement,
+    storage: AllowedStorage,
     images: AllowedImages,
 }
 
@@ -124,6 +126,12 @@ struct AllowedPlacement {
     node_selectors: Vec<String>,
     tolerations: Vec<String>,
     priority_classes: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AllowedStorage {
+    classes: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]

@@ -1,7 +1,7 @@
 //! The addresses of the meta cluster: what a tenant's API server must not reach, and what a tenant's networks must not overlap.
 
 use ipnet::IpNet;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 /// Address ranges of the meta cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -61,12 +61,34 @@ impl MetaRanges {
 
     /// Everything that a tenant's API server must not reach, in the family of `within`, sorted, nothing twice.
     pub fn forbidden(&self, within: IpNet) -> Vec<IpNet> {
-        let all: Vec<IpNet> = self.named().map(|(_, n)| n).chain(metadata()).collect();
+        let mut all: Vec<IpNet> = self.named().map(|(_, n)| n).chain(metadata()).collect();
+        all.extend(all.clone().into_iter().filter_map(translated));
         // An exception must be a part of the block and not all of it.
         let fits = |n: &IpNet| within.contains(n) && n.prefix_len() > within.prefix_len();
         let mut all: Vec<IpNet> = IpNet::aggregate(&all).into_iter().filter(fits).collect();
         all.sort_unstable();
         all
+    }
+}
+
+/// The prefix under which a NAT64 gateway translates to IPv4 (RFC 6052).
+const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
+
+/// The IPv6 form of an IPv4 network, where there is a NAT64 gateway.
+fn translated(net: IpNet) -> Option<IpNet> {
+    let IpNet::V4(net) = net else { return None };
+    let address = Ipv6Addr::from_bits(NAT64.to_bits() | u128::from(net.network().to_bits()));
+    IpNet::new(address.into(), 96 + net.prefix_len()).ok()
+}
+
+/// The IPv4 address that an IPv6 one leads to, if it embeds one (`::ffff:0:0/96`, NAT64); any other as it is.
+pub fn reached(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(v6) if v6.segments()[..6] == NAT64.segments()[..6] => {
+            let [.., a, b, c, d] = v6.octets();
+            Ipv4Addr::new(a, b, c, d).into()
+        }
+        other => other,
     }
 }
 
@@ -124,6 +146,14 @@ mod tests {
             "fd20:ce::254/128",
             "fe80::/10",
         ];
-        assert_eq!(text("::/0"), [&["fd00:1::/48"], &clouds[..]].concat());
+        let translated = [
+            "64:ff9b::a01:0/112",
+            "64:ff9b::6464:64c8/128",
+            "64:ff9b::a83f:8110/128",
+            "64:ff9b::a9fe:0/112",
+            "64:ff9b::c000:c0/128",
+            "64:ff9b::c0a8:2/127",
+        ];
+        assert_eq!(text("::/0"), [&translated[..], &["fd00:1::/48"], &clouds[..]].concat());
     }
 }

@@ -48,10 +48,10 @@ pub enum Published {
     Foreign(String),
 }
 
-/// What the tenant's API said to the operator's own credential, through the published endpoint.
+/// What the tenant's API said to the operator's own credential, where [`crate::cluster::endpoint`] says that it is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ApiProbe {
-    /// Not asked: no pod is ready that could answer.
+    /// Not asked: no pod was seen that could answer, or no address to ask at.
     #[default]
     NotAsked,
     /// It answered.

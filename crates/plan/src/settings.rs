@@ -77,6 +77,8 @@ pub struct Writers {
     pub tolerations: Vec<String>,
     /// PriorityClasses.
     pub priority_classes: Vec<String>,
+    /// StorageClasses of etcd's volumes, where one is asked for by name.
+    pub storage_classes: Vec<String>,
     /// Registries of images, with their paths.
     pub image_registries: Vec<String>,
     /// Secrets for pulling images.
@@ -93,6 +95,7 @@ impl Writers {
             node_selectors: all(),
             tolerations: all(),
             priority_classes: all(),
+            storage_classes: all(),
             image_registries: all(),
             pull_secrets: all(),
         }

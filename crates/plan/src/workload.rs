@@ -75,8 +75,44 @@ pub fn image_of(workload: &Value) -> Option<&str> {
     workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
 }
 
+/// The agent's image, which a workload's pods copy or mount.
+pub(crate) fn agent_of(workload: &Value) -> Option<&str> {
+    let pods = workload.pointer("/spec/template/spec")?;
+    let all = |list: &str| pods[list].as_array().into_iter().flatten();
+    let mounted = all("volumes").filter_map(|v| v.pointer("/image/reference"));
+    all("initContainers").map(|c| &c["image"]).chain(mounted).find_map(Value::as_str)
+}
+
+/// What kubelet says of a container whose image it does not get.
+const NO_IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
+
+/// Whether a pod waits in vain for that image. Of a volume's only kubelet's message tells.
+pub(crate) fn waits_for(pod: &Value, image: &str) -> bool {
+    without_image(pod)
+        .any(|c| c["image"] == image || c["state"]["waiting"]["message"].as_str().is_some_and(|m| m.contains(image)))
+}
+
+/// Whether a pod waits in vain for any image: then it does nothing yet.
+pub(crate) fn waits_for_an_image(pod: &Value) -> bool {
+    without_image(pod).next().is_some()
+}
+
+fn without_image(pod: &Value) -> impl Iterator<Item = &Value> {
+    let waits = |c: &&Value| c["state"]["waiting"]["reason"].as_str().is_some_and(|r| NO_IMAGE.contains(&r));
+    container_statuses(pod).filter(waits).filter(|_| !deleting(pod))
+}
+
+/// Whether one of its pods waits in vain for its first container's image: then another registry loses nothing.
+pub(crate) fn lacks_its_image<'a>(
+    workload: &Value,
+    mut pods: impl Iterator<Item = (&'a ObjectKey, &'a Value)>,
+) -> bool {
+    image_of(workload).is_some_and(|image| pods.any(|(_, pod)| waits_for(pod, image)))
+}
+
 /// The component's image and the agent's. The registry that the spec asks for counts at once. One that the operator is configured
 /// with anew counts from the next version on, and rolls nothing by itself: what runs stays if it is the same image and version.
+/// `live`: the workload, unless it [`lacks_its_image`].
 pub(crate) fn images(
     live: Option<&Value>,
     asked: &Images,
@@ -116,8 +152,7 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
             return Some((Reason::Unschedulable, format!("pod {name} has no node: {m}")));
         }
     }
-    let statuses = ["initContainerStatuses", "containerStatuses"];
-    for c in statuses.iter().filter_map(|s| pod["status"][s].as_array()).flatten() {
+    for c in container_statuses(pod) {
         let container = c["name"].as_str().unwrap_or("?");
         if let Some((reason, text)) = data_problem(c) {
             return Some((reason, format!("pod {name}: {text}")));
@@ -126,7 +161,7 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
         let why = waiting["reason"].as_str().unwrap_or_default();
         let message = waiting["message"].as_str().unwrap_or_default();
         match why {
-            "ErrImagePull" | "ImagePullBackOff" | "InvalidImageName" | "ErrImageNeverPull" => {
+            _ if NO_IMAGE.contains(&why) => {
                 let image = c["image"].as_str().unwrap_or("?");
                 return Some((Reason::ImageUnavailable, format!("pod {name}: image {image}: {why}: {message}")));
             }
@@ -143,6 +178,12 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
         }
     }
     None
+}
+
+/// Statuses of a pod's containers, those that prepare it first.
+fn container_statuses(pod: &Value) -> impl Iterator<Item = &Value> {
+    let lists = ["initContainerStatuses", "containerStatuses"];
+    lists.into_iter().filter_map(|s| pod["status"][s].as_array()).flatten()
 }
 
 /// What the guard of an etcd member said about its volume.

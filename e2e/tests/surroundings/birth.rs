@@ -4,7 +4,7 @@ use std::process::Command;
 
 use anyhow::{Result, ensure};
 use berth_devcluster::{binaries, versions};
-use berth_e2e::{Tenant, World, core};
+use berth_e2e::{Options, Tenant, World, core};
 use serde_json::json;
 
 /// A patch release that nobody has built.
@@ -12,6 +12,8 @@ const MISSING: &str = "1.36.98";
 
 /// Both at once.
 pub(crate) fn missing(world: &World) -> Result<()> {
+    let values = vec!["writers.storage.classes={nowhere}".to_owned()];
+    world.install(&Options { values, ..Options::default() })?;
     let image = Tenant::create(world, "imageless", &json!({"version": MISSING}))?;
     let class = Tenant::create(world, "classless", &json!({"etcd": {"storage": {"className": "nowhere"}}}))?;
     let said = image.wait_condition("Ready", "False", "ImageUnavailable")?;
@@ -28,7 +30,7 @@ pub(crate) fn missing(world: &World) -> Result<()> {
     class.delete()?;
     world.kube.delete("/apis/storage.k8s.io/v1/storageclasses/nowhere")?;
     world.kube.delete(&format!("{}/nowhere", core("", "persistentvolumes")))?;
-    Ok(())
+    world.install(&Options::default())
 }
 
 /// Other stages are done while one cannot be.

@@ -107,6 +107,7 @@ pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
         format!("agent.image.tag={}", agent.tag),
     ];
     values.extend(wanted.pod_cidrs.as_ref().map(|networks| format!("meta.podCIDRs={{{networks}}}")));
+    values.extend(wanted.storage_class.as_ref().map(|class| format!("writers.storage.classes={{{class}}}")));
     demo.install(&values)?;
     if !had_crds {
         // The chart keeps them when it goes, so that no tenant is lost; the demo's own go with it.

@@ -33,6 +33,7 @@ fn values() -> Value {
                 "tolerations": ["pool"],
                 "priorityClasses": ["tenant-control-plane"],
             },
+            "storage": {"classes": ["fast-ssd"]},
             "images": {"registries": ["mirror.example.com/k8s"], "pullSecrets": ["mirror-credentials"]},
         },
     })
@@ -79,6 +80,7 @@ fn each_value_arrives_in_its_own_field() {
         node_selectors: texts("/writers/placement/nodeSelectors"),
         tolerations: texts("/writers/placement/tolerations"),
         priority_classes: texts("/writers/placement/priorityClasses"),
+        storage_classes: texts("/writers/storage/classes"),
         image_registries: texts("/writers/images/registries"),
         pull_secrets: texts("/writers/images/pullSecrets"),
     };

@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::sync::OnceCell;
 
 const OPERATOR: &str = "system:serviceaccount:berth-system:berth-operator";
+const ENFORCE: &str = "pod-security.kubernetes.io/enforce";
 const GROUPS: [&str; 2] = ["system:serviceaccounts", "system:serviceaccounts:berth-system"];
 
 fn helm(arguments: &[&str]) -> Output {
@@ -192,7 +193,7 @@ async fn home(server: &ApiServer) -> String {
     let name = server.unique("home");
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "berth"}},
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "berth", ENFORCE: "restricted"}},
     });
     create(&operator(server), "Namespace", "", namespace, false).await.expect("the operator makes its namespaces");
     name

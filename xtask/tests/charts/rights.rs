@@ -124,6 +124,79 @@ async fn namespaces_of_others_are_left_alone() {
 }
 
 #[tokio::test]
+async fn no_namespace_is_made_in_which_a_pod_could_take_its_node() {
+    const WHY: &str = "only namespaces with the label pod-security.kubernetes.io/enforce=restricted";
+    let server = server().await;
+    let me = operator(server);
+    let namespaces = dynamic(&me, "Namespace", "");
+    let namespace = |name: &str, enforce: Option<&str>| {
+        let mut labels = json!({"app.kubernetes.io/managed-by": "berth"});
+        if let Some(enforce) = enforce {
+            labels[ENFORCE] = json!(enforce);
+        }
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+    };
+    let apply = async |object: &Value| {
+        let name = object["metadata"]["name"].as_str().expect("a name");
+        let parameters = PatchParams::apply("berth-cluster").force();
+        namespaces.patch(name, &parameters, &Patch::Apply(object)).await
+    };
+    let home = home(server).await;
+    for enforce in [None, Some("baseline"), Some("privileged")] {
+        let new = namespace(&server.unique("open"), enforce);
+        assert!(refusal(apply(&new).await).contains(WHY), "{enforce:?}");
+        assert!(refusal(create(&me, "Namespace", "", new, false).await).contains(WHY), "{enforce:?}");
+        let patch = Patch::Merge(json!({"metadata": {"labels": {ENFORCE: enforce}}}));
+        assert!(refusal(namespaces.patch(&home, &PatchParams::default(), &patch).await).contains(WHY), "{enforce:?}");
+    }
+    // One that somebody opened: the operator closes it, and may always remove it.
+    for closed in [true, false] {
+        let name = server.unique("opened");
+        create(&server.client(), "Namespace", "", namespace(&name, None), false).await.expect("create");
+        let annotate = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
+        assert!(refusal(namespaces.patch(&name, &PatchParams::default(), &annotate).await).contains(WHY));
+        if closed {
+            apply(&namespace(&name, Some("restricted"))).await.expect("closed again");
+        }
+        namespaces.delete(&name, &DeleteParams::default()).await.expect("delete");
+    }
+}
+
+#[tokio::test]
+async fn the_role_for_writers_is_for_clusters_where_it_is_bound_and_for_nothing_else() {
+    let server = server().await;
+    let (ours, theirs) = (server.namespace("team").await, server.namespace("team").await);
+    for (user, role) in [("jane", "berth-cluster-editor"), ("joe", "berth-cluster-viewer")] {
+        let binding = json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding", "metadata": {"name": user, "namespace": ours},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        });
+        apply(&server.client(), binding).await.expect("binding");
+    }
+    let (jane, joe) = (server.client_as("jane", &[]), server.client_as("joe", &[]));
+    let list = async |who: &Client| dynamic(who, "Cluster", &ours).list(&ListParams::default()).await;
+    for who in [&jane, &joe] {
+        eventually(Duration::from_secs(5), "rights in the namespace", async || list(who).await).await.expect("list");
+    }
+    refusal(create(&joe, "Cluster", &ours, cluster("acme"), false).await);
+    let made = create(&jane, "Cluster", &ours, cluster("acme"), false).await.expect("create");
+    let clusters = dynamic(&jane, "Cluster", &ours);
+    let open = Patch::Merge(json!({"spec": {"deletion": {"protected": false}}}));
+    refusal(dynamic(&joe, "Cluster", &ours).patch("acme", &PatchParams::default(), &open).await);
+    clusters.patch("acme", &PatchParams::default(), &open).await.expect("patch");
+    let status = Patch::Merge(json!({"status": {"phase": "Ready"}}));
+    refusal(clusters.patch_status("acme", &PatchParams::default(), &status).await);
+    assert_eq!(dynamic(&joe, "Cluster", &ours).get("acme").await.expect("get").uid(), made.uid());
+    clusters.delete("acme", &DeleteParams::default()).await.expect("delete");
+
+    refusal(create(&jane, "Cluster", &theirs, cluster("acme"), false).await);
+    refusal(Api::<Secret>::namespaced(jane.clone(), &ours).list(&ListParams::default()).await);
+    let etcd = ApiResource::from_gvk(&GroupVersionKind::gvk("berth.dev", "v1alpha1", "EtcdCluster"));
+    refusal(Api::<DynamicObject>::namespaced_with(jane, &ours, &etcd).list(&ListParams::default()).await);
+}
+
+#[tokio::test]
 async fn stand_alone_etcd_namespaces_are_opened_by_a_value() {
     let server = server().await;
     let secrets = Api::<Secret>::namespaced(operator(server), "etcd-team");

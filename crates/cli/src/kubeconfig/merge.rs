@@ -30,22 +30,16 @@ pub(super) fn merge(config: &mut Value, tenant: &Value, wish: Wish<'_>) -> anyho
     };
     let (cluster, user) = (part("clusters", "cluster")?, part("users", "user")?);
     let name = wish.name;
-    if !wish.force
-        && let Some(why) = elsewhere(config, name, &cluster)
-    {
+    let elsewhere = elsewhere(config, name, &cluster);
+    if let (Some(why), false) = (&elsewhere, wish.force) {
         bail!("{why}. Overwrite it with --force, or choose another name with --context-name");
     }
+    // What belonged to something else goes as a whole: its token, say, is not for this tenant's API server.
+    let same = elsewhere.is_none() && named(config, "clusters", name).is_some();
     let before = config.clone();
-    put(config, "clusters", "cluster", name, &cluster)?;
-    put(config, "users", "user", name, &user)?;
-    // A namespace that somebody chose for the context stays.
-    let mut entry = named(config, "contexts", name).map_or_else(|| json!({}), |c| c["context"].clone());
-    if !entry.is_object() {
-        entry = json!({});
-    }
-    entry["cluster"] = name.into();
-    entry["user"] = name.into();
-    put(config, "contexts", "context", name, &entry)?;
+    put(config, "clusters", "cluster", name, &cluster, same)?;
+    put(config, "users", "user", name, &user, same)?;
+    put(config, "contexts", "context", name, &json!({"cluster": name, "user": name}), true)?;
     if wish.make_current {
         config["current-context"] = name.into();
     }
@@ -85,17 +79,31 @@ fn named<'a>(config: &'a Value, list: &str, name: &str) -> Option<&'a Value> {
     config[list].as_array()?.iter().find(|e| e["name"] == name)
 }
 
-fn put(config: &mut Value, list: &str, field: &str, name: &str, value: &Value) -> anyhow::Result<()> {
+/// Sets these fields of an entry. Others that somebody added stay if the entry is to be kept.
+fn put(config: &mut Value, list: &str, field: &str, name: &str, fields: &Value, keep: bool) -> anyhow::Result<()> {
     if config[list].is_null() {
         config[list] = json!([]);
     }
     let entries = config[list].as_array_mut().with_context(|| format!("{list}: it is no list"))?;
-    let entry = json!({"name": name, (field): value});
-    match entries.iter_mut().find(|e| e["name"] == name) {
-        Some(old) => *old = entry,
-        None => entries.push(entry),
+    let entry = match entries.iter().position(|e| e["name"] == name) {
+        Some(at) => &mut entries[at],
+        None => entries.push_mut(json!({"name": name})),
+    };
+    if !keep || !entry[field].is_object() {
+        entry[field] = json!({});
+    }
+    for (key, value) in fields.as_object().into_iter().flatten() {
+        entry[field][key] = value.clone();
     }
     Ok(())
+}
+
+/// Names of the contexts in the text of a file, if it is a kubeconfig, other than the current one of `tenant`.
+pub(super) fn others(file: &str, tenant: &str) -> Vec<String> {
+    let parse = |text: &str| serde_saphyr::from_str::<Value>(text).unwrap_or_default();
+    let (file, tenant) = (parse(file), parse(tenant));
+    let names = file["contexts"].as_array().into_iter().flatten().map(|c| &c["name"]);
+    names.filter(|n| **n != tenant["current-context"]).filter_map(|n| n.as_str().map(str::to_owned)).collect()
 }
 
 #[cfg(test)]
@@ -149,6 +157,36 @@ mod tests {
         assert_eq!(config["users"][1]["user"]["client-key-data"], "renewed");
         assert_eq!(config["contexts"][1]["context"]["namespace"], "mine");
         assert_eq!(config["users"].as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn what_somebody_added_to_an_entry_stays() {
+        let mut config = others();
+        merge(&mut config, &tenant("https://a", "k"), wish()).unwrap();
+        config["clusters"][1]["cluster"]["proxy-url"] = "socks5://mine".into();
+        config["clusters"][1]["cluster"]["tls-server-name"] = "mine".into();
+        config["users"][1]["user"]["extensions"] = json!([{"name": "mine"}]);
+        config["contexts"][1]["context"]["namespace"] = "mine".into();
+        let mut wanted = config.clone();
+        assert!(!merge(&mut config, &tenant("https://a", "k"), wish()).unwrap());
+        assert_eq!(config, wanted);
+        assert!(merge(&mut config, &tenant("https://a", "renewed"), wish()).unwrap());
+        wanted["users"][1]["user"]["client-key-data"] = "renewed".into();
+        assert_eq!(config, wanted);
+    }
+
+    #[test]
+    fn credentials_for_something_else_are_not_kept_for_this_tenant() {
+        let forced = Wish { force: true, ..wish() };
+        let elsewhere = json!({"name": NAME, "cluster": {"server": "https://b", "tls-server-name": "b"}});
+        for clusters in [json!([elsewhere]), json!([])] {
+            let user = json!({"name": NAME, "user": {"token": "of-another", "client-key-data": "old"}});
+            let mut config = json!({"clusters": clusters, "users": [user]});
+            config["contexts"] = json!([{"name": NAME, "context": {"cluster": NAME, "user": NAME}}]);
+            merge(&mut config, &tenant("https://a", "k"), forced).unwrap();
+            assert_eq!(config["users"], json!([{"name": NAME, "user": {"client-key-data": "k"}}]));
+            assert_eq!(config["clusters"][0]["cluster"], tenant("https://a", "k")["clusters"][0]["cluster"]);
+        }
     }
 
     #[test]

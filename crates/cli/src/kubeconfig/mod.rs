@@ -2,6 +2,7 @@
 
 mod file;
 mod merge;
+mod tenant;
 
 use crate::access::{Access, explain, parse};
 use crate::args::{Kubeconfig, Meta};
@@ -25,7 +26,7 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
         let context = args.context_name.clone().unwrap_or_else(|| format!("{}/{}", access.namespace, args.name));
         merge_into(&path, &text, &context, args)?;
     } else if let Some(path) = &args.out {
-        file::write(path, &text)?;
+        write_out(path, &text, args.force)?;
         let path = path.display();
         output::note(&format!("written to {path}; try: kubectl --kubeconfig {path} get namespaces"));
     } else {
@@ -46,7 +47,16 @@ async fn read(access: &Access, name: &str) -> anyhow::Result<String> {
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(value)
         .map_err(|_| anyhow!("{key}: the key `value` is not base64"))?;
-    String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is no text"))
+    let text = String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is no text"))?;
+    tenant::rebuilt(&text).map_err(|why| strange(access, name, &key, &why))
+}
+
+/// It is there, and not as Berth writes it.
+fn strange(access: &Access, name: &str, key: &ObjectKey, why: &anyhow::Error) -> anyhow::Error {
+    let ns = &access.namespace;
+    anyhow!(
+        "{key}, key `value`: {why}. Somebody else wrote it, and kubectl would do what it says, so none of it was used. Berth writes its own again within a minute, unless `kubectl berth status {name} -n {ns}` says why not; find out who wrote this one"
+    )
 }
 
 /// Why there is none.
@@ -74,6 +84,21 @@ fn default_file(variable: Option<&str>, home: Option<&Path>) -> anyhow::Result<P
     }
     let home = home.context("there is no home directory; name the file with --kubeconfig-file")?;
     Ok(home.join(".kube").join("config"))
+}
+
+/// Writes it as a file of its own, which is no place for a file that others' contexts are in.
+fn write_out(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
+    if !force && path.is_file() {
+        let others = merge::others(&file::read(path)?.unwrap_or_default(), text);
+        if !others.is_empty() {
+            let path = path.display();
+            bail!(
+                "{path} is there and has other contexts: {}. Add this one to them with --merge --kubeconfig-file {path}, or overwrite the file with --force",
+                others.join(", ")
+            );
+        }
+    }
+    file::write(path, text)
 }
 
 fn merge_into(path: &Path, text: &str, context: &str, args: &Kubeconfig) -> anyhow::Result<()> {
@@ -113,5 +138,28 @@ mod tests {
         assert_eq!(file(Some("")), Path::new("/home/me/.kube/config"));
         assert_eq!(file(None), Path::new("/home/me/.kube/config"));
         assert!(default_file(None, None).is_err());
+    }
+
+    #[test]
+    fn a_file_with_other_contexts_is_overwritten_only_by_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("config");
+        let of = |names: &[&str]| {
+            let contexts: Vec<_> = names.iter().map(|n| serde_json::json!({"name": n})).collect();
+            serde_json::json!({"contexts": contexts, "current-context": names[0]}).to_string()
+        };
+        let mine = of(&["mine"]);
+        for old in [&mine, "no kubeconfig", "{unfinished", ""] {
+            std::fs::write(&path, old).unwrap();
+            write_out(&path, &mine, false).unwrap();
+            assert_eq!(file::read(&path).unwrap().as_ref(), Some(&mine));
+        }
+        let others = of(&["mine", "work", "home"]);
+        std::fs::write(&path, &others).unwrap();
+        let why = write_out(&path, &mine, false).unwrap_err().to_string();
+        assert!(why.contains("other contexts: work, home.") && why.contains("--merge --kubeconfig-file"), "{why}");
+        assert_eq!(file::read(&path).unwrap(), Some(others));
+        write_out(&path, &mine, true).unwrap();
+        assert_eq!(file::read(&path).unwrap(), Some(mine));
     }
 }

@@ -21,6 +21,7 @@ use berth_plan::observed::Observed;
 use berth_render::{Kind, ObjectKey};
 use foresee::Future;
 use jiff::Timestamp;
+pub(crate) use operator::leaf_lifetime;
 use serde_json::{Value, json};
 
 /// Reads, plans and prints.

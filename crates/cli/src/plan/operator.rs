@@ -73,6 +73,12 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     Found { settings, given, notes }
 }
 
+/// How long the operator lets leaf certificates live; None: its Deployment is not there, or may not be read.
+pub(crate) async fn leaf_lifetime(io: &Io, namespace: &str) -> Option<SignedDuration> {
+    let deployment = io.get(&ObjectKey::namespaced(Kind::Deployment, namespace, NAME)).await.ok()??;
+    Some(of(&flags(&deployment), namespace).leaf_lifetime.total)
+}
+
 /// What the operator's flags say.
 fn of(flags: &BTreeMap<String, String>, namespace: &str) -> Settings {
     let default = Settings::default();

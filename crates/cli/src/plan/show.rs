@@ -22,7 +22,7 @@ pub(super) fn show(report: &Report) -> String {
         for later in &report.then {
             let _ = writeln!(text, "  {}: {}", later.stage, safe(&later.change.what));
             for difference in &later.change.differences {
-                let _ = writeln!(text, "    {}", faint(&safe(difference)));
+                let _ = writeln!(text, "    {}", faint(difference));
             }
         }
     }
@@ -64,7 +64,7 @@ fn changes(all: &[Change], text: &mut String) {
     for change in all {
         let _ = writeln!(text, "  {}", safe(&change.what));
         for difference in &change.differences {
-            let _ = writeln!(text, "    {}", faint(&safe(difference)));
+            let _ = writeln!(text, "    {}", faint(difference));
         }
     }
 }
@@ -76,7 +76,7 @@ fn summary(report: &Report) -> Vec<String> {
         lines.push(warn("spec.paused is true: nothing of this is done"));
     }
     if !report.restarts.is_empty() {
-        let all: Vec<_> = report.restarts.iter().map(|r| format!("{} ({})", r.workload, r.pods)).collect();
+        let all: Vec<_> = report.restarts.iter().map(|r| format!("{} ({})", safe(&r.workload), r.pods)).collect();
         lines.push(format!("pods restart: {}", all.join(", ")));
     }
     if report.more_follows {

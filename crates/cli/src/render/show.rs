@@ -115,7 +115,7 @@ pub(super) fn yaml(documents: &[Value]) -> anyhow::Result<String> {
 /// As a List.
 pub(super) fn json(documents: &[Value]) -> anyhow::Result<String> {
     let list = json!({"apiVersion": "v1", "kind": "List", "items": documents});
-    Ok(format!("{}\n", serde_json::to_string_pretty(&list)?))
+    output::json(&list)
 }
 
 /// What placeholders stand for, of those that are in the text.

@@ -52,7 +52,7 @@ pub(super) fn table(rows: &[Row], now: Timestamp, with_namespace: bool) -> Strin
     }
     let mut all = vec![head.into_iter().map(strong).collect()];
     for row in rows {
-        let or_dash = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let or_dash = |text: &Option<String>| safe(text.as_deref().unwrap_or("-"));
         let phase = row.phase.as_deref().unwrap_or("-");
         let paint = if row.ready {
             good
@@ -62,7 +62,7 @@ pub(super) fn table(rows: &[Row], now: Timestamp, with_namespace: bool) -> Strin
             bad
         };
         let mut line = vec![
-            row.name.clone(),
+            safe(&row.name),
             paint(phase),
             if row.available { "yes" } else { "no" }.to_owned(),
             or_dash(&row.version),
@@ -71,7 +71,7 @@ pub(super) fn table(rows: &[Row], now: Timestamp, with_namespace: bool) -> Strin
         ];
         line.extend(row.message.as_deref().map(cut));
         if with_namespace {
-            line.insert(0, row.namespace.clone());
+            line.insert(0, safe(&row.namespace));
         }
         all.push(line);
     }

@@ -21,7 +21,7 @@ pub(crate) async fn run(meta: &Meta, args: &Status) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
     let now = Timestamp::now();
     let Some(name) = &args.name else { return all(&access, args, now).await };
-    let seen = read::one(&access, name).await?;
+    let seen = read::one(&access, name, args, now).await?;
     let report = report::report(&seen, now);
     let text = match output::structured(args.output, &report)? {
         Some(text) => text,

@@ -9,8 +9,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 /// An operator that runs sees a new `Cluster` within moments.
 const UNSEEN: SignedDuration = SignedDuration::from_secs(30);
 
-/// Certificates are renewed a month before their end: one that is this near was not.
+/// A certificate that ends later is nobody's worry yet.
 const NEAR: SignedDuration = SignedDuration::from_hours(7 * 24);
+
+/// The shortest life that the chart lets certificates have.
+const SHORTEST: SignedDuration = SignedDuration::from_hours(24);
 
 /// Their messages are the words of kubelet, scheduler or an API server: what is wrong, and not what to do about it.
 const WORDS_OF_OTHERS: &[Reason] = &[
@@ -26,7 +29,7 @@ const WORDS_OF_OTHERS: &[Reason] = &[
 ];
 
 /// What to do, as a sentence; what comes by itself begins with `wait`.
-pub(super) fn next(cluster: &Cluster, report: &Report, now: Timestamp) -> String {
+pub(super) fn next(cluster: &Cluster, report: &Report, lifetime: Option<SignedDuration>, now: Timestamp) -> String {
     let conditions = cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
     let of = |type_| find(conditions, type_);
     let ready = of(ConditionType::Ready);
@@ -67,10 +70,21 @@ pub(super) fn next(cluster: &Cluster, report: &Report, now: Timestamp) -> String
             None => format!("look into it: {}", advised(ready)),
         };
     }
-    if report.next_expiry.is_some_and(|at| at < now + NEAR) {
+    if report.next_expiry.is_some_and(|at| overdue(at, lifetime, now)) {
         return "look at the operator: a certificate ends soon and was not renewed".to_owned();
     }
     "nothing to do".to_owned()
+}
+
+/// A certificate ends so soon that it matters how long they live.
+pub(super) fn near(at: Timestamp, now: Timestamp) -> bool {
+    at < now + NEAR
+}
+
+/// A certificate that lives this long should have been renewed: that is due at two thirds of its life, give or take a twentieth of that,
+/// with three tenths left. Where the lifetime is not known, the shortest is assumed, so that nothing is said too soon.
+fn overdue(at: Timestamp, lifetime: Option<SignedDuration>, now: Timestamp) -> bool {
+    near(at, now) && at < now + lifetime.unwrap_or(SHORTEST) / 4
 }
 
 /// Nothing was said about it.

@@ -1,9 +1,13 @@
 //! What is read for one `Cluster`.
 
+use super::next;
 use crate::access::{Access, explain, parse};
+use crate::args::Status;
+use crate::plan::leaf_lifetime;
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{IoError, Kindred};
 use berth_render::{Kind, ObjectKey};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// What was read.
@@ -17,12 +21,14 @@ pub(super) struct Seen {
     pub(super) deployments: Vec<Value>,
     /// Pods in it.
     pub(super) pods: Vec<Value>,
+    /// How long leaf certificates live, if one ends soon and it is known.
+    pub(super) leaf_lifetime: Option<SignedDuration>,
     /// Why some of it could not be read.
     pub(super) notes: Vec<String>,
 }
 
 /// Reads it. The owner of a `Cluster` needs no rights in its control-plane namespace: then its status is all there is.
-pub(super) async fn one(access: &Access, name: &str) -> anyhow::Result<Seen> {
+pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timestamp) -> anyhow::Result<Seen> {
     let value = access.cluster(name).await?;
     let cluster: Cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
     let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.name.clone());
@@ -39,7 +45,12 @@ pub(super) async fn one(access: &Access, name: &str) -> anyhow::Result<Seen> {
             None
         }
     };
-    Ok(Seen { cluster, etcd, deployments, pods, notes })
+    let expiry = cluster.status.as_ref().and_then(|s| s.certificates.as_ref()?.next_expiry.as_ref());
+    let leaf_lifetime = match expiry {
+        Some(at) if next::near(at.0, now) => leaf_lifetime(&access.io, &args.operator_namespace).await,
+        _ => None,
+    };
+    Ok(Seen { cluster, etcd, deployments, pods, leaf_lifetime, notes })
 }
 
 /// What may not be read is left out and noted.

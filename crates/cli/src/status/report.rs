@@ -125,7 +125,7 @@ pub(super) fn report(seen: &Seen, now: Timestamp) -> Report {
         notes: seen.notes.clone(),
         next: String::new(),
     };
-    report.next = next::next(cluster, &report, now);
+    report.next = next::next(cluster, &report, seen.leaf_lifetime, now);
     report
 }
 

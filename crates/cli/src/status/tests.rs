@@ -3,7 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
 
 use super::read::Seen;
-use super::{all, list, report, tree};
+use super::{all, list, read, report, tree};
 use crate::Outcome;
 use crate::access::Access;
 use crate::args::{Format, Status};
@@ -13,7 +13,7 @@ use berth_api::Cluster;
 use berth_api::conditions::Reason;
 use berth_kubeio::{Fence, Io};
 use http::{Request, Response};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use kube::client::Body;
 use serde_json::{Value, json};
@@ -86,6 +86,7 @@ fn seen(cluster: Value) -> Seen {
         etcd: None,
         deployments: vec![],
         pods: vec![],
+        leaf_lifetime: None,
         notes: vec![],
     }
 }
@@ -219,14 +220,74 @@ fn the_next_thing_is_named() {
     paused["spec"]["paused"] = true.into();
     assert!(next(paused).contains("patch clusters.berth.dev acme"));
 
-    let mut old = cluster(status("Ready", &conditions(&[])));
-    old["status"]["certificates"]["nextExpiry"] = "2026-02-03T00:00:00Z".into();
-    assert!(next(old).contains("was not renewed"));
-
     let protected = [condition("Ready", "False", "Deleting", "being deleted; set it to false")];
     let mut held = cluster(status("Deleting", &conditions(&protected)));
     held["metadata"]["deletionTimestamp"] = "2026-01-31T23:59:00Z".into();
     assert!(next(held).contains("\"protected\":false"));
+}
+
+#[test]
+fn a_certificate_is_told_of_once_its_renewal_is_overdue() {
+    let told = |hours: i64, days: Option<i64>| {
+        let mut old = cluster(status("Ready", &conditions(&[])));
+        old["status"]["certificates"]["nextExpiry"] = (now() + SignedDuration::from_hours(hours)).to_string().into();
+        let leaf_lifetime = days.map(|d| SignedDuration::from_hours(24 * d));
+        report::report(&Seen { leaf_lifetime, ..seen(old) }, now()).next.contains("was not renewed")
+    };
+    for days in [1, 2, 7, 21, 22, 30, 90, 365] {
+        // Renewal is due at two thirds, at most a twentieth of that later.
+        let left = 24 * days * 3 / 10;
+        assert!(!told(left, Some(days)), "{days} days");
+        assert!(told((24 * days / 5).min(24 * 6), Some(days)), "{days} days");
+        assert!(told(-1, Some(days)), "{days} days");
+    }
+    assert!(!told(24 * 8, Some(365)));
+    // Whoever may not look at the operator's configuration is told nothing that may be wrong.
+    assert!(!told(8, None) && told(5, None));
+}
+
+/// Every text in it but times, with a bell behind it.
+fn with_bells(value: &mut Value) {
+    match value {
+        Value::String(text) if text.parse::<Timestamp>().is_err() => text.push('\u{7}'),
+        Value::Array(all) => all.iter_mut().for_each(with_bells),
+        Value::Object(all) => all.values_mut().for_each(with_bells),
+        _ => {}
+    }
+}
+
+#[test]
+fn nothing_from_the_cluster_commands_the_terminal() {
+    let sick = [condition("Ready", "False", "QuorumLost", "m"), condition("EtcdAvailable", "False", "QuorumLost", "n")];
+    let mut all = cluster(status("Degraded", &conditions(&sick)));
+    let mut etcd_there = etcd(false);
+    etcd_there["status"]["conditions"] = json!(sick);
+    let mut pods = vec![pod("etcd-0", "etcd", Value::Null)];
+    for part in ["metadata", "status"] {
+        with_bells(&mut all[part]);
+        with_bells(&mut etcd_there[part]);
+    }
+    all["spec"]["version"] = "1.36.4\u{7}".into();
+    with_bells(&mut pods[0]);
+    // What a component is called is Berth's own word.
+    let mut component = pod("kube-apiserver-0", "kube-apiserver", json!({}));
+    with_bells(&mut component["metadata"]["name"]);
+    all["status"]["components"][0]["name"] = "kube-apiserver".into();
+    pods.push(component);
+    let seen = Seen {
+        etcd: serde_json::from_value(etcd_there).unwrap(),
+        pods,
+        notes: vec!["not shown: \u{7}".to_owned()],
+        ..seen(all)
+    };
+    let text = tree::draw(&report::report(&seen, now()), now());
+    assert!(!text.contains('\u{7}'), "{text:?}");
+    for told in ["acme", "Degraded", "asked for", "10.96.114.7", "acme-9201d5e7", "QuorumLost", "3.6.16", "etcd-0"] {
+        assert!(text.contains(told), "{told} is not in {text}");
+    }
+    assert!(text.contains("kube-apiserver-0") && text.contains("kube-apiserver 1.36.3"), "{text}");
+    let table = list::table(&[list::row(&seen.cluster)], now(), true);
+    assert!(!table.contains('\u{7}') && table.contains("10.96.114.7"), "{table:?}");
 }
 
 #[test]
@@ -241,17 +302,53 @@ fn one_line_for_each() {
     insta::assert_snapshot!(plain(&list::table(&rows, now(), true)));
 }
 
-/// Of a meta cluster that holds these.
-async fn listed(items: &[Value], all_namespaces: bool) -> Outcome {
-    let list = json!({"items": items}).to_string();
-    let service = tower::service_fn(move |_: Request<Body>| {
-        let response = Response::new(Body::from(list.clone().into_bytes()));
-        async move { Ok::<_, Infallible>(response) }
+/// To a meta cluster that answers so at each path.
+fn access(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Access {
+    let service = tower::service_fn(move |request: Request<Body>| {
+        let (code, value) = answer(request.uri().path());
+        let response = Response::builder().status(code).body(Body::from(value.to_string().into_bytes()));
+        async move { Ok::<_, Infallible>(response.unwrap()) }
     });
     let client = Client::new(service, "default");
     let io = Io::new(client, Fence::closed(), Arc::default(), Duration::from_secs(1));
-    let access = Access { io, namespace: "team-a".into() };
-    all(&access, &Status { name: None, all_namespaces, output: Format::Json }, now()).await.unwrap()
+    Access { io, namespace: "team-a".into() }
+}
+
+fn asked(name: Option<&str>, all_namespaces: bool) -> Status {
+    let operator_namespace = "berth-system".to_owned();
+    Status { name: name.map(Into::into), all_namespaces, operator_namespace, output: Format::Json }
+}
+
+/// Of a meta cluster that holds these.
+async fn listed(items: &[Value], all_namespaces: bool) -> Outcome {
+    let list = json!({"items": items});
+    let access = access(move |_| (200, list.clone()));
+    all(&access, &asked(None, all_namespaces), now()).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_lifetime_of_certificates_is_looked_up_when_one_ends_soon() {
+    let lifetime = async |expiry: &str, code: u16| {
+        let mut old = cluster(status("Ready", &conditions(&[])));
+        old["status"]["certificates"]["nextExpiry"] = expiry.into();
+        let container = json!({"args": ["--leaf-lifetime-minutes=2880"]});
+        let operator = json!({"spec": {"template": {"spec": {"containers": [container]}}}});
+        let access = access(move |path| match path {
+            "/apis/berth.dev/v1alpha1/namespaces/team-a/clusters/acme" => (200, old.clone()),
+            "/apis/apps/v1/namespaces/berth-system/deployments/berth-operator" if code == 200 => {
+                (code, operator.clone())
+            }
+            "/apis/apps/v1/namespaces/berth-system/deployments/berth-operator" => (code, json!({"code": code})),
+            path if path.ends_with("/etcd") => (404, json!({"code": 404})),
+            _ => (200, json!({"items": []})),
+        });
+        read::one(&access, "acme", &asked(Some("acme"), false), now()).await.unwrap().leaf_lifetime
+    };
+    assert_eq!(lifetime("2026-02-02T00:00:00Z", 200).await, Some(SignedDuration::from_hours(48)));
+    assert_eq!(lifetime("2026-03-02T00:00:00Z", 200).await, None);
+    for code in [403, 404] {
+        assert_eq!(lifetime("2026-02-02T00:00:00Z", code).await, None);
+    }
 }
 
 #[tokio::test]

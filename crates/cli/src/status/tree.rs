@@ -23,10 +23,9 @@ pub(super) fn draw(report: &Report, now: Timestamp) -> String {
     let mut text = format!("{}\n", head(report, now));
     lines(&nodes(report, now), "", &mut text);
     for note in &report.notes {
-        let _ = writeln!(text, "{}", faint(&safe(note)));
+        let _ = writeln!(text, "{}", faint(note));
     }
-    let next = safe(&report.next);
-    let next = if report.ready { good(&next) } else { next };
+    let next = if report.ready { good(&report.next) } else { safe(&report.next) };
     let _ = writeln!(text, "{} {next}", strong("next:"));
     text
 }
@@ -65,9 +64,10 @@ fn nodes(report: &Report, now: Timestamp) -> Vec<Node> {
         Some(v) => format!("{v}, asked for {}", report.wanted_version),
         None => format!("none yet, asked for {}", report.wanted_version),
     };
-    all.push(Node::leaf(format!("version    {version}")));
-    all.push(Node::leaf(format!("endpoint   {}", report.endpoint.as_deref().unwrap_or("none yet"))));
-    all.push(Node::leaf(format!("namespace  {}", report.control_plane_namespace.as_deref().unwrap_or("none yet"))));
+    let or_none = |text: &Option<String>| safe(text.as_deref().unwrap_or("none yet"));
+    all.push(Node::leaf(format!("version    {}", safe(&version))));
+    all.push(Node::leaf(format!("endpoint   {}", or_none(&report.endpoint))));
+    all.push(Node::leaf(format!("namespace  {}", or_none(&report.control_plane_namespace))));
     if !report.conditions.is_empty() {
         all.push(Node { text: "conditions".to_owned(), below: problems(&report.conditions, now) });
     }
@@ -98,7 +98,7 @@ fn certificates(at: Timestamp, now: Timestamp) -> String {
 }
 
 fn etcd(etcd: &Etcd, now: Timestamp) -> Node {
-    let version = etcd.version.as_deref().map(|v| format!(" {v}")).unwrap_or_default();
+    let version = etcd.version.as_deref().map(|v| format!(" {}", safe(v))).unwrap_or_default();
     let ready = etcd.ready_members.as_deref().unwrap_or("0");
     let whole = ready.split_once('/').is_some_and(|(a, b)| a == b);
     let text = format!("etcd{version}  {}", share(whole, &format!("{ready} ready")));
@@ -111,15 +111,15 @@ fn member(m: &Member, now: Timestamp) -> String {
     let state = if m.ready { good("ready") } else { bad("not ready") };
     let pod = m.pod.as_ref().map(|p| facts(p, now)).unwrap_or_default();
     let said = m.message.as_deref().filter(|_| !m.ready).map(|t| format!(": {}", safe(t))).unwrap_or_default();
-    format!("{}  {state}{pod}{said}", m.name)
+    format!("{}  {state}{pod}{said}", safe(&m.name))
 }
 
 fn component(c: &Component, now: Timestamp) -> Node {
-    let version = c.version.as_deref().map(|v| format!(" {v}")).unwrap_or_default();
+    let version = c.version.as_deref().map(|v| format!(" {}", safe(v))).unwrap_or_default();
     let whole = c.ready >= c.desired && c.desired > 0;
     let ready = share(whole, &format!("{}/{} ready", c.ready, c.desired));
     Node {
-        text: format!("{}{version}  {ready}", c.name),
+        text: format!("{}{version}  {ready}", safe(&c.name)),
         below: c.pods.iter().map(|p| Node::leaf(pod(p, now))).collect(),
     }
 }
@@ -135,7 +135,7 @@ fn pod(p: &Pod, now: Timestamp) -> String {
         (false, _) => bad("not ready"),
     };
     let said = p.problem.as_deref().map(|t| format!(": {}", safe(t))).unwrap_or_default();
-    format!("{}  {state}{}{said}", p.name, facts(p, now))
+    format!("{}  {state}{}{said}", safe(&p.name), facts(p, now))
 }
 
 /// Age, and restarts if there were any.

@@ -24,6 +24,7 @@ use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::{ObjectRef, reflector, store::Writer};
 use kube::runtime::{PredicateConfig, WatchStreamExt, controller, watcher};
+use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -40,7 +41,7 @@ const ROUNDS: usize = 8;
 /// Runs until `stop`; passes that are under way end first.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let client = ctx.io.client().clone();
-    let passes = Passes::<Cluster>::new(CONTROLLER, ctx.concurrency);
+    let passes = Passes::<Cluster>::new(CONTROLLER, Kind::Cluster, ctx.concurrency);
     let (heard, run) = (passes.clone(), passes.clone());
     let writer = Writer::<Meta>::default();
     let reader = writer.as_reader();
@@ -63,9 +64,9 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
         .run(
             move |meta, ctx| run.clone().reconcile(meta, ctx, one),
             |_, _: &PassError, _| Action::requeue(Duration::from_secs(5)),
-            ctx,
+            ctx.clone(),
         );
-    drain(CONTROLLER, stream).await;
+    drain(CONTROLLER, &ctx, &passes, stream).await;
 }
 
 /// The `Cluster` that a child names in its labels. Owner references do not cross namespaces.
@@ -75,7 +76,7 @@ fn owner(meta: &ObjectMeta) -> Option<ObjectRef<Meta>> {
 }
 
 /// One pass. Steps: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write).
-async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Next, IoError> {
+pub(super) async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Next, IoError> {
     let ctx = &ctx;
     let key = Own::of(Kind::Cluster, &*meta).key;
     let Some(value) = ctx.io.get(&key).await? else { return Ok(pass::gone(ctx, &key)) };
@@ -94,23 +95,26 @@ async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Ne
         (true, false) => return Ok(pass::gone(ctx, &key)),
         (false, false) => {
             let all = [finalizers.as_slice(), &[labels::FINALIZER.to_owned()]].concat();
-            let written = patch_finalizers(&ctx.io, &Own::of(Kind::Cluster, &cluster), &all).await?;
-            cluster = serde_json::from_value(written).unwrap_or(cluster);
+            let own = Own::of(Kind::Cluster, &cluster);
+            match patch_finalizers(&ctx.io, &own, &all).await {
+                Ok(written) => cluster = serde_json::from_value(written).unwrap_or(cluster),
+                Err(error) => return Err(blind(ctx, &own, &value, error, now).await),
+            }
         }
         _ => {}
     }
     let own = Own::of(Kind::Cluster, &cluster);
     let settings = ctx.settings();
-    let (planned, snapshot, failure) = match observe_and_apply(ctx, &settings, &cluster, now).await {
+    let (planned, snapshot, failure) = match pass::caught(observe_and_apply(ctx, &settings, &cluster, now)).await {
         Ok(all) => all,
-        Err(error) => {
-            return Err(pass::blind(ctx, CONTROLLER, &own, &value, ConditionType::CLUSTER, error, now).await);
-        }
+        Err(error) => return Err(blind(ctx, &own, &value, error, now).await),
     };
     if planned.plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
-        patch_finalizers(&ctx.io, &own, &left).await?;
-        return Ok(pass::gone(ctx, &key));
+        return match patch_finalizers(&ctx.io, &own, &left).await {
+            Err(error) if error.kind != Kindred::NotFound => Err(blind(ctx, &own, &value, error, now).await),
+            _ => Ok(pass::gone(ctx, &key)),
+        };
     }
     let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &settings, now };
     // A namespace that could not be looked into is not news either, unless it stays so.
@@ -129,6 +133,10 @@ async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -> Result<Ne
         Some(error) => Err(error),
         None => Ok(Some(look_again(planned.look_again))),
     }
+}
+
+async fn blind(ctx: &Context, own: &Own, live: &Value, error: IoError, now: Timestamp) -> IoError {
+    pass::blind(ctx, CONTROLLER, own, live, ConditionType::CLUSTER, error, now).await
 }
 
 /// Observes once, then plans and carries out until there is nothing left to write. The answers to writes are taken in, so

@@ -5,5 +5,7 @@ pub mod etcd_cluster;
 mod news;
 mod pass;
 mod passes;
+#[cfg(test)]
+mod tests;
 
 pub use pass::PassError;

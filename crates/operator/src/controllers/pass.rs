@@ -1,6 +1,6 @@
 //! What both drivers share: watches by metadata, and what follows from how a pass went.
 
-use super::passes::Next;
+use super::passes::{Next, Passes};
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::cluster::CertificatesStatus;
@@ -8,7 +8,7 @@ use berth_api::conditions::{ConditionType, Reason};
 use berth_kubeio::{IoError, Kindred, Own, chain, write_status};
 use berth_plan::Failure;
 use berth_render::ObjectKey;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -24,6 +24,7 @@ use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::future::Future;
+use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
@@ -105,7 +106,7 @@ where
 {
     let key = (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
     let started = Instant::now();
-    let result = pass.await;
+    let result = caught(pass).await;
     let label = if result.is_ok() { "ok" } else { "error" };
     tracing::debug!(controller, result = label, took = ?started.elapsed(), "pass");
     ctx.metrics.passes.get_or_create(&Pass { controller, result: label }).inc();
@@ -135,6 +136,18 @@ where
             Some(wait)
         }
     }
+}
+
+/// A panic is an error like any other: it is about one object, and others go on. Why is for the log alone, since nobody chose its words.
+pub(super) async fn caught<T>(work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
+    let panic = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(result) => return result,
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(panic = text.unwrap_or_default(), "a pass panicked");
+    let message = "panicked, which is a bug of this operator; its log says why".into();
+    Err(IoError { kind: Kindred::Other, what: "a pass".into(), message })
 }
 
 /// An object that this build cannot read: its status says so, and others go on.
@@ -171,7 +184,7 @@ pub(super) fn passing(ctx: &Context, controller: &'static str, own: &Own, error:
     }
 }
 
-/// The pass could not even look: the status says so, unless it may be over in a moment. Returns the error.
+/// The pass could not even look, or not hold the object: the status says so, unless it may be over in a moment. Returns the error.
 pub(super) async fn blind(
     ctx: &Context,
     controller: &'static str,
@@ -230,22 +243,34 @@ pub(super) fn look_again(look_again: Option<SignedDuration>) -> Duration {
     wait.clamp(Duration::from_millis(50), Duration::from_mins(10))
 }
 
-/// Drains a controller's stream. Errors of passes were reported there; those of watches are said here.
-pub(super) async fn drain<T, P: 'static>(
+/// Drains a controller's stream. Errors of passes were reported there; those of watches are said here, and what is gone without a
+/// pass of its own is forgotten. No pass of a namesake is harmed: the stream begins none before its item is taken from it.
+pub(super) async fn drain<K, T, P: 'static>(
     controller: &'static str,
+    ctx: &Context,
+    passes: &Passes<K>,
     stream: impl Stream<Item = Result<T, controller::Error<P, watcher::Error>>>,
-) {
+) where
+    K: Resource<DynamicType = ()> + Debug + Send + Sync + 'static,
+{
     let mut said = Said::default();
     let mut stream = pin!(stream);
     while let Some(item) = stream.next().await {
-        let Err(controller::Error::QueueError(error)) = item else { continue };
-        let error = chain(&error);
-        if said.is_news(&error, Instant::now()) {
-            tracing::warn!(
-                controller,
-                error,
-                "a watch failed: until it is back, changes are noticed late or not at all"
-            );
+        match item {
+            Err(controller::Error::ObjectNotFound(of)) => {
+                passes.forget(ctx, of.namespace.as_deref().unwrap_or_default(), &of.name);
+            }
+            Err(controller::Error::QueueError(error)) => {
+                let error = chain(&error);
+                if said.is_news(&error, Instant::now()) {
+                    tracing::warn!(
+                        controller,
+                        error,
+                        "a watch failed: until it is back, changes are noticed late or not at all"
+                    );
+                }
+            }
+            _ => {}
         }
     }
 }

@@ -6,6 +6,7 @@
 use super::pass::{self, PassError};
 use crate::context::Context;
 use berth_kubeio::{IoError, Turns};
+use berth_render::{Kind, ObjectKey};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
 use kube::api::{ObjectMeta, PartialObjectMeta};
@@ -25,6 +26,7 @@ pub(super) type Next = Option<Duration>;
 /// The passes of one controller.
 pub(super) struct Passes<K: Resource<DynamicType = ()>> {
     controller: &'static str,
+    kind: Kind,
     turns: Turns,
     wakes: Wakes<ObjectRef<PartialObjectMeta<K>>>,
 }
@@ -34,13 +36,20 @@ where
     K: Resource<DynamicType = ()> + Debug + Send + Sync + 'static,
 {
     /// For the controller of that name in metrics and logs, with that many at once.
-    pub(super) fn new(controller: &'static str, at_once: u16) -> Arc<Self> {
-        Arc::new(Self { controller, turns: Turns::new(at_once.into()), wakes: Wakes::default() })
+    pub(super) fn new(controller: &'static str, kind: Kind, at_once: u16) -> Arc<Self> {
+        Arc::new(Self { controller, kind, turns: Turns::new(at_once.into()), wakes: Wakes::default() })
     }
 
     /// Something happened to it.
     pub(super) fn news(&self, object: &PartialObjectMeta<K>) {
         self.wakes.news(&ObjectRef::from_obj(object));
+    }
+
+    /// It is gone, and its last pass has not seen that: nothing is remembered of it.
+    pub(super) fn forget(&self, ctx: &Context, namespace: &str, name: &str) {
+        self.wakes.forget(&ObjectRef::new(name).within(namespace));
+        ctx.backoff.forget(&(self.controller, namespace.to_owned(), name.to_owned()));
+        pass::gone(ctx, &ObjectKey::namespaced(self.kind, namespace, name));
     }
 
     /// Something happened to a child; `owner` says whose it is.
@@ -130,6 +139,10 @@ impl<R: Hash + Eq + Clone> Wakes<R> {
         self.with(|all| all.insert(of, Wake { news: false, due: now }));
     }
 
+    fn forget(&self, of: &R) {
+        self.with(|all| _ = all.remove(of));
+    }
+
     /// Its pass has ended. What is gone is forgotten.
     fn end(&self, of: &R, next: Next, now: Instant) {
         self.with(|all| match (next, all.get_mut(of)) {
@@ -142,6 +155,12 @@ impl<R: Hash + Eq + Clone> Wakes<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::controllers::tests::context;
+    use berth_api::Cluster;
+    use berth_kubeio::Kindred;
+    use futures::stream;
+    use kube::runtime::{controller, watcher};
+    use serde_json::json;
 
     const MINUTE: Duration = Duration::from_mins(1);
 
@@ -171,6 +190,32 @@ mod tests {
         wakes.begin(1, now);
         wakes.end(&1, Some(MINUTE), now);
         assert_eq!(wakes.rest(&1, now + MINUTE), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_gone_without_a_pass_is_forgotten() {
+        let ctx = Arc::new(context(|line, _| unreachable!("{line}")));
+        let passes = Passes::<Cluster>::new("cluster", Kind::Cluster, 1);
+        for name in ["acme", "other"] {
+            let meta: PartialObjectMeta<Cluster> =
+                serde_json::from_value(json!({"metadata": {"name": name, "namespace": "team"}})).unwrap();
+            let fails =
+                async |_, _, _| Err(IoError { kind: Kindred::Other, what: String::new(), message: String::new() });
+            passes.clone().reconcile(Arc::new(meta), ctx.clone(), fails).await.unwrap();
+            let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+            ctx.metrics.tenants.say("Cluster", "team", name, &[], Some(&expiry));
+        }
+        let not_found = ObjectRef::<Cluster>::new("acme").within("team").erase();
+        let item: Result<(), _> =
+            Err(controller::Error::<PassError, watcher::Error>::ObjectNotFound(Box::new(not_found)));
+        pass::drain("cluster", &ctx, &passes, stream::iter([item])).await;
+        let remembered = |name: &str| {
+            let of = ObjectRef::new(name).within("team");
+            let failures = ctx.backoff.failures(&("cluster", "team".to_owned(), name.to_owned()));
+            let told = ctx.metrics.text().contains(&format!("name=\"{name}\""));
+            (passes.wakes.with(|all| all.contains_key(&of)), failures, told)
+        };
+        assert_eq!((remembered("acme"), remembered("other")), ((false, 0, false), (true, 1, true)));
     }
 
     #[test]

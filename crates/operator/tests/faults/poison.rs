@@ -1,8 +1,9 @@
-//! `Cluster`s whose every call hangs, and others beside them that must not notice.
+//! `Cluster`s whose every call hangs, or whose passes panic, and others beside them that must not notice.
 
 use crate::common::team::TOUCHED;
-use crate::common::{Running, SOON, Team, alone, me, server};
+use crate::common::{Running, SOON, Team, alone, me, server, tenant};
 use crate::full;
+use berth_api::conditions::ConditionType;
 use berth_api::{labels, names};
 use berth_kubeio::{Fence, Io};
 use berth_testkit::fault::{Call, Fault};
@@ -75,6 +76,31 @@ async fn however_many_hang_others_come_up() {
         }
         poison.wipe_all().await;
     }
+}
+
+#[tokio::test]
+async fn a_pass_that_panics_is_told_and_others_come_up() {
+    let (_turn, server) = (alone().await, server().await);
+    let (bad, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let running = Running::start(server, &plan);
+    bad.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    drop(running);
+    let id = bad.tenant().await.expect("tenant");
+    let running = Running::start_changed(server, me(server), &plan, |context| {
+        let connect = context.connect.clone();
+        context.connect = Arc::new(move |target, now| {
+            assert_ne!(tenant::id(&target.ca_cert), id, "a bug");
+            connect(target, now)
+        });
+    });
+    bad.says_of(ConditionType::Ready, "Error", "panicked, which is a bug of this operator").await;
+    let good = Team::with_cluster(server).await;
+    good.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    drop(running);
+    let _running = Running::start(server, &plan);
+    bad.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    bad.wipe().await;
+    good.wipe().await;
 }
 
 const GOOD: usize = 100;

@@ -53,7 +53,8 @@ fn workload(t: &Tenant<'_>, asked: Asked<'_>) -> Result<Workload, State> {
     let asked = &t.cluster.spec.images;
     writers::images(asked, &t.settings.writers)?;
     let args = validate::extra_args(field, binary, args).map_err(|m| State::blocked(Reason::InvalidSpec, m))?;
-    let live = t.get(Kind::Deployment, binary.name());
+    let pods = workload::pods_of(t.observed, &t.home, labels::COMPONENT, binary.name());
+    let live = t.get(Kind::Deployment, binary.name()).filter(|live| !workload::lacks_its_image(live, pods));
     let component = (binary, &*t.pin.version);
     let (image, agent_image) = workload::images(live, asked, &t.settings.registry, component, &t.pin.agent_image);
     Ok(Workload {
@@ -91,7 +92,8 @@ pub(super) fn apiserver(t: &Tenant<'_>, pki: Option<&Stage>) -> Stage {
     let prepared = || -> Prepared {
         let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
         let spec = &t.cluster.spec.api_server;
-        let (advertise, _) = endpoint::advertised(t).ok_or_else(|| State::waiting("an address for the API"))?;
+        // Not where clients reach it: that may change or go away, and pods would roll for it.
+        let advertise = endpoint::cluster_ip(t).ok_or_else(|| State::waiting("an address for the API"))?;
         let (access, aliases) = etcd_access(t)?;
         let client = access.client_secret.clone();
         let mut workload = workload(

@@ -2,7 +2,7 @@
 
 mod host;
 
-use super::{Tenant, ensure, writers};
+use super::{Tenant, ensure, kubeconfig, writers};
 use crate::model::{Component, Stage, State};
 use berth_api::cluster::EndpointType;
 use berth_api::conditions::Reason;
@@ -70,10 +70,20 @@ pub(super) fn cluster_ip(t: &Tenant<'_>) -> Option<IpAddr> {
     service(t)?.pointer("/spec/clusterIP")?.as_str()?.parse().ok()
 }
 
-/// Name or address from the load balancer.
+/// Name or address from the load balancer. Of several it is the one that was published, in whatever order they come.
 fn load_balancer(t: &Tenant<'_>) -> Option<String> {
-    let first = service(t)?.pointer("/status/loadBalancer/ingress/0")?;
-    first["ip"].as_str().or_else(|| first["hostname"].as_str()).map(str::to_owned)
+    let all = service(t)?.pointer("/status/loadBalancer/ingress")?.as_array()?;
+    let mut given = all.iter().filter_map(|i| i["ip"].as_str().or_else(|| i["hostname"].as_str()));
+    let told = t.cluster.status.as_ref().map(|s| s.endpoints.as_slice()).unwrap_or_default();
+    let former = given.clone().find(|host| told.iter().any(|e| e.host == **host));
+    former.or_else(|| given.next()).map(str::to_owned)
+}
+
+/// Whether the load balancer's address lets only some in. Nodes see to that themselves (kube-proxy), also for what is dialled from
+/// their own pods, and the operator is not among those.
+fn narrowed(t: &Tenant<'_>) -> bool {
+    let ranges = || service(t)?.pointer("/spec/loadBalancerSourceRanges")?.as_array();
+    t.cluster.spec.endpoint.type_ == EndpointType::LoadBalancer && ranges().is_some_and(|r| !r.is_empty())
 }
 
 /// The host that is asked for, or why it is refused.
@@ -112,11 +122,15 @@ pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
     }
 }
 
-/// Where the operator asks for the API. Where the host is refused it is the Service's own address, so that what runs is still watched.
+/// Where the operator asks for the API: where it is published. It is the Service's own address where the operator would not be let in
+/// there, and where there is no such address (the host is refused, the load balancer gives none) although people were told one before:
+/// what runs is still watched.
 pub(super) fn dialled(t: &Tenant<'_>) -> Option<(String, i32)> {
-    match host(t) {
-        Ok(_) => published(t),
-        Err(_) => Some((cluster_ip(t)?.to_string(), port(t))),
+    let inside = (cluster_ip(t)?.to_string(), port(t));
+    match published(t) {
+        Some(published) if !narrowed(t) => Some(published),
+        Some(_) => Some(inside),
+        None => kubeconfig::named(t).map(|_| inside),
     }
 }
 
@@ -127,15 +141,15 @@ pub(super) fn inside(t: &Tenant<'_>) -> Option<(IpAddr, String)> {
 }
 
 /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
-/// that goes with it. None as long as what is asked for is refused.
+/// that goes with it. None while nothing can be published; what the Service was told before stays.
 pub(super) fn advertised(t: &Tenant<'_>) -> Option<(IpAddr, i32)> {
+    let (_, port_outside) = published(t)?;
     let inside = (cluster_ip(t)?, port(t));
     if t.cluster.spec.endpoint.type_ == EndpointType::ClusterIP {
         return Some(inside);
     }
     let outside = host(t).ok()?.or_else(|| load_balancer(t)).and_then(|h| h.parse().ok());
-    let port = published(t).map_or(inside.1, |(_, port)| port);
-    Some(outside.map_or(inside, |address| (address, port)))
+    Some(outside.map_or(inside, |address| (address, port_outside)))
 }
 
 /// Every name and address of the API server: (DNS names, addresses).

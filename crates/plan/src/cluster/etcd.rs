@@ -40,6 +40,14 @@ fn wanted_version(t: &Tenant<'_>) -> Result<String, State> {
     }
 }
 
+/// Whether volumes of that class may be made. Those that are there stay, whatever is allowed by now.
+fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
+    if live.is_some() || t.get(Kind::ConfigMap, &names::etcd::bootstrap(names::ETCD)).is_some() {
+        return Ok(());
+    }
+    writers::storage(&t.cluster.spec.etcd.storage, &t.settings.writers)
+}
+
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(Component::Etcd, State::Ready);
@@ -63,6 +71,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let policy = &t.settings.writers;
     let version = writers::placement("etcd", &etcd.placement, policy)
         .and_then(|()| writers::images(&t.cluster.spec.images, policy))
+        .and_then(|()| volumes(t, live.as_ref()))
         .and_then(|()| wanted_version(t));
     match (&live, version) {
         (None, Ok(v)) => spec.version = v,
@@ -131,6 +140,7 @@ fn judge(live: &EtcdCluster) -> State {
     let message = ready.message.clone();
     match reason {
         Reason::DataLost
+        | Reason::VolumeDeleting
         | Reason::ForeignData
         | Reason::ForeignObject
         | Reason::CertificateAuthorityLost

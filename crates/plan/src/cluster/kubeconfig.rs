@@ -1,7 +1,7 @@
 //! Stage 7: kubeconfigs. The admins' one is kept in the control-plane namespace and published from there; the
 //! break-glass one never leaves it.
 
-use super::{ClusterPlan, Tenant, endpoint, owner_labels, pki};
+use super::{ClusterPlan, Tenant, endpoint, is_ours, owner_labels, pki};
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::{self, ApiProbe, Published};
 use crate::secrets::{Content, SecretSpec};
@@ -12,6 +12,9 @@ use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// The Secrets in the control-plane namespace.
+const SECRETS: [&str; 2] = [names::ADMIN_KUBECONFIG, names::BREAK_GLASS_KUBECONFIG];
 
 /// The Secret in the `Cluster`'s namespace.
 pub(super) fn published_key(t: &Tenant<'_>) -> ObjectKey {
@@ -27,14 +30,10 @@ fn published_labels(t: &Tenant<'_>) -> BTreeMap<String, String> {
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     let mut stage = Stage::new(Component::Kubeconfig, State::Ready);
-    let Some((host, port)) = endpoint::published(t) else {
-        stage.owns.extend([names::ADMIN_KUBECONFIG, names::BREAK_GLASS_KUBECONFIG].map(|n| t.secret(n)));
-        stage.state = State::waiting("the address of the API");
+    let Some(server) = server(t, &mut stage) else {
+        stage.owns.extend(SECRETS.map(|n| t.secret(n)));
         return stage;
     };
-    let host = if host.contains(':') { format!("[{host}]") } else { host };
-    let server = format!("https://{host}:{port}");
-    let server = in_use(t, server, &mut stage);
     let life = t.settings.leaf_lifetime;
     let users = [
         (names::ADMIN_KUBECONFIG, pki::client("admin", &[names::ADMIN_GROUP], life)),
@@ -50,29 +49,43 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
 }
 
 /// The server for the kubeconfigs. Another one than they name counts once every API server shows a certificate for it: until then
-/// people are served at the one that they know.
-fn in_use(t: &Tenant<'_>, wanted: String, stage: &mut Stage) -> String {
-    let facts = t.observed.secrets.get(&t.secret(names::ADMIN_KUBECONFIG));
-    let named = facts.and_then(|f| f.kubeconfig.as_ref()?.as_ref().ok()).map(|k| k.server.clone());
-    match named {
-        Some(named) if named != wanted && !served_everywhere(t) => {
-            stage.state = State::waiting(format!(
-                "every API server to answer at {wanted}; until then the kubeconfigs name {named}, where it was before"
-            ));
-            named
+/// people are served at the one that they know, and so they are while there is none to be told.
+fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
+    let wanted = endpoint::published(t).map(|(host, port)| {
+        let host = if host.contains(':') { format!("[{host}]") } else { host };
+        format!("https://{host}:{port}")
+    });
+    let named = named(t);
+    let on = match (&wanted, &named) {
+        (None, _) => "the address of the API".to_owned(),
+        (Some(wanted), Some(named)) if named != wanted && !served_everywhere(t) => {
+            format!("every API server to answer at {wanted}")
         }
-        _ => wanted,
-    }
+        _ => return wanted,
+    };
+    let until_then =
+        named.as_ref().map(|named| format!("; until then the kubeconfigs name {named}, where it was before"));
+    stage.state = State::waiting(on + &until_then.unwrap_or_default());
+    named
+}
+
+/// The server that people were told.
+pub(super) fn named(t: &Tenant<'_>) -> Option<String> {
+    SECRETS.iter().map(|name| t.secret(*name)).find_map(|key| {
+        t.observed.get(&key).filter(|secret| is_ours(secret))?;
+        let kubeconfig = t.observed.secrets.get(&key)?.kubeconfig.as_ref()?.as_ref().ok()?;
+        Some(kubeconfig.server.clone())
+    })
 }
 
 /// How long a new certificate is on its way into a pod that runs: kubelet looks once a minute and remembers for as long, and the API
 /// server looks once a minute.
 const TAKEN_UP: SignedDuration = SignedDuration::from_secs(150);
 
-/// True if the API answers at its published address, and no pod is left that may still show a certificate from before.
+/// True if the API answers where it is asked, and no pod is left that may still show a certificate from before.
 fn served_everywhere(t: &Tenant<'_>) -> bool {
     let Some(Ok(certificate)) = t.observed.pair(&t.secret(names::APISERVER_PKI), "apiserver") else { return false };
-    let issued = certificate.not_before + berth_pki::BACKDATE;
+    let issued = certificate.issued_at();
     let current = |pod: &Value| {
         let started_with_it = workload::started_at(pod).is_some_and(|at| at >= issued);
         !observed::deleting(pod) && (started_with_it || t.now.duration_since(issued) >= TAKEN_UP)

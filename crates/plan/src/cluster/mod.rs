@@ -177,7 +177,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         out.plan.stages.push(spec);
         return out;
     };
-    t.pin = pin;
+    t.pin = validate::with_an_agent(pin, &t);
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
     let home = namespace::stage(&t);

@@ -62,10 +62,16 @@ pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
     ]
 }
 
-/// What trusts or needs the roots.
+/// What trusts or needs the roots. Data that was kept (`dataPolicy: Retain`) needs them, too: without the encryption key it cannot be
+/// read. The bootstrap ConfigMap is kept with it, and tells of it.
 fn users(t: &Tenant<'_>) -> impl Iterator<Item = ObjectKey> {
     let secrets = [names::APISERVER_PKI, names::CONTROLLER_MANAGER_PKI, names::SCHEDULER_PKI, names::ADMIN_KUBECONFIG];
-    secrets.map(|s| t.secret(s)).into_iter().chain([t.key(Kind::Deployment, names::APISERVER)])
+    let data = [etcd(t), t.key(Kind::ConfigMap, names::etcd::bootstrap(names::ETCD))];
+    secrets.map(|s| t.secret(s)).into_iter().chain([t.key(Kind::Deployment, names::APISERVER)]).chain(data)
+}
+
+fn etcd(t: &Tenant<'_>) -> ObjectKey {
+    t.key(Kind::EtcdCluster, names::ETCD)
 }
 
 /// What is there that trusts or needs the roots, if anything.
@@ -79,7 +85,9 @@ pub(super) fn roots_first(t: &Tenant<'_>, plan: &mut Plan) {
     if roots(t).iter().all(|root| t.observed.get(&root.key).is_some()) {
         return;
     }
-    let held: Vec<_> = users(t).filter(|k| t.observed.get(k).is_none()).collect();
+    // What is lost is known to be so by then, and an etcd that was there before may go on without the roots.
+    let lost = roots_in_use(t).is_some();
+    let held: Vec<_> = users(t).filter(|k| t.observed.get(k).is_none() && !(lost && *k == etcd(t))).collect();
     let makes = |action: &Action| match action {
         Action::Secret(plan) => held.contains(&plan.key),
         Action::Apply(object) | Action::Create(object) => held.contains(object.key()),

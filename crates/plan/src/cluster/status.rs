@@ -27,10 +27,15 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         observed_generation: Some(generation),
         version: version(input, &old, &home),
         control_plane_namespace: home_ref(input, &old, &home),
-        components: components(input, &home),
-        certificates: planned.next_expiry.map(|t| CertificatesStatus { next_expiry: Some(Time(t)) }),
         ..old.clone()
     };
+    // What was not looked at is as it was.
+    if !observed.denied {
+        status.components = components(input, &home);
+    }
+    if let Some(at) = planned.next_expiry {
+        status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
+    }
     if let Some((host, port)) = &planned.endpoint {
         status.endpoints = vec![PublishedEndpoint { name: "admin".into(), host: host.clone(), port: *port }];
     }
@@ -54,15 +59,14 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     let plan = &planned.plan;
     let cluster = input.cluster;
     let deleting = cluster.metadata.deletion_timestamp.is_some();
-    let etcd = etcd_verdict(input, home);
-    let control_plane = control_plane_verdict(input, plan, home);
+    let unseen = unseen(input, failure, home);
+    let unknown = |type_| unseen.as_ref().map(|(reason, m)| Verdict::new(type_, None, *reason, m.clone()));
+    let etcd = unknown(T::EtcdAvailable).unwrap_or_else(|| etcd_verdict(input, home));
+    let control_plane = unknown(T::ControlPlaneAvailable).unwrap_or_else(|| control_plane_verdict(input, plan, home));
     let available = match (&input.observed.api, etcd.status) {
-        (ApiProbe::Answered { .. }, Some(true)) => Verdict::new(
-            T::Available,
-            Some(true),
-            Reason::AsExpected,
-            "the API answers through its endpoint and etcd has quorum",
-        ),
+        (ApiProbe::Answered { .. }, Some(true)) => {
+            Verdict::new(T::Available, Some(true), Reason::AsExpected, "the API answers and etcd has quorum")
+        }
         (ApiProbe::Answered { .. }, _) => Verdict::new(T::Available, Some(false), etcd.reason, etcd.message.clone()),
         (ApiProbe::Failed(why), _) => {
             Verdict::new(T::Available, Some(false), Reason::APINotReachable, format!("the API does not answer: {why}"))
@@ -76,9 +80,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         (ApiProbe::NotAsked, _) if deleting => {
             Verdict::new(T::Available, Some(false), Reason::Deleting, "being deleted")
         }
-        (ApiProbe::NotAsked, _) => {
-            Verdict::new(T::Available, Some(false), Reason::Waiting, "no pod of kube-apiserver is ready")
-        }
+        (ApiProbe::NotAsked, _) => unknown(T::Available).unwrap_or_else(|| not_asked(input, plan, home)),
     };
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
     let paused = cluster.spec.paused && !deleting;
@@ -116,6 +118,25 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         etcd,
         control_plane,
     ]
+}
+
+/// What keeps the operator from looking into the control-plane namespace, if anything does. What is not seen is neither up nor down.
+fn unseen(input: Input<'_>, failure: Option<&Failure>, home: &str) -> Option<(Reason, String)> {
+    let told = failure.filter(|f| f.reason == Reason::PermissionDenied).map(|f| f.message.clone());
+    let why = || told.unwrap_or_else(|| format!("the operator has no rights in namespace {home}"));
+    input.observed.denied.then(|| (Reason::PermissionDenied, why()))
+}
+
+/// Why nobody asked the API, which is not served where clients look for it.
+fn not_asked(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
+    let mut pods = workload::pods_of(input.observed, home, labels::COMPONENT, names::APISERVER);
+    let (reason, message) = if pods.any(|(_, pod)| workload::pod_ready(pod)) {
+        let address = plan.stage(Component::Endpoint).and_then(Stage::sentence);
+        address.unwrap_or_else(|| (Reason::Waiting, "the API had no address to be asked at".to_owned()))
+    } else {
+        (Reason::Waiting, "no pod of kube-apiserver is ready".to_owned())
+    };
+    Verdict::new(ConditionType::Available, Some(false), reason, message)
 }
 
 /// Things that do not get better by waiting.
@@ -251,7 +272,8 @@ fn components(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
 }
 
 fn phase(input: Input<'_>, planned: &ClusterPlan, verdicts: &[Verdict], old: &ClusterStatus) -> &'static str {
-    let is = |t: ConditionType| verdicts.iter().find(|v| v.type_ == t).and_then(|v| v.status) == Some(true);
+    let status_of = |t: ConditionType| verdicts.iter().find(|v| v.type_ == t).and_then(|v| v.status);
+    let is = |t: ConditionType| status_of(t) == Some(true);
     let was_up = old.version.is_some();
     if input.cluster.metadata.deletion_timestamp.is_some() {
         "Deleting"
@@ -263,7 +285,7 @@ fn phase(input: Input<'_>, planned: &ClusterPlan, verdicts: &[Verdict], old: &Cl
         "Ready"
     } else if !was_up {
         if planned.plan.stages.len() < 3 { "Pending" } else { "Provisioning" }
-    } else if !is(ConditionType::Available) {
+    } else if status_of(ConditionType::Available) == Some(false) {
         "Unavailable"
     } else if is(ConditionType::Degraded) {
         "Degraded"

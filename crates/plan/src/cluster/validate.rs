@@ -1,14 +1,15 @@
 //! What the spec asks for that needs facts to be judged: versions, networks, flags.
 
-use super::Pin;
 use super::namespace::recorded_pin;
+use super::{Pin, Tenant};
 use crate::model::State;
 use crate::settings::Settings;
+use crate::workload;
 use berth_api::ClusterSpec;
 use berth_api::cluster::Network;
 use berth_api::common::Arg;
 use berth_api::conditions::Reason;
-use berth_render::{Catalog, Component as Binary, minor_of, owned_flag, values::ExtraArg};
+use berth_render::{Catalog, Component as Binary, Kind, minor_of, owned_flag, relocated, values::ExtraArg};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -56,6 +57,20 @@ pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings
             (old, Some(state))
         }
     }
+}
+
+/// The pin with the agent that the operator is configured with by now, where pods wait in vain for the recorded one and nothing has come
+/// up with it: a mistake in the chart's values is mended with them.
+pub(super) fn with_an_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
+    let registry = t.cluster.spec.images.registry.as_ref();
+    let recorded = registry.map_or_else(|| pin.agent_image.clone(), |r| relocated(r, &pin.agent_image));
+    let of_kind = |kind| t.observed.of_kind(kind, &t.home).map(|(_, object)| object);
+    let came_up = |d: &Value| workload::agent_of(d) == Some(&recorded) && workload::deployment(d).settled;
+    if of_kind(Kind::Pod).any(|p| workload::waits_for(p, &recorded)) && !of_kind(Kind::Deployment).any(came_up) {
+        let Settings { agent_image, agent_delivery, .. } = t.settings;
+        return Pin { agent_image: agent_image.clone(), agent_delivery: *agent_delivery, ..pin };
+    }
+    pin
 }
 
 /// Networks that the API server or the controller-manager would not start with.

@@ -7,6 +7,7 @@ use crate::settings::Writers;
 use berth_api::cluster::EndpointService;
 use berth_api::common::{Images, Placement};
 use berth_api::conditions::Reason;
+use berth_api::etcd_cluster::Storage;
 
 /// The placement of a component; `field` is its name in the spec.
 pub(super) fn placement(field: &str, asked: &Placement, writers: &Writers) -> Result<(), State> {
@@ -45,6 +46,15 @@ pub(super) fn service(asked: &EndpointService, writers: &Writers) -> Result<(), 
     Ok(())
 }
 
+/// The class of a new etcd's volumes. Without one it is the meta cluster's default class, which everybody may have.
+pub(super) fn storage(asked: &Storage, writers: &Writers) -> Result<(), State> {
+    let classes = &writers.storage_classes;
+    let Some(class) = asked.class_name.as_deref().filter(|c| !allowed(classes, c)) else { return Ok(()) };
+    // The schema lets nobody take it back.
+    let way_out = "Make another Cluster without it";
+    Err(refused_with("spec.etcd.storage.className", class, classes, way_out, "storage.classes"))
+}
+
 /// Where images come from.
 pub(super) fn images(asked: &Images, writers: &Writers) -> Result<(), State> {
     let registries = &writers.image_registries;
@@ -63,11 +73,15 @@ fn allowed(list: &[String], name: &str) -> bool {
 }
 
 fn refused(field: &str, asked: &str, list: &[String], value: &str) -> State {
+    refused_with(field, asked, list, "Remove it", value)
+}
+
+fn refused_with(field: &str, asked: &str, list: &[String], way_out: &str, value: &str) -> State {
     let all = if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
     State::blocked(
         Reason::NotAllowed,
         format!(
-            "{field}: {asked} is not allowed; allowed is {all}. Remove it, or have the platform team add it to writers.{value} in the values of Berth's chart"
+            "{field}: {asked} is not allowed; allowed is {all}. {way_out}, or have the platform team add it to writers.{value} in the values of Berth's chart"
         ),
     )
 }
@@ -138,6 +152,17 @@ mod tests {
         let allows = Writers { load_balancer_classes: list(&["fast"]), ..Writers::default() };
         let (field, value) = ("spec.endpoint.service.loadBalancerClass", "service.loadBalancerClasses");
         check(|w| service(&asked, w), field, "fast", value, &allows);
+    }
+
+    #[test]
+    fn storage_classes_are_refused_until_allowed() {
+        let asked: Storage = serde_json::from_value(json!({"className": "fast"})).unwrap();
+        let said = "spec.etcd.storage.className: fast is not allowed; allowed is nothing. Make another Cluster without it, or have the platform team add it to writers.storage.classes in the values of Berth's chart";
+        assert_eq!(problem(storage(&asked, &Writers::default())), said);
+        let allows = |all: &[&str]| Writers { storage_classes: list(all), ..Writers::default() };
+        assert_eq!(storage(&asked, &allows(&["local", "fast"])), Ok(()));
+        assert!(problem(storage(&asked, &allows(&["local"]))).contains("allowed is local. "));
+        assert_eq!(storage(&Storage::default(), &Writers::default()), Ok(()), "the default class");
     }
 
     #[test]

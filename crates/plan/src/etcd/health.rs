@@ -1,11 +1,12 @@
 //! How the members are: what they said themselves, and what their pods show.
 
 use super::{Stand, Subject};
-use crate::observed::{EtcdProbe, MemberProbe};
+use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{pod_problem, pod_ready};
 use berth_api::conditions::Reason;
 use berth_render::Kind;
 use semver::Version;
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -26,6 +27,8 @@ pub struct Health {
     pub alarms: Vec<String>,
     /// A volume that is empty or another's.
     pub data: Option<(Reason, String)>,
+    /// A volume whose claim is being deleted, and what a person can do while its pod runs.
+    pub leaving: Option<String>,
     /// What else keeps a pod from running.
     pub pods: Option<(Reason, String)>,
 }
@@ -41,6 +44,8 @@ pub struct Member {
     pub leader: bool,
     /// It answered.
     pub answered: bool,
+    /// It answered as one of those in a quorum's list: from now on its volume holds what others count on.
+    pub joined: bool,
     /// Why it is not ready. None: it is.
     pub problem: Option<String>,
 }
@@ -64,8 +69,8 @@ impl Health {
 pub(super) fn judge(s: &Subject<'_>) -> Health {
     let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
     let probe = s.observed.etcd.as_ref();
-    let mut out =
-        Health { data: data(s), alarms: probe.map(|p| p.alarms.clone()).unwrap_or_default(), ..Health::default() };
+    let alarms = probe.map(|p| p.alarms.clone()).unwrap_or_default();
+    let mut out = Health { data: data(s), leaving: leaving(s), alarms, ..Health::default() };
     for name in s.members() {
         let mut member = probe.map_or_else(|| unasked(s, &name), |probe| asked(&name, probe, recorded));
         if let Some(mut found) = s.pod(&name).and_then(pod_problem) {
@@ -122,13 +127,33 @@ fn missing(s: &Subject<'_>, pod: &str) -> String {
 
 /// What its volume waits for. The scheduler says only that there is none.
 fn unbound(s: &Subject<'_>, member: &str) -> Option<String> {
-    let key = s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
-    let claim = s.observed.get(&key).filter(|c| c["status"]["phase"] == "Pending")?;
+    let (name, claim) = claim(s, member)?;
+    let claim = Some(claim).filter(|c| c["status"]["phase"] == "Pending")?;
     let class = claim["spec"]["storageClassName"].as_str().unwrap_or("the default one");
-    Some(format!(
-        "its claim {} waits for a volume of StorageClass {class}: see that it is there and has some",
-        key.name
-    ))
+    Some(format!("its claim {name} waits for a volume of StorageClass {class}: see that it is there and has some"))
+}
+
+/// A member's claim, with its name.
+fn claim<'a>(s: &Subject<'a>, member: &str) -> Option<(String, &'a Value)> {
+    let key = s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
+    Some((key.name.clone(), s.observed.get(&key)?))
+}
+
+/// A volume that goes with the pod that still uses it.
+fn leaving(s: &Subject<'_>) -> Option<String> {
+    s.members().into_iter().find_map(|member| {
+        s.pod(&member)?;
+        let (name, claim) = claim(s, &member).filter(|(_, claim)| deleting(claim))?;
+        let volume = claim["spec"]["volumeName"].as_str().map(|v| format!(" {v}")).unwrap_or_default();
+        let others = if s.record.replicas == 1 {
+            ""
+        } else {
+            ", which it does not get from the others: to replace a member by an empty one is not supported yet"
+        };
+        Some(format!(
+            "claim {name} is being deleted, and that cannot be taken back: Kubernetes keeps it, with the data of member {member}, only until pod {member} ends. No member is replaced until it is over. Before that pod ends, set persistentVolumeReclaimPolicy of PersistentVolume{volume} to Retain, so that the data outlives the claim, or save the data otherwise. With a new volume {member} is held until its data is back{others}"
+        ))
+    })
 }
 
 /// From what the members said.
@@ -157,6 +182,7 @@ fn asked(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
         Some(Some((_, _, true))) => Some("it is a learner".into()),
         Some(Some(_)) => None,
     };
+    member.joined = member.problem.is_none();
     member
 }
 
@@ -204,6 +230,16 @@ fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
 
 fn lowest(answers: &[&MemberProbe]) -> Option<String> {
     answers.iter().filter_map(|a| Version::parse(&a.version).ok()).min().map(|v| v.to_string())
+}
+
+/// Members whose volume may not be empty any more although the cluster is not formed. None is ever taken off: a majority may have
+/// acknowledged writes long before the last member comes.
+pub(super) fn joined(s: &Subject<'_>, health: &Health) -> Vec<String> {
+    if stand(s, health) == Stand::Established {
+        return vec![];
+    }
+    let seen = |m: &&Member| m.joined || s.record.joined.contains(&m.name);
+    health.members.iter().filter(seen).map(|m| m.name.clone()).collect()
 }
 
 /// Whether an empty volume may still start. Never goes back.

@@ -57,6 +57,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     let templates = s.templates().ok_or_else(|| State::waiting("the template set"))?;
     let mut record = s.record.clone();
     record.state = health::stand(s, health);
+    record.joined = health::joined(s, health);
     let values = EtcdValues {
         meta: s.meta(),
         workload: process(s)?,
@@ -64,6 +65,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         cluster_uid: record.cluster_uid.clone(),
         epoch: record.epoch,
         state: record.state.into(),
+        joined: record.joined.clone(),
         members: s.members(),
         storage: EtcdStorage {
             class_name: s.etcd.spec.storage.class_name.clone(),
@@ -89,7 +91,9 @@ fn process(s: &Subject<'_>) -> Result<Workload, State> {
         ip: address.to_string(),
         hostnames: vec![services::host(member, s.namespace)],
     };
-    let (asked, live) = (&s.etcd.spec.images, s.get(Kind::StatefulSet, s.name));
+    let pods = workload::pods_of(s.observed, s.namespace, labels::ETCD_CLUSTER, s.name);
+    let live = s.get(Kind::StatefulSet, s.name).filter(|live| !workload::lacks_its_image(live, pods));
+    let asked = &s.etcd.spec.images;
     let component = (Binary::Etcd, &*s.record.version);
     let (image, agent_image) = workload::images(live, asked, &s.settings.registry, component, &s.record.agent_image);
     Ok(Workload {
@@ -139,6 +143,9 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
     if let Some((reason, message)) = &health.data {
         return Some(State::blocked(*reason, message.clone()));
     }
+    if let Some(message) = &health.leaving {
+        return Some(State::blocked(Reason::VolumeDeleting, message.clone()));
+    }
     let formed = s.record.state == Stand::Established;
     let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
     let why = why.unwrap_or_default();
@@ -151,7 +158,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
         return None;
     }
     if !health.alarms.is_empty() {
-        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(health) });
+        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(s, health) });
     }
     if !health.all_ready() {
         let reason = health.pods.as_ref().map_or(if formed { Reason::PodsNotReady } else { Reason::Waiting }, |p| p.0);
@@ -164,11 +171,22 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
 }
 
 /// What an alarm means and what helps.
-fn alarm(health: &Health) -> String {
+fn alarm(s: &Subject<'_>, health: &Health) -> String {
     let help = if health.corrupt() {
-        "a member's data differs from the others'; restore its volume, or the cluster, from a backup"
+        "a member's data differs from the others'; restore its volume, or the cluster, from a backup".to_owned()
     } else {
-        "the database is full and refuses writes; raise spec.quotaBackendBytes of this EtcdCluster, or delete keys, compact and defragment; then disarm with etcdctl"
+        format!(
+            "the database is full and refuses writes; raise spec.quotaBackendBytes of this EtcdCluster, or delete keys, compact and defragment; then disarm it: {} alarm disarm",
+            etcdctl(s)
+        )
     };
     format!("the alarm to be disarmed: {}: {help}", health.alarms.join(", "))
+}
+
+/// How a person calls `etcdctl`: in a member's pod, where the server's certificate is also a client's.
+fn etcdctl(s: &Subject<'_>) -> String {
+    let (namespace, name, pki) = (s.namespace, s.name, "/etc/kubernetes/pki/etcd/server");
+    format!(
+        "kubectl -n {namespace} exec {name}-0 -c etcd -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert={pki}/ca.crt --cert={pki}/tls.crt --key={pki}/tls.key"
+    )
 }

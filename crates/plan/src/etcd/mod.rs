@@ -179,8 +179,9 @@ pub fn absent(etcd: &EtcdCluster, observed: &Observed) -> Vec<String> {
     // Of one that comes to its end nobody waits for pods.
     let leaving = etcd.metadata.deletion_timestamp.is_some() || deleting(set);
     let replicas = set.pointer("/spec/replicas").and_then(Value::as_i64);
+    let replicas = replicas.and_then(|n| i32::try_from(n).ok()).filter(|n| record::REPLICAS.contains(n));
     let wanted = replicas.filter(|_| crate::workload::taken_up(set) && !leaving).unwrap_or_default();
-    let members = (0..i32::try_from(wanted).unwrap_or_default()).map(|i| names::etcd::member(name, i));
+    let members = (0..wanted).map(|i| names::etcd::member(name, i));
     members.filter(|m| observed.get(&ObjectKey::namespaced(Kind::Pod, namespace, m.as_str())).is_none()).collect()
 }
 

@@ -6,19 +6,24 @@
 use super::{Input, is_ours, name_of};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
+use crate::workload::{pod_ready, pods_of, waits_for};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::{labels, names};
 use berth_render::values::EtcdState;
-use berth_render::{Catalog, Kind, ObjectKey};
+use berth_render::{Catalog, Kind, ObjectKey, relocated};
+use semver::Version;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+
+/// Numbers of members that the CRD allows.
+pub(super) const REPLICAS: [i32; 3] = [1, 3, 5];
 
 /// Whether the cluster ever had all its members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Stand {
-    /// Not yet: an empty volume starts.
+    /// Not yet: an empty volume starts, unless its member was seen in the cluster.
     #[default]
     Bootstrapping,
     /// Yes: an empty volume is lost data. There is no way back.
@@ -45,6 +50,9 @@ pub struct Record {
     pub epoch: i64,
     /// Whether the cluster was ever formed.
     pub state: Stand,
+    /// Members that were seen in the cluster before it was formed. None is ever taken off; once formed it says nothing more.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<String>,
     /// etcd's version.
     pub version: String,
     /// Members.
@@ -72,12 +80,49 @@ struct Said {
     cluster_uid: Option<String>,
     epoch: Option<i64>,
     state: Option<Stand>,
+    joined: Vec<String>,
     version: Option<String>,
     replicas: Option<i32>,
     templates: Option<String>,
     agent_image: Option<String>,
     /// Goes with the image of the same source.
     agent_delivery: Option<AgentDelivery>,
+}
+
+impl Said {
+    /// Without what cannot be: another source knows better, and nothing that is written beside the members may cost the operator,
+    /// and so other tenants, more than it should.
+    fn credible(self) -> Self {
+        Self {
+            cluster_uid: self.cluster_uid.filter(|u| is_uid(u)),
+            version: self.version.filter(|v| is_version(v)),
+            replicas: self.replicas.filter(|n| REPLICAS.contains(n)),
+            templates: self.templates.filter(|d| is_digest(d)),
+            agent_image: self.agent_image.filter(|i| is_image(i)),
+            ..self
+        }
+    }
+}
+
+/// Part of etcd's token and of the markers on volumes.
+fn is_uid(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+}
+
+/// What `spec.version` may be.
+fn is_version(text: &str) -> bool {
+    let bare = |v: &Version| v.pre.is_empty() && v.build.is_empty();
+    text.len() <= 20 && Version::parse(text).is_ok_and(|v| bare(&v))
+}
+
+/// SHA-256 in hexadecimal.
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit())
+}
+
+/// Not what an image is called, but what fits into a pod.
+fn is_image(text: &str) -> bool {
+    (1..=1024).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
 fn parse(text: Option<&str>) -> Said {
@@ -94,15 +139,18 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     let mut all = vec![];
     let status = status.cloned().unwrap_or_default();
     let formed = status.cluster_id.is_some();
-    // First what only the operator can write. It never changes, so it cannot be stale.
+    let agent = Said {
+        agent_delivery: status.templates.as_ref().map(|t| t.agent_delivery),
+        agent_image: status.templates.as_ref().map(|t| t.agent_image.clone()),
+        ..Said::default()
+    };
+    // First what only the operator can write. It never changes, so it cannot be stale; but for the agent, until there are members.
     all.push(Said {
         cluster_uid: status.identity,
         epoch: status.epoch,
         state: formed.then_some(Stand::Established),
-        templates: status.templates.as_ref().map(|t| t.digest.clone()),
-        agent_delivery: status.templates.as_ref().map(|t| t.agent_delivery),
-        agent_image: status.templates.map(|t| t.agent_image),
-        ..Said::default()
+        templates: status.templates.map(|t| t.digest),
+        ..if formed { agent.clone() } else { Said::default() }
     });
     if let Some(set) = get(Kind::StatefulSet, name) {
         all.push(parse(annotation(set, labels::ETCD_RECORD)));
@@ -112,6 +160,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
             ..Said::default()
         });
     }
+    all.push(agent);
     if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
         // Templates and image were those of a StatefulSet that may be gone: new pods may start with newer ones.
         let noted = parse(annotation(map, labels::ETCD_RECORD));
@@ -124,7 +173,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
         let members = i32::try_from(status.members.len()).ok().filter(|n| *n > 0);
         all.push(Said { version: status.version, replicas: members, ..Said::default() });
     }
-    all
+    all.into_iter().map(Said::credible).collect()
 }
 
 /// What members run with, if there are any or ever were; fields that nothing says anything about are as asked for.
@@ -142,11 +191,14 @@ fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
     let version = all.iter().find_map(|s| s.version.clone()).unwrap_or_else(|| etcd.spec.version.clone());
     let agent = all.iter().find(|s| s.agent_image.is_some());
+    let replicas = all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas);
+    let seen = |member: &String| all.iter().any(|s| s.joined.contains(member));
     Some(Record {
         cluster_uid: identity,
         epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
         state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
-        replicas: all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas),
+        joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
+        replicas,
         templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(&version)),
         agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
         agent_delivery: agent.and_then(|s| s.agent_delivery).unwrap_or_default(),
@@ -162,7 +214,7 @@ fn builtin(version: &str) -> String {
 pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
     let Input { etcd, observed, settings, .. } = input;
     if let Some(mut record) = running(etcd, observed) {
-        if record.agent_image.is_empty() {
+        if record.agent_image.is_empty() || in_vain(input, &record) {
             record.agent_image.clone_from(&settings.agent_image);
             record.agent_delivery = settings.agent_delivery;
         }
@@ -186,6 +238,7 @@ pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
                 cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),
                 epoch: 1,
                 state: Stand::Bootstrapping,
+                joined: vec![],
                 version: etcd.spec.version.clone(),
                 replicas: etcd.spec.replicas,
                 templates: builtin(&etcd.spec.version),
@@ -195,6 +248,20 @@ pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
             false,
         )),
     }
+}
+
+/// Whether pods wait in vain for the agent's image, and no member ever came up with it: a mistake in the chart's values is mended with
+/// them.
+fn in_vain(input: Input<'_>, record: &Record) -> bool {
+    let Input { etcd, observed, .. } = input;
+    let (name, namespace) = name_of(etcd);
+    let registry = etcd.spec.images.registry.as_ref();
+    let agent = registry.map_or_else(|| record.agent_image.clone(), |r| relocated(r, &record.agent_image));
+    let pods = || pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
+    record.state == Stand::Bootstrapping
+        && record.joined.is_empty()
+        && pods().any(|(_, pod)| waits_for(pod, &agent))
+        && !pods().any(|(_, pod)| pod_ready(pod))
 }
 
 /// The `ConfigMap` with the template set that the members are pinned to, if there are members: to be read into

@@ -1,9 +1,9 @@
-//! One pod after the other, followers first, and only while every member is ready.
+//! One pod after the other, followers first, and only while every member is ready and no volume would go with its pod.
 
 use super::{Health, Subject};
 use crate::model::{Action, State};
 use crate::observed::{deleting, label};
-use crate::workload::{pod_ready, taken_up};
+use crate::workload::{pod_ready, taken_up, waits_for_an_image};
 use berth_api::conditions::Reason;
 use berth_render::Kind;
 use serde_json::Value;
@@ -11,8 +11,12 @@ use serde_json::Value;
 /// Label by which a StatefulSet's controller marks what a pod was made from.
 const REVISION: &str = "controller-revision-hash";
 
-/// Where the roll stands, and the one pod to replace now. (None, None): every pod is of the newest template.
+/// Where the roll stands, and the one pod to replace now. (None, None): every pod is of the newest template, or a volume would go with
+/// its pod, which the stage says.
 pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<Action>) {
+    if health.leaving.is_some() {
+        return (None, None);
+    }
     let Some(set) = s.get(Kind::StatefulSet, s.name) else { return (None, None) };
     let revision = set.pointer("/status/updateRevision").and_then(Value::as_str);
     let (Some(revision), true) = (revision, taken_up(set)) else {
@@ -25,6 +29,11 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
         return (None, None);
     }
     let rolling = |on: String| Some(State::Waiting { reason: Reason::RollingOut, on });
+    let replaced = |m: &str| Some(Action::delete(&s.key(Kind::Pod, m), s.pod(m)?, None));
+    // It does nothing, and never will.
+    if let Some(stuck) = old.iter().find(|m| s.pod(m).is_some_and(waits_for_an_image)) {
+        return (rolling(format!("pod {stuck}, which waits in vain for an image, to be replaced")), replaced(stuck));
+    }
     let whole = members.iter().all(|m| s.pod(m).is_some_and(|p| !deleting(p)));
     let safe = members.len() == 1
         || (health.all_ready() && !health.corrupt() && members.iter().all(|m| s.pod(m).is_some_and(pod_ready)));
@@ -38,7 +47,7 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     // Followers first: each loss of a leader costs an election.
     let leads = |m: &String| health.members.iter().any(|h| h.name == *m && h.leader);
     let chosen = old.iter().rev().find(|m| !leads(m)).or(old.last());
-    let action = chosen.and_then(|m| Some(Action::delete(&s.key(Kind::Pod, m.as_str()), s.pod(m)?, None)));
+    let action = chosen.and_then(|m| replaced(m));
     let name = chosen.map(|m| m.as_str()).unwrap_or_default();
     (rolling(format!("pod {name} to be replaced; {} of {} are of an older template", old.len(), members.len())), action)
 }

@@ -48,7 +48,8 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
                 agent_image: record.agent_image,
                 agent_delivery: record.agent_delivery,
             };
-            status.templates.get_or_insert(pin);
+            let pinned = status.templates.take().filter(|_| old.cluster_id.is_some());
+            status.templates = Some(pinned.unwrap_or(pin));
         }
     }
     if !planned.endpoints.is_empty() {

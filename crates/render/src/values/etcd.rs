@@ -30,6 +30,8 @@ pub struct EtcdValues {
     pub epoch: i64,
     /// Whether an empty volume may start.
     pub state: EtcdState,
+    /// Members whose volume may not be empty any more, whatever the state says.
+    pub joined: Vec<String>,
     /// Names of the members in `--initial-cluster`, at least one; only read by a member whose data directory is empty.
     pub members: Vec<String>,
     /// Volumes.
@@ -43,10 +45,10 @@ pub struct EtcdValues {
 /// What etcd's gate is told about the cluster. Written into `<name>-bootstrap`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub enum EtcdState {
-    /// No quorum was ever seen in this epoch: empty volumes start, with `--initial-cluster-state=new`.
+    /// Not all members were ever seen together in this epoch: empty volumes start, with `--initial-cluster-state=new`.
     #[default]
     Bootstrapping,
-    /// The cluster has had a quorum in this epoch: an empty volume is lost data.
+    /// All members were: an empty volume is lost data.
     Established,
 }
 

@@ -1,14 +1,14 @@
 //! What a `Cluster` may not name as its host. The operator dials the host, and a condition says what it met there: whoever writes
 //! `Cluster`s shall not look around in the meta cluster that way. What a name stands for is not known here.
 
-use crate::meta::{MetaRanges, is_metadata};
+use crate::meta::{MetaRanges, is_metadata, reached};
 use std::net::IpAddr;
 
 /// Why `host` is refused, if so. `own`: addresses of the tenant's own Service.
 pub(super) fn refusal(host: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> Option<String> {
     let what = match host.parse::<IpAddr>() {
         Ok(address) if own.contains(&address) => None,
-        Ok(address) => no_address_of_a_tenant(address.to_canonical(), meta),
+        Ok(address) => no_address_of_a_tenant(reached(address), meta),
         Err(_) => no_name(host).map(str::to_owned),
     }?;
     Some(format!(
@@ -78,6 +78,9 @@ mod tests {
             ("::1", "an address of whatever machine dials it"),
             ("::", "an address of whatever machine dials it"),
             ("::ffff:127.0.0.1", "an address of whatever machine dials it"),
+            ("64:ff9b::7f00:1", "an address of whatever machine dials it"),
+            ("64:ff9b::169.254.169.254", "an address of cloud metadata or of one link"),
+            ("64:ff9b::10.96.0.1", "in 10.96.0.0/16, addresses of Services of the meta cluster"),
             ("169.254.169.254", "an address of cloud metadata or of one link"),
             ("100.100.100.200", "an address of cloud metadata or of one link"),
             ("168.63.129.16", "an address of cloud metadata or of one link"),
@@ -120,6 +123,7 @@ mod tests {
             "192.0.2.7",
             "10.2.0.1",
             "2001:db8::7",
+            "64:ff9b::c000:207",
             "fd00:ec2::253",
             "fd20:ce::253",
         ] {

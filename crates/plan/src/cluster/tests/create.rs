@@ -72,6 +72,31 @@ fn a_load_balancer_holds_back_only_what_needs_its_address() {
 }
 
 #[test]
+fn a_class_of_volumes_has_to_be_allowed_when_they_are_made() {
+    let etcd = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    let mut f = Fixture::new(json!({"version": "1.36.3", "etcd": {"storage": {"className": "fast"}}}));
+    let said = blocked(&f.pass(), Component::Etcd, Reason::NotAllowed);
+    assert!(said.contains("spec.etcd.storage.className: fast is not allowed"), "{said}");
+    assert!(f.world.observed.get(&etcd).is_none());
+    assert!(f.world.observed.get(&Fixture::key(Kind::Secret, "acme-ca")).is_some(), "other stages go on");
+    f.settings.writers.storage_classes = vec!["fast".into()];
+    f.pass();
+    assert_eq!(f.world.observed.get(&etcd).unwrap()["spec"]["storage"]["className"], "fast");
+    for _ in 0..4 {
+        f.others();
+        f.pass();
+    }
+    // Not allowed any more: volumes that are there are used on, also by an EtcdCluster that was deleted by mistake.
+    f.settings.writers.storage_classes.clear();
+    assert_eq!(f.pass().plan.first_problem(), None);
+    let bootstrap = Fixture::key(Kind::ConfigMap, "etcd-bootstrap");
+    f.world.put(bootstrap.clone(), json!({"metadata": {"name": bootstrap.name}}));
+    f.world.observed.objects.remove(&etcd);
+    f.pass();
+    assert_eq!(f.world.observed.get(&etcd).unwrap()["spec"]["storage"]["className"], "fast");
+}
+
+#[test]
 fn how_often_to_look_while_it_comes_up() {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));
     assert_eq!(f.pass().look_again, Some(jiff::SignedDuration::from_secs(5)), "not everything is made");

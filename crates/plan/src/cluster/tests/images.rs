@@ -3,8 +3,9 @@
 use super::{Fixture, blocked};
 use crate::model::Component;
 use crate::settings::Writers;
+use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
-use berth_api::names;
+use berth_api::{labels, names};
 use berth_render::Kind;
 use serde_json::{Value, json};
 
@@ -56,4 +57,76 @@ fn a_registry_that_is_not_allowed_changes_nothing_that_runs() {
         assert!(said.contains("spec.images.registry: evil.example.com is not allowed"), "{said}");
     }
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+}
+
+/// Nothing has come up: each component has a pod that waits in vain for an image.
+fn stuck(f: &mut Fixture, list: &str, waits: impl Fn(&str) -> Value) {
+    for name in COMPONENTS {
+        let pod = Fixture::key(Kind::Pod, &format!("{name}-1"));
+        let labels = json!({"app.kubernetes.io/component": name});
+        f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
+        f.world.pod_status(&pod, json!({(list): [waits(name)]}));
+        f.world.observed.objects.get_mut(&Fixture::key(Kind::Deployment, name)).unwrap()["status"] = Value::Null;
+    }
+}
+
+fn waiting(image: &str, message: &str) -> Value {
+    let waiting = json!({"reason": "ImagePullBackOff", "message": message});
+    json!({"name": "c", "image": image, "state": {"waiting": waiting}})
+}
+
+#[test]
+fn a_registry_that_was_mistyped_is_mended_with_the_charts_values() {
+    let mut f = Fixture::new(json!({"version": "1.36.3"}));
+    f.settings.registry = "registyr.example.com".into();
+    asked(&mut f, json!({}));
+    let wrong = |name: &str| format!("registyr.example.com/{name}:v1.36.3");
+    stuck(&mut f, "containerStatuses", |name| waiting(&wrong(name), "no such host"));
+    f.settings.registry = "registry.example.com".into();
+    for pod in [names::CONTROLLER_MANAGER, names::SCHEDULER].map(|n| Fixture::key(Kind::Pod, &format!("{n}-1"))) {
+        f.world.pod_runs(&pod);
+    }
+    f.pass();
+    assert_eq!(f.image(names::APISERVER), "registry.example.com/kube-apiserver:v1.36.3");
+    f.others();
+    f.pass();
+    assert_eq!(f.image(names::SCHEDULER), wrong(names::SCHEDULER), "what has its image keeps it");
+}
+
+#[test]
+fn an_agent_that_was_mistyped_is_mended_with_the_charts_values() {
+    let (wrong, right) = ("berth.dev/aegnt:1", "berth.dev/agent:1");
+    let kubelet = format!("failed to pull image volume: Back-off pulling image \"{wrong}\"");
+    for (registry, delivery, image, message) in [
+        (None, AgentDelivery::InitContainer, wrong, "not found"),
+        (None, AgentDelivery::ImageVolume, "registry.k8s.io/x:v1", &*kubelet),
+        (Some("mirror.example.com"), AgentDelivery::InitContainer, "mirror.example.com/aegnt:1", "not found"),
+    ] {
+        let mut f = Fixture::new(json!({"version": "1.36.3", "images": {"registry": registry}}));
+        f.settings.writers = Writers::anything();
+        (f.settings.agent_image, f.settings.agent_delivery) = (wrong.into(), delivery);
+        asked(&mut f, json!({"registry": registry}));
+        let list = if delivery == AgentDelivery::InitContainer { "initContainerStatuses" } else { "containerStatuses" };
+        stuck(&mut f, list, |_| waiting(image, message));
+        f.settings.agent_image = right.into();
+        // One component has come up with it: it can be had.
+        let before = f.world.clone();
+        f.roll_out(names::SCHEDULER);
+        f.pass();
+        assert!(pods(&f, names::APISERVER).to_string().contains("aegnt:1"));
+        f.world = before;
+        for _ in 0..3 {
+            f.pass();
+            f.others();
+        }
+        for name in COMPONENTS {
+            let pods = pods(&f, name);
+            assert!(!pods.to_string().contains("aegnt"), "{pods:#}");
+            assert!(pods.to_string().contains("agent:1\""), "{pods:#}");
+        }
+        assert_eq!(
+            f.world.observed.get(&Fixture::namespace()).unwrap()["metadata"]["annotations"][labels::AGENT_IMAGE],
+            right
+        );
+    }
 }

@@ -1,4 +1,5 @@
 use super::*;
+use crate::failure::Failure;
 
 #[test]
 fn a_lost_ca_is_for_a_person() {
@@ -14,6 +15,29 @@ fn a_lost_ca_is_for_a_person() {
         assert_eq!(f.condition("Degraded").0, "True");
         assert_eq!(f.condition("Available").0, "True", "it still serves");
         assert_eq!(expiry(&f), before, "certificates end all the same");
+    }
+}
+
+#[test]
+fn a_root_of_data_that_was_kept_is_not_made_anew() {
+    let roots = ["acme-ca", "acme-proxy", "acme-sa", names::APISERVER_ENCRYPTION];
+    for secret in roots {
+        for left in [Kind::ConfigMap, Kind::EtcdCluster] {
+            let mut f = Fixture::up(json!({"version": "1.36.3"}));
+            let bootstrap = Fixture::key(Kind::ConfigMap, "etcd-bootstrap");
+            f.world.put(bootstrap.clone(), json!({"metadata": {"labels": {"berth.dev/etcd-cluster": "etcd"}}}));
+            f.world.observed.objects.retain(|key, _| {
+                let data = key.kind == left && key.name.starts_with("etcd");
+                data || key.kind == Kind::Namespace || roots.contains(&&*key.name)
+            });
+            f.world.remove(&Fixture::key(Kind::Secret, secret));
+            let message = blocked(&f.plan(), Component::Pki, Reason::CertificateAuthorityLost);
+            assert!(message.contains(secret) && message.contains(&left.to_string()), "{message}");
+            f.pass();
+            assert!(f.world.observed.get(&Fixture::key(Kind::Secret, secret)).is_none(), "{:#?}", f.world.log);
+            assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some(), "etcd goes on");
+            assert!(f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).is_none());
+        }
     }
 }
 
@@ -90,6 +114,32 @@ fn what_pods_say_is_told() {
     assert_eq!(f.condition("Degraded").1, "ImageUnavailable");
     assert_eq!(f.condition("Available").1, "APINotReachable");
     assert_eq!(f.cluster.status.as_ref().unwrap().phase.as_deref(), Some("Unavailable"));
+}
+
+#[test]
+fn what_cannot_be_looked_at_is_unknown_and_stays_as_it_was_told() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let before = f.cluster.status.clone().unwrap();
+    f.world.observed.objects.retain(|key, _| key.kind == Kind::Namespace);
+    f.world.observed.secrets.clear();
+    f.world.observed.api = ApiProbe::NotAsked;
+    f.world.observed.denied = true;
+    let planned = f.pass();
+    let said = |f: &Fixture, message: &str| {
+        for type_ in ["Available", "EtcdAvailable", "ControlPlaneAvailable"] {
+            let wanted = ("Unknown".to_owned(), "PermissionDenied".to_owned(), message.to_owned());
+            assert_eq!(f.condition(type_), wanted, "{type_}");
+        }
+    };
+    said(&f, &format!("the operator has no rights in namespace {}", Fixture::home()));
+    let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
+    let denied = "cannot list pods".to_owned();
+    let failure = Failure { reason: Reason::PermissionDenied, message: denied.clone() };
+    f.cluster.status = Some(status(input, &planned, Some(&failure)));
+    said(&f, &denied);
+    let now = f.cluster.status.clone().unwrap();
+    assert_eq!((now.components, now.certificates), (before.components, before.certificates));
+    assert_eq!(now.phase.as_deref(), Some("Degraded"), "nobody knows that it is down");
 }
 
 #[test]

@@ -50,6 +50,84 @@ fn two_of_three_do_not_form_it_but_serve() {
 }
 
 #[test]
+fn who_was_seen_in_the_cluster_is_on_record_before_it_is_formed() {
+    let mut e = Etcd::new(3);
+    e.pass();
+    e.members_run();
+    e.answer(&[0], 0);
+    e.pass();
+    assert_eq!(e.bootstrap()["joined"], Value::Null, "no quorum, so nothing was acknowledged");
+    e.answer(&[0, 1], 0);
+    e.pass();
+    assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1"]));
+    assert_eq!(e.bootstrap()["state"], "Bootstrapping", "the third starts empty");
+    e.world.log.clear();
+    e.pass();
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    // The first has lost its volume, and the third comes: the record only grows.
+    e.held("etcd-0", "DataLost: the volume of etcd member etcd-0 is empty");
+    e.answer(&[1], 1);
+    e.pass();
+    assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1"]));
+    e.answer(&[1, 2], 1);
+    e.pass();
+    assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1", "etcd-2"]));
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
+    // It is back: what is formed needs no list.
+    e.world.pod_runs(&Etcd::key(Kind::Pod, "etcd-0"));
+    e.all_answer();
+    e.pass();
+    assert_eq!((&e.bootstrap()["state"], &e.bootstrap()["joined"]), (&json!("Established"), &Value::Null));
+}
+
+#[test]
+fn who_was_seen_stays_on_record_whatever_is_lost() {
+    let mut serving = Etcd::new(3);
+    serving.pass();
+    serving.members_run();
+    serving.answer(&[0, 1], 0);
+    serving.pass();
+    let losses: [Loss; 4] = [
+        ("status", |e| e.cr.status = None),
+        ("ConfigMap", |e| e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"))),
+        ("StatefulSet", |e| e.world.remove(&Etcd::set())),
+        ("an older state of the ConfigMap is back", |e| {
+            let map = e.edit(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
+            map["data"]["bootstrap.json"] = r#"{"clusterUID":"first-uid","epoch":1,"state":"Bootstrapping"}"#.into();
+            map["metadata"]["annotations"] = json!({});
+        }),
+    ];
+    for (name, lose) in losses {
+        let mut e = serving.clone();
+        e.answer(&[], 0);
+        lose(&mut e);
+        e.pass();
+        assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1"]), "{name}");
+    }
+}
+
+#[test]
+fn templates_from_before_the_list_render_as_they_did() {
+    let mut e = Etcd::new(3);
+    e.pass();
+    e.members_run();
+    let catalog = berth_render::Catalog::builtin();
+    let mut data = catalog.etcd("3.6").unwrap().to_data();
+    let (_, text) = data.iter_mut().find(|(k, _)| k.contains("bootstrap.json")).unwrap();
+    *text = r#"{"clusterUID": {{ cluster_uid }}, "epoch": {{ epoch }}, "state": {{ state }}}"#.into();
+    let set = berth_render::TemplateSet::from_data(data).unwrap();
+    e.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
+    e.world.put(
+        super::super::pinned_templates(&e.cr, &e.world.observed).unwrap(),
+        json!({"immutable": true, "metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}),
+    );
+    e.world.observed.pinned = Some(set);
+    e.answer(&[0, 1], 0);
+    e.pass();
+    assert_eq!(e.bootstrap(), json!({"clusterUID": "first-uid", "epoch": 1, "state": "Bootstrapping"}));
+}
+
+#[test]
 fn formed_stays_formed_whatever_is_lost() {
     let losses: [Loss; 5] = [
         ("status", |e| e.cr.status = None),

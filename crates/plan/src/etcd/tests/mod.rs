@@ -3,6 +3,7 @@
 mod bootstrap;
 mod create;
 mod deletion;
+mod images;
 mod pki;
 mod refusals;
 mod roll;

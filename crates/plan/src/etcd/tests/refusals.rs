@@ -68,6 +68,54 @@ fn edits_of_version_and_size_on_the_stateful_set_are_undone() {
     );
 }
 
+/// Whoever may write annotations in one namespace does not decide how much memory the operator needs for all.
+#[test]
+fn records_that_cannot_be_are_passed_over() {
+    let mut formed = Etcd::formed(3);
+    // The status would be believed first; a restore brings none.
+    formed.cr.status = None;
+    let text = |key: &ObjectKey| formed.get(key)["metadata"]["annotations"][labels::ETCD_RECORD].as_str().unwrap();
+    let whole: Value = serde_json::from_str(text(&Etcd::set())).unwrap();
+    let before = formed.plan().record.unwrap();
+    let wrong = [
+        ("replicas", json!(1_000)),
+        ("replicas", json!(0)),
+        ("replicas", json!(-1)),
+        ("replicas", json!(2)),
+        ("clusterUID", json!("")),
+        ("clusterUID", json!("x".repeat(100_000))),
+        ("clusterUID", json!("a b")),
+        ("version", json!("3.6.16@sha256:0")),
+        ("version", json!("3.6.16-x")),
+        ("version", json!("")),
+        ("templates", json!("../x")),
+        ("agentImage", json!("")),
+        ("agentImage", json!("a b")),
+        ("joined", json!(["etcd-7", "x"])),
+    ];
+    for (field, value) in wrong {
+        let mut record = whole.clone();
+        record[field] = value.clone();
+        let mut e = formed.clone();
+        e.edit(&Etcd::set())["metadata"]["annotations"][labels::ETCD_RECORD] = record.to_string().into();
+        assert_eq!(e.plan().record.as_ref(), Some(&before), "{field}: {value}");
+        e.pass();
+        for path in ["/metadata/annotations", "/spec"] {
+            let (now, then) = (e.get(&Etcd::set()).pointer(path), formed.get(&Etcd::set()).pointer(path));
+            assert_eq!(now, then, "{field}: {value}");
+        }
+    }
+}
+
+#[test]
+fn a_stateful_set_that_asks_for_countless_pods_is_not_counted() {
+    let mut e = Etcd::formed(3);
+    e.edit(&Etcd::set())["spec"]["replicas"] = 1_000.into();
+    assert!(super::super::absent(&e.cr, &e.world.observed).is_empty());
+    e.pass();
+    assert_eq!(e.replicas(), 3);
+}
+
 #[test]
 fn a_client_cannot_take_the_name_of_the_ca() {
     let mut e = Etcd::formed(1);

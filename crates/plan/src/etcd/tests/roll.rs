@@ -130,3 +130,40 @@ fn another_registry_rolls_the_members_and_its_removal_does_too() {
     e.pass();
     assert_eq!(image(&e).0, "registry.k8s.io/etcd:3.6.16-0");
 }
+
+#[test]
+fn no_pod_is_replaced_whose_volume_would_go_with_it() {
+    for (replicas, leaving) in [(3, 0), (3, 2), (1, 0)] {
+        let mut e = changed(replicas);
+        assert!(!deletes(&e.plan()).is_empty(), "it would roll");
+        let claim = Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{leaving}"));
+        e.edit(&claim)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        e.edit(&claim)["spec"]["volumeName"] = "pv-7".into();
+        let planned = e.pass();
+        assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+        let State::Blocked { reason, message } = state(&planned, Component::Etcd) else { panic!("{planned:?}") };
+        assert_eq!(*reason, Reason::VolumeDeleting);
+        for part in [&*format!("claim data-etcd-{leaving} is being deleted"), "PersistentVolume pv-7 to Retain"] {
+            assert!(message.contains(part), "{part}: {message}");
+        }
+        assert_eq!(message.contains("not supported yet"), replicas == 3, "{message}");
+        assert_eq!(e.condition(ConditionType::Degraded), is("True", Reason::VolumeDeleting));
+        assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
+    }
+}
+
+#[test]
+fn a_volume_that_goes_is_told_at_rest_and_after_what_was_lost() {
+    let mut e = Etcd::formed(3);
+    e.edit(&Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-1"))["metadata"]["deletionTimestamp"] = "x".into();
+    e.pass();
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::VolumeDeleting));
+    // As a person goes about who gives a held member another volume.
+    e.held("etcd-1", "DataLost: the volume of etcd member etcd-1 is empty");
+    e.answer(&[0, 2], 0);
+    e.pass();
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
+    e.world.remove(&Etcd::key(Kind::Pod, "etcd-1"));
+    e.pass();
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::PodsNotReady), "it is gone any moment");
+}

@@ -147,6 +147,25 @@ fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
 }
 
 #[test]
+fn a_full_database_comes_with_the_command_that_disarms_the_alarm() {
+    let mut e = Etcd::formed(3);
+    e.probe().alarms.push("NOSPACE on etcd-0".into());
+    e.pass();
+    let said = e.message(T::Ready);
+    let command =
+        format!("kubectl -n {NAMESPACE} exec {NAME}-0 -c etcd -- etcdctl --endpoints=https://127.0.0.1:2379 ");
+    assert!(said.contains(&command) && said.ends_with(" alarm disarm"), "{said}");
+    let container = &e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0];
+    assert_eq!(container["name"], "etcd");
+    // Its files are those that the member itself is given.
+    for (own, member) in [("--cacert=", "--trusted-ca-file="), ("--cert=", "--cert-file="), ("--key=", "--key-file=")] {
+        let file = said.split(' ').find_map(|word| word.strip_prefix(own)).unwrap();
+        let given = format!("{member}{file}");
+        assert!(container["args"].as_array().unwrap().contains(&json!(given)), "{given}");
+    }
+}
+
+#[test]
 fn without_an_answer_kubelets_word_counts() {
     let mut e = Etcd::formed(3);
     e.world.observed.etcd = None;

@@ -75,6 +75,15 @@ pub(super) fn parties() -> Vec<Party> {
         ("metadata-scaleway-v6", "fd00:42::42"),
         ("link-local-v6", "fe80::1"),
         ("worker", "172.20.0.10"),
+        ("nat64-pod", "64:ff9b::10.1.0.3"),
+        ("nat64-service", "64:ff9b::10.96.0.1"),
+        ("nat64-node", "64:ff9b::192.168.0.7"),
+        ("nat64-apiserver", "64:ff9b::192.168.9.9"),
+        ("nat64-metadata", "64:ff9b::169.254.169.254"),
+        ("nat64-alibaba", "64:ff9b::100.100.100.200"),
+        ("nat64-azure", "64:ff9b::168.63.129.16"),
+        ("nat64-oracle", "64:ff9b::192.0.0.192"),
+        ("nat64-internet", "64:ff9b::203.0.113.9"),
         ("internet", "203.0.113.9"),
         ("internet-v6", "2001:db8::1"),
     ];
@@ -107,11 +116,13 @@ const ALLOWED: &str = "
     metadata-azure metadata-oracle metadata-v6 link-local-v6             apiserver  6443
     pod-identity-v6 metadata-google-v6 metadata-oracle-v6                apiserver  6443
     metadata-alibaba-v6 metadata-akamai-v6 metadata-scaleway-v6          apiserver  6443
+    nat64-pod nat64-service nat64-node nat64-apiserver nat64-metadata    apiserver  6443
+    nat64-alibaba nat64-azure nat64-oracle nat64-internet                apiserver  6443
     webhook webhooks-neighbour false-webhook                             apiserver  6443
     worker internet internet-v6                                          apiserver  6443
     apiserver            dns                     53 53/UDP
     apiserver            webhook                 8443
-    apiserver            worker internet internet-v6  any
+    apiserver            worker internet internet-v6 nat64-internet  any
 ";
 
 pub(super) fn allowed() -> BTreeSet<Connection> {

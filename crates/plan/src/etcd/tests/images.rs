@@ -1,0 +1,112 @@
+//! Images that cannot be had, and what is mended with the chart's values.
+
+use super::*;
+use crate::workload;
+use berth_api::common::AgentDelivery;
+
+/// This member's pod waits in vain for that image, in a container of this list.
+fn waits(e: &mut Etcd, member: &str, list: &str, image: &str) {
+    let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}});
+    let status = json!({(list): [{"name": "c", "image": image, "state": waiting}]});
+    e.world.pod_status(&Etcd::key(Kind::Pod, member), status);
+}
+
+fn pods(e: &Etcd) -> String {
+    e.get(&Etcd::set())["spec"]["template"]["spec"].to_string()
+}
+
+fn image(e: &Etcd) -> String {
+    workload::image_of(e.get(&Etcd::set())).unwrap().to_owned()
+}
+
+/// Passes until nothing more is to be done; what is started runs, and answers.
+fn settle(e: &mut Etcd) {
+    for _ in 0..8 {
+        e.pass();
+        e.members_run();
+        e.all_answer();
+    }
+    e.pass();
+    assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected), "{:#?}", e.cr.status);
+}
+
+#[test]
+fn a_registry_that_was_mistyped_is_mended_with_the_charts_values() {
+    for replicas in [1, 3] {
+        let mut e = Etcd::new(replicas);
+        e.settings.registry = "registyr.example.com".into();
+        e.pass();
+        e.members_run();
+        for i in 0..replicas {
+            let image = image(&e);
+            waits(&mut e, &format!("etcd-{i}"), "containerStatuses", &image);
+        }
+        e.pass();
+        assert!(image(&e).starts_with("registyr.example.com/etcd:"), "{}", image(&e));
+        e.settings.registry = "registry.example.com".into();
+        e.pass();
+        assert!(image(&e).starts_with("registry.example.com/etcd:"), "{}", image(&e));
+        e.world.log.clear();
+        settle(&mut e);
+        let deleted = e.world.log.iter().filter(|l| l.starts_with("delete Pod")).count();
+        assert_eq!(deleted, usize::try_from(replicas).unwrap(), "{:#?}", e.world.log);
+    }
+}
+
+#[test]
+fn a_member_whose_image_is_gone_comes_back_from_the_new_registry_before_others_roll() {
+    let mut e = Etcd::formed(3);
+    e.settings.registry = "registry.example.com".into();
+    e.pass();
+    assert!(e.world.log.is_empty(), "another registry rolls nothing by itself: {:#?}", e.world.log);
+    let image = image(&e);
+    waits(&mut e, "etcd-1", "containerStatuses", &image);
+    e.answer(&[0, 2], 0);
+    e.pass();
+    e.members_run();
+    e.pass();
+    assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd", "delete Pod acme-1234/etcd-1"]);
+    e.pass();
+    assert_eq!(e.world.log.len(), 2, "one at a time: {:#?}", e.world.log);
+    settle(&mut e);
+    assert_eq!(e.world.log.len(), 4, "{:#?}", e.world.log);
+}
+
+#[test]
+fn an_agent_that_was_mistyped_is_mended_with_the_charts_values_while_there_are_no_data() {
+    let (wrong, right) = ("berth.dev/aegnt:1", "berth.dev/agent:1");
+    let mut e = Etcd::new(3);
+    (e.settings.agent_image, e.settings.agent_delivery) = (wrong.into(), AgentDelivery::InitContainer);
+    e.pass();
+    e.members_run();
+    e.pass();
+    for member in ["etcd-0", "etcd-1", "etcd-2"] {
+        waits(&mut e, member, "initContainerStatuses", wrong);
+    }
+    e.settings.agent_image = right.into();
+    // A member that has answered has it.
+    let mut other = e.clone();
+    other.world.pod_runs(&Etcd::key(Kind::Pod, "etcd-0"));
+    other.world.pod_runs(&Etcd::key(Kind::Pod, "etcd-1"));
+    other.answer(&[0, 1], 0);
+    other.pass();
+    other.pass();
+    assert!(pods(&other).contains(wrong));
+
+    // The operator ends before it has written its status.
+    let before = e.cr.status.clone();
+    e.pass();
+    assert!(pods(&e).contains(right) && !pods(&e).contains(wrong));
+    e.cr.status = before;
+    settle(&mut e);
+    assert!(pods(&e).contains(right) && !pods(&e).contains(wrong));
+    let pinned = e.cr.status.as_ref().unwrap().templates.clone().unwrap();
+    assert_eq!(pinned.agent_image, right);
+
+    // From here on it stays, whatever waits.
+    e.settings.agent_image = "berth.dev/agent:2".into();
+    waits(&mut e, "etcd-1", "initContainerStatuses", right);
+    e.answer(&[0, 2], 0);
+    e.pass();
+    assert!(pods(&e).contains(right) && !pods(&e).contains("agent:2"));
+}
