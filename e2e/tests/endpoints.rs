@@ -62,7 +62,8 @@ fn load_balancer(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<Stri
     ensure!(service["spec"]["loadBalancerSourceRanges"] == ranges);
     ensure!(cluster["status"]["endpoints"][0]["host"] == address.as_str(), "{}", cluster["status"]["endpoints"]);
     ensure!(server(&tenant.kubeconfig()?) == format!("https://{address}:6443"), "{}", server(&tenant.kubeconfig()?));
-    tenant.api()?.get("/version")?;
+    // With ranges the operator asks inside the cluster: nodes may take a moment longer.
+    until("the load balancer's address to lead to the API", || tenant.api()?.get("/version"))?;
     Kube::new(first)?.get("/version")?;
     Ok(address)
 }

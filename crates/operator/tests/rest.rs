@@ -11,7 +11,7 @@ use berth_render::{Kind, Object, ObjectKey};
 use berth_testkit::oracle::{assert_keys_unchanged, diff, secret_keys};
 use berth_testkit::{FaultPlan, fixtures::eventually};
 use common::state::{dump, second_pass, settled, without_counters};
-use common::{Running, SOON, Team, alone, server, settings};
+use common::{Running, SOON, Team, alone_at_a_server, settings};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ fn large() -> Value {
 
 #[tokio::test]
 async fn nothing_is_written_at_rest_nor_after_a_restart() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let (team, plan) = (Team::new(server).await, FaultPlan::new());
     team.create(large()).await.expect("Cluster");
     let running = Running::start(server, &plan);
@@ -86,7 +86,7 @@ fn collect(
 
 #[tokio::test]
 async fn applying_an_equal_object_leaves_its_version_alone() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     for version in ["1.34.11", "1.35.8", "1.36.3"] {
         let (team, plan) = (Team::new(server).await, FaultPlan::new());
         let mut spec = large();
@@ -206,7 +206,7 @@ async fn drift(key: &ObjectKey, edit: Option<&Value>, io: &Io) {
 
 #[tokio::test]
 async fn drift_of_every_child_is_repaired() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let (team, plan) = (Team::new(server).await, FaultPlan::new());
     team.create(large()).await.expect("Cluster");
     let _running = Running::start(server, &plan);
@@ -268,7 +268,7 @@ async fn drift_of_every_child_is_repaired() {
 
 #[tokio::test]
 async fn an_etcd_cluster_that_is_deleted_comes_back_with_its_data_and_cas() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
     let _running = Running::start(server, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));

@@ -15,7 +15,7 @@ use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert
 use berth_testkit::sweep::{Outcome, Sweep, lives};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use common::state::{counts, dump, second_pass};
-use common::{SOON, Team, alone, operator, server};
+use common::{SOON, Team, alone_at_a_server, operator};
 use std::sync::{Arc, Mutex};
 
 /// The keys as they were at the beginning of each life.
@@ -88,18 +88,18 @@ async fn sweep(name: &str, one_in: u64, workload: impl AsyncFn(FaultPlan) -> Res
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_creation_changes_nothing() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     sweep("create", 16, async |plan| create(server, plan).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_at_any_write_of_a_deletion_leaves_nothing() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     sweep("delete", 12, async |plan| delete(server, plan, false).await).await;
 }
 
 #[tokio::test]
 async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     sweep("delete-early", 34, async |plan| delete(server, plan, true).await).await;
 }

@@ -13,6 +13,9 @@ use crate::shell::Result;
 /// Nothing that `make test` runs takes longer; what does hangs.
 pub(super) const PATIENCE: Duration = Duration::from_mins(40);
 
+/// Tests of one program at once, where they have no pods: they wait for most of their time.
+const AT_ONCE: &str = "3";
+
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
@@ -36,6 +39,9 @@ impl Program {
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.file);
         command.args(arguments).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir).env("BERTH_REAL", "1");
+        if !self.pods {
+            command.env("RUST_TEST_THREADS", AT_ONCE);
+        }
         command
     }
 }

@@ -1,7 +1,13 @@
 //! What the operator under test logs, in a test of one thread.
 
 use std::io::Write;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
+use tracing::Dispatch;
+
+/// Beside a single subscriber tracing asks the thread that comes to a line first whether anybody wants it, for all threads and for
+/// ever: another test's thread, which listens to nothing. With two it asks both.
+static SECOND: LazyLock<Dispatch> =
+    LazyLock::new(|| Dispatch::new(tracing_subscriber::fmt().with_writer(std::io::sink).finish()));
 
 /// What was logged.
 #[derive(Clone, Default)]
@@ -10,6 +16,7 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 impl Log {
     /// Listens to this thread until the guard is dropped.
     pub(crate) fn listen(&self) -> tracing::subscriber::DefaultGuard {
+        LazyLock::force(&SECOND);
         let writer = self.clone();
         let logs = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
         tracing::subscriber::set_default(logs)

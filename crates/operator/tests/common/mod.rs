@@ -18,7 +18,7 @@ use berth_plan::observed::{EtcdProbe, MemberProbe};
 use berth_testkit::{ApiServer, FaultPlan, World, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
@@ -86,8 +86,26 @@ pub(crate) fn background(work: impl Future<Output = ()> + Send + 'static) {
 
 /// An operator works on every `Cluster` that it sees: tests with operators of their own take turns.
 pub(crate) async fn alone() -> MutexGuard<'static, ()> {
-    static TURN: OnceLock<Mutex<()>> = OnceLock::new();
-    TURN.get_or_init(Mutex::default).lock().await
+    static TURN: Mutex<()> = Mutex::const_new(());
+    TURN.lock().await
+}
+
+/// Likewise, at the server of this test binary or at a second one, whichever is free: tests wait for most of their time.
+pub(crate) async fn alone_at_a_server() -> (MutexGuard<'static, ()>, &'static ApiServer) {
+    static TURN: Mutex<()> = Mutex::const_new(());
+    static SECOND: OnceCell<&'static ApiServer> = OnceCell::const_new();
+    tokio::select! {
+        biased;
+        turn = alone() => (turn, server().await),
+        turn = TURN.lock() => (turn, SECOND.get_or_init(one_more).await),
+    }
+}
+
+async fn one_more() -> &'static ApiServer {
+    let server: &'static ApiServer = Box::leak(Box::new(ApiServer::start().await.expect("server")));
+    server.install_crds(&crds()).await.expect("CRDs");
+    world(server).await;
+    server
 }
 
 /// What the operator under test is configured with.

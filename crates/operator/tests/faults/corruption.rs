@@ -2,7 +2,7 @@
 //! `Cluster`: nothing follows from it but that it is put right, or told.
 
 use crate::common::team::ACME;
-use crate::common::{Running, SOON, Team, alone, crds, operator_world, server, state::settled};
+use crate::common::{Running, SOON, Team, alone_at_a_server, crds, operator_world, state::settled};
 use crate::pairs::Pairs;
 use crate::{full, templates};
 use anyhow::{Result, ensure};
@@ -231,7 +231,7 @@ fn outcome(told: bool) -> &'static str {
 /// `make test` tries one field of each kind; `BERTH_SWEEP=full` all of all.
 #[tokio::test]
 async fn a_field_of_a_child_that_is_corrupted_has_no_consequences() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let mut subject = Subject::new(server).await;
     let mut cases = subject.cases().await;
     if !full() {

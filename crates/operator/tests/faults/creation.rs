@@ -1,7 +1,7 @@
 //! What networks and API servers do to a creation: it ends as if nothing had happened, and nothing is made twice.
 
 use crate::common::state::{counts, dump, second_pass, settled};
-use crate::common::{Running, SOON, Team, alone, crds, server};
+use crate::common::{Running, SOON, Team, alone, alone_at_a_server, crds};
 use berth_testkit::fault::{Call, Fault, Verb};
 use berth_testkit::oracle::{Counts, Dump, assert_keys_unchanged, diff, diff_counts, secret_keys};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until};
@@ -38,7 +38,7 @@ const ALL: &[Verb] = &[Verb::Get, Verb::List, Verb::Watch, Verb::Create, Verb::A
 
 #[tokio::test]
 async fn refusals_and_losses_delay_and_change_nothing() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let expected = creation(server, |_| {}).await;
     let same = |name: &str, (state, counts): (Dump, Counts)| {
         let difference = [diff(&expected.0, &state), diff_counts(&expected.1, &counts)].join("\n");
@@ -61,7 +61,7 @@ async fn refusals_and_losses_delay_and_change_nothing() {
 
 #[tokio::test]
 async fn watches_that_are_cut_expire_or_miss_events_change_nothing() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let expected = creation(server, |_| {}).await;
     let cut = |gone| {
         move |plan: &FaultPlan| {
@@ -89,7 +89,7 @@ async fn watches_that_are_cut_expire_or_miss_events_change_nothing() {
 /// this name was being deleted, while the present one lives.
 #[tokio::test]
 async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
     let running = Running::start(server, &plan);
     team.ready().await.expect("ready");
@@ -144,7 +144,7 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
 /// A view from before the creation: what is missing in it is not made anew.
 #[tokio::test]
 async fn a_view_from_before_makes_no_keys_and_unforms_no_etcd() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
     let then = server.resource_version().await.expect("version");
     let running = Running::start(server, &plan);

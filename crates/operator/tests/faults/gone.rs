@@ -2,7 +2,7 @@
 //! and while it does not.
 
 use crate::common::log::Log;
-use crate::common::{Running, SOON, Team, alone, crds, operator_world, server, team::moment};
+use crate::common::{Running, SOON, Team, alone_at_a_server, crds, operator_world, team::moment};
 use crate::templates;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
@@ -18,7 +18,7 @@ use serde_json::json;
 
 #[tokio::test]
 async fn a_team_namespace_that_is_deleted_takes_its_tenant_along_unless_that_is_protected() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     for absent in [false, true] {
         let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
         let protected = !absent;

@@ -1,7 +1,7 @@
 //! `Cluster`s whose every call hangs, or whose passes panic, and others beside them that must not notice.
 
 use crate::common::team::TOUCHED;
-use crate::common::{Running, SOON, Team, alone, me, server, tenant};
+use crate::common::{Running, SOON, Team, alone_at_a_server, me, tenant};
 use crate::full;
 use berth_api::conditions::ConditionType;
 use berth_api::{labels, names};
@@ -53,7 +53,7 @@ fn hung(plan: &FaultPlan, prefix: &str, begun: bool) -> BTreeSet<String> {
 
 #[tokio::test]
 async fn however_many_hang_others_come_up() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     for begun in [false, true] {
         let (prefix, plan) = (if begun { "begun" } else { "unread" }, FaultPlan::new());
         let poison = poisoned(server, prefix, POISONED, begun).await;
@@ -80,7 +80,7 @@ async fn however_many_hang_others_come_up() {
 
 #[tokio::test]
 async fn a_pass_that_panics_is_told_and_others_come_up() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let (bad, plan) = (Team::with_cluster(server).await, FaultPlan::new());
     let running = Running::start(server, &plan);
     bad.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
@@ -175,7 +175,7 @@ async fn a_hundred_beside_poisoned_ones() {
     if !full() {
         return;
     }
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let bad = [0, 1, POISONED].map(|number| poisoned(server, "bad", number, true));
     let [none, one, many] = futures::future::join_all(bad).await.try_into().ok().expect("three teams");
     let crowd = Crowd::new(server).await;

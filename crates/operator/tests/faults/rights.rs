@@ -2,7 +2,7 @@
 //! it is told which right is missing, and the return heals without a touch.
 
 use crate::common::log::Log;
-use crate::common::{Running, SOON, Team, alone, context, server};
+use crate::common::{Running, SOON, Team, alone_at_a_server, context};
 use crate::full;
 use crate::lack::{ACCOUNT, GROUPS, Lack, deletions, grant, rules};
 use anyhow::{Context as _, Result, ensure};
@@ -221,7 +221,7 @@ async fn one(server: &'static ApiServer, lacks: &Lacks<'_>, log: &Log) -> Result
 /// later.
 #[tokio::test]
 async fn a_rule_that_is_missing_is_named_and_its_return_heals() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let log = Log::default();
     let _guard = log.listen();
     grant(server).await;

@@ -1,7 +1,7 @@
 //! A webhook of the meta cluster that is down, and one that hangs: one write of a tenant fails in every pass, others go on.
 
 use crate::common::team::{ACME, moment};
-use crate::common::{Running, SOON, Team, alone, server};
+use crate::common::{Running, SOON, Team, alone_at_a_server};
 use berth_api::conditions::ConditionType;
 use berth_api::names;
 use berth_testkit::fault::{Call, Verb};
@@ -119,13 +119,13 @@ async fn others_go_on(server: &'static ApiServer, address: &str, said: &str) {
 
 #[tokio::test]
 async fn one_that_is_down_holds_up_nothing_but_its_object() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     others_go_on(server, &closed().await, &format!("failed calling webhook \"{GUARD}\"")).await;
 }
 
 #[tokio::test]
 async fn one_that_hangs_holds_up_nothing_but_its_object() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     // The kernel accepts, and nobody answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let address = silent.local_addr().expect("address").to_string();
@@ -135,7 +135,7 @@ async fn one_that_hangs_holds_up_nothing_but_its_object() {
 /// The operator has no right to read the Secret in the team's namespace: it asks by a dry run, which a webhook hears of, too.
 #[tokio::test]
 async fn one_that_is_down_for_the_published_kubeconfig_holds_up_nothing_else() {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let team = Team::with_cluster(server).await;
     let _running = Running::start(server, &FaultPlan::new());
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));

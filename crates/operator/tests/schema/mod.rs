@@ -9,7 +9,7 @@ mod subject;
 mod table;
 mod walk;
 
-use crate::common::{Running, alone, server, settings};
+use crate::common::{Running, alone_at_a_server, settings};
 use anyhow::{Result, ensure};
 use berth_plan::Settings;
 use berth_plan::settings::Writers;
@@ -203,7 +203,7 @@ fn names(case: &Case, said: &str) -> bool {
 }
 
 async fn sweep(kind: Kind, one_in: u64) {
-    let (_turn, server) = (alone().await, server().await);
+    let (_turn, server) = alone_at_a_server().await;
     let table = Table::new(kind);
     let choice = Choice::new(&format!("schema-{}", kind.name()), one_in);
     let mut passed = Passed::load(&choice, "fields").expect("state file");

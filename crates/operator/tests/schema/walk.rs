@@ -3,12 +3,12 @@
 use super::subject::{Kind, Subject, Verdict, without_digests};
 use super::table::Table;
 use super::{merge, open_settings};
-use crate::common::{Running, alone, server};
+use crate::common::{Running, alone_at_a_server};
 use anyhow::{Context as _, Result, ensure};
-use berth_testkit::FaultPlan;
 use berth_testkit::oracle::{Dump, diff};
 use berth_testkit::schema::{Class, Samples, fields, put, tries};
 use berth_testkit::sweep::{Choice, Passed, Random};
+use berth_testkit::{ApiServer, FaultPlan};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -29,8 +29,8 @@ fn steps(kind: Kind, table: &Table) -> Vec<Step> {
     all
 }
 
-async fn walk(kind: Kind, seed: u64, length: usize, plan: &FaultPlan) -> Result<()> {
-    let (server, table, schema) = (server().await, Table::new(kind), kind.schema());
+async fn walk(server: &'static ApiServer, kind: Kind, seed: u64, length: usize, plan: &FaultPlan) -> Result<()> {
+    let (table, schema) = (Table::new(kind), kind.schema());
     let (steps, mut random) = (steps(kind, &table), Random::new(seed));
     let subject = Subject::new(kind, server).await;
     subject.up(&kind.first(), plan).await?;
@@ -92,20 +92,20 @@ fn comparable(dump: Dump) -> Dump {
 }
 
 async fn walks(kind: Kind, number: u64, length: usize) {
-    let _turn = alone().await;
+    let (_turn, server) = alone_at_a_server().await;
     let name = format!("walk-{}", kind.name());
     // A sample is a short one.
     let choice = Choice::new(&name, number);
     let (number, length) = if choice.one_in == 1 { (number, length) } else { (1, length / 2) };
     let mut passed = Passed::load(&choice, "walks").expect("state file");
     let plan = FaultPlan::new();
-    let _running = Running::start_with(server().await, open_settings(), &plan);
+    let _running = Running::start_with(server, open_settings(), &plan);
     for seed in (0..number).map(|n| choice.seed * 1000 + n) {
         let case = format!("{seed}");
         if passed.contains(&case) {
             continue;
         }
-        walk(kind, seed, length, &plan).await.unwrap_or_else(|e| panic!("{name} seed {seed}: {e:#}"));
+        walk(server, kind, seed, length, &plan).await.unwrap_or_else(|e| panic!("{name} seed {seed}: {e:#}"));
         passed.add(case).expect("state file");
     }
 }
