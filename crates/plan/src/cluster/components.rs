@@ -13,6 +13,7 @@ use berth_render::values::{
     HostAlias, SchedulerSecrets, SchedulerValues, Workload,
 };
 use berth_render::{Component as Binary, Kind, Object, ObjectKey, RenderError};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// UID of the control plane's processes: from the hash in the namespace's name, so that tenants differ.
@@ -87,13 +88,26 @@ fn checksums(t: &Tenant<'_>, secrets: &[(&str, String, &str)]) -> Option<BTreeMa
 /// What a component's Deployment is to be made from, or what is missing for it.
 type Prepared = Result<Result<Vec<Object>, RenderError>, State>;
 
+/// `--advertise-address`. Another address rolls the pods, one after the other: those show the new certificate at once, and the ones that
+/// run only minutes later. Where there is none any more, nothing is to be shown.
+fn advertise(t: &Tenant<'_>) -> Option<String> {
+    let live = || {
+        let containers = t.get(Kind::Deployment, names::APISERVER)?.pointer("/spec/template/spec/containers")?;
+        let words =
+            |c: &Value| ["command", "args"].map(|list| c[list].as_array().cloned().unwrap_or_default()).concat();
+        let mut flags = containers.as_array()?.iter().flat_map(words);
+        flags.find_map(|w| w.as_str()?.strip_prefix("--advertise-address=").map(str::to_owned))
+    };
+    let published = endpoint::advertised(t).map(|(address, _)| address.to_string());
+    published.or_else(live).or_else(|| Some(endpoint::cluster_ip(t)?.to_string()))
+}
+
 /// kube-apiserver.
 pub(super) fn apiserver(t: &Tenant<'_>, pki: Option<&Stage>) -> Stage {
     let prepared = || -> Prepared {
         let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
         let spec = &t.cluster.spec.api_server;
-        // Not where clients reach it: that may change or go away, and pods would roll for it.
-        let advertise = endpoint::cluster_ip(t).ok_or_else(|| State::waiting("an address for the API"))?;
+        let advertise = advertise(t).ok_or_else(|| State::waiting("an address for the API"))?;
         let (access, aliases) = etcd_access(t)?;
         let client = access.client_secret.clone();
         let mut workload = workload(
@@ -127,7 +141,7 @@ pub(super) fn apiserver(t: &Tenant<'_>, pki: Option<&Stage>) -> Stage {
             meta: t.meta(),
             workload,
             slot: None,
-            advertise_address: advertise.to_string(),
+            advertise_address: advertise,
             service_cidrs: network.service_cidrs.clone(),
             dns_domain: network.dns_domain.clone(),
             etcd: access,

@@ -14,7 +14,7 @@ pub struct ApiServerValues {
     /// None: one Deployment `kube-apiserver` with `workload.replicas` pods. Some(n): a Deployment `kube-apiserver-<n>` with one pod,
     /// for one VPC address; render once per slot and drop the repeated PodDisruptionBudget by its key.
     pub slot: Option<i32>,
-    /// `--advertise-address`: an address of the API that stays. What the tenant's `kubernetes` Service points to is not taken from it.
+    /// `--advertise-address`: an address of the API. What the tenant's `kubernetes` Service points to is not taken from it.
     pub advertise_address: String,
     /// `--service-cluster-ip-range`: one or two CIDRs.
     pub service_cidrs: Vec<String>,

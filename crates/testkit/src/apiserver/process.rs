@@ -87,9 +87,21 @@ impl Process {
         }
     }
 
-    /// SIGSTOP: connections stay open, nothing answers.
+    /// SIGSTOP, and waits until every thread has stopped: connections stay open, nothing answers.
     pub fn pause(&self) {
         kill_process(self.pid, Signal::STOP).unwrap_or_else(|e| panic!("SIGSTOP to {}: {e}", self.name));
+        let deadline = Instant::now() + Duration::from_secs(10);
+        while !self.stopped() {
+            assert!(Instant::now() < deadline, "{} does not stop", self.name);
+            std::thread::sleep(Duration::from_millis(2));
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", self.pid())).into_iter().flatten().flatten();
+        // `pid (name) state …`; a thread that has ended has no file any more.
+        let stats = threads.filter_map(|t| std::fs::read_to_string(t.path().join("stat")).ok());
+        stats.filter_map(|s| s.rsplit_once(") ").map(|(_, rest)| rest.starts_with('T'))).all(|stopped| stopped)
     }
 
     /// SIGCONT after [`Process::pause`].
