@@ -1,11 +1,17 @@
 //! The API under one kind of address after the other: the kubeconfig follows, and who has an older one is served on.
 
+use std::{thread::sleep, time::Duration};
+
 use anyhow::{Context, Result, ensure};
 use berth_e2e::{Caller, Kube, Options, Tenant, World, core, kube_client::under_name, tenant::condition, until};
 use serde_json::json;
 
 /// A class that nobody in the cluster serves: the test is the load balancer.
 const CLASS: &str = "test.berth.dev/lb";
+
+/// Calls that have to be answered one after the other before an address counts as reached, and the time between them.
+const STEADY: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(100);
 
 /// A name that is asked for at first, and one that is asked for later.
 const FORMER: &str = "former.test.berth.dev";
@@ -34,7 +40,7 @@ fn addresses_change_without_a_gap() {
             caller.end()?.none_failed().context(who)?;
         }
         tenant.let_go()?;
-        host_name(world)
+        if berth_e2e::run::all() { host_name(world) } else { Ok(()) }
     });
 }
 
@@ -54,8 +60,13 @@ fn load_balancer(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<Stri
     ensure!(service["spec"]["loadBalancerSourceRanges"] == ranges);
     ensure!(cluster["status"]["endpoints"][0]["host"] == address.as_str(), "{}", cluster["status"]["endpoints"]);
     ensure!(server(&tenant.kubeconfig()?) == format!("https://{address}:6443"), "{}", server(&tenant.kubeconfig()?));
-    // With ranges the operator asks inside the cluster: nodes may take a moment longer.
-    until("the load balancer's address to lead to the API", || tenant.api()?.get("/version"))?;
+    // With ranges the operator asks inside the cluster, and until the nodes have heard, a pod that ends serves on with the certificate of before.
+    until("the load balancer's address to lead to the API", || {
+        (0..STEADY).try_for_each(|_| {
+            sleep(BETWEEN);
+            tenant.api()?.get("/version").map(drop)
+        })
+    })?;
     Kube::new(first)?.get("/version")?;
     Ok(address)
 }

@@ -5,6 +5,7 @@ use crate::error::{IoError, Kindred};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
+use berth_plan::cluster::is_ours;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{Component, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
@@ -154,7 +155,7 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
         Err(e) => return Err(e),
     }
     let Some(live) = live? else { return Ok(snapshot) };
-    let ours = label(&live, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE);
+    let ours = is_ours(&live);
     let leaving = deleting(&live);
     snapshot.put(Kind::Namespace, live);
     if ours {

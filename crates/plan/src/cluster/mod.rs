@@ -114,7 +114,7 @@ pub(crate) fn owner_labels(namespace: &str, name: &str) -> BTreeMap<String, Stri
 }
 
 /// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
-pub(crate) fn is_ours(object: &serde_json::Value) -> bool {
+pub fn is_ours(object: &serde_json::Value) -> bool {
     label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
         || annotation(object, labels::APPLIED_DIGEST).is_some()
 }
