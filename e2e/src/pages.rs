@@ -87,7 +87,12 @@ pub fn run(page: &Path, bash: &mut Command) -> Result<()> {
     let mut outputs: Vec<String> = vec![];
     for line in BufReader::new(reader).lines() {
         let line = line?;
-        if let Some(number) = line.strip_prefix(MARK) {
+        // Not every command ends its last line.
+        if let Some((before, number)) = line.split_once(MARK) {
+            if let Some(output) = outputs.last_mut() {
+                output.push_str(before);
+                output.push('\n');
+            }
             let block = number.trim().parse().ok().and_then(|n: usize| blocks.get(n)).context("an unknown block")?;
             println!("--- {}:{}\n{}", page.display(), block.line, block.commands.trim_end());
             outputs.push(String::new());
@@ -201,6 +206,7 @@ mod tests {
             fs::write(&page, text).unwrap();
             run(&page, Command::new("bash").current_dir(&dir).env("NAME", "acme")).map_err(|e| e.to_string())
         };
+        run_page("```sh\nprintf ok\n```\n```text\nok\n```\n```sh\ntrue\n```\n").unwrap();
         run_page("```sh\na=$NAME\n```\n```sh\necho $a\n```\n```text\nacme\n```\n").unwrap();
         run_page("```sh\necho Error: no; false\n```\n```text\nError: …\n```\n").unwrap();
         assert!(
