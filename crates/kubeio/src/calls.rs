@@ -2,6 +2,7 @@
 
 use crate::error::{IoError, Kindred};
 use crate::fence::Fence;
+use crate::services::Services;
 use crate::slim::{self, Slim};
 use crate::turn::{MOST, PATIENCE, Pace, Turn};
 use berth_render::{Kind, Object, ObjectKey};
@@ -20,10 +21,6 @@ const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 /// Calls under way at once. Each has a connection with its buffers, so without a bound ten new tenants would take more than a
 /// hundred.
 const AT_ONCE: usize = 32;
-
-/// Services with an address applied at once. An API server gives out addresses one after the other (`MetaAllocator` in its `ipallocator` holds a lock
-/// meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
-const SERVICES: usize = 6;
 
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
@@ -44,7 +41,7 @@ pub struct Io {
     calls: Arc<Calls>,
     deadline: Duration,
     slots: Arc<Semaphore>,
-    services: Arc<Semaphore>,
+    services: Arc<Services>,
     pace: Arc<Pace>,
     turn: Option<Turn>,
 }
@@ -58,8 +55,8 @@ impl std::fmt::Debug for Io {
 impl Io {
     /// Access through `client`. `deadline` bounds each call.
     pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
-        let (slots, services) = (Arc::new(Semaphore::new(AT_ONCE)), Arc::new(Semaphore::new(SERVICES)));
-        Self { client, fence, calls, deadline, slots, services, pace: Arc::default(), turn: None }
+        let slots = Arc::new(Semaphore::new(AT_ONCE));
+        Self { client, fence, calls, deadline, slots, services: Arc::default(), pace: Arc::default(), turn: None }
     }
 
     /// The same fence and deadline for another API server; its calls are counted in `calls`.
@@ -128,19 +125,30 @@ impl Io {
         let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
         // Until it is answered, also where it hangs: one more would only wait for the same lock, and make all of them slower.
         let _one_of_few = if addressed { Some(self.one_of_few(&what, MOST).await?) } else { None };
-        self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
+        let answer =
+            self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await;
+        if addressed && answer.as_ref().err().is_none_or(|e| e.kind != Kindred::Transient) {
+            self.services.answered();
+        }
+        answer
     }
 
-    /// Waits until a Service may be applied, and not for ever: those before it may all hang. If it takes longer than `patience`, the turn
-    /// steps aside.
+    /// Waits until a Service may be applied: as long as those before it are answered, and not for ever, since they may all hang. If none
+    /// is answered for longer than `patience`, the turn steps aside.
     async fn one_of_few(&self, what: &str, patience: Duration) -> Result<SemaphorePermit<'_>, IoError> {
-        let permit = tokio::time::timeout(self.deadline, self.services.acquire());
-        let permit = match &self.turn {
-            Some(turn) => turn.wait(permit, (), patience).await,
-            None => permit.await,
+        let place = async {
+            tokio::select! {
+                biased;
+                place = self.services.place() => place,
+                () = self.services.hang(self.deadline) => None,
+            }
         };
-        if let Ok(Ok(permit)) = permit {
-            return Ok(permit);
+        let place = match &self.turn {
+            Some(turn) => turn.wait_unless(place, (), || self.services.hang(patience)).await,
+            None => place.await,
+        };
+        if let Some(place) = place {
+            return Ok(place);
         }
         self.calls.failures.fetch_add(1, Ordering::Relaxed);
         let why = format!("not sent: other writes of Services had no answer within {:?}", self.deadline);
@@ -289,7 +297,9 @@ pub(crate) fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::services::SERVICES;
     use crate::turn::Turns;
+    use futures::future::join_all;
     use http::Response;
     use kube::client::Body;
     use std::convert::Infallible;
@@ -308,10 +318,14 @@ mod tests {
         Object::new(service).unwrap()
     }
 
+    async fn all_places(io: &Io) -> Vec<SemaphorePermit<'_>> {
+        join_all((0..SERVICES).map(|_| io.services.place())).await.into_iter().flatten().collect()
+    }
+
     #[tokio::test]
     async fn a_service_waits_for_those_that_hang_and_not_for_ever() {
         let io = io(Duration::from_millis(20));
-        let hanging = io.services.acquire_many(u32::try_from(SERVICES).unwrap()).await.unwrap();
+        let hanging = all_places(&io).await;
         let error =
             tokio::time::timeout(Duration::from_mins(1), io.apply(&service(), "test")).await.unwrap().unwrap_err();
         assert_eq!((error.kind, io.calls().writes.load(Ordering::Relaxed)), (Kindred::Transient, 0));
@@ -323,13 +337,33 @@ mod tests {
     #[tokio::test]
     async fn who_waits_for_other_services_gives_its_turn_to_others() {
         let (turns, io) = (Turns::new(1), io(Duration::from_hours(1)));
-        let _hanging = io.services.acquire_many(u32::try_from(SERVICES).unwrap()).await.unwrap();
+        let _hanging = all_places(&io).await;
         let io = io.in_turn(&turns.take().await.unwrap());
         let next = tokio::time::timeout(Duration::from_mins(1), turns.take());
         tokio::select! {
             _ = io.one_of_few("apply", Duration::from_millis(1)) => unreachable!("none is free"),
             next = next => assert!(next.expect("a turn").is_some()),
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_services_that_are_answered_keeps_its_turn() {
+        let (turns, io) = (Turns::new(1), io(Duration::from_secs(30)));
+        let slow = all_places(&io).await;
+        let io = io.in_turn(&turns.take().await.unwrap());
+        let answers = async {
+            for _ in 0..100 {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                io.services.answered();
+            }
+            drop(slow);
+        };
+        let service = service();
+        let (applied, ()) = tokio::select! {
+            _ = turns.take() => unreachable!("the turn is kept"),
+            both = async { tokio::join!(io.apply(&service, "test"), answers) } => both,
+        };
+        applied.unwrap();
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod fence;
 mod observe;
 mod refused;
 mod secrets;
+mod services;
 pub mod slim;
 mod status;
 mod surroundings;

@@ -91,11 +91,21 @@ pub(crate) type Slot<'a> = [Option<SemaphorePermit<'a>>; 2];
 impl Turn {
     /// Waits for an answer. If it takes longer than `patience`, the turn steps aside, and `held` is dropped.
     pub(crate) async fn wait<F: Future, H>(&self, answer: F, held: H, patience: Duration) -> F::Output {
+        self.wait_unless(answer, held, || tokio::time::sleep(patience)).await
+    }
+
+    /// Waits for an answer. If `hangs` ends before it is there, the turn steps aside, and `held` is dropped.
+    pub(crate) async fn wait_unless<F: Future, H, S: Future<Output = ()>>(
+        &self,
+        answer: F,
+        held: H,
+        hangs: impl Fn() -> S,
+    ) -> F::Output {
         let mut answer = pin!(answer);
         tokio::select! {
             biased;
             answer = &mut answer => return answer,
-            () = self.too_long(patience) => drop(held),
+            () = self.too_long(hangs) => drop(held),
         }
         answer.await
     }
@@ -112,13 +122,13 @@ impl Turn {
     }
 
     /// Until the turn is aside, by this wait or another one.
-    async fn too_long(&self, patience: Duration) {
+    async fn too_long<S: Future<Output = ()>>(&self, hangs: impl Fn() -> S) {
         let mut stepped = self.0.stepped.subscribe();
         loop {
             tokio::select! {
                 biased;
                 _ = stepped.wait_for(|s| *s) => return,
-                () = tokio::time::sleep(patience) => self.step_aside(),
+                () = hangs() => self.step_aside(),
             }
         }
     }
