@@ -16,7 +16,7 @@ const NAME: &str = "t-nodes";
 #[test]
 fn nodes_reach_each_other_and_one_can_lose_its_power() {
     require_real();
-    // So are the tests of `make test-all` that need three nodes.
+    // What needs three nodes with real pods, the e2e test `ha`, is of `make test-all`, too.
     if std::env::var_os("BERTH_E2E").is_none_or(|value| value != "all") {
         println!("left to `make test-all` (BERTH_E2E=all)");
         return;
