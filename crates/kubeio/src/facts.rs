@@ -11,7 +11,7 @@ type Sum = [u8; 32];
 
 static KNOWN: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
-/// Two KiB each; a tenant has fourteen.
+/// A KiB or two each; a tenant has fourteen.
 const MOST: usize = 8192;
 
 /// Keys of a Secret that are looked at; Berth's have a dozen.

@@ -91,17 +91,21 @@ pub struct MemberProbe {
     pub version: String,
 }
 
+/// What was read of something, or why it could not be. Boxed, since facts of every Secret are remembered: a map has room for eleven values
+/// from the first on, and most hold one.
+pub type Read<T> = Box<Result<T, PkiError>>;
+
 /// Facts about a Secret, none of them secret.
 #[derive(Clone, Debug, Default)]
 pub struct SecretFacts {
     /// Type.
     pub type_: String,
     /// Key pairs by name: `tls` for `tls.crt` and `tls.key`.
-    pub pairs: BTreeMap<String, Result<CertInfo, PkiError>>,
+    pub pairs: BTreeMap<String, Read<CertInfo>>,
     /// The service-account key pair in `tls.crt` and `tls.key`, if that is what it holds.
     pub service_account: Option<Result<String, PkiError>>,
     /// The kubeconfig in `value`.
-    pub kubeconfig: Option<Result<KubeconfigInfo, PkiError>>,
+    pub kubeconfig: Option<Read<KubeconfigInfo>>,
     /// SHA-256 of every key's bytes, in hexadecimal.
     pub digests: BTreeMap<String, String>,
     /// False if `encryption.yaml` is there and does not hold a usable key.
@@ -114,7 +118,7 @@ impl SecretFacts {
         let mut pairs = BTreeMap::new();
         for (name, cert) in data.iter().filter_map(|(k, v)| k.strip_suffix(".crt").map(|n| (n, v))) {
             if let Some(key) = data.get(&format!("{name}.key")) {
-                pairs.insert(name.to_owned(), berth_pki::inspect_pair(cert, key));
+                pairs.insert(name.to_owned(), Box::new(berth_pki::inspect_pair(cert, key)));
             }
         }
         let service_account = match (data.get("tls.crt"), data.get("tls.key")) {
@@ -123,10 +127,20 @@ impl SecretFacts {
             }
             _ => None,
         };
-        let kubeconfig = data.get("value").map(|v| berth_pki::parse_kubeconfig_certificate(v));
+        let kubeconfig = data.get("value").map(|v| Box::new(berth_pki::parse_kubeconfig_certificate(v)));
         let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
         let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
         Self { type_: type_.into(), pairs, service_account, kubeconfig, digests, encryption_ok }
+    }
+
+    /// The key pair of that name.
+    pub fn pair(&self, name: &str) -> Option<Result<&CertInfo, &PkiError>> {
+        self.pairs.get(name).map(|read| (**read).as_ref())
+    }
+
+    /// The kubeconfig in `value`.
+    pub fn kubeconfig(&self) -> Option<Result<&KubeconfigInfo, &PkiError>> {
+        self.kubeconfig.as_ref().map(|read| (**read).as_ref())
     }
 }
 
@@ -172,7 +186,7 @@ impl Observed {
     }
     /// The key pair of that name in a Secret.
     pub fn pair(&self, secret: &ObjectKey, name: &str) -> Option<Result<&CertInfo, &PkiError>> {
-        self.secrets.get(secret)?.pairs.get(name).map(Result::as_ref)
+        self.secrets.get(secret)?.pair(name)
     }
     /// The CA's certificate in a Secret of Cluster API's shape, if it is whole.
     pub fn ca(&self, secret: &ObjectKey) -> Option<&CertInfo> {

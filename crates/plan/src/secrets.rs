@@ -150,7 +150,7 @@ fn judge_content(
     };
     match content {
         Content::Ca(ca) => {
-            let found = facts.map(|f| f.pairs.get("tls").map(Result::as_ref));
+            let found = facts.map(|f| f.pair("tls"));
             if let Some(None) = found {
                 return Err(invalid("it holds no tls.crt with tls.key".into()));
             }
@@ -180,7 +180,7 @@ fn judge_content(
             Some(_) => Err(invalid("encryption.yaml holds no usable secretbox key".into())),
         },
         Content::Leaf(name, cert, issuer) => {
-            let found = facts.and_then(|f| f.pairs.get(name)).map(Result::as_ref);
+            let found = facts.and_then(|f| f.pair(name));
             ends(out, found.and_then(Result::ok));
             let ca = issuer_of(observed, issuer)?;
             let decision = decide(cert, found, ca, now, seed);
@@ -199,7 +199,7 @@ fn judge_content(
             Ok((!same).then(|| SecretEntry::CaCopy { name: name.clone(), issuer: issuer.clone() }))
         }
         Content::Kubeconfig(cluster, server, cert, issuer) => {
-            let found = facts.and_then(|f| f.kubeconfig.as_ref()).map(Result::as_ref);
+            let found = facts.and_then(SecretFacts::kubeconfig);
             ends(out, found.and_then(Result::ok).map(|i| &i.client));
             let ca = issuer_of(observed, issuer)?;
             let target = KubeconfigTarget { server, tls_server_name: None, trust: std::slice::from_ref(ca) };

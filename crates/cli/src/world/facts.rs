@@ -20,12 +20,12 @@ pub(crate) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
             SecretEntry::Ca(spec) => {
                 digest("tls.crt");
                 digest("tls.key");
-                facts.pairs.insert("tls".to_owned(), Ok(certificate(spec, &subject(spec), now)));
+                facts.pairs.insert("tls".to_owned(), Box::new(Ok(certificate(spec, &subject(spec), now))));
             }
             SecretEntry::Leaf { name, spec, issuer: ca, .. } => {
                 digest(&format!("{name}.crt"));
                 digest(&format!("{name}.key"));
-                facts.pairs.insert(name.clone(), Ok(certificate(spec, &issuer(ca), now)));
+                facts.pairs.insert(name.clone(), Box::new(Ok(certificate(spec, &issuer(ca), now))));
             }
             SecretEntry::CaCopy { name, issuer } => {
                 // The CA's own digest: what runs with it does not start anew for a copy.
@@ -44,13 +44,13 @@ pub(crate) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
             SecretEntry::Kubeconfig { server, spec, issuer: ca, .. } => {
                 digest("value");
                 let trusted = observed.ca(ca).map(|ca| ca.fingerprint_sha256.clone());
-                facts.kubeconfig = Some(Ok(KubeconfigInfo {
+                facts.kubeconfig = Some(Box::new(Ok(KubeconfigInfo {
                     client: certificate(spec, &issuer(ca), now),
                     server: server.clone(),
                     tls_server_name: None,
                     ca_fingerprints: trusted.into_iter().collect(),
                     namespace: None,
-                }));
+                })));
             }
         }
     }

@@ -73,7 +73,7 @@ fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
 pub(super) fn named(t: &Tenant<'_>) -> Option<String> {
     SECRETS.iter().map(|name| t.secret(*name)).find_map(|key| {
         t.observed.get(&key).filter(|secret| is_ours(secret))?;
-        let kubeconfig = t.observed.secrets.get(&key)?.kubeconfig.as_ref()?.as_ref().ok()?;
+        let kubeconfig = t.observed.secrets.get(&key)?.kubeconfig()?.ok()?;
         Some(kubeconfig.server.clone())
     })
 }

@@ -136,7 +136,7 @@ fn a_certificate_from_the_end_of_time_stops_nothing() {
     load_balancer(&mut f, json!({"ip": "198.51.100.9"}));
     let key = Fixture::key(Kind::Secret, names::APISERVER_PKI);
     let mut facts = (*f.world.observed.secrets[&key]).clone();
-    facts.pairs.get_mut("apiserver").unwrap().as_mut().unwrap().not_before = jiff::Timestamp::MAX;
+    facts.pairs.get_mut("apiserver").unwrap().as_mut().as_mut().unwrap().not_before = jiff::Timestamp::MAX;
     f.world.observed.secrets.insert(key.clone(), Arc::new(facts));
     let writes: Vec<_> = f.plan().plan.actions().map(Action::describe).collect();
     assert!(writes.iter().any(|w| w.contains("kube-apiserver-pki")), "{writes:#?}");

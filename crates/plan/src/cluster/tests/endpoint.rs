@@ -13,7 +13,7 @@ pub(super) fn has_san(f: &Fixture, name: &str) -> bool {
 
 pub(super) fn server(f: &Fixture) -> String {
     let facts = f.world.observed.secrets.get(&Fixture::key(Kind::Secret, names::ADMIN_KUBECONFIG)).unwrap();
-    facts.kubeconfig.as_ref().unwrap().as_ref().unwrap().server.clone()
+    facts.kubeconfig().unwrap().unwrap().server.clone()
 }
 
 pub(super) fn load_balancer(f: &mut Fixture, ingress: Value) {
