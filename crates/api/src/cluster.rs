@@ -163,10 +163,11 @@ pub enum EndpointType {
     {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
 ])))]
 pub struct Endpoint {
-    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP.
+    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. Another IP address of the API rolls the API servers, one after the other.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
-    /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address.
+    /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address. With NodePort and
+    /// LoadBalancer, another IP address rolls the API servers, one after the other; another name does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,

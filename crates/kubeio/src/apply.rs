@@ -11,6 +11,7 @@ use berth_plan::{Action, Component, Plan};
 use berth_render::Kind;
 use jiff::Timestamp;
 use serde_json::json;
+use std::time::{Duration, Instant};
 
 /// How far a plan was carried out.
 #[derive(Debug, Default)]
@@ -23,8 +24,9 @@ pub struct Carried {
     ended: bool,
 }
 
-/// Transient failures in a pass after which it ends: an API server that is away costs no more deadlines than that.
-const TRANSIENT: usize = 2;
+/// How long a pass may wait in vain: an API server that hangs costs no more than that. It is four deadlines of a write, so that a webhook which
+/// hangs for all Deployments of a tenant holds up nothing else of it.
+const IN_VAIN: Duration = Duration::from_secs(20);
 
 impl Carried {
     /// Whether another round can get further: what failed holds up nothing but its own stage.
@@ -32,22 +34,23 @@ impl Carried {
         self.failure.is_none() || (self.done > 0 && !self.ended)
     }
 
-    /// Takes in what ended a stage. What is transient postpones it: in another round it would cost its deadline again.
-    fn failed(&mut self, stage: Option<Component>, error: IoError, postponed: &mut Postponed) {
+    /// Takes in what ended a stage, after so long. What is transient postpones it: in another round it would cost its deadline again.
+    fn failed(&mut self, stage: Option<Component>, error: IoError, took: Duration, postponed: &mut Postponed) {
         if error.kind == Kindred::Transient {
-            postponed.push((stage, error.clone()));
+            postponed.push((stage, error.clone(), took));
         }
-        self.ended = stage == Some(Component::Namespace) || !ends_its_stage_alone(error.kind, postponed.len());
+        let in_vain = postponed.iter().map(|(_, _, took)| *took).sum();
+        self.ended = stage == Some(Component::Namespace) || !ends_its_stage_alone(error.kind, in_vain);
         self.failure.get_or_insert(error);
     }
 }
 
 /// Whether a failure is about its own object: by rights, admission, or a webhook that does not answer. Anything else is about the
-/// whole pass: the lease is lost, or what was observed is no longer so. `transient`: how many of the pass were so, this one included.
-fn ends_its_stage_alone(kind: Kindred, transient: usize) -> bool {
+/// whole pass: the lease is lost, or what was observed is no longer so. `in_vain`: how long the pass waited for what then failed so.
+fn ends_its_stage_alone(kind: Kindred, in_vain: Duration) -> bool {
     match kind {
         Kindred::Forbidden | Kindred::Rejected => true,
-        Kindred::Transient => transient < TRANSIENT,
+        Kindred::Transient => in_vain < IN_VAIN,
         Kindred::NotFound | Kindred::Conflict | Kindred::Fenced | Kindred::Other => false,
     }
 }
@@ -70,16 +73,17 @@ pub async fn carry_out(
     let mut carried = Carried::default();
     let stages = plan.stages.iter().map(|s| (Some(s.component), &s.actions));
     for (stage, actions) in stages.chain([(None, &plan.prune)]) {
-        if let Some((_, error)) = snapshot.postponed.iter().find(|(postponed, _)| *postponed == stage) {
+        if let Some((_, error, _)) = snapshot.postponed.iter().find(|(postponed, ..)| *postponed == stage) {
             carried.failure.get_or_insert_with(|| error.clone());
             continue;
         }
         for action in actions {
             tracing::debug!(action = action.describe(), "carry out");
+            let began = Instant::now();
             match patiently(io, tenant, snapshot, action, manager, now).await {
                 Ok(()) => carried.done += 1,
                 Err(error) => {
-                    carried.failed(stage, error, &mut snapshot.postponed);
+                    carried.failed(stage, error, began.elapsed(), &mut snapshot.postponed);
                     break;
                 }
             }
@@ -191,17 +195,18 @@ async fn one(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::calls::WRITE_DEADLINE;
 
     fn error(kind: Kindred, what: &str) -> IoError {
         IoError::new(kind, what, "no")
     }
 
-    /// A round in which something was done and these stages failed, one after the other, until it ended.
+    /// A round in which something was done and these stages failed, one after the other, until it ended. Each took a write's deadline.
     fn round(failures: &[(Component, Kindred)], postponed: &mut Postponed) -> Carried {
         let mut carried = Carried { done: 1, ..Carried::default() };
         for (stage, kind) in failures {
             assert!(!carried.ended, "nothing is tried after {:?}", carried.failure);
-            carried.failed(Some(*stage), error(*kind, stage.name()), postponed);
+            carried.failed(Some(*stage), error(*kind, stage.name()), WRITE_DEADLINE, postponed);
         }
         carried
     }
@@ -221,15 +226,28 @@ mod tests {
     }
 
     #[test]
-    fn the_second_transient_failure_of_a_pass_ends_it() {
-        use Component::{ApiServer, Endpoint, Scheduler};
+    fn a_pass_ends_where_four_calls_hang_and_not_where_three_do() {
+        use Component::{ApiServer, ControllerManager, Endpoint, Scheduler};
         let mut postponed = vec![];
-        let first = round(&[(Endpoint, Kindred::Transient), (ApiServer, Kindred::Rejected)], &mut postponed);
+        let of = |stage| (stage, Kindred::Transient);
+        let first = round(&[of(ApiServer), (Endpoint, Kindred::Rejected), of(ControllerManager)], &mut postponed);
         assert!(first.goes_on(), "{first:?}");
-        assert_eq!(first.failure.map(|e| e.what).as_deref(), Some("endpoint"));
-        assert_eq!(postponed.len(), 1, "what was refused is cheap to try again");
-        let second = round(&[(Scheduler, Kindred::Transient)], &mut postponed);
-        assert!(second.ended && !second.goes_on(), "{second:?}");
+        assert_eq!(first.failure.map(|e| e.what).as_deref(), Some(ApiServer.name()));
+        assert_eq!(postponed.len(), 2, "what was refused is cheap to try again");
+        assert!(round(&[of(Scheduler)], &mut postponed).goes_on());
+        let fourth = round(&[of(Endpoint)], &mut postponed);
+        assert!(fourth.ended && !fourth.goes_on(), "{fourth:?}");
+    }
+
+    #[test]
+    fn where_calls_fail_at_once_all_stages_are_tried() {
+        use Component::{ApiServer, ControllerManager, Endpoint, Etcd, Kubeconfig, Pki, Scheduler, Tenant};
+        let (mut carried, mut postponed) = (Carried { done: 1, ..Carried::default() }, vec![]);
+        for stage in [Endpoint, Pki, Etcd, ApiServer, ControllerManager, Scheduler, Kubeconfig, Tenant] {
+            let error = error(Kindred::Transient, stage.name());
+            carried.failed(Some(stage), error, Duration::from_millis(5), &mut postponed);
+            assert!(!carried.ended, "{stage:?}");
+        }
     }
 
     #[test]

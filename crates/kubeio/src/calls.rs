@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 /// How long a write may take: what the fence leaves before another operator may hold the lease.
-const WRITE_DEADLINE: Duration = Duration::from_secs(5);
+pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 
 /// Calls under way at once. Each has a connection with its buffers, so without a bound ten new tenants would take more than a
 /// hundred.
@@ -125,16 +125,18 @@ impl Io {
         let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
         // Until it is answered, also where it hangs: one more would only wait for the same lock, and make all of them slower.
         let _one_of_few = if addressed { Some(self.one_of_few(&what, MOST).await?) } else { None };
+        let sent = Instant::now();
         let answer =
             self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await;
-        if addressed && answer.as_ref().err().is_none_or(|e| e.kind != Kindred::Transient) {
+        // Be it by an error: those that wait get on.
+        if addressed && (answer.is_ok() || sent.elapsed() < self.deadline.min(WRITE_DEADLINE)) {
             self.services.answered();
         }
         answer
     }
 
     /// Waits until a Service may be applied: as long as those before it are answered, and not for ever, since they may all hang. If none
-    /// is answered for longer than `patience`, the turn steps aside.
+    /// is answered for longer than `patience`, or enough hang for it to wait as long as a call may take, the turn steps aside.
     async fn one_of_few(&self, what: &str, patience: Duration) -> Result<SemaphorePermit<'_>, IoError> {
         let place = async {
             tokio::select! {
@@ -144,7 +146,12 @@ impl Io {
             }
         };
         let place = match &self.turn {
-            Some(turn) => turn.wait_unless(place, (), || self.services.hang(patience)).await,
+            Some(turn) => {
+                let long = || async {
+                    let _ = tokio::time::timeout(self.deadline, self.services.hang(patience)).await;
+                };
+                turn.wait_unless(place, (), long).await
+            }
             None => place.await,
         };
         if let Some(place) = place {
@@ -352,7 +359,7 @@ mod tests {
         let slow = all_places(&io).await;
         let io = io.in_turn(&turns.take().await.unwrap());
         let answers = async {
-            for _ in 0..100 {
+            for _ in 0..9 {
                 tokio::time::sleep(Duration::from_secs(3)).await;
                 io.services.answered();
             }
@@ -364,6 +371,42 @@ mod tests {
             both = async { tokio::join!(io.apply(&service, "test"), answers) } => both,
         };
         applied.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_waits_for_services_of_which_most_hang_gives_its_turn_to_others() {
+        let (turns, io) = (Turns::new(1), io(Duration::from_secs(30)));
+        let _slow = all_places(&io).await;
+        let io = io.in_turn(&turns.take().await.unwrap());
+        let answers = async {
+            loop {
+                tokio::time::sleep(Duration::from_secs(3)).await;
+                io.services.answered();
+            }
+        };
+        let service = service();
+        let began = tokio::time::Instant::now();
+        tokio::select! {
+            _ = io.apply(&service, "test") => unreachable!("no place is free"),
+            () = answers => unreachable!(),
+            turn = turns.take() => assert!(turn.is_some()),
+        }
+        assert_eq!(began.elapsed().as_secs(), 30);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_wait_get_on_by_an_error_too() {
+        let failing = tower::service_fn(async |_: Request<Body>| {
+            Ok::<_, Infallible>(Response::builder().status(500).body(Body::from(b"{}".to_vec())).unwrap())
+        });
+        let io = Io::new(Client::new(failing, "default"), Fence::open(), Arc::default(), Duration::from_hours(1));
+        let (began, service) = (tokio::time::Instant::now(), service());
+        let fails = async {
+            tokio::time::sleep(Duration::from_secs(9)).await;
+            io.apply(&service, "test").await.unwrap_err()
+        };
+        let (error, ()) = tokio::join!(fails, io.services.hang(Duration::from_secs(10)));
+        assert_eq!((error.what.as_str(), began.elapsed().as_secs()), ("apply Service b/a", 19), "{error}");
     }
 
     #[test]

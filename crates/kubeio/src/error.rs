@@ -87,6 +87,19 @@ fn refusal(message: &str) -> String {
     }
 }
 
+/// The refusal in the text of an error, if it is for lack of a right. None: it is another error.
+pub fn denial(error: &str) -> Option<String> {
+    let (object, why) = error.split_once(" is forbidden: ")?;
+    // Around it are the layers of the client.
+    let (object, why) = (object.rsplit(": ").next()?, why.split(": Forbidden (").next()?);
+    Some(format!("{object} is forbidden: {why}")).filter(|refusal| is_rbac(refusal))
+}
+
+/// What to tell of several refusals.
+pub fn lacks(refusals: &[String]) -> String {
+    format!("{}. {GRANT}", refusals.join("; "))
+}
+
 /// RBAC and admission both answer 403. The authorizer writes `<object> is forbidden: User "x" cannot <verb> resource "y" in API group
 /// "z"` and then the place; admission writes anything, such a sentence included, but never right behind the object.
 fn is_rbac(message: &str) -> bool {
@@ -151,6 +164,21 @@ mod tests {
         assert!(
             is_rbac(&refusal(escalation)) && refusal(escalation).contains("user \"x\" (groups=[\"y\"]) cannot bind")
         );
+    }
+
+    #[test]
+    fn a_lack_is_found_in_the_error_of_a_watch_and_of_a_call() {
+        let pods = r#"pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope"#;
+        let watch = format!(
+            "failed to perform initial object list: ApiError: {pods}: Forbidden (Status {{ message: \"{}\" }})",
+            pods.replace('"', "\\\"")
+        );
+        assert_eq!(denial(&watch).as_deref(), Some(pods));
+        let slice = r#"endpointslices.discovery.k8s.io "kubernetes" is forbidden: User "x" cannot get resource "endpointslices" in API group "discovery.k8s.io" in the namespace "default""#;
+        assert_eq!(denial(&format!("get /apis/discovery.k8s.io/x: {slice}")).as_deref(), Some(slice));
+        assert_eq!(denial("client error (Connect): connection refused"), None);
+        assert_eq!(denial(r#"watch: pods "a" is forbidden: exceeded quota: q"#), None);
+        assert!(lacks(&[pods.into(), slice.into()]).contains(&format!("{pods}; {slice}. The ClusterRoles")));
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod turn;
 
 pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
-pub use error::{IoError, Kindred, chain};
+pub use error::{IoError, Kindred, chain, denial, lacks};
 pub use fence::{Fence, Moment};
 pub use observe::{Snapshot, observe_cluster, observe_etcd};
 pub use refused::refused;

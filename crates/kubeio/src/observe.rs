@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Stages that wait for the next pass, since a write of theirs failed in this one. None: what is pruned.
-pub(crate) type Postponed = Vec<(Option<Component>, IoError)>;
+/// Stages that wait for the next pass, since a write of theirs failed in this one, after so long. None: what is pruned.
+pub(crate) type Postponed = Vec<(Option<Component>, IoError, Duration)>;
 
 /// What was observed, with the bytes of Secrets beside it.
 #[derive(Default)]

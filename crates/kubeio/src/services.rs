@@ -28,7 +28,7 @@ impl Services {
         self.places.acquire().await.ok()
     }
 
-    /// One was answered, be it by a refusal.
+    /// One was answered, be it by an error.
     pub(crate) fn answered(&self) {
         self.answered.send_replace(());
     }

@@ -2,7 +2,8 @@
 //!
 //! A turn is one of a few places. A call that stays without an answer for much longer than others do ([`Pace`]) makes its turn *step
 //! aside*: the place, and what its calls held, go to others, while the calls themselves go on to their deadline. So objects
-//! whose calls hang take up no more than that of anybody's time, however many they are.
+//! whose calls hang take up no more than that of anybody's time, however many they are. Whoever waits for the few places of
+//! Services ([`crate::services`]) steps aside only where those hang, or after the deadline of a call.
 
 use std::future::Future;
 use std::pin::pin;

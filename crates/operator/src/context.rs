@@ -1,6 +1,7 @@
 //! What every pass needs.
 
 use crate::backoff::Backoff;
+use crate::denied::Denied;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
@@ -10,7 +11,7 @@ use berth_plan::observed::EtcdProbe;
 use futures::future::BoxFuture;
 use kube::Client;
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Asks an etcd; tests put another in its place.
 pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Send + Sync>;
@@ -21,6 +22,7 @@ pub struct Context {
     /// The meta cluster.
     pub io: Io,
     settings: Arc<RwLock<Arc<Settings>>>,
+    denied: Arc<Denied>,
     /// The way into tenants.
     pub connect: Connect,
     /// The way to etcds.
@@ -54,6 +56,7 @@ impl Context {
         Self {
             io,
             settings: Arc::new(RwLock::new(Arc::new(settings))),
+            denied: Arc::default(),
             connect: berth_kubeio::connect(),
             ask_etcd: Arc::new(|target| {
                 Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
@@ -74,7 +77,19 @@ impl Context {
 
     /// What plans of a pass depend on; a pass takes it once.
     pub fn settings(&self) -> Arc<Settings> {
-        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+        let mut settings = self.settings.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let denied = self.denied.told(Instant::now());
+        if !denied.is_empty() {
+            Arc::make_mut(&mut settings).denied = Some(berth_kubeio::lacks(&denied));
+        }
+        settings
+    }
+
+    /// A watch, or a look at the meta cluster, failed so; if for lack of a right, statuses will say it.
+    pub(crate) fn failed(&self, error: &str) {
+        if let Some(refusal) = berth_kubeio::denial(error) {
+            self.denied.heard(refusal, Instant::now());
+        }
     }
 
     /// Changes what passes depend on, from the next one on.

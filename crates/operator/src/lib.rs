@@ -9,6 +9,7 @@ pub mod clock;
 pub mod context;
 pub mod controllers;
 pub mod delivery;
+mod denied;
 pub mod events;
 pub mod http;
 pub mod leader;

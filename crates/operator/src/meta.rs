@@ -47,6 +47,7 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
         }
         // Where nodes are new, and say nothing of their pods, what was known of none is worth nothing.
         (Ok(old), Err(why)) if !old.pods.is_empty() => {
+            ctx.failed(&why);
             tracing::warn!(why, "addresses of the meta cluster; those known before stay");
             false
         }

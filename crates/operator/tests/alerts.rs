@@ -1,8 +1,9 @@
 //! The alerts of the chart, judged by a real Prometheus that scrapes the operator's own endpoint: each fires and clears.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
 
+use berth_api::conditions::Reason;
 use berth_operator::http::{Health, serve};
-use berth_operator::metrics::{Metrics, Pass};
+use berth_operator::metrics::{Controller, Metrics, Pass};
 use berth_testkit::fixtures::{from_yaml, until};
 use berth_testkit::prometheus::{Prometheus, binary};
 use jiff::{SignedDuration, Timestamp};
@@ -45,6 +46,7 @@ fn well(metrics: &Metrics) {
     say(metrics, ("True", "AsExpected"), "True", ("False", "AsExpected"), 60);
     metrics.leader.set(1);
     passes(metrics, "ok", 1000);
+    metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
 }
 
 fn passes(metrics: &Metrics, result: &'static str, count: u64) {
@@ -77,7 +79,9 @@ async fn each_alert_fires_and_clears() {
     let (metrics, address) = (Metrics::default(), format!("127.0.0.1:{port}"));
     well(&metrics);
     let (served, at) = (metrics.clone(), address.clone());
-    tokio::spawn(async move { serve(&at, Health::default(), served).await });
+    // Of its own, so that it ends with all its connections.
+    let endpoint = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    endpoint.spawn(async move { serve(&at, Health::default(), served).await });
     let prometheus = Prometheus::start(&address, &impatient(dir.path())).unwrap();
     let fires = async |names: &[&str]| {
         until(SOON, &format!("{names:?} to fire"), async || prometheus.firing().is_ok_and(|f| f == names)).await;
@@ -118,6 +122,12 @@ async fn each_alert_fires_and_clears() {
     fires(&["BerthNotReady"]).await;
 
     every_query_has_an_answer(&prometheus);
+
+    // An operator that is not there says nothing.
+    not_ready(&metrics, "stuck", "Paused");
+    fires(&[]).await;
+    endpoint.shutdown_background();
+    fires(&["BerthOperatorAbsent"]).await;
 }
 
 /// Metrics that a dashboard asks for are there, and its queries are well-formed.
@@ -130,10 +140,27 @@ fn every_query_has_an_answer(prometheus: &Prometheus) {
         let encoded = query.bytes().fold(String::new(), |text, b| format!("{text}%{b:02X}"));
         let answer = prometheus.get(&format!("/api/v1/query?query={encoded}"));
         let answer = answer.unwrap_or_else(|e| panic!("{query}: {e:#}"));
-        // Passes were counted by the test, and no histogram was ever filled; but the series of everything else are there.
-        let optional = query.contains("histogram_quantile");
-        assert!(optional || answer["result"].as_array().is_some_and(|r| !r.is_empty()), "{query}: {answer}");
+        assert!(answer["result"].as_array().is_some_and(|r| !r.is_empty()), "{query}: {answer}");
     }
+}
+
+/// What one alert says within a minute, the other leaves to it.
+#[test]
+fn reasons_of_alerts_are_those_of_the_code() {
+    let rules: Value = from_yaml(&std::fs::read_to_string(file("alerts.yaml")).unwrap());
+    let reasons = |alert: &str, operator: &str| {
+        let rule = rules["groups"][0]["rules"].as_array().unwrap().iter().find(|rule| rule["alert"] == alert);
+        let query = rule.and_then(|rule| rule["expr"].as_str()).unwrap();
+        let (_, list) = query.split_once(&format!("reason{operator}\"")).unwrap();
+        let mut all: Vec<_> = list.split('"').next().unwrap().split('|').map(str::to_owned).collect();
+        let known = |reason: &String| Reason::ALL.iter().any(|r| r.to_string() == *reason);
+        assert!(all.iter().all(known), "{alert}: {all:?}");
+        all.sort();
+        all
+    };
+    let (at_once, mut left) = (reasons("BerthNeedsAPerson", "=~"), reasons("BerthDegraded", "!~"));
+    left.retain(|reason| reason != "Paused");
+    assert_eq!(at_once, left);
 }
 
 /// The table of docs/metrics.md and the rules name the same alerts, with the same severity and patience, which the other test cuts.

@@ -29,12 +29,29 @@ pub struct Settings {
     pub ca_lifetime: Lifetime,
     /// How far the operator's clock is ahead of the meta cluster's API server's; negative: behind. Default: not at all.
     pub clock_ahead: SignedDuration,
+    /// How the meta cluster refuses what the operator reads of it as a whole, for lack of rights. Default: it refuses nothing.
+    pub denied: Option<String>,
 }
 
 impl Settings {
-    /// The verdict on what is wrong, where the operator's clock is wrong, too. What needs a person keeps its reason, unless the clock may be its
-    /// cause.
-    pub(crate) fn with_clock(&self, degraded: Verdict) -> Verdict {
+    /// The verdict on what is wrong, with what is wrong for all tenants.
+    pub(crate) fn with_surroundings(&self, degraded: Verdict) -> Verdict {
+        self.with_clock(self.with_denied(degraded))
+    }
+
+    /// Where the operator lacks a right, too. Any other reason is of more use to alerts.
+    fn with_denied(&self, degraded: Verdict) -> Verdict {
+        let Some(denied) = &self.denied else { return degraded };
+        let denied = format!("changes are noticed late or not at all: {denied}");
+        let (reason, message) = match degraded.status {
+            Some(true) => (degraded.reason, format!("{}; {denied}", degraded.message)),
+            _ => (Reason::PermissionDenied, denied),
+        };
+        Verdict::new(degraded.type_, Some(true), reason, message)
+    }
+
+    /// Where the operator's clock is wrong, too. What needs a person keeps its reason, unless the clock may be its cause.
+    fn with_clock(&self, degraded: Verdict) -> Verdict {
         let Some(clock) = self.clock_warning() else { return degraded };
         let message = match degraded.status {
             Some(true) => format!("{clock}; {}", degraded.message),
@@ -137,6 +154,7 @@ impl Default for Settings {
             leaf_lifetime: Lifetime::LEAF_90D,
             ca_lifetime: Lifetime::CA_10Y,
             clock_ahead: SignedDuration::ZERO,
+            denied: None,
         }
     }
 }
@@ -145,6 +163,21 @@ impl Default for Settings {
 mod tests {
     use super::*;
     use berth_api::conditions::ConditionType;
+
+    #[test]
+    fn a_right_that_is_lacked_is_told_and_hides_nothing() {
+        let all = Settings { denied: Some("nodes".into()), ..Settings::default() };
+        let verdict = |status, reason, message| Verdict::new(ConditionType::Degraded, Some(status), reason, message);
+        let lacked = "changes are noticed late or not at all: nodes";
+        assert_eq!(
+            all.with_surroundings(verdict(false, Reason::AsExpected, "")),
+            verdict(true, Reason::PermissionDenied, lacked)
+        );
+        let lost = all.with_surroundings(verdict(true, Reason::DataLost, "etcd-0"));
+        assert_eq!((lost.reason, lost.message), (Reason::DataLost, format!("etcd-0; {lacked}")));
+        let fine = verdict(false, Reason::AsExpected, "");
+        assert_eq!(Settings::default().with_surroundings(fine.clone()), fine);
+    }
 
     #[test]
     fn a_clock_is_told_in_minutes_from_two_on() {

@@ -119,7 +119,7 @@ pub(super) async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -
     }
     match failure {
         Some(error) => Err(error),
-        None => Ok(Some(look_again(planned.look_again))),
+        None => Ok(Some(look_again(planned.look_again, &settings))),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::conditions::{ConditionType, Reason};
 use berth_kubeio::{IoError, Kindred, Own, chain, write_status};
-use berth_plan::Failure;
+use berth_plan::{Failure, Settings};
 use berth_render::ObjectKey;
 use futures::{FutureExt, Stream, StreamExt};
 use jiff::{SignedDuration, Timestamp};
@@ -237,10 +237,11 @@ struct Conditions {
     conditions: Vec<Condition>,
 }
 
-/// What a plan asks for, within bounds.
-pub(super) fn look_again(look_again: Option<SignedDuration>) -> Duration {
+/// What a plan asks for, within bounds. Where the operator lacks a right, soon: news may not reach it, and its return is to show.
+pub(super) fn look_again(look_again: Option<SignedDuration>, settings: &Settings) -> Duration {
     let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
-    wait.clamp(Duration::from_millis(50), Duration::from_mins(10))
+    let most = if settings.denied.is_none() { Duration::from_mins(10) } else { Duration::from_secs(30) };
+    wait.clamp(Duration::from_millis(50), most)
 }
 
 /// Drains a controller's stream. Errors of passes were reported there; those of watches are said here, and what is gone without a
@@ -262,6 +263,7 @@ pub(super) async fn drain<K, T, P: 'static>(
             }
             Err(controller::Error::QueueError(error)) => {
                 let error = chain(&error);
+                ctx.failed(&error);
                 if said.is_news(&error, Instant::now()) {
                     tracing::warn!(
                         controller,

@@ -102,6 +102,11 @@ impl Lack {
         self.resources().iter().all(|r| rarely.contains(&&**r))
     }
 
+    /// Whether only an operator that starts asks.
+    pub(crate) fn is_of_the_start(&self) -> bool {
+        self.resources().iter().all(|r| r == "customresourcedefinitions")
+    }
+
     /// Whether a text names one of the rights, as the API server does.
     pub(crate) fn told_by(&self, text: &str) -> bool {
         self.rights().iter().any(|(verb, resource)| text.contains(&format!("cannot {verb} resource \"{resource}\"")))

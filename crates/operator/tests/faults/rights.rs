@@ -8,7 +8,7 @@ use crate::lack::{ACCOUNT, GROUPS, Lack, deletions, grant, rules};
 use anyhow::{Context as _, Result, ensure};
 use berth_api::conditions::ConditionType;
 use berth_api::{Cluster, EtcdCluster, names};
-use berth_operator::meta;
+use berth_operator::{Context as Operator, meta};
 use berth_plan::meta::MetaRanges;
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually, fixtures::until};
 use jiff::{SignedDuration, Timestamp};
@@ -44,6 +44,8 @@ struct Life<'a> {
     server: &'static ApiServer,
     log: &'a Log,
     plan: FaultPlan,
+    /// What looks at the meta cluster.
+    context: Operator,
     _running: Running,
     _stop: DropGuard,
 }
@@ -56,11 +58,14 @@ impl<'a> Life<'a> {
         let asked = context(server, config.clone(), &plan);
         asked.configure(|s| s.isolation.meta = Err("they were not asked for yet".into()));
         let known = meta::look(&asked, &MetaRanges::default()).await;
-        let running = Running::start_changed(server, config, &plan, |context| {
-            context.configure(|s| s.isolation.meta.clone_from(&asked.settings().isolation.meta));
-            tokio::spawn(meta::follow(Arc::new(context.clone()), MetaRanges::default(), known, stop.clone()));
+        let mut context = None;
+        let running = Running::start_changed(server, config, &plan, |its| {
+            its.configure(|s| s.isolation.meta.clone_from(&asked.settings().isolation.meta));
+            tokio::spawn(meta::follow(Arc::new(its.clone()), MetaRanges::default(), known, stop.clone()));
+            context = Some(its.clone());
         });
-        Self { server, log, plan, _running: running, _stop: stop.drop_guard() }
+        let context = context.expect("it starts");
+        Self { server, log, plan, context, _running: running, _stop: stop.drop_guard() }
     }
 
     /// Where the lack was told.
@@ -138,6 +143,20 @@ impl<'a> Life<'a> {
         Ok(team)
     }
 
+    /// What is looked at each five minutes, and each five seconds once that was refused.
+    async fn tells_of_a_look(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
+        for _ in 0..4 {
+            meta::look(&self.context, &MetaRanges::default()).await;
+            tokio::time::sleep(Duration::from_secs(4)).await;
+        }
+        team.touch().await;
+        let told = async || {
+            let place = self.told(lack, team).await?;
+            place.filter(|place| *place == "condition").with_context(|| format!("not told: {}", self.log.text()))
+        };
+        eventually(SOON, "told by a condition", told).await
+    }
+
     /// Taken while a tenant is there and another one comes: both are well when it is back.
     async fn later(&self, lack: &Lack, old: &Team) -> Result<Team> {
         self.take(lack).await?;
@@ -145,8 +164,11 @@ impl<'a> Life<'a> {
         let (team, told) = if lack.was_asked() {
             let team = Team::with_cluster(self.server).await;
             up(&team).await?;
+            let told =
+                if lack.is_of_the_start() { "needed by nobody" } else { self.tells_of_a_look(lack, old).await? };
             lack.set(self.server, true).await?;
-            (team, "needed by nobody yet".to_owned())
+            meta::look(&self.context, &MetaRanges::default()).await;
+            (team, format!("told by a {told}"))
         } else {
             let (team, place) = self.tenant(lack).await?;
             (team, format!("told by a {place}"))

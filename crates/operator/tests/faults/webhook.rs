@@ -27,7 +27,8 @@ const DRIFTED: i32 = 3;
 /// Longer than any patch takes that is answered.
 const A_WHILE: Duration = Duration::from_secs(2);
 
-/// A webhook at that address that is asked about whatever others than [`PERSON`] do with an object of a group and resource.
+/// A webhook at that address that is asked about whatever others than [`PERSON`] do with an object of a group and resource, or all of a
+/// namespace if the name is empty.
 async fn install(team: &Team, address: &str, [group, resource]: [&str; 2], [namespace, name]: [&str; 2]) {
     let guard: ValidatingWebhookConfiguration = yaml!(
         "{{metadata: {{name: {}}}, webhooks: [{{
@@ -35,7 +36,7 @@ async fn install(team: &Team, address: &str, [group, resource]: [&str; 2], [name
             clientConfig: {{url: 'https://{address}/'}},
             rules: [{{apiGroups: ['{group}'], apiVersions: [v1], resources: [{resource}], operations: [CREATE, UPDATE]}}],
             matchConditions: [
-                {{name: object, expression: 'request.namespace == \"{namespace}\" && request.name == \"{name}\"'}},
+                {{name: object, expression: 'request.namespace == \"{namespace}\" && (\"{name}\" == \"\" || request.name == \"{name}\")'}},
                 {{name: person, expression: 'request.userInfo.username != \"{PERSON}\"'}},
             ]}}]}}",
         team.home
@@ -130,6 +131,33 @@ async fn one_that_hangs_holds_up_nothing_but_its_object() {
     let silent = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     let address = silent.local_addr().expect("address").to_string();
     others_go_on(server, &address, "no answer within 5s").await;
+}
+
+/// As webhooks mostly are: three stages of a tenant wait for it in vain, and what comes after them is done all the same.
+#[tokio::test]
+async fn one_that_hangs_for_all_deployments_holds_up_nothing_else() {
+    let (_turn, server) = alone_at_a_server().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.expect("listen");
+    let address = silent.local_addr().expect("address").to_string();
+    let team = Team::with_cluster(server).await;
+    let _running = Running::start(server, &FaultPlan::new());
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    install(&team, &address, ["apps", "deployments"], [&team.home, ""]).await;
+    drift(server, &team).await;
+    let deployments = team.inside::<Deployment>();
+    for name in [names::CONTROLLER_MANAGER, names::SCHEDULER] {
+        deployments.delete(name, &DeleteParams::default()).await.expect("delete");
+    }
+    let kubeconfig = names::kubeconfig(ACME);
+    let published = Api::<Secret>::namespaced(team.client.clone(), &team.ns);
+    let uid = async || published.get_opt(&kubeconfig).await.expect("get").and_then(|s| s.uid());
+    let before = uid().await;
+    published.delete(&kubeconfig, &DeleteParams::default()).await.expect("delete");
+    until(SOON, "the kubeconfig is published again", async || uid().await.is_some_and(|now| Some(now) != before)).await;
+    assert_eq!(replicas(&team).await, Some(DRIFTED), "the webhook still stands");
+    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    team.wipe().await;
 }
 
 /// The operator has no right to read the Secret in the team's namespace: it asks by a dry run, which a webhook hears of, too.

@@ -15,6 +15,7 @@ use berth_render::values::{
 use berth_render::{Component as Binary, Kind, Object, ObjectKey, RenderError};
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 
 /// UID of the control plane's processes: from the hash in the namespace's name, so that tenants differ.
 pub(crate) fn run_as_user(home: &str) -> i64 {
@@ -88,7 +89,7 @@ fn checksums(t: &Tenant<'_>, secrets: &[(&str, String, &str)]) -> Option<BTreeMa
 /// What a component's Deployment is to be made from, or what is missing for it.
 type Prepared = Result<Result<Vec<Object>, RenderError>, State>;
 
-/// `--advertise-address`. Another address rolls the pods, one after the other: those show the new certificate at once, and the ones that
+/// `--advertise-address`. Another IP address rolls the pods, one after the other: those show the new certificate at once, and the ones that
 /// run only minutes later. Where there is none any more, nothing is to be shown.
 fn advertise(t: &Tenant<'_>) -> Option<String> {
     let live = || {
@@ -96,10 +97,10 @@ fn advertise(t: &Tenant<'_>) -> Option<String> {
         let words =
             |c: &Value| ["command", "args"].map(|list| c[list].as_array().cloned().unwrap_or_default()).concat();
         let mut flags = containers.as_array()?.iter().flat_map(words);
-        flags.find_map(|w| w.as_str()?.strip_prefix("--advertise-address=").map(str::to_owned))
+        flags.find_map(|w| w.as_str()?.strip_prefix("--advertise-address=")?.parse::<IpAddr>().ok())
     };
-    let published = endpoint::advertised(t).map(|(address, _)| address.to_string());
-    published.or_else(live).or_else(|| Some(endpoint::cluster_ip(t)?.to_string()))
+    let published = endpoint::advertised(t).map(|(address, _)| address);
+    Some(published.or_else(live).or_else(|| endpoint::cluster_ip(t))?.to_string())
 }
 
 /// kube-apiserver.

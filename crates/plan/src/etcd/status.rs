@@ -131,7 +131,7 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         ready,
         available,
         progressing,
-        input.settings.with_clock(degraded(input, planned, failure)),
+        input.settings.with_surroundings(degraded(input, planned, failure)),
         pki(plan),
         members_ready(planned, deleting),
     ]

@@ -131,6 +131,21 @@ fn pods_are_rolled_for_another_address_and_not_for_one_that_goes_or_comes_back()
 }
 
 #[test]
+fn an_address_that_is_none_is_put_right_where_none_is_published() {
+    let mut f = up_with_load_balancer();
+    ingress(&mut f, Value::Null);
+    f.pass();
+    let key = Fixture::key(Kind::Deployment, names::APISERVER);
+    let broken =
+        f.world.observed.get(&key).unwrap().to_string().replace("--advertise-address=", "--advertise-address=no-");
+    f.world.observed.objects.insert(key.clone(), serde_json::from_str(&broken).unwrap());
+    f.pass();
+    let put_right = format!("--advertise-address={}\"", inside(&f).0);
+    let pods = pods_of_the_api(&f).to_string();
+    assert!(pods.contains(&put_right), "{pods}");
+}
+
+#[test]
 fn a_certificate_from_the_end_of_time_stops_nothing() {
     let mut f = up_with_load_balancer();
     load_balancer(&mut f, json!({"ip": "198.51.100.9"}));
