@@ -6,7 +6,8 @@ use std::path::PathBuf;
 
 /// Hosted Kubernetes control planes: what they are, what would change, and what to do next.
 ///
-/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, changes are pending, or there is nothing to adopt.
+/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig is not there yet, changes are pending, or there is
+/// nothing to adopt.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl-berth", bin_name = "kubectl berth", version, max_term_width = 110)]
 pub(crate) struct Args {
@@ -40,6 +41,8 @@ pub(crate) enum Verb {
     /// Exit code 0: ready; 3: not ready.
     Status(Status),
     /// Print a Cluster's kubeconfig, write it to a file, or merge it into another.
+    ///
+    /// Exit code 3: Berth has not published it yet.
     Kubeconfig(Kubeconfig),
     /// Show what Berth would change now, without changing it.
     ///
@@ -219,7 +222,10 @@ mod tests {
         let page = include_str!("../../../docs/kubectl-berth.md");
         let help = Args::command().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
-        for wanted in ["3 not ready, changes are pending, or there is nothing to adopt", "2 wrong usage"] {
+        for wanted in [
+            "3 not ready, a kubeconfig is not there yet, changes are pending, or there is nothing to adopt",
+            "2 wrong usage",
+        ] {
             assert!(help.contains(wanted), "{help}");
             assert!(page.contains(&format!("| {} |", wanted.replacen(' ', " | ", 1))), "{wanted}");
         }

@@ -24,7 +24,7 @@ use std::process::ExitCode;
 enum Outcome {
     /// All is as it should be.
     Done,
-    /// Not ready, changes are pending, or there is nothing to adopt.
+    /// Not ready, a kubeconfig is not there yet, changes are pending, or there is nothing to adopt.
     NotYet,
     /// There was an error. It was told already, and the rest was done.
     Failed,

@@ -206,10 +206,14 @@ async fn plan_begins_with_the_namespace_and_writes_nothing() {
 #[tokio::test]
 async fn a_kubeconfig_that_is_not_there_says_why_and_one_that_is_can_be_merged() {
     let team = Team::new(ADMIN).await;
-    let missing = team.here(&["kubeconfig", "acme"]);
-    exits(&missing, 1);
-    let text = err(&missing);
-    assert!(text.contains("acme-kubeconfig is not there yet") && text.contains("kubectl -n"), "{text}");
+    let untouched = team.file("untouched", "");
+    for args in [&[][..], &["--out", &untouched, "--force"], &["--merge", "--kubeconfig-file", &untouched]] {
+        let missing = team.here(&[&["kubeconfig", "acme"], args].concat());
+        exits(&missing, 3);
+        let text = err(&missing);
+        assert!(text.contains("acme-kubeconfig is not there yet") && text.contains("kubectl -n"), "{text}");
+        assert_eq!((out(&missing), std::fs::read_to_string(&untouched).unwrap().as_str()), ("", ""));
+    }
     exits(&team.here(&["kubeconfig", "globex"]), 1);
 
     let tenant = as_berth_writes_it(&team.server.kubeconfig_as("admin", ADMIN));
@@ -359,7 +363,7 @@ async fn the_owner_of_a_cluster_needs_no_right_in_its_control_plane() {
         out(&status)
     );
     let missing = team.here(&["kubeconfig", "acme"]);
-    exits(&missing, 1);
+    exits(&missing, 3);
     assert!(err(&missing).contains("not there yet"), "{}", err(&missing));
     let plan = team.here(&["plan", "acme"]);
     exits(&plan, 1);

@@ -17,7 +17,13 @@ use std::path::{Path, PathBuf};
 /// Reads the Secret, and does with it as asked.
 pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
-    let text = read(&access, &args.name).await?;
+    let text = match read(&access, &args.name).await? {
+        Found::Text(text) => text,
+        Found::NotYet(why) => {
+            output::note(&why);
+            return Ok(Outcome::NotYet);
+        }
+    };
     if args.merge {
         let path = match &args.into {
             Some(path) => path.clone(),
@@ -35,10 +41,18 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
     Ok(Outcome::Done)
 }
 
-async fn read(access: &Access, name: &str) -> anyhow::Result<String> {
+/// What is published for a `Cluster` that is there.
+enum Found {
+    /// The kubeconfig.
+    Text(String),
+    /// None yet, and why. It comes by itself, so whoever polls has to tell it from an error.
+    NotYet(String),
+}
+
+async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
     let key = ObjectKey::namespaced(Kind::Secret, &access.namespace, names::kubeconfig(name));
     let Some(secret) = access.io.get(&key).await.map_err(explain)? else {
-        return Err(missing(access, name, &key).await);
+        return missing(access, name, &key).await.map(Found::NotYet);
     };
     if secret["type"] != labels::CAPI_SECRET_TYPE {
         bail!("{key} was not made by Berth: its type is not {}. It was left alone", labels::CAPI_SECRET_TYPE);
@@ -48,7 +62,7 @@ async fn read(access: &Access, name: &str) -> anyhow::Result<String> {
         .decode(value)
         .map_err(|_| anyhow!("{key}: the key `value` is not base64"))?;
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is no text"))?;
-    tenant::rebuilt(&text).map_err(|why| strange(access, name, &key, &why))
+    tenant::rebuilt(&text).map(Found::Text).map_err(|why| strange(access, name, &key, &why))
 }
 
 /// It is there, and not as Berth writes it.
@@ -59,12 +73,9 @@ fn strange(access: &Access, name: &str, key: &ObjectKey, why: &anyhow::Error) ->
     )
 }
 
-/// Why there is none.
-async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Error {
-    let cluster: Cluster = match access.cluster(name).await.and_then(|v| parse(v, name)) {
-        Ok(cluster) => cluster,
-        Err(error) => return error,
-    };
+/// Why there is none yet. One of a `Cluster` that is not there never comes: that is an error.
+async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Result<String> {
+    let cluster: Cluster = parse(access.cluster(name).await?, name)?;
     let status = cluster.status.unwrap_or_default();
     let why = match find(&status.conditions, ConditionType::Ready) {
         Some(c) if c.status != "True" => format!("the Cluster is not ready: {}", c.message),
@@ -72,9 +83,9 @@ async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Error 
         None => "the operator has not seen the Cluster yet".to_owned(),
     };
     let ns = &access.namespace;
-    anyhow!(
+    Ok(format!(
         "{key} is not there yet; {why}. Wait with: kubectl -n {ns} wait clusters.berth.dev {name} --for=condition=Ready --timeout=5m"
-    )
+    ))
 }
 
 /// Where kubectl writes to.
