@@ -1,5 +1,6 @@
 //! Command line.
 
+use crate::complete::Completer;
 use berth_api::common::AgentDelivery;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
@@ -54,11 +55,11 @@ pub(crate) enum Verb {
     ///
     /// Exit code 3: there is nothing to adopt.
     Adopt(Adopt),
-    /// Print a script that completes this command in a shell.
+    /// Print a script that completes this command in a shell, or for kubectl.
     Completion {
-        /// Which shell.
+        /// Which shell completes `kubectl-berth`; `kubectl` for what completes `kubectl berth`.
         #[arg(value_enum)]
-        shell: clap_complete::Shell,
+        shell: Completer,
     },
 }
 

@@ -7,6 +7,7 @@ mod access;
 mod adopt;
 mod age;
 mod args;
+mod complete;
 mod kubeconfig;
 mod output;
 mod paint;
@@ -47,8 +48,13 @@ impl Outcome {
 }
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    match run(args) {
+    let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+    let ended = if words.next().is_some_and(|word| word == complete::VERB) {
+        complete::run(words.collect())
+    } else {
+        run(Args::parse())
+    };
+    match ended {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) => {
             output::complain(&error);
@@ -61,26 +67,33 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.verb {
         Verb::Render(render) => render::run(&render, args.meta.namespace.as_deref()),
         Verb::Completion { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "kubectl-berth", &mut std::io::stdout());
+            match shell.generator() {
+                Some(shell) => {
+                    clap_complete::generate(shell, &mut Args::command(), "kubectl-berth", &mut std::io::stdout());
+                }
+                None => output::print(complete::SCRIPT)?,
+            }
             Ok(Outcome::Done)
         }
-        verb => {
-            // The only TLS provider in this workspace; a second one would be a bug of the build.
-            if rustls::crypto::ring::default_provider().install_default().is_err() {
-                anyhow::bail!("a TLS provider is installed already");
+        verb => block_on(async {
+            match verb {
+                Verb::Status(status) => status::run(&args.meta, &status).await,
+                Verb::Plan(plan) => plan::run(&args.meta, &plan).await,
+                Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
+                Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
+                Verb::Render(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-            runtime.block_on(async {
-                match verb {
-                    Verb::Status(status) => status::run(&args.meta, &status).await,
-                    Verb::Plan(plan) => plan::run(&args.meta, &plan).await,
-                    Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
-                    Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
-                    Verb::Render(_) | Verb::Completion { .. } => Ok(Outcome::Done),
-                }
-            })
-        }
+        }),
     }
+}
+
+/// Does what speaks to the meta cluster.
+fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
+    // The only TLS provider in this workspace; a second one would be a bug of the build.
+    if rustls::crypto::ring::default_provider().install_default().is_err() {
+        anyhow::bail!("a TLS provider is installed already");
+    }
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }
 
 #[cfg(test)]

@@ -168,6 +168,28 @@ async fn colours_are_for_terminals_and_for_people_who_insist() {
 }
 
 #[tokio::test]
+async fn names_of_clusters_are_completed() {
+    let team = Team::new(ADMIN).await;
+    let meta = team.dir.path().join("meta");
+    let (mark, elsewhere) = (team.server.audit_mark(), team.server.namespace("elsewhere").await);
+    for (ns, word, offered) in [
+        (&team.ns, "", "acme\n:4\n"),
+        (&team.ns, "ac", "acme\n:4\n"),
+        (&team.ns, "b", ":4\n"),
+        (&elsewhere, "", ":4\n"),
+    ] {
+        let output = Command::new(env!("CARGO_BIN_EXE_kubectl-berth"))
+            .args(["__complete", "-n", ns, "kubeconfig", "--kubeconfig", meta.to_str().unwrap(), word])
+            .env("HOME", team.dir.path())
+            .output()
+            .unwrap();
+        exits(&output, 0);
+        assert_eq!((out(&output), err(&output)), (offered, ""), "{word}");
+    }
+    assert_eq!(team.written(mark), Vec::<String>::new());
+}
+
+#[tokio::test]
 async fn plan_begins_with_the_namespace_and_writes_nothing() {
     let team = Team::new(ADMIN).await;
     let (before, mark) = (team.cluster().await, team.server.audit_mark());

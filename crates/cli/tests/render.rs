@@ -125,5 +125,6 @@ fn wrong_usage_is_2_and_a_script_is_made_for_each_shell() {
         let out = run(&["completion", shell]);
         assert!(out.status.success() && text(&out.stdout).contains("kubeconfig"), "{shell}");
     }
+    assert!(text(&run(&["completion", "kubectl"]).stdout).starts_with("#!/bin/sh\n"));
     assert!(text(&run(&["--version"]).stdout).starts_with("kubectl-berth 0."));
 }
