@@ -25,6 +25,9 @@ pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop:
 /// One look. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
 pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
     let answer = meta_ranges(&ctx.io, given.clone()).await;
+    if let Err(why) = &answer {
+        ctx.failed(why);
+    }
     let before = ctx.settings().isolation.meta.clone();
     match (&before, answer) {
         (Ok(old), Ok(new)) if *old == new => true,
@@ -47,7 +50,6 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
         }
         // Where nodes are new, and say nothing of their pods, what was known of none is worth nothing.
         (Ok(old), Err(why)) if !old.pods.is_empty() => {
-            ctx.failed(&why);
             tracing::warn!(why, "addresses of the meta cluster; those known before stay");
             false
         }

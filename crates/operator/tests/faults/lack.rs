@@ -86,20 +86,23 @@ impl Lack {
         self.resources().into_iter().flat_map(|r| verbs.iter().map(move |v| (v.clone(), r.clone()))).collect()
     }
 
-    /// Whether no pass fails for the lack of it, or none can say so: then the log tells.
+    /// Whether nothing of a tenant is the worse for the lack of it, or no status can say so: then the log tells.
     pub(crate) fn is_quiet(&self) -> bool {
-        let silent = ["events", "nodes", "servicecidrs", "endpointslices", "customresourcedefinitions"];
+        let silent = ["events", "customresourcedefinitions"];
         let own = ["clusters", "clusters/status"];
-        let quiet = |(verb, resource): (String, String)| {
-            ["list", "watch"].contains(&&*verb) || silent.contains(&&*resource) || own.contains(&&*resource)
-        };
-        self.rights().into_iter().all(quiet) || self.rights().iter().any(|(_, r)| own.contains(&&**r))
+        let resources = self.resources();
+        resources.iter().all(|r| silent.contains(&&**r)) || resources.iter().any(|r| own.contains(&&**r))
     }
 
     /// Whether an operator that runs has asked already, and asks again after minutes.
     pub(crate) fn was_asked(&self) -> bool {
         let rarely = ["nodes", "servicecidrs", "endpointslices", "customresourcedefinitions"];
         self.resources().iter().all(|r| rarely.contains(&&**r))
+    }
+
+    /// Whether only watches need it.
+    pub(crate) fn is_of_watches(&self) -> bool {
+        self.texts("verbs") == ["list", "watch"]
     }
 
     /// Whether only an operator that starts asks.

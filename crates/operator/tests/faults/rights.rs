@@ -2,6 +2,7 @@
 //! it is told which right is missing, and the return heals without a touch.
 
 use crate::common::log::Log;
+use crate::common::team::moment;
 use crate::common::{Running, SOON, Team, alone_at_a_server, context};
 use crate::full;
 use crate::lack::{ACCOUNT, GROUPS, Lack, deletions, grant, rules};
@@ -122,6 +123,10 @@ impl<'a> Life<'a> {
             };
             eventually(SOON, "it serves", serves).await?;
         }
+        let place = match place {
+            None if lack.is_of_watches() => Some(self.tells_one_that_is_touched(lack, &team).await?),
+            place => place,
+        };
         if let Some(place) = place {
             lack.set(self.server, true).await?;
             up(&team).await?;
@@ -149,8 +154,14 @@ impl<'a> Life<'a> {
             meta::look(&self.context, &MetaRanges::default()).await;
             tokio::time::sleep(Duration::from_secs(4)).await;
         }
-        team.touch().await;
+        self.tells_one_that_is_touched(lack, team).await
+    }
+
+    /// Of one that is well nobody looks at the status for minutes.
+    async fn tells_one_that_is_touched(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
         let told = async || {
+            team.touch().await;
+            moment().await;
             let place = self.told(lack, team).await?;
             place.filter(|place| *place == "condition").with_context(|| format!("not told: {}", self.log.text()))
         };
