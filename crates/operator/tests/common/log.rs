@@ -2,7 +2,8 @@
 
 use std::io::Write;
 use std::sync::{Arc, LazyLock, Mutex};
-use tracing::Dispatch;
+use tracing::subscriber::DefaultGuard;
+use tracing::{Dispatch, Level};
 
 /// Beside a single subscriber tracing asks the thread that comes to a line first whether anybody wants it, for all threads and for
 /// ever: another test's thread, which listens to nothing. With two it asks both.
@@ -15,11 +16,20 @@ pub(crate) struct Log(Arc<Mutex<Vec<u8>>>);
 
 impl Log {
     /// Listens to this thread until the guard is dropped.
-    pub(crate) fn listen(&self) -> tracing::subscriber::DefaultGuard {
+    pub(crate) fn listen(&self) -> DefaultGuard {
+        self.listen_at(Level::INFO)
+    }
+
+    /// Likewise, for all that an operator at level debug says.
+    pub(crate) fn listen_for_all(&self) -> DefaultGuard {
+        self.listen_at(Level::DEBUG)
+    }
+
+    fn listen_at(&self, level: Level) -> DefaultGuard {
         LazyLock::force(&SECOND);
         let writer = self.clone();
-        let logs = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
-        tracing::subscriber::set_default(logs)
+        let logs = tracing_subscriber::fmt().with_max_level(level).with_ansi(false);
+        tracing::subscriber::set_default(logs.with_writer(move || writer.clone()).finish())
     }
 
     pub(crate) fn text(&self) -> String {

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every test binary uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking with a message")]
 
+pub(crate) mod canary;
 pub(crate) mod log;
 pub(crate) mod roles;
 pub(crate) mod state;
@@ -18,7 +19,7 @@ use berth_plan::observed::{EtcdProbe, MemberProbe};
 use berth_testkit::{ApiServer, FaultPlan, World, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 use tokio::task::JoinHandle;
@@ -204,12 +205,16 @@ impl Drop for Running {
     }
 }
 
+/// What [`shared_operator`] logs, for all tests.
+pub(crate) static SHARED_LOG: LazyLock<log::Log> = LazyLock::new(log::Log::default);
+
 /// One operator for all tests of a binary that get along with each other.
 pub(crate) async fn shared_operator() -> &'static ApiServer {
     static READY: OnceCell<()> = OnceCell::const_new();
     let server = server().await;
     let start = async || {
         background(async move {
+            let _guard = SHARED_LOG.listen_for_all();
             operator(server, &FaultPlan::new()).await.expect("the operator");
         });
     };

@@ -1,6 +1,7 @@
 //! Labels and owner references of children, one field a run, and several while the operator is away or without a touch of the
 //! `Cluster`: nothing follows from it but that it is put right, or told.
 
+use crate::common::log::Log;
 use crate::common::team::ACME;
 use crate::common::{Running, SOON, Team, alone_at_a_server, crds, operator_world, state::settled};
 use crate::pairs::Pairs;
@@ -262,9 +263,11 @@ async fn at_once(subject: &mut Subject, cases: &[Case], notice: Notice) {
 /// A field of each kind at once, and private keys. With a server of its own: it waits for most of its time, and others go on meanwhile.
 #[tokio::test]
 async fn what_is_corrupted_unseen_has_no_consequences() {
+    let log = Log::default();
+    let _guard = log.listen_for_all();
     let (server, _world) = operator_world(&crds()).await;
     let mut subject = Subject::new(server).await;
-    let pairs = Pairs::new(server).await;
+    let pairs = Pairs::new(server, &log).await;
     let all = sample(&subject.cases().await);
     let unwatched: Vec<_> = all.iter().filter(|c| UNWATCHED.contains(&c.key.kind)).cloned().collect();
     assert_eq!(unwatched.len(), UNWATCHED.len() + 1, "one of each, and the published kubeconfig");

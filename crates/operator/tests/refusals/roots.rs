@@ -1,14 +1,16 @@
 //! A CA or key that is lost or broken while things trust it: said, not replaced.
 
-use crate::common::{SOON, Team, full, shared_operator, team::moment};
+use crate::common::{SHARED_LOG, SOON, Team, canary::Canary, full, shared_operator, team::moment};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
 use berth_testkit::fixtures::until;
 use berth_testkit::oracle::{assert_keys_unchanged, secret_keys};
+use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// Roots, with what makes each unusable. The etcd's CAs are reported through the EtcdCluster.
 const ROOTS: [(&str, &str); 6] = [
@@ -27,6 +29,7 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
     let secrets: Api<Secret> = team.inside();
     let running = workloads(&team).await;
     let keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    let mut canary = Canary::of(&team, &SHARED_LOG).await;
     for (root, _) in ROOTS {
         let mut backup = secrets.get(root).await.expect("get");
         secrets.delete(root, &DeleteParams::default()).await.expect("delete");
@@ -40,6 +43,8 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
         moment().await;
         assert!(secrets.get_opt(root).await.expect("get").is_none(), "{root} was made anew");
         assert_eq!(workloads(&team).await, running, "{root}");
+        canary.told("CertificateAuthorityLost").await;
+        canary.silent(&format!("{root} lost")).await;
         backup.metadata.resource_version = None;
         backup.metadata.uid = None;
         secrets.create(&PostParams::default(), &backup).await.expect("restore");
@@ -48,7 +53,16 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
         assert_eq!(workloads(&team).await, running, "{root} restored");
         println!("{root} lost: ok");
     }
+    canary.silent_to_the_end().await;
     assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+}
+
+/// The root's key without line breaks and without its last character: parsers quote the line that they cannot read.
+fn garbled_key(root: &BTreeMap<String, ByteString>) -> String {
+    let key = root.get("tls.key").or_else(|| root.get("encryption.yaml")).expect("a key");
+    let mut key = String::from_utf8(key.0.clone()).expect("text").replace('\n', "");
+    key.pop();
+    key
 }
 
 #[tokio::test]
@@ -58,9 +72,10 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
     let secrets: Api<Secret> = team.inside();
     let running = workloads(&team).await;
     let keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    let mut canary = Canary::of(&team, &SHARED_LOG).await;
     for (root, entry) in ROOTS {
         let backup = secrets.get(root).await.expect("get").data.expect("data");
-        let garble = Patch::Merge(json!({"stringData": {entry: "-----BEGIN NONSENSE-----"}}));
+        let garble = Patch::Merge(json!({"stringData": {entry: garbled_key(&backup)}}));
         secrets.patch(root, &PatchParams::default(), &garble).await.expect("patch");
         let garbled = secrets.get(root).await.expect("get").data;
         team.touch().await;
@@ -73,12 +88,15 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
         moment().await;
         assert_eq!(secrets.get(root).await.expect("get").data, garbled, "{root}");
         assert_eq!(workloads(&team).await, running, "{root}");
+        canary.told("CertificateAuthorityInvalid").await;
+        canary.silent(&format!("{root} garbled")).await;
         let restore = Patch::Merge(json!({"data": {entry: backup[entry]}}));
         secrets.patch(root, &PatchParams::default(), &restore).await.expect("restore");
         team.touch().await;
         team.ready().await.unwrap_or_else(|e| panic!("{root} restored: {e:#}"));
         println!("{root} garbled: ok");
     }
+    canary.silent_to_the_end().await;
     assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
     assert_eq!(workloads(&team).await, running);
 }
@@ -106,6 +124,7 @@ async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf(
         }
     };
     let keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    let mut canary = Canary::of(&team, &SHARED_LOG).await;
     for (n, (root, other)) in SWAPPED.into_iter().enumerate() {
         let backup = data(root).await;
         // Of the first, nobody tells the operator where everything is wanted: it looks by itself, within a minute.
@@ -118,6 +137,8 @@ async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf(
         moment().await;
         assert_eq!(data(root).await, swapped, "{root} is not replaced");
         assert_eq!(workloads(&team).await, running, "{root}");
+        canary.told("CertificateAuthorityInvalid").await;
+        canary.silent(&format!("{root} with the key of {other}")).await;
         set(root, json!({"tls.key": backup["tls.key"]}), touch).await;
         team.ready().await.unwrap_or_else(|e| panic!("{root} restored: {e:#}"));
         println!("{root} with the key of {other}: told");
@@ -143,8 +164,10 @@ async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf(
         .await;
         team.ready().await.unwrap_or_else(|e| panic!("{name}: {e:#}"));
         assert_eq!(workloads(&team).await, running, "{name}");
+        canary.note().await;
         println!("{name}: {pair} with another key: issued anew");
     }
+    canary.silent_to_the_end().await;
     let mut roots = keys;
     roots.retain(|key, _| ROOTS.iter().any(|(root, _)| key.contains(&format!("/{root}/"))));
     assert_keys_unchanged(&roots, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
