@@ -5,6 +5,7 @@
 //! paths begin so.
 
 mod effect;
+mod root;
 mod subject;
 mod table;
 mod walk;

@@ -68,33 +68,46 @@ impl Subject {
         Self { kind, team: Team::new(server).await }
     }
 
-    fn url(&self, rest: &str) -> String {
+    pub(crate) fn url(&self, rest: &str) -> String {
         let ns = &self.team.ns;
         format!("/apis/berth.dev/v1alpha1/namespaces/{ns}/{}{rest}", self.kind.plural())
     }
 
-    async fn send(&self, request: http::request::Builder, type_: &str, body: &Value) -> Result<Value, String> {
+    /// Likewise, of the object itself.
+    pub(crate) fn its_url(&self, rest: &str) -> String {
+        self.url(&format!("/{ACME}{rest}"))
+    }
+
+    pub(crate) async fn send(
+        &self,
+        request: http::request::Builder,
+        type_: &str,
+        body: &Value,
+    ) -> Result<Value, String> {
         let request = request.header("content-type", type_).body(serde_json::to_vec(body).unwrap()).unwrap();
         self.team.client.request(request).await.map_err(|e| e.to_string())
     }
 
+    /// The whole object.
+    pub(crate) fn object(&self, spec: &Value) -> Value {
+        json!({"apiVersion": "berth.dev/v1alpha1", "kind": self.kind.name(), "metadata": {"name": ACME}, "spec": spec})
+    }
+
     /// Creates it. Fields that are not in the schema are an error.
     pub(crate) async fn create(&self, spec: &Value, dry: bool) -> Result<Value, String> {
-        let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": self.kind.name(),
-            "metadata": {"name": ACME}, "spec": spec});
         let request = http::Request::post(self.url(query(dry)));
-        self.send(request, "application/json", &object).await
+        self.send(request, "application/json", &self.object(spec)).await
     }
 
     /// Exchanges the spec for another one, nulls included.
     pub(crate) async fn replace(&self, spec: &Value, dry: bool) -> Result<Value, String> {
         let patch = json!([{"op": "replace", "path": "/spec", "value": spec}]);
-        let request = http::Request::patch(self.url(&format!("/{ACME}{}", query(dry))));
+        let request = http::Request::patch(self.its_url(query(dry)));
         self.send(request, "application/json-patch+json", &patch).await
     }
 
-    async fn get(&self) -> Result<Value> {
-        let request = http::Request::get(self.url(&format!("/{ACME}"))).body(vec![])?;
+    pub(crate) async fn get(&self) -> Result<Value> {
+        let request = http::Request::get(self.its_url("")).body(vec![])?;
         Ok(self.team.client.request(request).await?)
     }
 
@@ -207,9 +220,9 @@ impl Subject {
     /// Takes it away without the operator's help.
     pub(crate) async fn wipe(&self) {
         let patch = json!([{"op": "remove", "path": "/metadata/finalizers"}]);
-        let delete = http::Request::delete(self.url(&format!("/{ACME}")));
+        let delete = http::Request::delete(self.its_url(""));
         let _ = self.send(delete, "application/json", &json!({})).await;
-        let free = http::Request::patch(self.url(&format!("/{ACME}")));
+        let free = http::Request::patch(self.its_url(""));
         let _ = self.send(free, "application/json-patch+json", &patch).await;
         self.team.wipe().await;
     }
