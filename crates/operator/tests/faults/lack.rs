@@ -41,15 +41,24 @@ impl fmt::Display for Lack {
     }
 }
 
-/// Every rule of every role.
-pub(crate) fn rules() -> Vec<Lack> {
+fn all() -> impl Iterator<Item = Lack> {
     let of = |role: Value| {
         let rules = role["rules"].as_array().map_or(0, Vec::len);
         (0..rules).map(move |rule| Lack { role: role.clone(), rule, verb: None })
     };
-    // Without reading Events a condition says less, and nothing waits for it.
+    cluster_roles().into_iter().flat_map(of)
+}
+
+/// Every rule of every role but the one to read Events: those are read only while a pod of etcd is not there, see [`events`].
+pub(crate) fn rules() -> Vec<Lack> {
     let reads_events = |lack: &Lack| lack.rights() == [("list".to_owned(), "events".to_owned())];
-    cluster_roles().into_iter().flat_map(of).filter(|lack| !reads_events(lack)).collect()
+    all().filter(|lack| !reads_events(lack)).collect()
+}
+
+/// The rules to write Events and to read them.
+pub(crate) fn events() -> [Lack; 2] {
+    let events: Vec<_> = all().filter(|lack| lack.resources() == ["events"]).collect();
+    events.try_into().unwrap_or_else(|all: Vec<_>| panic!("{} rules for Events", all.len()))
 }
 
 /// Each right that nothing but a deletion needs.

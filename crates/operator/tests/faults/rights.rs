@@ -2,10 +2,11 @@
 //! it is told which right is missing, and the return heals without a touch.
 
 use crate::common::log::Log;
-use crate::common::team::moment;
+use crate::common::team::{TOUCHED, moment};
 use crate::common::{Running, SOON, Team, alone_at_a_server, context};
 use crate::full;
-use crate::lack::{ACCOUNT, GROUPS, Lack, deletions, grant, rules};
+use crate::lack::{ACCOUNT, GROUPS, Lack, deletions, events, grant, rules};
+use crate::webhook::{closed, guards, install};
 use anyhow::{Context as _, Result, ensure};
 use berth_api::conditions::ConditionType;
 use berth_api::{Cluster, EtcdCluster, names};
@@ -13,8 +14,13 @@ use berth_operator::{Context as Operator, meta};
 use berth_plan::meta::MetaRanges;
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually, fixtures::until};
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::events::v1::Event;
 use k8s_openapi::api::rbac::v1::RoleBinding;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::json;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -276,4 +282,60 @@ async fn a_rule_that_is_missing_is_named_and_its_return_heals() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Events of Berth's, wherever they are.
+async fn published(team: &Team) -> Vec<Event> {
+    let mut all = vec![];
+    for namespace in [&team.ns, &team.home] {
+        all.extend(
+            Api::<Event>::namespaced(team.client.clone(), namespace).list(&ListParams::default()).await.expect("list"),
+        );
+    }
+    all.retain(|e| e.reporting_controller.as_deref() == Some("berth.dev/operator"));
+    all
+}
+
+/// A condition says less, and the log why; nothing waits for an Event. Both rights are taken at once: neither is needed for the other.
+#[tokio::test]
+async fn without_any_right_to_events_tenants_come_up_and_their_trouble_is_told() {
+    let (_turn, server) = alone_at_a_server().await;
+    let log = Log::default();
+    let _guard = log.listen();
+    grant(server).await;
+    let [write, read] = events();
+    for lack in [&write, &read] {
+        lack.set(server, false).await.expect("taken");
+    }
+    let life = Life::begin(server, &log).await;
+    let team = Team::with_cluster(server).await;
+    up(&team).await.expect("up");
+    assert_eq!(life.tells(&write, &team).await.expect("told"), "log");
+
+    // Why a pod of etcd is not there would be in Events.
+    let member = names::etcd::member(names::ETCD, 0);
+    install(&team, &closed().await, ["", "pods"], [&team.home, &member]).await;
+    let pods = team.inside::<Pod>();
+    until(SOON, "the webhook in force", async || {
+        let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+        pods.patch(&member, &dry, &Patch::Merge(json!({"metadata": {"annotations": {TOUCHED: ""}}}))).await.is_err()
+    })
+    .await;
+    pods.delete(&member, &DeleteParams::default()).await.expect("delete");
+    assert_eq!(life.tells(&read, &team).await.expect("told"), "log");
+    let said = team.says_of(ConditionType::Ready, "QuorumLost", &member).await;
+    assert!(said.contains("describe statefulset etcd` says why"), "{said}");
+    assert_eq!(published(&team).await, []);
+
+    // The first Event after the right's return says that all is well.
+    for lack in [&write, &read] {
+        lack.set(server, true).await.expect("given back");
+    }
+    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    up(&team).await.expect("up again");
+    until(SOON, "an Event", async || published(&team).await.iter().any(|e| e.reason.as_deref() == Some("Ready"))).await;
+    team.delete().await;
+    gone(&team).await.expect("gone");
+    drop(life);
+    team.wipe().await;
 }

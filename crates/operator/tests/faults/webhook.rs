@@ -29,7 +29,7 @@ const A_WHILE: Duration = Duration::from_secs(2);
 
 /// A webhook at that address that is asked about whatever others than [`PERSON`] do with an object of a group and resource, or all of a
 /// namespace if the name is empty.
-async fn install(team: &Team, address: &str, [group, resource]: [&str; 2], [namespace, name]: [&str; 2]) {
+pub(crate) async fn install(team: &Team, address: &str, [group, resource]: [&str; 2], [namespace, name]: [&str; 2]) {
     let guard: ValidatingWebhookConfiguration = yaml!(
         "{{metadata: {{name: {}}}, webhooks: [{{
             name: {GUARD}, admissionReviewVersions: [v1], sideEffects: None, failurePolicy: Fail, timeoutSeconds: 30,
@@ -44,7 +44,7 @@ async fn install(team: &Team, address: &str, [group, resource]: [&str; 2], [name
     guards(team).create(&PostParams::default(), &guard).await.expect("webhook");
 }
 
-fn guards(team: &Team) -> Api<ValidatingWebhookConfiguration> {
+pub(crate) fn guards(team: &Team) -> Api<ValidatingWebhookConfiguration> {
     Api::all(team.client.clone())
 }
 
@@ -76,7 +76,7 @@ fn tries_in_a_pass(plan: &FaultPlan, team: &Team) -> usize {
 }
 
 /// Where nobody listens.
-async fn closed() -> String {
+pub(crate) async fn closed() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("listen");
     listener.local_addr().expect("address").to_string()
 }
