@@ -12,7 +12,7 @@ const COMPONENTS: [&str; 4] = ["kube-apiserver", "kube-controller-manager", "kub
 /// `Cluster`.
 pub fn scan(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let needles = needles(&world.kube.list(&core(&tenant.home, "secrets"))?);
-    ensure!(needles.len() > 20, "a tenant has more than {} private keys", needles.len());
+    ensure!(needles.len() > 30, "a tenant has more than {} needles of private keys", needles.len());
     let mut texts = vec![(
         "the operator's log".to_owned(),
         world.kubectl(&["-n", SYSTEM, "logs", "deployment/berth-operator", "--tail=-1"])?,

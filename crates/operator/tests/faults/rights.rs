@@ -323,8 +323,8 @@ async fn without_any_right_to_events_tenants_come_up_and_their_trouble_is_told()
     .await;
     pods.delete(&member, &DeleteParams::default()).await.expect("delete");
     assert_eq!(life.tells(&read, &team).await.expect("told"), "log");
-    let said = team.says_of(ConditionType::Ready, "QuorumLost", &member).await;
-    assert!(said.contains("describe statefulset etcd` says why"), "{said}");
+    let said = team.says_of(ConditionType::Ready, "QuorumLost", "describe statefulset etcd` says why").await;
+    assert!(said.contains(&member), "{said}");
     assert_eq!(published(&team).await, []);
 
     // The first Event after the right's return says that all is well.

@@ -75,10 +75,17 @@ fn of_peer(peer: &Value) -> Vec<Change> {
     if peer.get("podSelector").is_some() && peer.get("namespaceSelector").is_none() {
         out.push(("in every namespace".into(), with(peer, "namespaceSelector", json!({}))));
     }
-    for (what, except) in items(&peer["ipBlock"]["except"], |_| vec![]) {
+    for (what, except) in items(&peer["ipBlock"]["except"], halves) {
         out.push((what, with(peer, "ipBlock", with(&peer["ipBlock"], "except", except))));
     }
     out
+}
+
+/// Each half of a range in place of the whole.
+fn halves(range: &Value) -> Vec<Change> {
+    let net: ipnet::IpNet = range.as_str().unwrap().parse().unwrap();
+    let halves = net.subnets(net.prefix_len() + 1).into_iter().flatten();
+    halves.map(|half| (format!("but for {half} alone"), json!(half.to_string()))).collect()
 }
 
 fn of_port(port: &Value) -> Vec<Change> {

@@ -60,7 +60,12 @@ pub(super) fn parties() -> Vec<Party> {
     });
     let addresses = [
         ("node", "192.168.0.7"),
+        // Ranges are whole: of each an address in either half.
+        ("first-pod", "10.1.0.0"),
+        ("last-pod", "10.1.255.255"),
         ("meta-service", "10.96.0.1"),
+        ("last-service", "10.96.255.255"),
+        ("link-local", "169.254.0.1"),
         ("meta-apiserver", "192.168.9.9"),
         ("metadata", "169.254.169.254"),
         ("metadata-alibaba", "100.100.100.200"),
@@ -74,9 +79,13 @@ pub(super) fn parties() -> Vec<Party> {
         ("metadata-akamai-v6", "fd00:a9fe:a9fe::1"),
         ("metadata-scaleway-v6", "fd00:42::42"),
         ("link-local-v6", "fe80::1"),
+        ("last-link-local-v6", "febf::1"),
         ("worker", "172.20.0.10"),
         ("nat64-pod", "64:ff9b::10.1.0.3"),
+        ("nat64-last-pod", "64:ff9b::10.1.255.255"),
         ("nat64-service", "64:ff9b::10.96.0.1"),
+        ("nat64-last-service", "64:ff9b::10.96.255.255"),
+        ("nat64-link-local", "64:ff9b::169.254.0.1"),
         ("nat64-node", "64:ff9b::192.168.0.7"),
         ("nat64-apiserver", "64:ff9b::192.168.9.9"),
         ("nat64-metadata", "64:ff9b::169.254.169.254"),
@@ -114,6 +123,8 @@ const ALLOWED: &str = "
     ingress: etcd etcd-1 stray                                           apiserver  6443
     node meta-service meta-apiserver metadata metadata-alibaba           apiserver  6443
     metadata-azure metadata-oracle metadata-v6 link-local-v6             apiserver  6443
+    first-pod last-pod last-service link-local last-link-local-v6        apiserver  6443
+    nat64-last-pod nat64-last-service nat64-link-local                   apiserver  6443
     pod-identity-v6 metadata-google-v6 metadata-oracle-v6                apiserver  6443
     metadata-alibaba-v6 metadata-akamai-v6 metadata-scaleway-v6          apiserver  6443
     nat64-pod nat64-service nat64-node nat64-apiserver nat64-metadata    apiserver  6443
