@@ -2,28 +2,37 @@
 
 use std::process::Command;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::{binaries, versions};
 use berth_e2e::{Options, Tenant, World, core};
 use serde_json::json;
 
+use crate::away::without_operator;
+
 /// A patch release that nobody has built.
 const MISSING: &str = "1.36.98";
 
-/// Both at once.
+/// Both at once, and the operator is away while they are made, and while it comes.
 pub(crate) fn missing(world: &World) -> Result<()> {
     let values = vec!["writers.storage.classes={nowhere}".to_owned()];
     world.install(&Options { values, ..Options::default() })?;
-    let image = Tenant::create(world, "imageless", &json!({"version": MISSING}))?;
-    let class = Tenant::create(world, "classless", &json!({"etcd": {"storage": {"className": "nowhere"}}}))?;
+    let (mut image, mut class) = (None, None);
+    without_operator(world, || {
+        image = Some(Tenant::create(world, "imageless", &json!({"version": MISSING}))?);
+        class = Some(Tenant::create(world, "classless", &json!({"etcd": {"storage": {"className": "nowhere"}}}))?);
+        Ok(())
+    })?;
+    let (image, class) = (image.context("it was made")?, class.context("it was made")?);
     let said = image.wait_condition("Ready", "False", "ImageUnavailable")?;
     ensure!(said.contains("kube-apiserver") && said.contains(&format!(":v{MISSING}")), "{said}");
     let said = class.wait_condition("Ready", "False", "Unschedulable")?;
     ensure!(said.contains("etcd-0") && said.contains("nowhere"), "{said}");
     goes_on(&image, &["PKIReady", "EtcdAvailable"], "ImageUnavailable")?;
     goes_on(&class, &["PKIReady"], "Unschedulable")?;
-    tag_missing_images(world)?;
-    offer_class(world, &class)?;
+    without_operator(world, || {
+        tag_missing_images(world)?;
+        offer_class(world, &class)
+    })?;
     image.wait_ready()?;
     class.wait_ready()?;
     image.let_go()?;

@@ -1,5 +1,6 @@
 //! Bad surroundings: each is named by a condition, other stages and other tenants go on, and it heals without a touch on the `Cluster`.
 
+mod away;
 mod birth;
 mod pods;
 mod webhook;
@@ -43,7 +44,7 @@ fn refused_later(world: &World) -> Result<()> {
     if berth_e2e::run::all() {
         let refused = Tenant::ready(world, "refused", &json!({}))?;
         writes::a_policy_that_refuses(world, &refused)?;
-        writes::the_operator_is_away(world, &refused)?;
+        away::the_operator_is_away(world, &refused)?;
         crowded.wait_ready()?;
         writes::a_webhook_that_hangs(world, &refused, &crowded)?;
         refused.delete()?;

@@ -19,7 +19,7 @@ pub(crate) fn no_node_takes_it(world: &World, tenant: &Tenant<'_>) -> Result<()>
 }
 
 fn unschedulable(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    delete_pods(world, tenant, names::SCHEDULER)?;
+    delete(world, tenant, names::SCHEDULER)?;
     let cause = ["kube-scheduler-", "has no node"];
     says(tenant, UNSCHEDULABLE, &cause)?;
     comes_back(world, &format!("{}/{}", core(&tenant.home, "secrets"), names::CONTROLLER_MANAGER_PKI))?;
@@ -30,20 +30,20 @@ fn unschedulable(world: &World, tenant: &Tenant<'_>) -> Result<()> {
 pub(crate) fn a_quota(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
     world.kube.ensure(&core(&tenant.home, "resourcequotas"), &quota)?;
-    delete_pods(world, tenant, names::SCHEDULER)?;
+    delete(world, tenant, names::SCHEDULER)?;
     let cause = ["kube-scheduler", "exceeded quota: none"];
     says(tenant, REJECTED, &cause)?;
     comes_back(world, &path("/apis/networking.k8s.io/v1", &tenant.home, "networkpolicies/etcd"))?;
     says(tenant, REJECTED, &cause)?;
     // A StatefulSet has no condition for that, and takes minutes to try again.
     if berth_e2e::run::all() {
-        delete_pods(world, tenant, names::ETCD)?;
+        delete(world, tenant, names::ETCD)?;
         says(tenant, QUORUM_LOST, &["etcd-0 is not there", "exceeded quota: none"])?;
     }
     world.kube.delete(&format!("{}/none", core(&tenant.home, "resourcequotas")))
 }
 
-fn delete_pods(world: &World, tenant: &Tenant<'_>, component: &str) -> Result<()> {
+pub(crate) fn delete(world: &World, tenant: &Tenant<'_>, component: &str) -> Result<()> {
     let selector = format!("app.kubernetes.io/component={component}");
     world.kubectl(&["-n", &tenant.home, "delete", "pod", "-l", &selector, "--wait=false"]).map(drop)
 }

@@ -1,4 +1,4 @@
-//! What refuses the operator's own writes, or does not answer them: a quota, a policy, webhooks. And none of it while it looks.
+//! What refuses the operator's own writes, or does not answer them: a quota, a policy, webhooks.
 
 use std::{
     thread,
@@ -10,9 +10,9 @@ use berth_api::names;
 use berth_e2e::{Tenant, World, core, until};
 use serde_json::{Value, json};
 
-use crate::{ERROR, REJECTED, comes_back, deployment, is_back, says, uid, webhook};
+use crate::{ERROR, REJECTED, comes_back, deployment, says, webhook};
 
-const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+pub(crate) const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// Everything that refuses and is not in a tenant's namespace.
 const REFUSERS: [&str; 5] = [
     "validatingadmissionpolicybindings/no-deployments",
@@ -22,7 +22,7 @@ const REFUSERS: [&str; 5] = [
     "validatingwebhookconfigurations/hangs",
 ];
 /// API servers take up policies and webhooks a moment after they were made.
-const TAKEN_UP: Duration = Duration::from_secs(3);
+pub(crate) const TAKEN_UP: Duration = Duration::from_secs(3);
 
 /// Takes it all away.
 pub(crate) fn nothing_refuses(world: &World) -> Result<()> {
@@ -63,51 +63,7 @@ pub(crate) fn a_policy_that_refuses(world: &World, tenant: &Tenant<'_>) -> Resul
     tenant.wait_ready().map(drop)
 }
 
-/// A quota and a webhook come while no operator is there, and so does the loss of what they refuse; the last cause goes while none is
-/// there. In between one follows the other, and meanwhile kube-scheduler's Deployment is made, which is a later stage.
-pub(crate) fn the_operator_is_away(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    let address = world.cluster.host_address();
-    let denies = webhook::denies(address, "no Deployments on Sundays")?;
-    let config = format!("{}/{}", core(&tenant.home, "configmaps"), names::APISERVER);
-    let manager = deployment(tenant, names::CONTROLLER_MANAGER);
-    let scheduler = deployment(tenant, names::SCHEDULER);
-    let before = uid(world, &scheduler)?;
-    without_operator(world, || {
-        no_config_maps(world, tenant)?;
-        ensure_webhook(world, tenant, "denies", &denies)?;
-        [&config, &manager, &scheduler].into_iter().try_for_each(|gone| world.kube.delete(gone))
-    })?;
-    let quota = [names::APISERVER, "exceeded quota: no-config-maps"];
-    says(tenant, REJECTED, &quota)?;
-    is_back(world, &scheduler, &before)?;
-    says(tenant, REJECTED, &quota)?;
-    ensure!(world.kube.find(&config)?.is_none(), "the quota let a ConfigMap pass");
-
-    world.kube.delete(&format!("{}/no-config-maps", core(&tenant.home, "resourcequotas")))?;
-    comes_back(world, &scheduler)?;
-    says(tenant, REJECTED, &[names::CONTROLLER_MANAGER, "denied the request: no Deployments on Sundays"])?;
-    world.kube.get(&config)?;
-
-    ensure_webhook(world, tenant, "down", &webhook::down(address)?)?;
-    thread::sleep(TAKEN_UP);
-    world.kube.delete(&format!("{ADMISSION}/validatingwebhookconfigurations/denies"))?;
-    comes_back(world, &scheduler)?;
-    says(tenant, ERROR, &[names::CONTROLLER_MANAGER, "failed calling webhook \"down.test.berth.dev\""])?;
-    ensure!(world.kube.find(&manager)?.is_none(), "a webhook let a Deployment pass");
-
-    without_operator(world, || world.kube.delete(&format!("{ADMISSION}/validatingwebhookconfigurations/down")))?;
-    tenant.wait_ready().map(drop)
-}
-
-/// The operator is stopped meanwhile.
-fn without_operator(world: &World, meanwhile: impl FnOnce() -> Result<()>) -> Result<()> {
-    world.stop_operator()?;
-    let done = meanwhile();
-    world.start_operator()?;
-    done
-}
-
-fn no_config_maps(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+pub(crate) fn no_config_maps(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let hard = json!({"count/configmaps": "0"});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "no-config-maps"}, "spec": {"hard": hard}});
     let quotas = core(&tenant.home, "resourcequotas");
@@ -119,7 +75,7 @@ fn no_config_maps(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     })
 }
 
-fn ensure_webhook(world: &World, tenant: &Tenant<'_>, name: &str, client: &Value) -> Result<()> {
+pub(crate) fn ensure_webhook(world: &World, tenant: &Tenant<'_>, name: &str, client: &Value) -> Result<()> {
     let configuration = webhook::configuration(&tenant.home, name, client);
     world.kube.ensure(&format!("{ADMISSION}/validatingwebhookconfigurations"), &configuration)
 }
