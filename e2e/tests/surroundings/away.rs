@@ -4,7 +4,7 @@ use std::thread;
 
 use anyhow::{Result, ensure};
 use berth_api::names;
-use berth_e2e::{Tenant, World, core, until};
+use berth_e2e::{Options, Tenant, World, core, until};
 use serde_json::{Value, json};
 
 use crate::{
@@ -56,9 +56,12 @@ fn refusals_of_writes(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     tenant.wait_ready().map(drop)
 }
 
-/// A pod finds no node.
+/// A pod finds no node; the operator does, or nobody would look.
 fn no_room(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let node = world.cluster.node();
+    let toleration = ["key=node.kubernetes.io/unschedulable", "operator=Exists"];
+    let values = toleration.iter().map(|set| format!("operator.tolerations[0].{set}")).collect();
+    world.install(&Options { values, ..Options::default() })?;
     let named = without_operator(world, || {
         world.kubectl(&["cordon", &node])?;
         pods::delete(world, tenant, names::SCHEDULER)
@@ -66,7 +69,8 @@ fn no_room(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     .and_then(|()| says(tenant, UNSCHEDULABLE, &["kube-scheduler-", "has no node"]));
     without_operator(world, || world.kubectl(&["uncordon", &node]).map(drop))?;
     named?;
-    tenant.wait_ready().map(drop)
+    tenant.wait_ready()?;
+    world.install(&Options::default())
 }
 
 fn a_webhook_that_hangs(world: &World, tenant: &Tenant<'_>) -> Result<()> {
