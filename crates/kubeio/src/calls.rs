@@ -124,7 +124,7 @@ impl Io {
         let what = format!("apply {}", object.key());
         let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
         // Until it is answered, also where it hangs: one more would only wait for the same lock, and make all of them slower.
-        let _one_of_few = if addressed { Some(self.one_of_few(&what, MOST).await?) } else { None };
+        let _one_of_few = if addressed { Some(self.one_of_few(&what).await?) } else { None };
         let sent = Instant::now();
         let answer =
             self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await;
@@ -135,26 +135,9 @@ impl Io {
         answer
     }
 
-    /// Waits until a Service may be applied: as long as those before it are answered, and not for ever, since they may all hang. If none
-    /// is answered for longer than `patience`, or enough hang for it to wait as long as a call may take, the turn steps aside.
-    async fn one_of_few(&self, what: &str, patience: Duration) -> Result<SemaphorePermit<'_>, IoError> {
-        let place = async {
-            tokio::select! {
-                biased;
-                place = self.services.place() => place,
-                () = self.services.hang(self.deadline) => None,
-            }
-        };
-        let place = match &self.turn {
-            Some(turn) => {
-                let long = || async {
-                    let _ = tokio::time::timeout(self.deadline, self.services.hang(patience)).await;
-                };
-                turn.wait_unless(place, (), long).await
-            }
-            None => place.await,
-        };
-        if let Some(place) = place {
+    /// A place among the writes of Services.
+    async fn one_of_few(&self, what: &str) -> Result<SemaphorePermit<'_>, IoError> {
+        if let Some(place) = self.services.one_of_few(self.turn.as_ref(), self.deadline, MOST).await {
             return Ok(place);
         }
         self.calls.failures.fetch_add(1, Ordering::Relaxed);
@@ -305,7 +288,6 @@ pub(crate) fn encode(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::services::SERVICES;
-    use crate::turn::Turns;
     use futures::future::join_all;
     use http::Response;
     use kube::client::Body;
@@ -326,7 +308,11 @@ mod tests {
     }
 
     async fn all_places(io: &Io) -> Vec<SemaphorePermit<'_>> {
-        join_all((0..SERVICES).map(|_| io.services.place())).await.into_iter().flatten().collect()
+        join_all((0..SERVICES).map(|_| io.services.one_of_few(None, Duration::MAX, Duration::MAX)))
+            .await
+            .into_iter()
+            .flatten()
+            .collect()
     }
 
     #[tokio::test]
@@ -339,59 +325,6 @@ mod tests {
         assert!(error.message.contains("other writes of Services had no answer within 20ms"), "{error}");
         drop(hanging);
         io.apply(&service(), "test").await.unwrap();
-    }
-
-    #[tokio::test]
-    async fn who_waits_for_other_services_gives_its_turn_to_others() {
-        let (turns, io) = (Turns::new(1), io(Duration::from_hours(1)));
-        let _hanging = all_places(&io).await;
-        let io = io.in_turn(&turns.take().await.unwrap());
-        let next = tokio::time::timeout(Duration::from_mins(1), turns.take());
-        tokio::select! {
-            _ = io.one_of_few("apply", Duration::from_millis(1)) => unreachable!("none is free"),
-            next = next => assert!(next.expect("a turn").is_some()),
-        }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_waits_for_services_that_are_answered_keeps_its_turn() {
-        let (turns, io) = (Turns::new(1), io(Duration::from_secs(30)));
-        let slow = all_places(&io).await;
-        let io = io.in_turn(&turns.take().await.unwrap());
-        let answers = async {
-            for _ in 0..9 {
-                tokio::time::sleep(Duration::from_secs(3)).await;
-                io.services.answered();
-            }
-            drop(slow);
-        };
-        let service = service();
-        let (applied, ()) = tokio::select! {
-            _ = turns.take() => unreachable!("the turn is kept"),
-            both = async { tokio::join!(io.apply(&service, "test"), answers) } => both,
-        };
-        applied.unwrap();
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn who_waits_for_services_of_which_most_hang_gives_its_turn_to_others() {
-        let (turns, io) = (Turns::new(1), io(Duration::from_secs(30)));
-        let _slow = all_places(&io).await;
-        let io = io.in_turn(&turns.take().await.unwrap());
-        let answers = async {
-            loop {
-                tokio::time::sleep(Duration::from_secs(3)).await;
-                io.services.answered();
-            }
-        };
-        let service = service();
-        let began = tokio::time::Instant::now();
-        tokio::select! {
-            _ = io.apply(&service, "test") => unreachable!("no place is free"),
-            () = answers => unreachable!(),
-            turn = turns.take() => assert!(turn.is_some()),
-        }
-        assert_eq!(began.elapsed().as_secs(), 30);
     }
 
     #[tokio::test(start_paused = true)]

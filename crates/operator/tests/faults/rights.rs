@@ -162,7 +162,7 @@ impl<'a> Life<'a> {
     /// Missing from the beginning.
     async fn first(&self, lack: &Lack) -> Result<Team> {
         let (team, place) = self.tenant(lack).await?;
-        println!("{lack}: missing from the beginning, told by a {place}");
+        println!("{lack}: missing from the beginning, told by: {place}");
         Ok(team)
     }
 
@@ -197,10 +197,10 @@ impl<'a> Life<'a> {
                 if lack.is_of_the_start() { "needed by nobody" } else { self.tells_of_a_look(lack, old).await? };
             lack.set(self.server, true).await?;
             meta::look(&self.context, &MetaRanges::default()).await;
-            (team, format!("told by a {told}"))
+            (team, format!("told by: {told}"))
         } else {
             let (team, place) = self.tenant(lack).await?;
-            (team, format!("told by a {place}"))
+            (team, format!("told by: {place}"))
         };
         up(old).await?;
         println!("{lack}: taken from one that runs, {told}");
@@ -217,7 +217,7 @@ impl<'a> Life<'a> {
         let place = self.tells(lack, team).await?;
         lack.set(self.server, true).await?;
         gone(team).await?;
-        println!("{lack}: taken before a deletion, told by a {place}");
+        println!("{lack}: taken before a deletion, told by: {place}");
         Ok(())
     }
 }
