@@ -61,7 +61,7 @@ pub struct ClusterSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 5))]
     pub replicas: i32,
-    /// The tenant's own networks.
+    /// The tenant's own networks. They cannot be changed later, and must not overlap each other or the meta cluster's.
     #[serde(default)]
     pub network: Network,
     /// How the tenant's API is reached.
@@ -85,7 +85,7 @@ pub struct ClusterSpec {
     /// What happens on deletion.
     #[serde(default)]
     pub deletion: Deletion,
-    /// Stops every change that Berth would make, drift repair and certificate renewal included. Deletion goes on.
+    /// Stops every change that Berth would make, drift repair and certificate renewal included, of its etcd, too. Deletion goes on.
     /// Default false.
     #[serde(default)]
     pub paused: bool,
@@ -166,8 +166,9 @@ pub struct Endpoint {
     /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. Another IP address of the API rolls the API servers, one after the other.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
-    /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address. With NodePort and
-    /// LoadBalancer, another IP address rolls the API servers, one after the other; another name does not.
+    /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address with ClusterIP, the load
+    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, another IP address rolls the API servers, one
+    /// after the other; another name does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,
@@ -257,7 +258,7 @@ pub struct Etcd {
     #[serde(default = "one")]
     #[schemars(extend("enum" = [1, 3, 5]))]
     pub replicas: i32,
-    /// Volume of each member.
+    /// Volume of each member. It cannot be changed later.
     #[serde(default)]
     pub storage: Storage,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.

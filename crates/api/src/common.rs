@@ -25,7 +25,7 @@ pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "type": "object", "nullable": true,
         "properties": {
             "limits": quantities("limits", "Most that the container may use, by resource, such as `cpu: 500m`. Default: no limits."),
-            "requests": quantities("requests", "What the scheduler reserves, by resource. Default: small requests."),
+            "requests": quantities("requests", "What the scheduler reserves, by resource. Default: the limit where there is one, otherwise small requests."),
         },
     })
 }
@@ -151,7 +151,7 @@ pub enum TolerationOperator {
     Exists,
 }
 
-/// What a taint does.
+/// Which effect of the taint is accepted. Default: all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TaintEffect {
     /// New pods stay away.

@@ -50,7 +50,7 @@ pub struct EtcdClusterSpec {
     #[serde(default = "one")]
     #[schemars(extend("enum" = [1, 3, 5]))]
     pub replicas: i32,
-    /// Volume of each member.
+    /// Volume of each member. It cannot be changed later.
     #[serde(default)]
     pub storage: Storage,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.

@@ -73,7 +73,7 @@ fn summary(report: &Report) -> Vec<String> {
     let n = report.stages.iter().map(|p| p.changes.len()).sum::<usize>() + report.prune.len();
     let mut lines = vec![];
     if report.paused {
-        lines.push(warn("spec.paused is true: nothing of this is done"));
+        lines.push(warn("spec.paused is true: nothing else is done"));
     }
     if !report.restarts.is_empty() {
         let all: Vec<_> = report.restarts.iter().map(|r| format!("{} ({})", safe(&r.workload), r.pods)).collect();

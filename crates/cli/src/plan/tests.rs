@@ -127,7 +127,8 @@ fn programs_read_the_same_as_json_and_as_yaml() {
 fn paused_says_so() {
     let report = planned(json!({"version": "1.36.3", "paused": true}), &up(), &Settings::default());
     assert!(report.paused && report.pending);
-    assert!(text(&report).contains("nothing of this is done"));
+    let text = text(&report);
+    assert!(text.contains("EtcdCluster") && text.contains("spec.paused is true: nothing else is done"), "{text}");
 }
 
 #[test]

@@ -3,11 +3,11 @@
 use crate::common::{SOON, Team, shared_operator, team::moment};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
-use berth_api::{labels, names};
+use berth_api::{EtcdCluster, labels, names};
 use berth_testkit::fixtures::until;
 use berth_testkit::oracle::{assert_keys_unchanged, secret_keys};
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::json;
@@ -20,13 +20,21 @@ async fn paused_stops_changes_and_says_so_and_deletion_goes_on() {
     team.spec(json!({"paused": true, "replicas": 2})).await.expect("pause");
     let said = team.says(ConditionType::Progressing, "Paused").await;
     assert!(said.contains("spec.paused is true: nothing is changed, repaired or renewed"), "{said}");
+    let etcds = team.inside::<EtcdCluster>();
+    let paused = async || {
+        etcds.get(names::ETCD).await.is_ok_and(|e| e.status.is_some_and(|s| s.phase.as_deref() == Some("Paused")))
+    };
+    until(SOON, "an etcd that is paused, too", paused).await;
     moment().await;
     assert_eq!(workloads(&team).await, running);
+    let services = team.inside::<Service>();
+    services.delete("etcd-peer", &DeleteParams::default()).await.expect("delete");
     let deployments = team.inside::<Deployment>();
     deployments.delete(names::SCHEDULER, &DeleteParams::default()).await.expect("delete");
     team.touch().await;
     moment().await;
     assert!(deployments.get_opt(names::SCHEDULER).await.expect("get").is_none(), "drift is not repaired");
+    assert!(services.get_opt("etcd-peer").await.expect("get").is_none(), "nor is etcd's");
     team.spec(json!({"paused": false})).await.expect("go on");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(deployments.get(names::APISERVER).await.expect("get").spec.expect("spec").replicas, Some(2));

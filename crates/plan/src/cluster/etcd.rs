@@ -1,7 +1,7 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
 use super::{Tenant, ensure, is_ours, writers};
-use crate::model::{Component, Stage, State, WAITING_FOR};
+use crate::model::{Action, Component, Stage, State, WAITING_FOR};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
@@ -99,15 +99,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             };
         }
     }
-    let object = json!({
-        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
-        "metadata": {"name": names::ETCD, "namespace": t.home, "labels": t.labels()},
-        "spec": spec,
-    });
-    match Object::new(object) {
-        Ok(object) => ensure(&mut stage, t.observed, object),
-        Err(e) => stage.state = State::blocked(Reason::Error, e),
-    }
+    write(t, &mut stage, &spec);
     if stage.state.is_done() {
         stage.state = live.as_ref().map_or_else(|| State::waiting("EtcdCluster etcd"), judge);
     }
@@ -116,6 +108,27 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         stage.state = refused;
     }
     stage
+}
+
+fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
+    let object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
+        "metadata": {"name": names::ETCD, "namespace": t.home, "labels": t.labels()},
+        "spec": spec,
+    });
+    match Object::new(object) {
+        Ok(object) => ensure(stage, t.observed, object),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+}
+
+/// All that is written of a `Cluster` that is paused: that its etcd is paused, too, as it runs.
+pub(super) fn pause(t: &Tenant<'_>) -> Vec<Action> {
+    let Some(live) = observed(t).filter(|live| !live.spec.paused) else { return vec![] };
+    let spec = EtcdClusterSpec { paused: true, quota_backend_bytes: None, ..live.spec };
+    let mut stage = Stage::new(Component::Etcd, State::Ready);
+    write(t, &mut stage, &spec);
+    stage.actions
 }
 
 fn changed(field: &str, from: &str, to: &str) -> State {

@@ -130,7 +130,7 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     if input.cluster.spec.paused && input.cluster.metadata.deletion_timestamp.is_none() {
         out.plan.prune.clear();
         for stage in &mut out.plan.stages {
-            stage.actions.clear();
+            stage.actions = if stage.component == Component::Etcd { etcd::pause(&tenant(input)) } else { vec![] };
         }
     }
     out

@@ -141,11 +141,42 @@ fn what_is_no_longer_wanted_is_pruned_once_all_is_settled() {
 fn paused_changes_nothing_and_says_so() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.paused = true;
+    f.pass();
+    f.others();
+    f.world.log.clear();
     f.world.remove(&Fixture::key(Kind::Service, names::APISERVER));
     f.pass();
-    assert!(f.world.log.is_empty());
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     assert_eq!(f.condition("Progressing").1, "Paused");
     assert_eq!(f.condition("Ready").0, "False", "something is to be done");
+}
+
+#[test]
+fn its_etcd_is_paused_and_goes_on_with_it_and_nothing_else_of_it_is_written() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    let spec = |f: &Fixture| f.world.observed.get(&key).unwrap()["spec"].clone();
+    let before = spec(&f);
+    f.cluster.spec.paused = true;
+    f.pass();
+    f.others();
+    f.pass();
+    assert_eq!(f.world.log, [format!("apply {key}")]);
+    assert_eq!((f.condition("Ready").0, f.condition("Degraded").0), ("True".into(), "False".into()));
+    f.world.log.clear();
+    f.cluster.spec.etcd.resources = Some(serde_json::from_value(json!({"requests": {"cpu": "1"}})).unwrap());
+    f.pass();
+    assert_eq!((f.world.log.len(), f.condition("Ready").0), (0, "False".into()), "{:#?}", f.world.log);
+    f.world.put(key.clone(), json!({"spec": {"paused": false}}));
+    f.pass();
+    let mut paused = before.clone();
+    paused["paused"] = json!(true);
+    assert_eq!(spec(&f), paused, "paused again, and as it runs");
+    f.cluster.spec.paused = false;
+    f.pass();
+    let mut after = before;
+    after["resources"] = json!({"requests": {"cpu": "1"}});
+    assert_eq!(spec(&f), after);
 }
 
 #[test]
