@@ -131,7 +131,7 @@ reasons! {
         /// Less than a quarter of a CA's life is left.
         CertificateAuthorityExpiring => "Plan. Rotation is not there yet.",
         /// The clock of the operator's node is two minutes or more from the meta cluster's API server's.
-        ClockSkew => "Set the time of that node (NTP). What runs goes on; new tenants may not come up.",
+        ClockSkew => "Set the time of that node (NTP), or of the API server's, whichever is wrong. What runs goes on: no certificate is renewed for its age meanwhile, and there is a month for that. New ones are issued by the API server's time.",
         /// The claim of an etcd member's volume is being deleted; the data lasts as long as the member's pod.
         VolumeDeleting => "",
         /// An etcd member that was in its cluster before found its volume empty. The pod is held, nothing is overwritten.
@@ -147,7 +147,7 @@ reasons! {
         /// The meta cluster refused a call for lack of rights.
         PermissionDenied => "Is the chart installed as it is? For a stand-alone `EtcdCluster`: is its namespace in `etcdNamespaces`?",
         /// The meta cluster, or a webhook or policy, refused an object or a pod.
-        Rejected => "The message is the refusal: quota, policy, a wrong value.",
+        Rejected => "The message is the refusal: quota, policy, a wrong value. Where something changes objects on their way, keep it from control-plane namespaces.",
         /// `spec.paused` is true: nothing is changed, repaired or renewed.
         Paused => "Set it to false to go on. Deletion goes on in any case.",
         /// Being deleted; the message says what it waits for.

@@ -6,11 +6,12 @@ use crate::observe::{Postponed, Snapshot, take_data};
 use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
+use berth_plan::diff::first_difference;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
 use berth_plan::{Action, Component, Plan};
-use berth_render::Kind;
+use berth_render::{Kind, Object, ObjectKey};
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
 /// How far a plan was carried out.
@@ -130,7 +131,9 @@ async fn one(
 ) -> Result<(), IoError> {
     match action {
         Action::Apply(object) => {
+            changed(snapshot, object, snapshot.observed.get(object.key()))?;
             let live = io.apply(object, manager).await?;
+            snapshot.sent.insert(sent(object));
             snapshot.put(object.key().kind, live);
         }
         Action::Create(object) => {
@@ -142,8 +145,10 @@ async fn one(
             snapshot.put(Kind::Secret, live);
         }
         Action::Delete { key, uid, grace } => {
-            io.delete(key, uid, *grace).await?;
             // It is gone, or on its way; the next pass sees which.
+            if snapshot.sent.insert((key.clone(), uid.clone())) {
+                io.delete(key, uid, *grace).await?;
+            }
         }
         Action::Scale { key, uid, replicas } => {
             let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
@@ -162,7 +167,10 @@ async fn one(
             let Some(tenant) = tenant else {
                 return Err(IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"));
             };
+            let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { return Ok(()) };
+            changed(snapshot, object, read.get(object.key()).and_then(Option::as_ref))?;
             let live = tenant.apply(object, labels::MANAGER_CLUSTER).await?;
+            snapshot.sent.insert(sent(object));
             if let ApiProbe::Answered { read, .. } = &mut snapshot.observed.api {
                 read.insert(object.key().clone(), Some(live));
             }
@@ -192,10 +200,32 @@ async fn one(
     Ok(())
 }
 
+fn sent(object: &Object) -> (ObjectKey, String) {
+    (object.key().clone(), object.digest())
+}
+
+/// Err: it was applied in this pass, and what is there since is not that. Again and again it would be the same.
+fn changed(snapshot: &Snapshot, object: &Object, live: Option<&Value>) -> Result<(), IoError> {
+    if !snapshot.sent.contains(&sent(object)) {
+        return Ok(());
+    }
+    let difference = live.and_then(|live| first_difference(live, object.value(), "")).unwrap_or_default();
+    let why = format!("something changes it on its way, such as a mutating webhook or policy: {difference}");
+    Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::calls::WRITE_DEADLINE;
+    use crate::fence::Fence;
+    use berth_plan::{Stage, State};
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn error(kind: Kindred, what: &str) -> IoError {
         IoError::new(kind, what, "no")
@@ -256,5 +286,51 @@ mod tests {
         carried.done = 0;
         assert!(!carried.goes_on());
         assert!(Carried::default().goes_on(), "the first round");
+    }
+
+    fn deployment(image: &str) -> Value {
+        json!({
+            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "b", "uid": "1"},
+            "spec": {"image": image},
+        })
+    }
+
+    /// Carries out a plan of that action alone in one pass, three times, by an API server that answers so. Returns how often it was asked.
+    async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>) {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let count = asked.clone();
+        let service = tower::service_fn(move |_: Request<Body>| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let answer = Body::from(answer.to_string().into_bytes());
+            async { Ok::<_, Infallible>(Response::new(answer)) }
+        });
+        let io = Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), Duration::from_secs(9));
+        let mut stage = Stage::new(Component::ApiServer, State::Ready);
+        stage.actions.push(action);
+        let plan = Plan { stages: vec![stage], ..Plan::default() };
+        let (mut snapshot, mut carried) = (Snapshot::default(), Carried::default());
+        for _ in 0..3 {
+            carried = carry_out(&io, None, &mut snapshot, &plan, "test", Timestamp::UNIX_EPOCH).await;
+        }
+        (asked.load(Ordering::Relaxed), carried.failure)
+    }
+
+    #[tokio::test]
+    async fn what_is_changed_on_its_way_is_sent_once_a_pass_and_told() {
+        let apply = Action::Apply(Object::new(deployment("ours")).unwrap());
+        let (asked, failure) = three_rounds(apply, deployment("theirs")).await;
+        let failure = failure.unwrap();
+        assert_eq!((asked, failure.kind, failure.what.as_str()), (1, Kindred::Rejected, "apply Deployment b/a"));
+        assert!(
+            failure.message.contains("a mutating webhook") && failure.message.ends_with(".spec.image differs"),
+            "{failure}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_was_deleted_is_not_deleted_again_in_the_same_pass() {
+        let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
+        let (asked, failure) = three_rounds(Action::Delete { key, uid: "1".into(), grace: None }, json!({})).await;
+        assert_eq!((asked, failure.map(|e| e.message)), (1, None));
     }
 }

@@ -12,7 +12,7 @@ use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Stages that wait for the next pass, since a write of theirs failed in this one, after so long. None: what is pruned.
@@ -29,6 +29,8 @@ pub struct Snapshot {
     secrets: String,
     /// How often a right was waited for.
     waits: usize,
+    /// What this pass applied, with digests, and deleted, with UIDs: nothing of it is sent again.
+    pub(crate) sent: BTreeSet<(ObjectKey, String)>,
     /// Stages that this pass does not try again.
     pub(crate) postponed: Postponed,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).

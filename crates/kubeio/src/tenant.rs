@@ -27,8 +27,9 @@ use tower::util::MapResponseLayer;
 /// How long a call into a tenant may take; its endpoint may be anything.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// What is read of an answer of a tenant's, at the most. An object that an API server stores is smaller: its etcd takes 1.5 MiB.
-const LONGEST: usize = 2 << 20;
+/// What is read of an answer of a tenant's, at the most. What Berth keeps there has a few KiB; a tenant's admin may add to it, and parsed it
+/// takes up to sixteen times as much memory.
+const LONGEST: usize = 256 << 10;
 
 /// Where a tenant's API is, and the CA that signs the operator's way in.
 #[derive(Clone)]
@@ -99,7 +100,7 @@ fn bounded(answer: Response<Box<DynBody>>) -> Response<Bounded> {
 }
 
 fn says_the_bound(error: BoxError) -> BoxError {
-    if error.is::<LengthLimitError>() { format!("an answer of more than {} MiB", LONGEST >> 20).into() } else { error }
+    if error.is::<LengthLimitError>() { format!("an answer of more than {} KiB", LONGEST >> 10).into() } else { error }
 }
 
 fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
@@ -198,7 +199,7 @@ mod tests {
             let io = Io::new(client, Fence::open(), Arc::default(), Duration::from_mins(1));
             let server = async { flood(listener.accept().await.unwrap().0, status).await };
             let (answer, _cut_off) = futures::join!(io.raw("/version"), server);
-            assert_eq!(answer.unwrap_err().message, "an answer of more than 2 MiB", "{status}");
+            assert_eq!(answer.unwrap_err().message, "an answer of more than 256 KiB", "{status}");
         }
     }
 

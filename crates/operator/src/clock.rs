@@ -1,5 +1,5 @@
-//! Whether this process' clock agrees with that of the meta cluster's API server. Leases and back-off need no clock; certificates do:
-//! they are valid from five minutes before they are issued.
+//! Whether this process' clock agrees with that of the meta cluster's API server, by which passes go. Leases and back-off need no clock;
+//! certificates do: they are valid from five minutes before they are issued.
 
 use crate::context::Context;
 use jiff::fmt::rfc2822::DateTimeParser;
@@ -33,7 +33,9 @@ pub async fn follow(ctx: Arc<Context>, mut answered: bool, stop: CancellationTok
 /// Takes down how far this clock is ahead, and logs it if that is much. False: the API server did not say its time.
 pub async fn look(ctx: &Context) -> bool {
     let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
-    let Some(ahead) = answer.map(|theirs| Timestamp::now().duration_since(theirs)) else { return false };
+    let Some(theirs) = answer else { return false };
+    ctx.told_the_time(theirs);
+    let ahead = Timestamp::now().duration_since(theirs);
     ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
     // Statuses say it: not anew for every second.
     if (ahead - ctx.settings().clock_ahead).abs() > STEADY {
@@ -43,7 +45,7 @@ pub async fn look(ctx: &Context) -> bool {
         let seconds = ahead.as_secs();
         tracing::warn!(
             seconds,
-            "this clock is ahead of the API server's (behind, if negative): set the time of this node. More than five minutes ahead, certificates are issued that are not valid yet"
+            "this clock is ahead of the API server's (behind, if negative): set the time of the one that is wrong. From two minutes on no certificate is renewed for its age"
         );
     }
     true

@@ -9,6 +9,7 @@ use berth_kubeio::{Calls, Connect, Fence, Io, Turn};
 use berth_plan::Settings;
 use berth_plan::observed::EtcdProbe;
 use futures::future::BoxFuture;
+use jiff::Timestamp;
 use kube::Client;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
@@ -23,6 +24,7 @@ pub struct Context {
     pub io: Io,
     settings: Arc<RwLock<Arc<Settings>>>,
     denied: Arc<Denied>,
+    clock: Arc<RwLock<Option<(Instant, Timestamp)>>>,
     /// The way into tenants.
     pub connect: Connect,
     /// The way to etcds.
@@ -57,6 +59,7 @@ impl Context {
             io,
             settings: Arc::new(RwLock::new(Arc::new(settings))),
             denied: Arc::default(),
+            clock: Arc::default(),
             connect: berth_kubeio::connect(),
             ask_etcd: Arc::new(|target| {
                 Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
@@ -83,6 +86,18 @@ impl Context {
             Arc::make_mut(&mut settings).denied = Some(berth_kubeio::lacks(&denied));
         }
         settings
+    }
+
+    /// The time that passes go by: the API server's, carried on by a clock that nobody sets; this process' own until it was told.
+    /// Ages are counted from what the API server wrote down, and of a node whose clock is set a certificate must know nothing.
+    pub fn now(&self) -> Timestamp {
+        let told = *self.clock.read().unwrap_or_else(PoisonError::into_inner);
+        told.and_then(|(at, time)| time.checked_add(at.elapsed()).ok()).unwrap_or_else(Timestamp::now)
+    }
+
+    /// The API server said this time just now.
+    pub(crate) fn told_the_time(&self, time: Timestamp) {
+        *self.clock.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), time));
     }
 
     /// A watch, or a look at the meta cluster, failed so; if for lack of a right, statuses will say it.

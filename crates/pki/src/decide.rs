@@ -138,9 +138,6 @@ fn decide_leaf(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timesta
 }
 
 fn difference(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timestamp) -> Option<RenewReason> {
-    if now < info.not_before {
-        return Some(RenewReason::NotYetValid { not_before: info.not_before });
-    }
     let other_key = matches!((&info.aki, &issuer.ski), (Some(aki), Some(ski)) if aki != ski);
     if info.issuer != issuer.subject || other_key {
         return Some(RenewReason::IssuerChanged { was: info.issuer.clone(), now: issuer.subject.clone() });
@@ -164,6 +161,9 @@ fn difference(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timestam
         let (missing, extra) = (&wanted - &present, &present - &wanted);
         let (missing, extra) = (missing.into_iter().collect(), extra.into_iter().collect());
         return Some(RenewReason::SansChanged { missing, extra });
+    }
+    if now < info.not_before {
+        return Some(RenewReason::NotYetValid { not_before: info.not_before });
     }
     None
 }

@@ -3,9 +3,9 @@
 use crate::model::{Action, SecretEntry, SecretPlan, State};
 use crate::observed::{self, Observed, SecretFacts};
 use berth_api::conditions::Reason;
-use berth_pki::{CertInfo, CertSpec, Decision, KubeconfigTarget, decide, decide_ca, decide_kubeconfig};
+use berth_pki::{CertInfo, CertSpec, Decision, KubeconfigTarget, RenewReason, decide, decide_ca, decide_kubeconfig};
 use berth_render::ObjectKey;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
 
 /// What a Secret should hold.
@@ -59,6 +59,33 @@ pub struct Judged {
     pub warning: Option<String>,
 }
 
+/// How soon the clocks are compared again.
+const CLOCKS: SignedDuration = SignedDuration::from_mins(5);
+
+/// When certificates are renewed.
+#[derive(Clone, Copy, Debug)]
+pub struct Renewal<'a> {
+    /// The time.
+    pub now: Timestamp,
+    /// So that not all are due at once: the owner's name.
+    pub seed: &'a str,
+    /// Two clocks disagree. What is renewed for its age by one that is wrong is not valid yet, or no longer, and a certificate that is
+    /// there is good for a month from when it is due.
+    pub held: bool,
+}
+
+impl Renewal<'_> {
+    fn unless_held(self, decision: Decision) -> Decision {
+        use RenewReason::{Age, LifetimeChanged, NotYetValid};
+        match decision {
+            Decision::Renew { why: Age { .. } | LifetimeChanged { .. } | NotYetValid { .. } } if self.held => {
+                Decision::Keep { renew_at: self.now.saturating_add(CLOCKS).unwrap_or(Timestamp::MAX) }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Compares one Secret with what it should hold. `roots_in_use`: something that trusts or needs the roots is there, so a
 /// missing root is lost and not new.
 pub fn judge(
@@ -66,8 +93,7 @@ pub fn judge(
     spec: &SecretSpec,
     roots_in_use: Option<&str>,
     ours: impl Fn(&serde_json::Value) -> bool,
-    now: Timestamp,
-    seed: &str,
+    renewal: Renewal<'_>,
 ) -> Judged {
     let mut out = Judged { state: State::Ready, action: None, look_again: None, expiry: None, warning: None };
     let live = observed.get(&spec.key);
@@ -93,7 +119,7 @@ pub fn judge(
     }
     let mut entries = vec![];
     for content in &spec.contents {
-        match judge_content(observed, spec, content, facts, now, seed, &mut out) {
+        match judge_content(observed, spec, content, facts, renewal, &mut out) {
             Ok(entry) => entries.extend(entry),
             Err(state) => {
                 out.state = state;
@@ -135,10 +161,10 @@ fn judge_content(
     spec: &SecretSpec,
     content: &Content,
     facts: Option<&SecretFacts>,
-    now: Timestamp,
-    seed: &str,
+    renewal: Renewal<'_>,
     out: &mut Judged,
 ) -> Result<Option<SecretEntry>, State> {
+    let Renewal { now, seed, .. } = renewal;
     let invalid = |why: String| {
         State::blocked(
             Reason::CertificateAuthorityInvalid,
@@ -183,7 +209,7 @@ fn judge_content(
             let found = facts.and_then(|f| f.pair(name));
             ends(out, found.and_then(Result::ok));
             let ca = issuer_of(observed, issuer)?;
-            let decision = decide(cert, found, ca, now, seed);
+            let decision = renewal.unless_held(decide(cert, found, ca, now, seed));
             renews(out, &decision);
             Ok(why(decision).map(|why| SecretEntry::Leaf {
                 name: name.clone(),
@@ -203,7 +229,7 @@ fn judge_content(
             ends(out, found.and_then(Result::ok).map(|i| &i.client));
             let ca = issuer_of(observed, issuer)?;
             let target = KubeconfigTarget { server, tls_server_name: None, trust: std::slice::from_ref(ca) };
-            let decision = decide_kubeconfig(cert, target, found, ca, now, seed);
+            let decision = renewal.unless_held(decide_kubeconfig(cert, target, found, ca, now, seed));
             renews(out, &decision);
             Ok(why(decision).map(|why| SecretEntry::Kubeconfig {
                 cluster: cluster.clone(),

@@ -67,15 +67,20 @@ impl Settings {
         Verdict::new(degraded.type_, Some(true), reason, message)
     }
 
-    /// What is wrong with the operator's clock, in whole minutes so that it is not told anew each second. Certificates are valid from
-    /// five minutes before they are issued.
+    /// The operator's clock and the API server's, one of which is wrong. Certificates are valid from five minutes before they are issued.
+    pub(crate) fn clocks_disagree(&self) -> bool {
+        self.clock_ahead.abs() >= SignedDuration::from_mins(2)
+    }
+
+    /// What is wrong with the operator's clock, in whole minutes so that it is not told anew each second.
     fn clock_warning(&self) -> Option<String> {
         let seconds = self.clock_ahead.as_secs();
         let minutes = (seconds.abs() + 30) / 60;
         let direction = if seconds > 0 { "ahead of" } else { "behind" };
-        let consequence = if seconds >= 300 { ": certificates that it issues are not valid yet" } else { "" };
-        (seconds.abs() >= 120).then(|| {
-            format!("the clock of the operator's node is {minutes} min {direction} the API server's{consequence}")
+        self.clocks_disagree().then(|| {
+            format!(
+                "the clock of the operator's node is {minutes} min {direction} the API server's: no certificate is renewed for its age until they agree"
+            )
         })
     }
 }
@@ -187,19 +192,14 @@ mod tests {
         for fine in [0, 60, -60, 119, -119] {
             assert_eq!(told(fine), None, "{fine} s");
         }
-        let behind = "the clock of the operator's node is 4 min behind the API server's";
+        let behind = "the clock of the operator's node is 4 min behind the API server's: no certificate is renewed for its age until they agree";
         assert_eq!(told(-240).as_deref(), Some(behind));
         assert_eq!(told(-241), told(-240), "not told anew each second");
-        let ahead = told(900).unwrap();
-        assert!(
-            ahead.contains("15 min ahead of the API server's: certificates that it issues are not valid yet"),
-            "{ahead}"
-        );
+        assert!(told(900).unwrap().contains("15 min ahead of the API server's"));
         let settings = Settings { clock_ahead: SignedDuration::from_mins(-15), ..Settings::default() };
         let both = |reason| settings.with_clock(Verdict::new(ConditionType::Degraded, Some(true), reason, "etcd-0"));
         assert_eq!(both(Reason::DataLost).reason, Reason::DataLost, "alerts and `adopt` go by it");
         assert_eq!(both(Reason::CertificateAuthorityInvalid).reason, Reason::ClockSkew, "the clock may be why");
-        assert!(both(Reason::DataLost).message.ends_with("the API server's; etcd-0"));
-        assert!(!told(240).unwrap().contains("certificates"), "those are valid from five minutes before");
+        assert!(both(Reason::DataLost).message.ends_with("until they agree; etcd-0"));
     }
 }

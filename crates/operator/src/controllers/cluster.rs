@@ -80,7 +80,7 @@ pub(super) async fn one(ctx: Context, meta: Arc<Meta>, about: ObjectReference) -
     let ctx = &ctx;
     let key = Own::of(Kind::Cluster, &*meta).key;
     let Some(value) = ctx.io.get(&key).await? else { return Ok(pass::gone(ctx, &key)) };
-    let now = Timestamp::now();
+    let now = ctx.now();
     let mut cluster: Cluster = match serde_json::from_value(value.clone()) {
         Ok(cluster) => cluster,
         Err(error) => {

@@ -2,7 +2,7 @@
 
 use super::{ClusterPlan, Tenant, endpoint, is_ours};
 use crate::model::{Action, Component, Plan, Stage, State};
-use crate::secrets::{Content, SecretSpec, judge};
+use crate::secrets::{Content, Renewal, SecretSpec, judge};
 use berth_api::{labels, names};
 use berth_pki::{CertInfo, CertSpec, Lifetime, Usage};
 use berth_render::{Kind, ObjectKey};
@@ -171,7 +171,8 @@ pub(super) fn judge_into(
     in_use: Option<&str>,
 ) {
     stage.owns.push(spec.key.clone());
-    let judged = judge(t.observed, spec, in_use, is_ours, t.now, &t.home);
+    let renewal = Renewal { now: t.now, seed: &t.home, held: t.settings.clocks_disagree() };
+    let judged = judge(t.observed, spec, in_use, is_ours, renewal);
     if !judged.state.is_done() && (stage.state.is_done() || matches!(judged.state, State::Blocked { .. })) {
         stage.state = judged.state;
     }

@@ -2,7 +2,7 @@
 
 use super::{EtcdPlan, Subject, is_ours, services};
 use crate::model::{Component, Stage, State};
-use crate::secrets::{Content, SecretSpec, judge};
+use crate::secrets::{Content, Renewal, SecretSpec, judge};
 use berth_api::{labels, names};
 use berth_pki::{CertSpec, Usage};
 use berth_render::{Kind, ObjectKey};
@@ -113,7 +113,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan) -> Stage {
 fn judge_into(s: &Subject<'_>, stage: &mut Stage, out: &mut EtcdPlan, spec: &SecretSpec, in_use: Option<&str>) {
     stage.owns.push(spec.key.clone());
     let seed = format!("{}/{}", s.namespace, s.name);
-    let judged = judge(s.observed, spec, in_use, |o| is_ours(o, s.name), s.now, &seed);
+    let renewal = Renewal { now: s.now, seed: &seed, held: s.settings.clocks_disagree() };
+    let judged = judge(s.observed, spec, in_use, |o| is_ours(o, s.name), renewal);
     let blocked = |state: &State| matches!(state, State::Blocked { .. });
     if !judged.state.is_done() && (stage.state.is_done() || (blocked(&judged.state) && !blocked(&stage.state))) {
         stage.state = judged.state;

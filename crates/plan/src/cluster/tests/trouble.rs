@@ -1,5 +1,6 @@
 use super::*;
 use crate::failure::Failure;
+use jiff::SignedDuration;
 
 #[test]
 fn a_lost_ca_is_for_a_person() {
@@ -59,15 +60,41 @@ fn a_garbled_ca_is_for_a_person() {
 #[test]
 fn a_wrong_clock_is_told_and_what_serves_is_ready() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.settings.clock_ahead = jiff::SignedDuration::from_mins(15);
+    f.settings.clock_ahead = SignedDuration::from_mins(15);
     f.pass();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     let (status, reason, message) = f.condition("Degraded");
     assert_eq!((&*status, &*reason), ("True", "ClockSkew"), "{message}");
     assert_eq!(f.condition("Ready").0, "True");
-    f.settings.clock_ahead = jiff::SignedDuration::ZERO;
+    f.settings.clock_ahead = SignedDuration::ZERO;
     f.pass();
     assert_eq!(f.condition("Degraded").0, "False");
+}
+
+#[test]
+fn while_two_clocks_disagree_nothing_is_renewed_for_its_age() {
+    // Far ahead everything is due, and far behind nothing is valid yet.
+    for days in [70, -100] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        if days < 0 {
+            f.world.now += SignedDuration::from_hours(24 * 200);
+            f.pass();
+            f.world.log.clear();
+        }
+        f.settings.clock_ahead = SignedDuration::from_hours(24 * days);
+        f.world.now += SignedDuration::from_hours(24 * days);
+        let planned = f.pass();
+        assert!(f.world.log.is_empty(), "{days}: {:#?}", f.world.log);
+        assert!(
+            planned.look_again.is_some_and(|wait| wait > SignedDuration::from_secs(30)),
+            "{:?}",
+            planned.look_again
+        );
+        // What has another cause is not held.
+        f.cluster.spec.endpoint.cert_sans = vec!["api.example.com".into()];
+        f.pass();
+        assert!(f.world.log.iter().any(|l| l.contains(names::APISERVER_PKI)), "{days}: {:#?}", f.world.log);
+    }
 }
 
 #[test]
