@@ -21,6 +21,8 @@ pub(crate) fn reconcile(
     if object.key().kind == Kind::NetworkPolicy && !crate::diff::same(&live["spec"], &object.value()["spec"]) {
         return Ok(Some(Action::Apply(without_additions(object, live))));
     }
+    // One that is paused takes nothing up, and what waits for its pods would wait for ever.
+    let object = if object.key().kind == Kind::Deployment { unpaused(object, live) } else { object };
     Ok((!crate::diff::contains(live, object.value())).then_some(Action::Apply(object)))
 }
 
@@ -47,6 +49,17 @@ fn without_additions(object: Object, live: &Value) -> Object {
             value["spec"][list] = Value::Array(vec![]);
         }
     }
+    Object::new(value).unwrap_or(object)
+}
+
+/// The Deployment, set going if somebody paused it. That it is not paused is not sent otherwise: the API server leaves it out of
+/// what it answers, and so it would be a change each time.
+fn unpaused(object: Object, live: &Value) -> Object {
+    if live["spec"]["paused"] != true {
+        return object;
+    }
+    let mut value = object.value().clone();
+    value["spec"]["paused"] = false.into();
     Object::new(value).unwrap_or(object)
 }
 

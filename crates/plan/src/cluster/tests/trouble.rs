@@ -169,6 +169,36 @@ fn what_cannot_be_looked_at_is_unknown_and_stays_as_it_was_told() {
     assert_eq!(now.phase.as_deref(), Some("Degraded"), "nobody knows that it is down");
 }
 
+/// docs/operate.md: `spec.paused` is what holds Berth.
+#[test]
+fn a_deployment_that_is_paused_goes_on_and_holds_nothing_up() {
+    for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
+        let mut f = Fixture::up(json!({"version": "1.36.2"}));
+        let key = Fixture::key(Kind::Deployment, name);
+        let digest = |f: &Fixture| f.world.observed.get(&key).unwrap()["metadata"]["annotations"].clone();
+        let before = digest(&f);
+        f.world.put(key.clone(), json!({"spec": {"paused": true}}));
+        f.pass();
+        assert_eq!(f.world.log, [format!("apply {key}")]);
+        assert_eq!((&f.world.observed.get(&key).unwrap()["spec"]["paused"], digest(&f)), (&json!(false), before));
+        f.roll_out(name);
+        // The API server leaves out what is false.
+        let live = f.world.observed.objects.get_mut(&key).unwrap();
+        live["spec"].as_object_mut().unwrap().remove("paused");
+        assert_eq!(f.pass().plan.first_problem(), None);
+        assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
+        // So does what is new.
+        f.world.put(key.clone(), json!({"spec": {"paused": true}}));
+        f.cluster.spec.version = "1.36.3".into();
+        for _ in 0..3 {
+            f.pass();
+            f.others();
+        }
+        assert_eq!(f.pass().plan.first_problem(), None);
+        assert!(f.image(name).ends_with(":v1.36.3"), "{name}");
+    }
+}
+
 #[test]
 fn drift_inside_the_tenant_is_repaired() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
