@@ -116,7 +116,7 @@ reasons! {
         VersionUnsupported => "Set one that the message lists, or run an operator that has it. What runs goes on.",
         /// Another minor than the one that runs.
         MinorChangeUnsupported => "Set a patch version of the minor that runs. What runs goes on.",
-        /// Version or number of members of a running etcd were changed.
+        /// Version or number of members are not those of the etcd that runs, or of the data that was kept.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs goes on.",
         /// Something of that name exists and is not Berth's. It was left as it is.
         ForeignObject => "Remove or rename it, or choose another name for the `Cluster`.",

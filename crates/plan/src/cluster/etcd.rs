@@ -48,13 +48,27 @@ fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
     writers::storage(&t.cluster.spec.etcd.storage, &t.settings.writers)
 }
 
+/// Version and number of members that run, or that the data was kept of: the record beside it says so, whatever became of the
+/// `EtcdCluster`, which can be made anew, or changed by hand. What no record says is as it is there.
+fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<(String, i32)> {
+    let mut etcd = live.cloned().unwrap_or_else(|| EtcdCluster::new(names::ETCD, spec.clone()));
+    etcd.metadata.namespace = Some(t.home.clone());
+    let recorded = crate::etcd::running(&etcd, t.observed).map(|r| (r.version, r.replicas));
+    recorded.or_else(|| live.map(|l| (l.spec.version.clone(), l.spec.replicas))).filter(|(v, _)| !v.is_empty())
+}
+
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(Component::Etcd, State::Ready);
     let live = observed(t);
     let etcd = &t.cluster.spec.etcd;
+    let policy = &t.settings.writers;
+    let allowed = writers::placement("etcd", &etcd.placement, policy)
+        .and_then(|()| writers::images(&t.cluster.spec.images, policy))
+        .and_then(|()| volumes(t, live.as_ref()));
+    let wanted = allowed.clone().and_then(|()| wanted_version(t));
     let mut spec = EtcdClusterSpec {
-        version: String::new(),
+        version: wanted.clone().unwrap_or_default(),
         replicas: etcd.replicas,
         storage: etcd.storage.clone(),
         resources: etcd.resources.clone(),
@@ -66,38 +80,36 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         data_policy: DataPolicy::Retain,
         paused: t.cluster.spec.paused,
     };
+    let running = running(t, live.as_ref(), &spec);
+    let unfit = match (&live, &running) {
+        (Some(_), _) => None,
+        (None, Some(_)) => allowed.err(),
+        (None, None) => wanted.clone().err(),
+    };
+    if let Some(state) = unfit {
+        stage.owns.push(t.key(Kind::EtcdCluster, names::ETCD));
+        stage.state = state;
+        return stage;
+    }
     // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
+    if let Some(live) = &live {
+        spec.storage.clone_from(&live.spec.storage);
+        if wanted.is_err() {
+            spec.placement.clone_from(&live.spec.placement);
+            spec.images.clone_from(&live.spec.images);
+        }
+    }
     let mut refusal = None;
-    let policy = &t.settings.writers;
-    let version = writers::placement("etcd", &etcd.placement, policy)
-        .and_then(|()| writers::images(&t.cluster.spec.images, policy))
-        .and_then(|()| volumes(t, live.as_ref()))
-        .and_then(|()| wanted_version(t));
-    match (&live, version) {
-        (None, Ok(v)) => spec.version = v,
-        (None, Err(state)) => {
-            stage.owns.push(t.key(Kind::EtcdCluster, names::ETCD));
-            stage.state = state;
-            return stage;
-        }
-        (Some(live), wanted) => {
-            let unset = etcd.version.is_none();
-            spec.version.clone_from(&live.spec.version);
-            spec.replicas = live.spec.replicas;
-            spec.storage.clone_from(&live.spec.storage);
-            if wanted.is_err() {
-                spec.placement.clone_from(&live.spec.placement);
-                spec.images.clone_from(&live.spec.images);
+    if let Some((version, replicas)) = running {
+        refusal = match wanted {
+            Err(state @ State::Blocked { .. }) => Some(state),
+            Ok(v) if etcd.version.is_some() && v != version => Some(changed("version", &version, &v)),
+            _ if etcd.replicas != replicas => {
+                Some(changed("replicas", &replicas.to_string(), &etcd.replicas.to_string()))
             }
-            refusal = match wanted {
-                Err(state @ State::Blocked { .. }) => Some(state),
-                Ok(v) if !unset && v != live.spec.version => Some(changed("version", &live.spec.version, &v)),
-                _ if etcd.replicas != live.spec.replicas => {
-                    Some(changed("replicas", &live.spec.replicas.to_string(), &etcd.replicas.to_string()))
-                }
-                _ => None,
-            };
-        }
+            _ => None,
+        };
+        (spec.version, spec.replicas) = (version, replicas);
     }
     write(t, &mut stage, &spec);
     if stage.state.is_done() {

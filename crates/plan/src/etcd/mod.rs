@@ -30,6 +30,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub use health::{Health, Member};
+pub(crate) use record::running;
 pub use record::{Record, Stand, pinned_templates};
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the

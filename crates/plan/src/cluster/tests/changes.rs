@@ -96,6 +96,88 @@ fn etcd_stays_as_it_was_created() {
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
 }
 
+/// The etcd controller keeps this beside the data.
+fn record(f: &mut Fixture, record: Value) {
+    let key = Fixture::key(Kind::ConfigMap, "etcd-bootstrap");
+    let labels = json!({(labels::MANAGED_BY): labels::MANAGED_BY_VALUE, (labels::ETCD_CLUSTER): names::ETCD});
+    let notes = json!({(labels::ETCD_RECORD): record.to_string()});
+    f.world.put(key.clone(), json!({"metadata": {"name": key.name, "labels": labels, "annotations": notes}}));
+}
+
+fn etcd(f: &Fixture) -> Value {
+    f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap()["spec"].clone()
+}
+
+/// Passes, and those of others, until nothing is left to do; returns the last plan.
+fn last(f: &mut Fixture) -> ClusterPlan {
+    for _ in 0..3 {
+        f.pass();
+        f.others();
+    }
+    f.pass()
+}
+
+#[test]
+fn an_etcd_that_is_made_anew_is_as_its_data_was_kept() {
+    let wishes: [(Value, Reason, &str); 3] = [
+        (
+            json!({"replicas": 3}),
+            Reason::EtcdChangeUnsupported,
+            "spec.etcd.replicas: a running etcd cannot be changed from 1 to 3 yet. Set it back to 1",
+        ),
+        (
+            json!({"version": "3.5.35"}),
+            Reason::EtcdChangeUnsupported,
+            "from 3.6.12 to 3.5.35 yet. Set it back to 3.6.12",
+        ),
+        (json!({"version": "3.9.0"}), Reason::VersionUnsupported, "3.9.0 is not supported"),
+    ];
+    for (wish, reason, says) in wishes {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        // As an earlier operator made it: its default was another one.
+        record(&mut f, json!({"clusterUID": "of-before", "version": "3.6.12", "replicas": 1}));
+        f.world.remove(&Fixture::key(Kind::EtcdCluster, names::ETCD));
+        f.cluster.spec.etcd = serde_json::from_value(wish.clone()).unwrap();
+        let message = blocked(&last(&mut f), Component::Etcd, reason);
+        assert!(message.contains(says), "{message}");
+        assert_eq!((&etcd(&f)["version"], &etcd(&f)["replicas"]), (&json!("3.6.12"), &json!(1)), "{wish}");
+        f.cluster.spec.etcd = serde_json::from_value(json!({})).unwrap();
+        assert_eq!(last(&mut f).plan.first_problem(), None, "{wish}");
+        assert_eq!(etcd(&f)["version"], "3.6.12", "{wish}");
+    }
+}
+
+#[test]
+fn an_etcd_cluster_that_is_not_as_its_members_is_put_right() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let before = etcd(&f);
+    record(&mut f, json!({"clusterUID": "of-before", "version": before["version"], "replicas": 1}));
+    let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    f.world.put(key, json!({"spec": {"version": "3.5.35", "replicas": 3}}));
+    assert_eq!(last(&mut f).plan.first_problem(), None);
+    assert_eq!(etcd(&f), before);
+}
+
+#[test]
+fn an_etcd_without_a_record_that_can_be_is_as_it_is() {
+    for garbled in [
+        json!("nonsense"),
+        json!({"version": "3.5.35", "replicas": 3}),
+        json!({"clusterUID": "of-before", "version": "", "replicas": 2}),
+    ] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        let before = etcd(&f);
+        record(&mut f, garbled.clone());
+        assert_eq!(last(&mut f).plan.first_problem(), None, "{garbled}");
+        assert_eq!(etcd(&f), before, "{garbled}");
+        // Nor does anything else say what it was.
+        f.world.remove(&Fixture::key(Kind::EtcdCluster, names::ETCD));
+        f.cluster.spec.etcd.replicas = 3;
+        assert_eq!(last(&mut f).plan.first_problem(), None, "{garbled}");
+        assert_eq!((&etcd(&f)["version"], &etcd(&f)["replicas"]), (&before["version"], &json!(3)), "{garbled}");
+    }
+}
+
 #[test]
 fn renewal_changes_certificates_and_rolls_nothing() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
