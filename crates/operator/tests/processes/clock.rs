@@ -4,9 +4,12 @@ use crate::common::{SOON, Team, crds, full};
 use crate::outage::{asked, free_address};
 use crate::{Operator, holder, system};
 use berth_api::conditions::ConditionType;
+use berth_api::names;
 use berth_testkit::oracle::{SecretKeys, secret_keys};
 use berth_testkit::{ApiServer, World, debian, fixtures::until};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use rustix::process::Signal;
@@ -78,6 +81,13 @@ async fn settled(team: &Team) -> (Vec<String>, SecretKeys) {
     }
 }
 
+/// Since when the certificate of the tenant's API server is valid: it is issued by the API server's time, whatever the operator's is.
+async fn valid_since(team: &Team) -> Timestamp {
+    let secret = team.inside::<Secret>().get(names::APISERVER_PKI).await.expect("get");
+    let data = secret.data.expect("data");
+    berth_pki::inspect(&data["apiserver.crt"].0).expect("a certificate").not_before
+}
+
 /// How far ahead the operator says that it is, in seconds.
 fn ahead(address: &str) -> Option<f64> {
     let (status, text) = asked(address, "/metrics")?;
@@ -101,7 +111,9 @@ async fn a_clock_that_is_wrong_is_told_and_changes_nothing_that_is_there() {
     for minutes in offsets() {
         let address = free_address();
         let mut wrong = start(server, "wrong", &address, *minutes);
-        works(server, &wrong, &old).await;
+        let new = works(server, &wrong, &old).await;
+        let age = Timestamp::now().duration_since(valid_since(&new).await);
+        assert!((4..=9).contains(&age.as_mins()), "{minutes} minutes: valid for {age:#}");
         let told = i32::try_from(*minutes).map(f64::from).unwrap();
         let about = |ahead: f64| (ahead / 60.0 - told).abs() < 1.0;
         until(SOON, "it says how wrong it is", async || ahead(&address).is_some_and(about)).await;
