@@ -35,6 +35,8 @@ pub const IMAGE_REGISTRY: &str = "berth.dev/image-registry";
 pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.
 pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
+/// On the control-plane namespace: `spec.network` that the tenant was made with, as JSON.
+pub const NETWORK: &str = "berth.dev/network";
 /// On a `Cluster`: takes over a control-plane namespace whose recorded UID is the value.
 pub const ADOPT: &str = "berth.dev/adopt";
 /// On an etcd's StatefulSet and bootstrap ConfigMap: what the members run with and what their data is bound to, as JSON.

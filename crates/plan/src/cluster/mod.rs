@@ -7,6 +7,7 @@ mod etcd;
 mod isolation;
 mod kubeconfig;
 mod namespace;
+mod network;
 mod pki;
 pub mod status;
 mod tenant;

@@ -1,6 +1,6 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
-use super::{Tenant, ensure, is_ours};
+use super::{Tenant, ensure, is_ours, network};
 use crate::ensure::ensure_templates;
 use crate::model::{Action, Component, Stage, State};
 use crate::observed::{self, annotation, label};
@@ -98,6 +98,10 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
             on: format!("namespace {home} to be gone: it is being deleted"),
         });
     }
+    // Before it is taken over: then it would end with this Cluster, which cannot be given other networks.
+    if let Some(state) = network::refuse(t, live) {
+        return Some(state);
+    }
     let owner = label(live, labels::CLUSTER_UID).unwrap_or_default();
     if owner != t.uid && adopt != Some(owner) {
         return Some(State::blocked(
@@ -131,14 +135,18 @@ fn namespace(t: &Tenant<'_>) -> Value {
     for mode in ["enforce", "warn"] {
         all.insert(format!("pod-security.kubernetes.io/{mode}"), "restricted".into());
     }
+    let mut notes = json!({
+        (labels::KUBERNETES_VERSION): t.pin.version,
+        (labels::TEMPLATES): t.pin.templates,
+        (labels::AGENT_IMAGE): t.pin.agent_image,
+        (labels::AGENT_DELIVERY): t.pin.agent_delivery,
+    });
+    if let Some(networks) = network::record(t) {
+        notes[labels::NETWORK] = networks.into();
+    }
     json!({
         "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": t.home, "labels": all, "annotations": {
-            (labels::KUBERNETES_VERSION): t.pin.version,
-            (labels::TEMPLATES): t.pin.templates,
-            (labels::AGENT_IMAGE): t.pin.agent_image,
-            (labels::AGENT_DELIVERY): t.pin.agent_delivery,
-        }}
+        "metadata": {"name": t.home, "labels": all, "annotations": notes},
     })
 }
 

@@ -108,15 +108,6 @@ fn etcd(f: &Fixture) -> Value {
     f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap()["spec"].clone()
 }
 
-/// Passes, and those of others, until nothing is left to do; returns the last plan.
-fn last(f: &mut Fixture) -> ClusterPlan {
-    for _ in 0..3 {
-        f.pass();
-        f.others();
-    }
-    f.pass()
-}
-
 #[test]
 fn an_etcd_that_is_made_anew_is_as_its_data_was_kept() {
     let wishes: [(Value, Reason, &str); 3] = [

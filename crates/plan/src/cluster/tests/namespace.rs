@@ -5,6 +5,136 @@ fn relabel(f: &mut Fixture, label: &str, value: Value) {
     f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap()["metadata"]["labels"][label] = value;
 }
 
+const DEFAULT: &str = r#"{"serviceCIDRs":["10.112.0.0/16"],"podCIDRs":["10.160.0.0/16"],"dnsDomain":"cluster.local"}"#;
+
+fn notes(f: &mut Fixture) -> &mut serde_json::Map<String, Value> {
+    let live = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    live["metadata"]["annotations"].as_object_mut().unwrap()
+}
+
+/// What `Retain` leaves, with another `Cluster` of that name that is to take it over.
+fn kept(network: Value) -> Fixture {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let roots = ["acme-ca", "acme-proxy", "acme-sa", names::APISERVER_ENCRYPTION];
+    let objects = &mut f.world.observed.objects;
+    objects.retain(|k, _| k.kind == Kind::Namespace || roots.contains(&&*k.name) || k.name.starts_with("templates-"));
+    f.world.observed.published = Published::Absent;
+    f.world.observed.api = ApiProbe::NotAsked;
+    f.cluster.metadata.uid = Some("new-uid".into());
+    f.cluster.metadata.annotations = Some(BTreeMap::from([(labels::ADOPT.into(), "cluster-uid".into())]));
+    f.cluster.status = None;
+    f.cluster.spec.network = serde_json::from_value(network).unwrap();
+    f
+}
+
+#[test]
+fn the_networks_are_recorded_once_and_put_back() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    assert_eq!(notes(&mut f)[labels::NETWORK], DEFAULT);
+    // A tenant from before, or somebody's hand.
+    notes(&mut f).remove(labels::NETWORK);
+    f.pass();
+    assert_eq!(f.world.log, [format!("apply {}", Fixture::namespace())]);
+    assert_eq!(notes(&mut f)[labels::NETWORK], DEFAULT);
+    // Says the same, and something that a newer operator knows.
+    let newer = format!("{}, \"more\": 1}}", DEFAULT.trim_end_matches('}').replace(':', " : "));
+    notes(&mut f).insert(labels::NETWORK.into(), newer.clone().into());
+    assert_eq!(f.pass().plan.first_problem(), None);
+    assert_eq!(notes(&mut f)[labels::NETWORK], newer, "left as it is");
+}
+
+#[test]
+fn what_was_kept_is_not_taken_over_with_other_networks() {
+    let cases = [
+        (
+            json!({"serviceCIDRs": ["10.50.0.0/16"]}),
+            r#"spec.network.serviceCIDRs: ["10.50.0.0/16"] is not"#,
+            r#": ["10.112.0.0/16"]. Set"#,
+        ),
+        (
+            json!({"podCIDRs": ["10.51.0.0/16"]}),
+            r#"spec.network.podCIDRs: ["10.51.0.0/16"] is not"#,
+            r#": ["10.160.0.0/16"]. Set"#,
+        ),
+        (
+            json!({"dnsDomain": "acme.example"}),
+            r#"spec.network.dnsDomain: "acme.example" is not"#,
+            r#": "cluster.local". Set"#,
+        ),
+    ];
+    for (network, asked, had) in cases {
+        let mut f = kept(network);
+        let before = notes(&mut f).clone();
+        for adopt in [true, false] {
+            if !adopt {
+                f.cluster.metadata.annotations = None;
+            }
+            let message = blocked(&f.pass(), Component::Namespace, Reason::InvalidSpec);
+            assert!(message.contains(asked) && message.contains(had), "{message}");
+            assert!(message.contains("delete this Cluster") && message.contains("The namespace stays"), "{message}");
+            assert!(message.contains(r#""podCIDRs":["10.160.0.0/16"]"#), "what to set: {message}");
+        }
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+        assert_eq!(f.cluster.status.as_ref().unwrap().control_plane_namespace, None, "not taken over");
+        // As it says: the namespace stays.
+        f.cluster.spec.deletion.protected = false;
+        f.cluster.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        assert!(f.pass().plan.finished);
+        assert_eq!(notes(&mut f).clone(), before);
+    }
+}
+
+#[test]
+fn what_was_kept_is_taken_over_with_its_networks_or_without_a_record() {
+    let mut f = kept(json!({}));
+    f.pass();
+    assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some(), "{:#?}", f.world.log);
+    let mut f = kept(json!({"serviceCIDRs": ["10.50.0.0/16"]}));
+    notes(&mut f).remove(labels::NETWORK);
+    f.pass();
+    assert_eq!(notes(&mut f)[labels::NETWORK], DEFAULT.replace("10.112.", "10.50."));
+    assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some(), "{:#?}", f.world.log);
+    // Nothing ran with what cannot be.
+    let mut f = kept(json!({"serviceCIDRs": ["10.50.0.1/16"]}));
+    notes(&mut f).remove(labels::NETWORK);
+    blocked(&f.pass(), Component::Spec, Reason::InvalidSpec);
+    assert_eq!(notes(&mut f).get(labels::NETWORK), None);
+}
+
+#[test]
+fn what_runs_stays_when_its_record_says_something_else() {
+    let other = DEFAULT.replace("10.112.", "10.50.");
+    let long = format!("{DEFAULT}{}", " ".repeat(1024));
+    let short = DEFAULT.replace(r#","dnsDomain":"cluster.local""#, "");
+    let bits = DEFAULT.replace("10.112.0.0", "10.112.0.1");
+    let garbled = "annotation berth.dev/network of namespace acme-9201d5e7 does not say";
+    for (text, says) in [
+        (
+            &*other,
+            r#"Set spec.network to {"serviceCIDRs":["10.50.0.0/16"],"podCIDRs":["10.160.0.0/16"],"dnsDomain":"cluster.local"}; or, if"#,
+        ),
+        ("", garbled),
+        ("{}", garbled),
+        ("[]", garbled),
+        (r#"{"serviceCIDRs":"10.112.0.0/16","podCIDRs":["10.160.0.0/16"],"dnsDomain":"cluster.local"}"#, garbled),
+        (&*long, garbled),
+        (&*short, garbled),
+        (&*bits, garbled),
+    ] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        notes(&mut f).insert(labels::NETWORK.into(), text.into());
+        f.cluster.spec.replicas = 2;
+        let message = blocked(&f.pass(), Component::Namespace, Reason::InvalidSpec);
+        assert!(message.contains(says), "{text}: {message}");
+        assert!(!message.contains("delete this Cluster"), "its data would go along: {message}");
+        assert!(f.world.log.is_empty(), "{text}: {:#?}", f.world.log);
+        assert_eq!(f.condition("Available").0, "True", "it still serves");
+        notes(&mut f).remove(labels::NETWORK);
+        assert_eq!(last(&mut f).plan.first_problem(), None, "{text}");
+        assert_eq!(notes(&mut f)[labels::NETWORK], DEFAULT);
+    }
+}
+
 #[test]
 fn somebody_elses_namespace_is_left_alone() {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));

@@ -1,0 +1,72 @@
+//! The networks that a tenant was made with, as its namespace records them. A live `Cluster` cannot have others, but one that takes over
+//! what was kept of another can: its Services would have addresses that the API server no longer knows, and certificates no longer name.
+
+use super::{Tenant, validate};
+use crate::model::State;
+use crate::observed::{annotation, label};
+use berth_api::cluster::Network;
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use berth_render::{Kind, ObjectKey};
+use serde_json::{Map, Value, json};
+
+/// What is recorded.
+const FIELDS: [&str; 3] = ["serviceCIDRs", "podCIDRs", "dnsDomain"];
+
+/// More than any record takes: whoever may write annotations does not decide how much is read.
+const LONGEST: usize = 1024;
+
+/// What a namespace records. None: nothing that can be.
+fn read(text: &str) -> Option<Network> {
+    let all: Value = serde_json::from_str(text).ok().filter(|_| text.len() <= LONGEST)?;
+    // What a spec leaves out has a default; what is left out here is not known. What a newer operator adds is passed over.
+    let known: Option<Map<_, _>> = FIELDS.iter().map(|f| Some(((*f).to_owned(), all.get(*f)?.clone()))).collect();
+    serde_json::from_value(known?.into()).ok().filter(|n| validate::networks(n).is_ok())
+}
+
+/// The annotation: as it is, if there is one, so that nothing overwrites it.
+pub(super) fn record(t: &Tenant<'_>) -> Option<String> {
+    let live = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone()));
+    if let Some(recorded) = live.and_then(|l| annotation(l, labels::NETWORK)) {
+        return Some(recorded.to_owned());
+    }
+    let network = &t.cluster.spec.network;
+    // Nothing ever ran with what cannot be.
+    validate::networks(network).ok().map(|()| to_json(network))
+}
+
+fn to_json(network: &Network) -> String {
+    serde_json::to_string(network).unwrap_or_default()
+}
+
+/// Why the tenant in the namespace that is there cannot go on with the spec's networks.
+pub(super) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> {
+    let (home, note) = (&t.home, labels::NETWORK);
+    let text = annotation(live, note)?;
+    let Some(recorded) = read(text) else {
+        return Some(State::blocked(
+            Reason::InvalidSpec,
+            format!(
+                "annotation {note} of namespace {home} does not say which networks the tenant was made with. Restore it from a backup; or, if it was made with those of spec.network, remove the annotation: it is written anew from them"
+            ),
+        ));
+    };
+    let asked = &t.cluster.spec.network;
+    let (had, has) = (json!(recorded), json!(asked));
+    let field = FIELDS.into_iter().find(|f| had[*f] != has[*f])?;
+    let what = format!(
+        "spec.network.{field}: {} is not what the tenant in namespace {home} was made with: {}",
+        has[field], had[field]
+    );
+    let (recorded, asked) = (to_json(&recorded), to_json(asked));
+    let way_out = if label(live, labels::CLUSTER_UID) == Some(t.uid) {
+        format!(
+            "Set spec.network to {recorded}; or, if it is annotation {note} of the namespace that was changed, that to {asked}"
+        )
+    } else {
+        format!(
+            "Set spec.network to {recorded}: delete this Cluster, whose networks cannot be changed, and create it with these. The namespace stays as it is"
+        )
+    };
+    Some(State::blocked(Reason::InvalidSpec, format!("{what}. {way_out}")))
+}
