@@ -117,7 +117,8 @@ async fn patiently(
 
 /// A right that was given a moment ago, and that the API server does not know yet.
 fn on_its_way(error: &IoError, action: &Action, snapshot: &Snapshot, now: Timestamp) -> bool {
-    let elsewhere = matches!(action, Action::TenantApply(_) | Action::PublishKubeconfig { .. });
+    let elsewhere =
+        matches!(action, Action::TenantApply(_) | Action::TenantDelete { .. } | Action::PublishKubeconfig { .. });
     error.kind == Kindred::Forbidden && !elsewhere && snapshot.rights_are_young(now)
 }
 
@@ -164,16 +165,24 @@ async fn one(
             snapshot.put(key.kind, live);
         }
         Action::TenantApply(object) => {
-            let Some(tenant) = tenant else {
-                return Err(IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"));
-            };
-            let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { return Ok(()) };
-            changed(snapshot, object, read.get(object.key()).and_then(Option::as_ref))?;
-            let live = tenant.apply(object, labels::MANAGER_CLUSTER).await?;
-            snapshot.sent.insert(sent(object));
-            if let ApiProbe::Answered { read, .. } = &mut snapshot.observed.api {
-                read.insert(object.key().clone(), Some(live));
+            let tenant = way_in(tenant, action)?;
+            if let ApiProbe::Answered { read, .. } = &snapshot.observed.api {
+                changed(snapshot, object, read.get(object.key()).and_then(Option::as_ref))?;
             }
+            let applied = tenant.apply(object, labels::MANAGER_CLUSTER).await;
+            // What is there may be in its way, and of most that is inside a plan sees nothing: the next one sees this.
+            if applied.as_ref().is_err_and(|e| e.kind == Kindred::Rejected)
+                && let Ok(live) = tenant.get(object.key()).await
+            {
+                found_inside(snapshot, object.key(), live);
+            }
+            let live = applied?;
+            snapshot.sent.insert(sent(object));
+            found_inside(snapshot, object.key(), Some(live));
+        }
+        Action::TenantDelete { key, uid } => {
+            way_in(tenant, action)?.delete(key, uid, None).await?;
+            found_inside(snapshot, key, None);
         }
         Action::PublishKubeconfig { key, source, labels } => {
             let value = snapshot.secret(source, "value").unwrap_or_default().to_vec();
@@ -214,123 +223,16 @@ fn changed(snapshot: &Snapshot, object: &Object, live: Option<&Value>) -> Result
     Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::calls::WRITE_DEADLINE;
-    use crate::fence::Fence;
-    use berth_plan::{Stage, State};
-    use http::{Request, Response};
-    use kube::Client;
-    use kube::client::Body;
-    use std::convert::Infallible;
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+fn way_in<'a>(tenant: Option<&'a Io>, action: &Action) -> Result<&'a Io, IoError> {
+    tenant.ok_or_else(|| IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"))
+}
 
-    fn error(kind: Kindred, what: &str) -> IoError {
-        IoError::new(kind, what, "no")
-    }
-
-    /// A round in which something was done and these stages failed, one after the other, until it ended. Each took a write's deadline.
-    fn round(failures: &[(Component, Kindred)], postponed: &mut Postponed) -> Carried {
-        let mut carried = Carried { done: 1, ..Carried::default() };
-        for (stage, kind) in failures {
-            assert!(!carried.ended, "nothing is tried after {:?}", carried.failure);
-            carried.failed(Some(*stage), error(*kind, stage.name()), WRITE_DEADLINE, postponed);
-        }
-        carried
-    }
-
-    #[test]
-    fn what_is_about_one_object_ends_its_stage_alone() {
-        for kind in [Kindred::Forbidden, Kindred::Rejected, Kindred::Transient] {
-            let carried = round(&[(Component::ApiServer, kind)], &mut vec![]);
-            assert!(!carried.ended && carried.goes_on(), "{kind:?}");
-            let on_the_namespace = round(&[(Component::Namespace, kind)], &mut vec![]);
-            assert!(on_the_namespace.ended && !on_the_namespace.goes_on(), "{kind:?}");
-        }
-        for kind in [Kindred::Fenced, Kindred::Conflict, Kindred::NotFound, Kindred::Other] {
-            let carried = round(&[(Component::ApiServer, kind)], &mut vec![]);
-            assert!(carried.ended && !carried.goes_on(), "{kind:?}");
-        }
-    }
-
-    #[test]
-    fn a_pass_ends_where_four_calls_hang_and_not_where_three_do() {
-        use Component::{ApiServer, ControllerManager, Endpoint, Scheduler};
-        let mut postponed = vec![];
-        let of = |stage| (stage, Kindred::Transient);
-        let first = round(&[of(ApiServer), (Endpoint, Kindred::Rejected), of(ControllerManager)], &mut postponed);
-        assert!(first.goes_on(), "{first:?}");
-        assert_eq!(first.failure.map(|e| e.what).as_deref(), Some(ApiServer.name()));
-        assert_eq!(postponed.len(), 2, "what was refused is cheap to try again");
-        assert!(round(&[of(Scheduler)], &mut postponed).goes_on());
-        let fourth = round(&[of(Endpoint)], &mut postponed);
-        assert!(fourth.ended && !fourth.goes_on(), "{fourth:?}");
-    }
-
-    #[test]
-    fn where_calls_fail_at_once_all_stages_are_tried() {
-        use Component::{ApiServer, ControllerManager, Endpoint, Etcd, Kubeconfig, Pki, Scheduler, Tenant};
-        let (mut carried, mut postponed) = (Carried { done: 1, ..Carried::default() }, vec![]);
-        for stage in [Endpoint, Pki, Etcd, ApiServer, ControllerManager, Scheduler, Kubeconfig, Tenant] {
-            let error = error(Kindred::Transient, stage.name());
-            carried.failed(Some(stage), error, Duration::from_millis(5), &mut postponed);
-            assert!(!carried.ended, "{stage:?}");
-        }
-    }
-
-    #[test]
-    fn a_round_in_which_nothing_was_done_is_the_last() {
-        let mut carried = round(&[(Component::ApiServer, Kindred::Transient)], &mut vec![]);
-        carried.done = 0;
-        assert!(!carried.goes_on());
-        assert!(Carried::default().goes_on(), "the first round");
-    }
-
-    fn deployment(image: &str) -> Value {
-        json!({
-            "apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a", "namespace": "b", "uid": "1"},
-            "spec": {"image": image},
-        })
-    }
-
-    /// Carries out a plan of that action alone in one pass, three times, by an API server that answers so. Returns how often it was asked.
-    async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>) {
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = asked.clone();
-        let service = tower::service_fn(move |_: Request<Body>| {
-            count.fetch_add(1, Ordering::Relaxed);
-            let answer = Body::from(answer.to_string().into_bytes());
-            async { Ok::<_, Infallible>(Response::new(answer)) }
-        });
-        let io = Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), Duration::from_secs(9));
-        let mut stage = Stage::new(Component::ApiServer, State::Ready);
-        stage.actions.push(action);
-        let plan = Plan { stages: vec![stage], ..Plan::default() };
-        let (mut snapshot, mut carried) = (Snapshot::default(), Carried::default());
-        for _ in 0..3 {
-            carried = carry_out(&io, None, &mut snapshot, &plan, "test", Timestamp::UNIX_EPOCH).await;
-        }
-        (asked.load(Ordering::Relaxed), carried.failure)
-    }
-
-    #[tokio::test]
-    async fn what_is_changed_on_its_way_is_sent_once_a_pass_and_told() {
-        let apply = Action::Apply(Object::new(deployment("ours")).unwrap());
-        let (asked, failure) = three_rounds(apply, deployment("theirs")).await;
-        let failure = failure.unwrap();
-        assert_eq!((asked, failure.kind, failure.what.as_str()), (1, Kindred::Rejected, "apply Deployment b/a"));
-        assert!(
-            failure.message.contains("a mutating webhook") && failure.message.ends_with(".spec.image differs"),
-            "{failure}"
-        );
-    }
-
-    #[tokio::test]
-    async fn what_was_deleted_is_not_deleted_again_in_the_same_pass() {
-        let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
-        let (asked, failure) = three_rounds(Action::Delete { key, uid: "1".into(), grace: None }, json!({})).await;
-        assert_eq!((asked, failure.map(|e| e.message)), (1, None));
+/// Takes in what is inside the tenant under that key.
+fn found_inside(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) {
+    if let ApiProbe::Answered { read, .. } = &mut snapshot.observed.api {
+        read.insert(key.clone(), live);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -147,6 +147,13 @@ pub enum Action {
     },
     /// Server-side apply inside the tenant.
     TenantApply(Object),
+    /// Delete inside the tenant, if it is still the object that was observed.
+    TenantDelete {
+        /// Which object.
+        key: ObjectKey,
+        /// Its UID when it was observed.
+        uid: String,
+    },
     /// Publish the admin kubeconfig into the `Cluster`'s namespace, under its own name.
     PublishKubeconfig {
         /// The Secret to make.
@@ -174,6 +181,11 @@ impl Action {
         Self::Disown { key: key.clone(), uid: uid(observed).to_owned() }
     }
 
+    /// Deletes what was observed inside the tenant.
+    pub(crate) fn tenant_delete(key: &ObjectKey, observed: &Value) -> Self {
+        Self::TenantDelete { key: key.clone(), uid: uid(observed).to_owned() }
+    }
+
     /// What a person reads in a plan.
     pub fn describe(&self) -> String {
         match self {
@@ -187,6 +199,7 @@ impl Action {
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
             Self::Disown { key, .. } => format!("free {key} of its owner"),
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
+            Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
         }
     }

@@ -64,8 +64,19 @@ impl World {
                 live["metadata"].as_object_mut().unwrap().remove("ownerReferences");
             }
             Action::TenantApply(object) => {
+                let (key, mut live) = (object.key().clone(), object.value().clone());
+                live["metadata"]["uid"] = self.uid().into();
+                if let ApiProbe::Answered { read, .. } = &mut self.observed.api
+                    && let Some(Some(former)) = read.insert(key.clone(), Some(live))
+                {
+                    assert_eq!(former["addressType"], object.value()["addressType"], "{key}: field is immutable");
+                    assert_eq!(former["roleRef"], object.value()["roleRef"], "{key}: cannot change roleRef");
+                }
+            }
+            Action::TenantDelete { key, uid: expected } => {
                 if let ApiProbe::Answered { read, .. } = &mut self.observed.api {
-                    read.insert(object.key().clone(), Some(object.value().clone()));
+                    let live = read.insert(key.clone(), None).flatten();
+                    assert_eq!(live.as_ref().map(uid), Some(&**expected), "{key}");
                 }
             }
             Action::PublishKubeconfig { source, labels, .. } => {

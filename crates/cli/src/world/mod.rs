@@ -172,6 +172,12 @@ impl World {
                 }
                 self.inside.insert(object.key().clone(), object.clone());
             }
+            Action::TenantDelete { key, .. } => {
+                if let ApiProbe::Answered { read, .. } = &mut self.observed.api {
+                    read.insert(key.clone(), None);
+                }
+                self.inside.remove(key);
+            }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value_sha256 = facts::UNKNOWN.to_owned();
                 self.observed.published = Published::Ours { uid: UID.to_owned(), value_sha256, labels: labels.clone() };

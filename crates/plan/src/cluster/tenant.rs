@@ -36,15 +36,26 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     // The stamp is written last and speaks for all; any other object speaks for itself.
     let stamp = tenant_objects::stamp_key();
     let everything = objects.last().is_some_and(|o| read.get(&stamp).is_some_and(|live| differs(live.as_ref(), o)));
-    stage.actions = objects
+    let due: Vec<Object> = objects
         .into_iter()
         .filter(|o| everything || read.get(o.key()).is_some_and(|live| differs(live.as_ref(), o)))
-        .map(Action::TenantApply)
         .collect();
-    if !stage.actions.is_empty() {
-        stage.state = State::waiting(format!("{} objects to be written inside the tenant", stage.actions.len()));
+    if !due.is_empty() {
+        stage.state = State::waiting(format!("{} objects to be written inside the tenant", due.len()));
+    }
+    for object in due {
+        let live = read.get(object.key()).and_then(Option::as_ref);
+        let in_the_way = live.filter(|live| stands_in_the_way(live, &object));
+        stage.actions.extend(in_the_way.map(|live| Action::tenant_delete(object.key(), live)));
+        stage.actions.push(Action::TenantApply(object));
     }
     stage
+}
+
+/// Whether what is there can only be replaced: API servers change neither of these fields. For the address of another family nobody
+/// misses the old slice: the tenant's `kubernetes` Service has one family, and kube-proxy takes slices of that one alone.
+fn stands_in_the_way(live: &Value, wanted: &Object) -> bool {
+    ["addressType", "roleRef"].iter().any(|field| live[field] != wanted.value()[field])
 }
 
 fn differs(live: Option<&Value>, wanted: &Object) -> bool {

@@ -219,6 +219,37 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
 }
 
 #[test]
+fn an_address_of_the_other_family_takes_a_slice_of_its_own() {
+    let mut f = up_with_load_balancer();
+    let key = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
+    for (address, family) in [("2001:db8::1", "IPv6"), ("2001:db8::2", "IPv6"), ("198.51.100.1", "IPv4")] {
+        let before = slice_inside(&f);
+        load_balancer(&mut f, json!({"ip": address}));
+        for _ in 0..3 {
+            f.pass();
+            f.others();
+        }
+        assert_eq!(f.pass().plan.first_problem(), None);
+        let slice = slice_inside(&f);
+        let endpoints = json!([{"addresses": [address], "conditions": {"ready": true}}]);
+        assert_eq!((&slice["addressType"], &slice["endpoints"]), (&json!(family), &endpoints));
+        let (delete, apply) = (format!("delete {key} in the tenant"), format!("apply {key} in the tenant"));
+        let writes: Vec<_> = f.world.log.drain(..).filter(|w| w.contains("EndpointSlice")).collect();
+        let wanted = if before["addressType"] == family { vec![apply] } else { vec![delete, apply] };
+        assert_eq!(writes, wanted, "{address}");
+    }
+}
+
+/// What a tenant's `kubernetes` Service points to.
+fn slice_inside(f: &Fixture) -> Value {
+    let key = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
+    match &f.world.observed.api {
+        ApiProbe::Answered { read, .. } => read[&key].clone().unwrap(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
 fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.endpoint.port = 7443;

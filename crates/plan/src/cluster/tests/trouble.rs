@@ -213,4 +213,12 @@ fn drift_inside_the_tenant_is_repaired() {
     f.pass();
     assert_eq!(f.world.log.len(), 4, "the stamp speaks for all: {:#?}", f.world.log);
     assert!(f.world.log[3].contains("berth:cluster-admins"), "the stamp comes last");
+    // What a binding binds to does not change: another binding takes its place.
+    let binding = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:kubelet-api-admin");
+    let foreign = json!({"metadata": {"uid": "foreign"}, "roleRef": {"kind": "ClusterRole", "name": "view"}});
+    f.world.observed.api =
+        ApiProbe::Answered { version: None, read: BTreeMap::from([(binding.clone(), Some(foreign))]) };
+    f.world.log.clear();
+    f.pass();
+    assert_eq!(f.world.log, ["delete", "apply"].map(|verb| format!("{verb} {binding} in the tenant")));
 }
