@@ -132,7 +132,9 @@ async fn one(
 ) -> Result<(), IoError> {
     match action {
         Action::Apply(object) => {
-            changed(snapshot, object, snapshot.observed.get(object.key()))?;
+            if was_applied(snapshot, object, snapshot.observed.get(object.key()))? {
+                return Ok(());
+            }
             let live = io.apply(object, manager).await?;
             snapshot.sent.insert(sent(object));
             snapshot.put(object.key().kind, live);
@@ -166,8 +168,10 @@ async fn one(
         }
         Action::TenantApply(object) => {
             let tenant = way_in(tenant, action)?;
-            if let ApiProbe::Answered { read, .. } = &snapshot.observed.api {
-                changed(snapshot, object, read.get(object.key()).and_then(Option::as_ref))?;
+            if let ApiProbe::Answered { read, .. } = &snapshot.observed.api
+                && was_applied(snapshot, object, read.get(object.key()).and_then(Option::as_ref))?
+            {
+                return Ok(());
             }
             let applied = tenant.apply(object, labels::MANAGER_CLUSTER).await;
             // What is there may be in its way, and of most that is inside a plan sees nothing: the next one sees this.
@@ -213,12 +217,10 @@ fn sent(object: &Object) -> (ObjectKey, String) {
     (object.key().clone(), object.digest())
 }
 
-/// Err: it was applied in this pass, and what is there since is not that. Again and again it would be the same.
-fn changed(snapshot: &Snapshot, object: &Object, live: Option<&Value>) -> Result<(), IoError> {
-    if !snapshot.sent.contains(&sent(object)) {
-        return Ok(());
-    }
-    let difference = live.and_then(|live| first_difference(live, object.value(), "")).unwrap_or_default();
+/// Whether it was applied in this pass. Err: what is there since is not that; again and again it would be the same.
+fn was_applied(snapshot: &Snapshot, object: &Object, live: Option<&Value>) -> Result<bool, IoError> {
+    let Some(live) = live.filter(|_| snapshot.sent.contains(&sent(object))) else { return Ok(false) };
+    let Some(difference) = first_difference(live, object.value(), "") else { return Ok(true) };
     let why = format!("something changes it on its way, such as a mutating webhook or policy: {difference}");
     Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
 }
