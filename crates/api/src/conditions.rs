@@ -131,7 +131,7 @@ reasons! {
         /// Less than a quarter of a CA's life is left.
         CertificateAuthorityExpiring => "Plan. Rotation is not there yet.",
         /// The clock of the operator's node is two minutes or more from the meta cluster's API server's.
-        ClockSkew => "Set the time of that node (NTP), or of the API server's, whichever is wrong. What runs goes on: no certificate is renewed for its age meanwhile, and there is a month for that. New ones are issued by the API server's time.",
+        ClockSkew => "Set the time of that node (NTP), or of the API server's, whichever is wrong. What runs goes on, and what is issued is valid by both clocks. Only where they are further apart than a third of a certificate's life (a month), none is renewed for its age.",
         /// The claim of an etcd member's volume is being deleted; the data lasts as long as the member's pod.
         VolumeDeleting => "",
         /// An etcd member that was in its cluster before found its volume empty. The pod is held, nothing is overwritten.

@@ -2,7 +2,7 @@
 
 use crate::error::TargetError;
 use berth_api::names;
-use berth_pki::{CertSpec, Lifetime, Usage};
+use berth_pki::{CertSpec, Clocks, Lifetime, Usage};
 use jiff::{SignedDuration, Timestamp};
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
@@ -21,16 +21,18 @@ pub struct Credential {
 
 impl Credential {
     /// Issues one, signed by the client CA, which is also the CA that the members' certificates are checked against.
-    pub fn issue(ca_cert_pem: &[u8], ca_key_pem: &[u8], now: Timestamp) -> Result<Self, TargetError> {
+    pub fn issue(ca_cert_pem: &[u8], ca_key_pem: &[u8], clocks: impl Into<Clocks>) -> Result<Self, TargetError> {
+        let clocks = clocks.into();
+        let now = clocks.now;
         let spec = CertSpec {
             common_name: names::OPERATOR_USER.into(),
             organizations: vec![],
             dns_names: vec![],
             ip_addresses: vec![],
             usage: Usage::Client,
-            lifetime: Lifetime::leaf(LIFETIME),
+            lifetime: Lifetime::leaf(clocks.covered(LIFETIME)),
         };
-        let pair = berth_pki::issue(&spec, ca_cert_pem, ca_key_pem, now)?;
+        let pair = berth_pki::issue(&spec, ca_cert_pem, ca_key_pem, clocks)?;
         let info = berth_pki::inspect(pair.cert_pem.as_bytes())?;
         let life = info.not_after.duration_since(now);
         Ok(Self {

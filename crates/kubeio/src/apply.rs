@@ -6,7 +6,8 @@ use crate::observe::{Postponed, Snapshot, take_data};
 use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
-use berth_plan::diff::first_difference;
+use berth_pki::Clocks;
+use berth_plan::diff::{first_difference, same};
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
 use berth_plan::{Action, Component, Plan};
 use berth_render::{Kind, Object, ObjectKey};
@@ -69,7 +70,7 @@ pub async fn carry_out(
     snapshot: &mut Snapshot,
     plan: &Plan,
     manager: &str,
-    now: Timestamp,
+    clocks: Clocks,
 ) -> Carried {
     let mut carried = Carried::default();
     let stages = plan.stages.iter().map(|s| (Some(s.component), &s.actions));
@@ -81,9 +82,11 @@ pub async fn carry_out(
         for action in actions {
             tracing::debug!(action = action.describe(), "carry out");
             let began = Instant::now();
-            match patiently(io, tenant, snapshot, action, manager, now).await {
+            match patiently(io, tenant, snapshot, action, manager, clocks).await {
                 Ok(()) => carried.done += 1,
                 Err(error) => {
+                    // What was in the way is seen by now: the next round can get further.
+                    carried.done += usize::from(std::mem::take(&mut snapshot.learnt));
                     carried.failed(stage, error, began.elapsed(), &mut snapshot.postponed);
                     break;
                 }
@@ -103,11 +106,11 @@ async fn patiently(
     snapshot: &mut Snapshot,
     action: &Action,
     manager: &str,
-    now: Timestamp,
+    clocks: Clocks,
 ) -> Result<(), IoError> {
     loop {
-        let result = one(io, tenant, snapshot, action, manager, now).await;
-        if !result.as_ref().is_err_and(|e| on_its_way(e, action, snapshot, now)) {
+        let result = one(io, tenant, snapshot, action, manager, clocks).await;
+        if !result.as_ref().is_err_and(|e| on_its_way(e, action, snapshot, clocks.now)) {
             return result;
         }
         let Some(wait) = snapshot.next_wait() else { return result };
@@ -128,7 +131,7 @@ async fn one(
     snapshot: &mut Snapshot,
     action: &Action,
     manager: &str,
-    now: Timestamp,
+    clocks: Clocks,
 ) -> Result<(), IoError> {
     match action {
         Action::Apply(object) => {
@@ -144,13 +147,15 @@ async fn one(
             snapshot.put(object.key().kind, live);
         }
         Action::Secret(plan) => {
-            let live = secrets::write(io, snapshot, plan, manager, now).await?;
+            let live = secrets::write(io, snapshot, plan, manager, clocks).await?;
             snapshot.put(Kind::Secret, live);
         }
         Action::Delete { key, uid, grace } => {
             // It is gone, or on its way; the next pass sees which.
-            if snapshot.sent.insert((key.clone(), uid.clone())) {
+            let this = (key.clone(), uid.clone());
+            if !snapshot.sent.contains(&this) {
                 io.delete(key, uid, *grace).await?;
+                snapshot.sent.insert(this);
             }
         }
         Action::Scale { key, uid, replicas } => {
@@ -178,7 +183,7 @@ async fn one(
             if applied.as_ref().is_err_and(|e| e.kind == Kindred::Rejected)
                 && let Ok(live) = tenant.get(object.key()).await
             {
-                found_inside(snapshot, object.key(), live);
+                snapshot.learnt = found_inside(snapshot, object.key(), live);
             }
             let live = applied?;
             snapshot.sent.insert(sent(object));
@@ -220,7 +225,10 @@ fn sent(object: &Object) -> (ObjectKey, String) {
 /// Whether it was applied in this pass. Err: what is there since is not that; again and again it would be the same.
 fn was_applied(snapshot: &Snapshot, object: &Object, live: Option<&Value>) -> Result<bool, IoError> {
     let Some(live) = live.filter(|_| snapshot.sent.contains(&sent(object))) else { return Ok(false) };
-    let Some(difference) = first_difference(live, object.value(), "") else { return Ok(true) };
+    // What is added to a policy allows more.
+    let widened = object.key().kind == Kind::NetworkPolicy && !same(&live["spec"], &object.value()["spec"]);
+    let difference = first_difference(live, object.value(), "").or_else(|| widened.then(|| ".spec differs".to_owned()));
+    let Some(difference) = difference else { return Ok(true) };
     let why = format!("something changes it on its way, such as a mutating webhook or policy: {difference}");
     Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
 }
@@ -229,10 +237,11 @@ fn way_in<'a>(tenant: Option<&'a Io>, action: &Action) -> Result<&'a Io, IoError
     tenant.ok_or_else(|| IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"))
 }
 
-/// Takes in what is inside the tenant under that key.
-fn found_inside(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) {
-    if let ApiProbe::Answered { read, .. } = &mut snapshot.observed.api {
-        read.insert(key.clone(), live);
+/// Takes in what is inside the tenant under that key. True if nothing was known of it.
+fn found_inside(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) -> bool {
+    match &mut snapshot.observed.api {
+        ApiProbe::Answered { read, .. } => read.insert(key.clone(), live).is_none(),
+        _ => false,
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Snapshot {
     waits: usize,
     /// What this pass applied, with digests, and deleted, with UIDs: nothing of it is sent again.
     pub(crate) sent: BTreeSet<(ObjectKey, String)>,
+    /// What was refused inside the tenant led to a look at what is there.
+    pub(crate) learnt: bool,
     /// Stages that this pass does not try again.
     pub(crate) postponed: Postponed,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).

@@ -5,10 +5,9 @@ use crate::error::{IoError, Kindred};
 use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use berth_pki::{Credentials, Kubeconfig, PemSource, PkiError};
+use berth_pki::{Clocks, Credentials, Kubeconfig, PemSource, PkiError};
 use berth_plan::{SecretEntry, SecretPlan};
 use berth_render::ObjectKey;
-use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 /// Makes what the plan asks for and writes it: a new Secret with `create`, which never overwrites; one that is there with
@@ -18,11 +17,11 @@ pub(crate) async fn write(
     snapshot: &Snapshot,
     plan: &SecretPlan,
     manager: &str,
-    now: Timestamp,
+    clocks: Clocks,
 ) -> Result<Value, IoError> {
     let mut data = Map::new();
     for entry in &plan.entries {
-        make(snapshot, entry, now, &mut data)
+        make(snapshot, entry, clocks, &mut data)
             .map_err(|e| IoError::new(Kindred::Other, format!("make {}", plan.key), e))?;
     }
     let namespace = plan.key.namespace.clone().unwrap_or_default();
@@ -56,17 +55,17 @@ fn ca<'a>(snapshot: &'a Snapshot, issuer: &ObjectKey) -> Result<(&'a [u8], &'a [
     }
 }
 
-fn make(snapshot: &Snapshot, entry: &SecretEntry, now: Timestamp, data: &mut Map<String, Value>) -> Result<(), String> {
+fn make(snapshot: &Snapshot, entry: &SecretEntry, clocks: Clocks, data: &mut Map<String, Value>) -> Result<(), String> {
     let failed = |e: PkiError| e.to_string();
     match entry {
         SecretEntry::Ca(spec) => {
-            let pair = berth_pki::issue_ca(spec, now).map_err(failed)?;
+            let pair = berth_pki::issue_ca(spec, clocks).map_err(failed)?;
             put(data, "tls.crt", pair.cert_pem.as_bytes());
             put(data, "tls.key", pair.key_pem.expose_bytes());
         }
         SecretEntry::Leaf { name, spec, issuer, .. } => {
             let (cert, key) = ca(snapshot, issuer)?;
-            let pair = berth_pki::issue(spec, cert, key, now).map_err(failed)?;
+            let pair = berth_pki::issue(spec, cert, key, clocks).map_err(failed)?;
             put(data, &format!("{name}.crt"), pair.cert_pem.as_bytes());
             put(data, &format!("{name}.key"), pair.key_pem.expose_bytes());
         }
@@ -82,7 +81,7 @@ fn make(snapshot: &Snapshot, entry: &SecretEntry, now: Timestamp, data: &mut Map
         }
         SecretEntry::Kubeconfig { cluster, server, spec, issuer, .. } => {
             let (cert, key) = ca(snapshot, issuer)?;
-            let pair = berth_pki::issue(spec, cert, key, now).map_err(failed)?;
+            let pair = berth_pki::issue(spec, cert, key, clocks).map_err(failed)?;
             let kubeconfig = Kubeconfig {
                 cluster_name: cluster.clone(),
                 server: server.clone(),

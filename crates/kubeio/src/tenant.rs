@@ -6,14 +6,14 @@ use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::names;
-use berth_pki::{CertSpec, Lifetime, Usage};
+use berth_pki::{CertSpec, Clocks, Lifetime, Usage};
 use berth_plan::observed::ApiProbe;
 use berth_render::ObjectKey;
 use futures::future::BoxFuture;
 use http::Response;
 use http_body_util::combinators::MapErr;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use kube::Client;
 use kube::client::{ClientBuilder, DynBody};
 use kube::config::{AuthInfo, Config};
@@ -49,7 +49,7 @@ impl std::fmt::Debug for TenantTarget {
 }
 
 /// Makes a client for a tenant; tests put a local API server in its place.
-pub type Connect = Arc<dyn Fn(TenantTarget, Timestamp) -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(TenantTarget, Clocks) -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
 
 /// The target, from what was observed.
 pub fn tenant_target(snapshot: &Snapshot, ca: &ObjectKey, host: &str, port: i32) -> Option<TenantTarget> {
@@ -63,19 +63,19 @@ pub fn tenant_target(snapshot: &Snapshot, ca: &ObjectKey, host: &str, port: i32)
 
 /// The real [`Connect`].
 pub fn connect() -> Connect {
-    Arc::new(|target, now| Box::pin(async move { client(&target, now) }))
+    Arc::new(|target, clocks| Box::pin(async move { client(&target, clocks) }))
 }
 
-fn client(target: &TenantTarget, now: Timestamp) -> Result<Client, String> {
+fn client(target: &TenantTarget, clocks: Clocks) -> Result<Client, String> {
     let spec = CertSpec {
         common_name: names::OPERATOR_USER.into(),
         organizations: vec!["system:masters".into()],
         dns_names: vec![],
         ip_addresses: vec![],
         usage: Usage::Client,
-        lifetime: Lifetime::leaf(SignedDuration::from_hours(1)),
+        lifetime: Lifetime::leaf(clocks.covered(SignedDuration::from_hours(1))),
     };
-    let pair = berth_pki::issue(&spec, &target.ca_cert, &target.ca_key, now).map_err(|e| e.to_string())?;
+    let pair = berth_pki::issue(&spec, &target.ca_cert, &target.ca_key, clocks).map_err(|e| e.to_string())?;
     let url = target.server.parse().map_err(|e| format!("{}: {e}", target.server))?;
     let mut config = Config::new(url);
     config.connect_timeout = Some(Duration::from_secs(3));
@@ -117,9 +117,9 @@ pub async fn probe_tenant(
     key: &ObjectKey,
     want_version: bool,
     calls: Arc<Calls>,
-    now: Timestamp,
+    clocks: Clocks,
 ) -> (ApiProbe, Option<Io>) {
-    let client = match connect(target, now).await {
+    let client = match connect(target, clocks).await {
         Ok(client) => client,
         Err(e) => return (ApiProbe::Failed(e), None),
     };
@@ -178,7 +178,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_more_is_read_of_an_answer_than_its_bound() {
-        let now = Timestamp::now();
+        let now = jiff::Timestamp::now();
         let ca = CertSpec {
             common_name: "ca".into(),
             organizations: vec![],
@@ -195,7 +195,7 @@ mod tests {
                 ca_cert: ca.cert_pem.clone().into(),
                 ca_key: ca.key_pem.expose_bytes().to_vec(),
             };
-            let client = client(&target, now).unwrap();
+            let client = client(&target, now.into()).unwrap();
             let io = Io::new(client, Fence::open(), Arc::default(), Duration::from_mins(1));
             let server = async { flood(listener.accept().await.unwrap().0, status).await };
             let (answer, _cut_off) = futures::join!(io.raw("/version"), server);

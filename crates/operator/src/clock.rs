@@ -45,7 +45,7 @@ pub async fn look(ctx: &Context) -> bool {
         let seconds = ahead.as_secs();
         tracing::warn!(
             seconds,
-            "this clock is ahead of the API server's (behind, if negative): set the time of the one that is wrong. From two minutes on no certificate is renewed for its age"
+            "this clock is ahead of the API server's (behind, if negative): set the time of the one that is wrong"
         );
     }
     true

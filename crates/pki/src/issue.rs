@@ -9,7 +9,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use time::OffsetDateTime;
 use zeroize::Zeroizing;
 
-use crate::{BACKDATE, CertSpec, PkiError, SecretString, Usage, inspect, pem};
+use crate::{BACKDATE, CertSpec, Clocks, PkiError, SecretString, Usage, inspect, pem};
 
 /// A certificate and its private key, as a Secret of type `kubernetes.io/tls` holds them.
 #[derive(Debug, Clone)]
@@ -23,14 +23,14 @@ pub struct KeyPairPem {
 /// Makes a self-signed CA with a new key: path length 0, and it may only sign certificates and CRLs.
 ///
 /// Call it when [`crate::decide_ca`] says `Issue` *and* no record says that there was a CA before.
-pub fn issue_ca(spec: &CertSpec, now: Timestamp) -> Result<KeyPairPem, PkiError> {
+pub fn issue_ca(spec: &CertSpec, clocks: impl Into<Clocks>) -> Result<KeyPairPem, PkiError> {
     spec.validate()?;
     if spec.usage != Usage::Ca {
         return Err(PkiError::spec(spec, "a self-signed certificate must be a CA"));
     }
     let spec = spec.normalized();
-    let now = whole_second(now)?;
-    let mut params = params(&spec, now, end(&spec, now)?)?;
+    let (earlier, later) = span(&spec, clocks.into())?;
+    let mut params = params(&spec, earlier, end(&spec, later)?)?;
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     // A root is its own issuer; RFC 5280 lets it omit the authority key identifier, as Go and OpenSSL do.
@@ -42,15 +42,22 @@ pub fn issue_ca(spec: &CertSpec, now: Timestamp) -> Result<KeyPairPem, PkiError>
 
 /// Makes a leaf certificate with a new key, signed by the CA.
 ///
-/// The certificate is valid from 5 minutes before `now` to the end of the spec's lifetime or of the CA, whichever comes
-/// first. The result was verified against the CA before it is returned.
-pub fn issue(spec: &CertSpec, ca_cert_pem: &[u8], ca_key_pem: &[u8], now: Timestamp) -> Result<KeyPairPem, PkiError> {
+/// The certificate is valid from 5 minutes before the earlier of the clocks to the end of the spec's lifetime, by the later one, or of the CA,
+/// whichever comes first. The result was verified against the CA before it is returned.
+pub fn issue(
+    spec: &CertSpec,
+    ca_cert_pem: &[u8],
+    ca_key_pem: &[u8],
+    clocks: impl Into<Clocks>,
+) -> Result<KeyPairPem, PkiError> {
     spec.validate()?;
     if spec.usage == Usage::Ca {
         return Err(PkiError::spec(spec, "CAs are self-signed, there are no intermediate ones"));
     }
     let spec = spec.normalized();
-    let now = whole_second(now)?;
+    let clocks = clocks.into();
+    let (earlier, later) = span(&spec, clocks)?;
+    let now = clocks.now;
 
     let ca_certs = pem::certificates(ca_cert_pem)?;
     let ca_der = inspect::first(&ca_certs)?;
@@ -70,7 +77,7 @@ pub fn issue(spec: &CertSpec, ca_cert_pem: &[u8], ca_key_pem: &[u8], now: Timest
         return Err(PkiError::spec(&spec, "it has the common name of its CA, so that it would look self-signed"));
     }
 
-    let mut params = params(&spec, now, end(&spec, now)?.min(ca.not_after))?;
+    let mut params = params(&spec, earlier, end(&spec, later)?.min(ca.not_after))?;
     params.not_before = params.not_before.max(date_time(ca.not_before)?);
     // Explicitly "no CA": rcgen writes the subject key identifier only together with basic constraints.
     params.is_ca = IsCa::ExplicitNoCa;
@@ -153,6 +160,11 @@ fn pair(cert: &Certificate, key: &KeyPair) -> KeyPairPem {
 
 fn end(spec: &CertSpec, now: Timestamp) -> Result<Timestamp, PkiError> {
     now.checked_add(spec.lifetime.total).map_err(|_| PkiError::spec(spec, "the lifetime ends after the year 9999"))
+}
+
+fn span(spec: &CertSpec, clocks: Clocks) -> Result<(Timestamp, Timestamp), PkiError> {
+    let (earlier, later) = clocks.span(spec.lifetime);
+    Ok((whole_second(earlier)?, whole_second(later)?))
 }
 
 /// X.509 knows no fractions of a second.

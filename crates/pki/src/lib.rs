@@ -13,6 +13,7 @@
 //! - print a private key: they live in [`SecretString`], and no error message quotes its input;
 //! - depend on another Berth crate.
 
+mod clocks;
 mod decide;
 mod error;
 mod inspect;
@@ -25,6 +26,7 @@ mod secret;
 mod service_account;
 mod spec;
 
+pub use clocks::Clocks;
 pub use decide::{Decision, KubeconfigTarget, decide, decide_ca, decide_kubeconfig};
 pub use error::PkiError;
 pub use inspect::{CertInfo, inspect, inspect_bundle, inspect_pair, verify_issued_by};

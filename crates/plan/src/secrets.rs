@@ -69,8 +69,8 @@ pub struct Renewal<'a> {
     pub now: Timestamp,
     /// So that not all are due at once: the owner's name.
     pub seed: &'a str,
-    /// Two clocks disagree. What is renewed for its age by one that is wrong is not valid yet, or no longer, and a certificate that is
-    /// there is good for a month from when it is due.
+    /// Two clocks are so far apart that what is issued by one is not valid by the other. A certificate that is there is good for a third of its
+    /// life from when it is due.
     pub held: bool,
 }
 

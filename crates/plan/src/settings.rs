@@ -3,8 +3,8 @@
 use crate::meta::MetaRanges;
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::{Reason, Verdict};
-use berth_pki::Lifetime;
-use jiff::SignedDuration;
+use berth_pki::{Clocks, Lifetime};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 /// Configuration that plans depend on.
@@ -67,9 +67,14 @@ impl Settings {
         Verdict::new(degraded.type_, Some(true), reason, message)
     }
 
-    /// The operator's clock and the API server's, one of which is wrong. Certificates are valid from five minutes before they are issued.
-    pub(crate) fn clocks_disagree(&self) -> bool {
-        self.clock_ahead.abs() >= SignedDuration::from_mins(2)
+    /// What is issued at that time of the API server's is valid by the operator's clock, too.
+    pub fn clocks(&self, now: Timestamp) -> Clocks {
+        Clocks::new(now, self.clock_ahead)
+    }
+
+    /// One of two clocks is so wrong that no certificate can be valid by both.
+    pub(crate) fn clocks_are_far_apart(&self) -> bool {
+        self.clock_ahead.abs() > Clocks::within(self.leaf_lifetime.total)
     }
 
     /// What is wrong with the operator's clock, in whole minutes so that it is not told anew each second.
@@ -77,10 +82,10 @@ impl Settings {
         let seconds = self.clock_ahead.as_secs();
         let minutes = (seconds.abs() + 30) / 60;
         let direction = if seconds > 0 { "ahead of" } else { "behind" };
-        self.clocks_disagree().then(|| {
-            format!(
-                "the clock of the operator's node is {minutes} min {direction} the API server's: no certificate is renewed for its age until they agree"
-            )
+        let consequence =
+            if self.clocks_are_far_apart() { ": no certificate is renewed for its age until they agree" } else { "" };
+        (seconds.abs() >= 120).then(|| {
+            format!("the clock of the operator's node is {minutes} min {direction} the API server's{consequence}")
         })
     }
 }
@@ -192,14 +197,16 @@ mod tests {
         for fine in [0, 60, -60, 119, -119] {
             assert_eq!(told(fine), None, "{fine} s");
         }
-        let behind = "the clock of the operator's node is 4 min behind the API server's: no certificate is renewed for its age until they agree";
+        let behind = "the clock of the operator's node is 4 min behind the API server's";
         assert_eq!(told(-240).as_deref(), Some(behind));
         assert_eq!(told(-241), told(-240), "not told anew each second");
-        assert!(told(900).unwrap().contains("15 min ahead of the API server's"));
+        assert!(told(900).unwrap().ends_with("15 min ahead of the API server's"));
+        let a_month = told(31 * 24 * 3600).unwrap();
+        assert!(a_month.ends_with("ahead of the API server's: no certificate is renewed for its age until they agree"));
         let settings = Settings { clock_ahead: SignedDuration::from_mins(-15), ..Settings::default() };
         let both = |reason| settings.with_clock(Verdict::new(ConditionType::Degraded, Some(true), reason, "etcd-0"));
         assert_eq!(both(Reason::DataLost).reason, Reason::DataLost, "alerts and `adopt` go by it");
         assert_eq!(both(Reason::CertificateAuthorityInvalid).reason, Reason::ClockSkew, "the clock may be why");
-        assert!(both(Reason::DataLost).message.ends_with("until they agree; etcd-0"));
+        assert!(both(Reason::DataLost).message.ends_with("the API server's; etcd-0"));
     }
 }

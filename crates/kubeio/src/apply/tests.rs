@@ -62,18 +62,20 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
     let mut carry = async |io: &Io, actions: &[Action]| {
         let stage = Stage { actions: actions.to_vec(), ..Stage::new(Component::Tenant, State::Ready) };
         let plan = Plan { stages: vec![stage], ..Plan::default() };
-        let carried = carry_out(&inside, Some(io), &mut snapshot, &plan, "test", Timestamp::now()).await;
+        let carried = carry_out(&inside, Some(io), &mut snapshot, &plan, "test", Timestamp::now().into()).await;
         let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { unreachable!() };
-        (carried.failure.map(|e| e.kind), read.get(&key).cloned().flatten())
+        (carried.failure.as_ref().map(|e| e.kind), read.get(&key).cloned().flatten(), carried.goes_on())
     };
     let apply = Action::TenantApply(wanted.clone());
     let delete = |uid: &str| Action::TenantDelete { key: wanted.key().clone(), uid: uid.into() };
-    assert_eq!(carry(&inside, std::slice::from_ref(&apply)).await, (Some(Kindred::Rejected), Some(there.clone())));
+    let first = carry(&inside, std::slice::from_ref(&apply)).await;
+    assert_eq!(first, (Some(Kindred::Rejected), Some(there.clone()), true), "another round sees what is there");
     // Another one of that name by now: it stays, and is seen.
-    assert_eq!(carry(&inside, &[delete("v"), apply.clone()]).await, (Some(Kindred::Rejected), Some(there)));
+    let other = carry(&inside, &[delete("v"), apply.clone()]).await;
+    assert_eq!((other.0, other.1), (Some(Kindred::Rejected), Some(there)));
     let too_late = new(inside.client().clone(), Fence::closed());
     assert_eq!(carry(&too_late, &[delete("u")]).await.0, Some(Kindred::Fenced));
-    assert_eq!(carry(&inside, &[delete("u"), apply]).await, (None, Some(wanted.value().clone())));
+    assert_eq!(carry(&inside, &[delete("u"), apply]).await, (None, Some(wanted.value().clone()), true));
     let said = ["PATCH 422", "GET 200", "DELETE 409", "PATCH 422", "GET 200", "DELETE 200", "PATCH 200"];
     assert_eq!(*asked.lock().unwrap(), said);
 }
@@ -148,12 +150,16 @@ fn deployment(image: &str) -> Value {
 
 /// Carries out a plan of that action alone in one pass, three times, by an API server that answers so. Returns how often it was asked.
 async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>) {
+    rounds(action, 200, answer).await
+}
+
+async fn rounds(action: Action, code: u16, answer: Value) -> (usize, Option<IoError>) {
     let asked = Arc::new(AtomicUsize::new(0));
     let count = asked.clone();
     let service = tower::service_fn(move |_: Request<Body>| {
         count.fetch_add(1, Ordering::Relaxed);
         let answer = Body::from(answer.to_string().into_bytes());
-        async { Ok::<_, Infallible>(Response::new(answer)) }
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap()) }
     });
     let io = Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), Duration::from_secs(9));
     let mut stage = Stage::new(Component::ApiServer, State::Ready);
@@ -161,7 +167,7 @@ async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>)
     let plan = Plan { stages: vec![stage], ..Plan::default() };
     let (mut snapshot, mut carried) = (Snapshot::default(), Carried::default());
     for _ in 0..3 {
-        carried = carry_out(&io, None, &mut snapshot, &plan, "test", Timestamp::UNIX_EPOCH).await;
+        carried = carry_out(&io, None, &mut snapshot, &plan, "test", Timestamp::UNIX_EPOCH.into()).await;
     }
     (asked.load(Ordering::Relaxed), carried.failure)
 }
@@ -183,4 +189,28 @@ async fn what_was_deleted_is_not_deleted_again_in_the_same_pass() {
     let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
     let (asked, failure) = three_rounds(Action::Delete { key, uid: "1".into(), grace: None }, json!({})).await;
     assert_eq!((asked, failure.map(|e| e.message)), (1, None));
+}
+
+#[tokio::test]
+async fn a_policy_to_which_something_is_added_is_told() {
+    let policy = |egress: Value| {
+        json!({
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "default-deny", "namespace": "b", "uid": "1"},
+            "spec": {"podSelector": {}, "egress": egress},
+        })
+    };
+    let apply = Action::Apply(Object::new(policy(json!([]))).unwrap());
+    let (asked, failure) = three_rounds(apply.clone(), policy(json!([{}]))).await;
+    assert_eq!((asked, failure.map(|e| e.kind)), (1, Some(Kindred::Rejected)));
+    let mut left_out = policy(json!([]));
+    left_out["spec"].as_object_mut().unwrap().remove("egress");
+    assert!(three_rounds(apply, left_out).await.1.is_none());
+}
+
+#[tokio::test]
+async fn a_deletion_that_is_refused_is_tried_again_and_told() {
+    let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
+    let refusal = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no"});
+    let (asked, failure) = rounds(Action::Delete { key, uid: "1".into(), grace: None }, 422, refusal).await;
+    assert_eq!((asked, failure.map(|e| e.kind)), (3, Some(Kindred::Rejected)));
 }

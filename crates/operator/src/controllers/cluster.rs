@@ -156,7 +156,15 @@ async fn observe_and_apply(
         if planned.plan.is_empty() || !carried.goes_on() {
             break;
         }
-        carried = carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, &planned.plan, labels::MANAGER_CLUSTER, now).await;
+        carried = carry_out(
+            &ctx.io,
+            tenant.as_ref(),
+            &mut snapshot,
+            &planned.plan,
+            labels::MANAGER_CLUSTER,
+            settings.clocks(now),
+        )
+        .await;
         if cluster.metadata.deletion_timestamp.is_some() {
             // What a deletion did shows only when it is read again.
             break;
@@ -195,7 +203,8 @@ async fn ask_tenant(
         return None;
     };
     let (probe, tenant) =
-        probe_tenant(&ctx.io, &ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), now).await;
+        probe_tenant(&ctx.io, &ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), settings.clocks(now))
+            .await;
     snapshot.observed.api = probe;
     tenant
 }

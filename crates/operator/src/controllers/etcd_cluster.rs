@@ -10,6 +10,7 @@ use berth_etcdio::{Credential, EtcdTarget};
 use berth_kubeio::{
     Carried, IoError, Kindred, Own, Snapshot, carry_out, observe_etcd, patch_finalizers, refused, write_status,
 };
+use berth_pki::Clocks;
 use berth_plan::Settings;
 use berth_plan::etcd::{EtcdPlan, Input, absent, endpoints, plan, status::status, worth_asking};
 use berth_render::{Kind, ObjectKey};
@@ -135,7 +136,7 @@ async fn observe_and_apply(
     now: Timestamp,
 ) -> Result<(EtcdPlan, Snapshot, Option<IoError>), IoError> {
     let mut snapshot = observe_etcd(&ctx.io, etcd).await?;
-    ask_members(ctx, etcd, &mut snapshot, now).await;
+    ask_members(ctx, etcd, &mut snapshot, settings.clocks(now)).await;
     let own = Own::of(Kind::EtcdCluster, etcd).key;
     let missing = absent(etcd, &snapshot.observed);
     snapshot.observed.refused =
@@ -147,7 +148,8 @@ async fn observe_and_apply(
         if planned.plan.is_empty() || !carried.goes_on() {
             break;
         }
-        carried = carry_out(&ctx.io, None, &mut snapshot, &planned.plan, labels::MANAGER_ETCD, now).await;
+        carried =
+            carry_out(&ctx.io, None, &mut snapshot, &planned.plan, labels::MANAGER_ETCD, settings.clocks(now)).await;
         if etcd.metadata.deletion_timestamp.is_some() {
             break;
         }
@@ -156,14 +158,14 @@ async fn observe_and_apply(
 }
 
 /// Asks the members, if one of them runs.
-async fn ask_members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot, now: Timestamp) {
+async fn ask_members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot, clocks: Clocks) {
     if etcd.metadata.deletion_timestamp.is_some() || !worth_asking(etcd, &snapshot.observed) {
         return;
     }
     let own = Own::of(Kind::EtcdCluster, etcd).key;
     let ca = ObjectKey { kind: Kind::Secret, name: names::etcd::client_ca(&own.name), ..own };
     let (Some(cert), Some(key)) = (snapshot.secret(&ca, "tls.crt"), snapshot.secret(&ca, "tls.key")) else { return };
-    let target = Credential::issue(cert, key, now)
+    let target = Credential::issue(cert, key, clocks)
         .and_then(|credential| EtcdTarget::new(&endpoints(etcd, &snapshot.observed), credential));
     match target {
         Ok(target) if !target.members.is_empty() => {

@@ -1,6 +1,6 @@
 //! Admission of the meta cluster that takes what Berth writes, and changes it.
 
-use crate::common::{SOON, Team, shared_operator};
+use crate::common::{OPERATOR, SOON, Team, shared_operator};
 use berth_api::conditions::ConditionType;
 use berth_api::{labels, names};
 use berth_testkit::fixtures::until;
@@ -64,7 +64,9 @@ async fn what_is_changed_on_its_way_is_told_and_not_sent_for_ever() {
     let why = "something changes it on its way, such as a mutating webhook or policy: .spec.replicas differs";
     assert!(said.contains(&format!("apply Deployment {}/kube-scheduler: {why}", team.home)), "{said}");
     let events = server.audit_since(mark);
-    let count = |verb: &str, what: &str| events.iter().filter(|e| e.verb == verb && e.uri.contains(what)).count();
+    let count = |verb: &str, what: &str| {
+        events.iter().filter(|e| e.user == OPERATOR && e.verb == verb && e.uri.contains(what)).count()
+    };
     let written = count("patch", &format!("/namespaces/{}/deployments/kube-scheduler?", team.home));
     let passes = count("get", &format!("/namespaces/{}/clusters/", team.ns));
     assert!((1..=passes).contains(&written), "{written} writes in {passes} passes");

@@ -1,6 +1,7 @@
 //! One file per promise; what they share is here.
 
 mod ca;
+mod clocks;
 mod decision;
 mod formats;
 mod independent;

@@ -2,11 +2,12 @@
 
 use super::{Tenant, ensure, is_ours, writers};
 use crate::model::{Action, Component, Stage, State, WAITING_FOR};
+use crate::observed::label;
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
-use berth_api::{EtcdCluster, names};
-use berth_render::{Catalog, Kind, Object, minor_of};
+use berth_api::{EtcdCluster, labels, names};
+use berth_render::{Catalog, Kind, Object, ObjectKey, minor_of};
 use serde_json::json;
 
 /// Name of the tenant's API server among the etcd's clients.
@@ -134,10 +135,16 @@ fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
     }
 }
 
-/// All that is written of a `Cluster` that is paused: that its etcd is paused, too, as it runs.
-pub(super) fn pause(t: &Tenant<'_>) -> Vec<Action> {
-    let Some(live) = observed(t).filter(|live| !live.spec.paused) else { return vec![] };
-    let spec = EtcdClusterSpec { paused: true, quota_backend_bytes: None, ..live.spec };
+/// Has the etcd paused, or going on, with its `Cluster`, and as it runs: wherever else the plan may be stuck. One that is still forming is
+/// not paused: until it is formed, nothing says that a member without data lost them.
+pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
+    let paused = t.cluster.spec.paused;
+    let home = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone()));
+    let taken = home.is_some_and(|home| label(home, labels::CLUSTER_UID) == Some(t.uid));
+    let formed = |live: &EtcdCluster| live.status.as_ref().is_some_and(|s| s.cluster_id.is_some());
+    let due = |live: &EtcdCluster| taken && live.spec.paused != paused && (formed(live) || !paused);
+    let Some(live) = observed(t).filter(due) else { return vec![] };
+    let spec = EtcdClusterSpec { paused, quota_backend_bytes: None, ..live.spec };
     let mut stage = Stage::new(Component::Etcd, State::Ready);
     write(t, &mut stage, &spec);
     stage.actions

@@ -128,11 +128,21 @@ pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
 /// The plan for a `Cluster`.
 pub fn plan(input: Input<'_>) -> ClusterPlan {
     let mut out = stages(input);
-    if input.cluster.spec.paused && input.cluster.metadata.deletion_timestamp.is_none() {
+    if input.cluster.metadata.deletion_timestamp.is_some() {
+        return out;
+    }
+    let stages = &mut out.plan.stages;
+    if input.cluster.spec.paused {
         out.plan.prune.clear();
-        for stage in &mut out.plan.stages {
-            stage.actions = if stage.component == Component::Etcd { etcd::pause(&tenant(input)) } else { vec![] };
+        for stage in &mut *stages {
+            stage.actions.clear();
         }
+    }
+    let of_etcd = stages.iter().position(|stage| stage.component == Component::Etcd);
+    if (input.cluster.spec.paused || of_etcd.is_none())
+        && let Some(stage) = stages.get_mut(of_etcd.unwrap_or_default())
+    {
+        stage.actions.extend(etcd::follow_pause(&tenant(input)));
     }
     out
 }

@@ -252,6 +252,46 @@ fn its_etcd_is_paused_and_goes_on_with_it_and_nothing_else_of_it_is_written() {
     assert_eq!(spec(&f), after);
 }
 
+fn is_paused(f: &Fixture) -> bool {
+    etcd(f)["paused"] == true
+}
+
+#[test]
+fn an_etcd_that_forms_is_paused_once_it_is_formed() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    f.world.observed.objects.get_mut(&key).unwrap()["status"].as_object_mut().unwrap().remove("clusterId");
+    f.cluster.spec.paused = true;
+    f.pass();
+    assert!(!is_paused(&f), "its record must grow");
+    f.others();
+    f.pass();
+    assert!(is_paused(&f));
+}
+
+#[test]
+fn a_pause_begins_and_ends_also_where_the_plan_is_stuck() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let home = Fixture::namespace();
+    let networks = |f: &mut Fixture, says: &str| {
+        let live = f.world.observed.objects.get_mut(&home).unwrap();
+        live["metadata"]["annotations"][labels::NETWORK] = says.into();
+    };
+    networks(&mut f, "nonsense");
+    f.cluster.spec.paused = true;
+    blocked(&f.pass(), Component::Namespace, Reason::InvalidSpec);
+    assert!(is_paused(&f));
+    f.cluster.spec.paused = false;
+    f.pass();
+    assert!(!is_paused(&f));
+    // Not in a namespace that it has not taken over.
+    f.cluster.metadata.uid = Some("new-uid".into());
+    f.cluster.spec.paused = true;
+    f.world.log.clear();
+    f.pass();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+}
+
 #[test]
 fn a_cluster_that_is_born_paused_makes_nothing() {
     let mut f = Fixture::new(json!({"version": "1.36.3", "paused": true}));

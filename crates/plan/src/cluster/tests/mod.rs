@@ -78,6 +78,7 @@ impl Fixture {
             let condition = |t: &str| json!({"type": t, "status": "True", "reason": "AsExpected", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
             live["status"] = json!({
                 "observedGeneration": generation,
+                "clusterId": "cdf818194e3a8c32",
                 "endpoints": [{"name": "etcd-0", "url": "https://etcd-0.x.svc:2379", "host": "etcd-0.x.svc", "address": "10.96.0.9"}],
                 "clients": [{"name": "kube-apiserver", "secretRef": {"name": "etcd-client-kube-apiserver"}}],
                 "conditions": [condition("Ready"), condition("Available")],
