@@ -162,7 +162,8 @@ fn difference(spec: &CertSpec, info: &CertInfo, issuer: &CertInfo, now: Timestam
         let (missing, extra) = (missing.into_iter().collect(), extra.into_iter().collect());
         return Some(RenewReason::SansChanged { missing, extra });
     }
-    if now < info.not_before {
+    // Before its CA is valid none can be better.
+    if now < info.not_before && now >= issuer.not_before {
         return Some(RenewReason::NotYetValid { not_before: info.not_before });
     }
     None

@@ -69,7 +69,7 @@ pub fn issue(
     if !ca.is_ca {
         return Err(PkiError::NotACa { subject: ca.subject, problem: "it is no CA certificate" });
     }
-    if now < ca.not_before || now >= ca.not_after {
+    if later < ca.not_before || earlier >= ca.not_after {
         let (not_before, not_after) = (ca.not_before, ca.not_after);
         return Err(PkiError::IssuerNotValid { subject: ca.subject, not_before, not_after, now });
     }

@@ -48,3 +48,17 @@ fn what_is_kept_in_memory_is_valid_by_both_however_far_they_are_apart() {
         }
     }
 }
+
+#[test]
+fn a_clock_from_before_the_ca_renews_nothing_and_the_other_one_issues() {
+    let (ca, leaf) = (ca(), spec("leaf", Usage::Client));
+    let issuer = inspect(ca.cert_pem.as_bytes()).unwrap();
+    let issued = |clocks: Clocks| issue(&leaf, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), clocks);
+    let began = issuer.not_before;
+    let info = inspect(issued((began + DAY).into()).unwrap().cert_pem.as_bytes()).unwrap();
+    let before = began - DAY;
+    assert!(matches!(decide(&leaf, Some(Ok(&info)), &issuer, before, "seed"), Decision::Keep { .. }));
+    assert!(matches!(decide(&leaf, Some(Ok(&info)), &issuer, began, "seed"), Decision::Renew { .. }));
+    assert!(issued(before.into()).is_err());
+    assert!(issued(Clocks::new(before, DAY * 2)).is_ok());
+}

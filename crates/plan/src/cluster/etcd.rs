@@ -1,8 +1,9 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
 use super::{Tenant, ensure, is_ours, writers};
+use crate::etcd::Stand;
 use crate::model::{Action, Component, Stage, State, WAITING_FOR};
-use crate::observed::label;
+use crate::observed::{self, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
@@ -79,7 +80,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         clients: vec![EtcdClient { name: CLIENT.into() }],
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
         data_policy: DataPolicy::Retain,
-        paused: t.cluster.spec.paused,
+        paused: live.as_ref().map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
     };
     let running = running(t, live.as_ref(), &spec);
     let unfit = match (&live, &running) {
@@ -135,15 +136,25 @@ fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
     }
 }
 
-/// Has the etcd paused, or going on, with its `Cluster`, and as it runs: wherever else the plan may be stuck. One that is still forming is
-/// not paused: until it is formed, nothing says that a member without data lost them.
+/// Whether the etcd is to be paused. One that is still forming is not: until it is formed, nothing says that a member without data lost them.
+fn is_paused(t: &Tenant<'_>, live: &EtcdCluster) -> bool {
+    let recorded = || crate::etcd::running(live, t.observed).is_some_and(|record| record.state == Stand::Established);
+    let formed = || live.status.as_ref().is_some_and(|s| s.cluster_id.is_some()) || recorded();
+    t.cluster.spec.paused && (live.spec.paused || formed())
+}
+
+/// Has the etcd paused, or going on, with its `Cluster`, and as it runs: wherever else the plan may be stuck, but for a namespace that this
+/// `Cluster` has not taken over.
 pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
-    let paused = t.cluster.spec.paused;
-    let home = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone()));
-    let taken = home.is_some_and(|home| label(home, labels::CLUSTER_UID) == Some(t.uid));
-    let formed = |live: &EtcdCluster| live.status.as_ref().is_some_and(|s| s.cluster_id.is_some());
-    let due = |live: &EtcdCluster| taken && live.spec.paused != paused && (formed(live) || !paused);
-    let Some(live) = observed(t).filter(due) else { return vec![] };
+    let recorded = t.status().control_plane_namespace;
+    let home = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone())).filter(|home| {
+        label(home, labels::CLUSTER_UID) == Some(t.uid) && recorded.is_none_or(|r| r.uid == observed::uid(home))
+    });
+    let (Some(_), Some(live)) = (home, observed(t)) else { return vec![] };
+    let paused = is_paused(t, &live);
+    if paused == live.spec.paused {
+        return vec![];
+    }
     let spec = EtcdClusterSpec { paused, quota_backend_bytes: None, ..live.spec };
     let mut stage = Stage::new(Component::Etcd, State::Ready);
     write(t, &mut stage, &spec);

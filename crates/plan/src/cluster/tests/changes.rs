@@ -257,14 +257,28 @@ fn is_paused(f: &Fixture) -> bool {
 }
 
 #[test]
-fn an_etcd_that_forms_is_paused_once_it_is_formed() {
-    let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
-    f.world.observed.objects.get_mut(&key).unwrap()["status"].as_object_mut().unwrap().remove("clusterId");
-    f.cluster.spec.paused = true;
+fn an_etcd_that_forms_is_paused_once_it_is_formed_and_what_is_wrong_with_it_is_still_told() {
+    let up = || {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+        let status = &mut f.world.observed.objects.get_mut(&key).unwrap()["status"];
+        status.as_object_mut().unwrap().remove("clusterId");
+        status["conditions"][0] = json!({
+            "type": "Ready", "status": "False", "reason": "DataLost", "message": "etcd-0", "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        f.cluster.spec.paused = true;
+        f
+    };
+    let mut f = up();
     f.pass();
     assert!(!is_paused(&f), "its record must grow");
+    assert_eq!((f.condition("Degraded").1, f.condition("Progressing").1), ("DataLost".into(), "Paused".into()));
     f.others();
+    f.pass();
+    assert!(is_paused(&f));
+    // No status survives a restore; what is recorded beside the data does.
+    let mut f = up();
+    record(&mut f, json!({"clusterUID": "of-before", "replicas": 1, "state": "Established"}));
     f.pass();
     assert!(is_paused(&f));
 }
@@ -284,7 +298,12 @@ fn a_pause_begins_and_ends_also_where_the_plan_is_stuck() {
     f.cluster.spec.paused = false;
     f.pass();
     assert!(!is_paused(&f));
-    // Not in a namespace that it has not taken over.
+    // Not in a namespace that it has not taken over, be it a copy of its own.
+    let mut copy = Fixture::up(json!({"version": "1.36.3"}));
+    copy.world.observed.objects.get_mut(&home).unwrap()["metadata"]["uid"] = "of-a-copy".into();
+    copy.world.put(Fixture::key(Kind::EtcdCluster, names::ETCD), json!({"spec": {"paused": true}}));
+    blocked(&copy.pass(), Component::Namespace, Reason::ControlPlaneLost);
+    assert!(copy.world.log.is_empty(), "{:#?}", copy.world.log);
     f.cluster.metadata.uid = Some("new-uid".into());
     f.cluster.spec.paused = true;
     f.world.log.clear();
