@@ -125,7 +125,10 @@ fn programs_read_the_same_as_json_and_as_yaml() {
 
 #[test]
 fn paused_says_so() {
-    let report = planned(json!({"version": "1.36.3", "paused": true}), &up(), &Settings::default());
+    let mut observed = up();
+    let etcd = observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::EtcdCluster).unwrap().1;
+    etcd["status"]["clusterId"] = json!("cdf818194e3a8c32");
+    let report = planned(json!({"version": "1.36.3", "paused": true}), &observed, &Settings::default());
     assert!(report.paused && report.pending);
     let text = text(&report);
     assert!(text.contains("EtcdCluster") && text.contains("spec.paused is true: nothing else is done"), "{text}");

@@ -114,13 +114,11 @@ impl<'a> Life<'a> {
         eventually(SOON, "up, or told", settled).await
     }
 
-    /// Waits until the lack was told at a deletion. Pods may go with their owners before the operator deletes one.
+    /// Waits until the lack was told at a deletion. Pods and claims may go with their namespace before the operator comes to delete one.
     async fn tells_or_is_gone(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
         let told = async || match self.told(lack, team).await? {
             Some(place) => Ok(place),
-            None if lack.resources() == ["pods"] && team.cluster_opt().await.is_none() => {
-                Ok("nobody, since nobody needed it")
-            }
+            None if goes_along(lack) && team.cluster_opt().await.is_none() => Ok("nobody, since nobody needed it"),
             None => anyhow::bail!("not told: {:?}\n{}", conditions(team).await?, self.log.text()),
         };
         eventually(SOON, "told", told).await
@@ -214,12 +212,17 @@ impl<'a> Life<'a> {
         until(SOON, "rights that are no news", async || Timestamp::now().duration_since(made) > GROWN).await;
         self.take(lack).await?;
         team.delete().await;
-        let place = self.tells(lack, team).await?;
+        let place = self.tells_or_is_gone(lack, team).await?;
         lack.set(self.server, true).await?;
         gone(team).await?;
         println!("{lack}: taken before a deletion, told by: {place}");
         Ok(())
     }
+}
+
+/// Whether what may not be deleted is gone with the namespace as well.
+fn goes_along(lack: &Lack) -> bool {
+    [["pods"], ["persistentvolumeclaims"]].iter().any(|kind| lack.resources() == *kind)
 }
 
 /// What the conditions of the tenant and its etcd say.
