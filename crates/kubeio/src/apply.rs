@@ -7,7 +7,7 @@ use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
 use berth_pki::Clocks;
-use berth_plan::diff::{first_difference, same};
+use berth_plan::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
 use berth_plan::{Action, Component, Plan};
 use berth_render::{Kind, Object, ObjectKey};
@@ -225,10 +225,7 @@ fn sent(object: &Object) -> (ObjectKey, String) {
 /// Whether it was applied in this pass. Err: what is there since is not that; again and again it would be the same.
 fn was_applied(snapshot: &Snapshot, object: &Object, live: Option<&Value>) -> Result<bool, IoError> {
     let Some(live) = live.filter(|_| snapshot.sent.contains(&sent(object))) else { return Ok(false) };
-    // What is added to a policy allows more.
-    let widened = object.key().kind == Kind::NetworkPolicy && !same(&live["spec"], &object.value()["spec"]);
-    let difference = first_difference(live, object.value(), "").or_else(|| widened.then(|| ".spec differs".to_owned()));
-    let Some(difference) = difference else { return Ok(true) };
+    let Some(difference) = drift(live, object) else { return Ok(true) };
     let why = format!("something changes it on its way, such as a mutating webhook or policy: {difference}");
     Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
 }

@@ -1,7 +1,19 @@
 //! Does what is there already say everything that we would apply?
 
 use crate::quantity;
+use berth_render::{Kind, Object};
 use serde_json::Value;
+
+/// Where what is there differs from `object`, so that it has to be applied; none if it need not be. What somebody adds to a
+/// policy allows more: it is drift even where it touches nothing that we set.
+pub fn drift(live: &Value, object: &Object) -> Option<String> {
+    let want = object.value();
+    if !contains(live, want) {
+        return first_difference(live, want, "");
+    }
+    let widened = object.key().kind == Kind::NetworkPolicy && !same(&live["spec"], &want["spec"]);
+    widened.then(|| ".spec differs".to_owned())
+}
 
 /// True if every field of `want` has the same value in `live`. Fields that only `live` has are the API server's
 /// defaults or other writers' business. Lists of named items (containers, volumes, ports) match by name, so that an
@@ -20,7 +32,7 @@ pub fn contains(live: &Value, want: &Value) -> bool {
 
 /// True if both say the same, but for lists that are empty in one and left out in the other. An empty object is not nothing: as
 /// a selector it selects everything.
-pub fn same(a: &Value, b: &Value) -> bool {
+fn same(a: &Value, b: &Value) -> bool {
     match (a, b) {
         (Value::Object(x), Value::Object(y)) => {
             let keys = x.keys().chain(y.keys());
@@ -68,7 +80,7 @@ fn lists(live: &[Value], want: &[Value]) -> bool {
 }
 
 /// Where `live` first differs from `want`, for plans and logs.
-pub fn first_difference(live: &Value, want: &Value, path: &str) -> Option<String> {
+fn first_difference(live: &Value, want: &Value, path: &str) -> Option<String> {
     match (live, want) {
         (Value::Object(l), Value::Object(w)) => w.iter().find_map(|(k, w)| {
             let path = format!("{path}.{k}");

@@ -17,13 +17,13 @@ pub(crate) fn reconcile(
     let digest = object.digest();
     let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
     let Some(live) = usable(observed, object.key(), ours)? else { return Ok(Some(Action::Apply(object))) };
-    // What somebody adds to a policy allows more: it is drift even where it touches nothing that we set.
-    if object.key().kind == Kind::NetworkPolicy && !crate::diff::same(&live["spec"], &object.value()["spec"]) {
-        return Ok(Some(Action::Apply(without_additions(object, live))));
-    }
-    // One that is paused takes nothing up, and what waits for its pods would wait for ever.
-    let object = if object.key().kind == Kind::Deployment { unpaused(object, live) } else { object };
-    Ok((!crate::diff::contains(live, object.value())).then_some(Action::Apply(object)))
+    let object = match object.key().kind {
+        Kind::NetworkPolicy => without_additions(object, live),
+        // One that is paused takes nothing up, and what waits for its pods would wait for ever.
+        Kind::Deployment => unpaused(object, live),
+        _ => object,
+    };
+    Ok(crate::diff::drift(live, &object).map(|_| Action::Apply(object)))
 }
 
 /// What is there under that key, if anything is and it may be written.
