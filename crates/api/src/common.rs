@@ -120,7 +120,7 @@ impl Images {
 ])))]
 pub struct Toleration {
     /// Key of the taint. Default: every taint, with operator Exists.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     #[schemars(
         length(max = 317),
         regex(pattern = r"^(([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9])?$")
@@ -130,7 +130,7 @@ pub struct Toleration {
     #[serde(default)]
     pub operator: TolerationOperator,
     /// Value of the taint, with operator Equal. Default: empty.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "is_nothing")]
     #[schemars(length(max = 63), regex(pattern = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$"))]
     pub value: Option<String>,
     /// Which effect of the taint is accepted. Default: all.
@@ -139,6 +139,12 @@ pub struct Toleration {
     /// Seconds that a running pod stays once the taint is there, with effect NoExecute. Default: for ever.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub toleration_seconds: Option<i64>,
+}
+
+/// As in a pod: an empty text is the same as none, and is left out. Sent, it would be a change that never gets there.
+#[expect(clippy::ref_option, reason = "so serde calls it")]
+fn is_nothing(text: &Option<String>) -> bool {
+    text.as_deref().is_none_or(str::is_empty)
 }
 
 /// How a toleration compares.
@@ -264,4 +270,18 @@ pub fn conditions_schema(generator: &mut schemars::SchemaGenerator) -> schemars:
     schema.insert("x-kubernetes-list-type".into(), "map".into());
     schema.insert("x-kubernetes-list-map-keys".into(), serde_json::json!(["type"]));
     schema
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_empty_in_a_toleration_is_left_out_as_in_a_pod() {
+        let given = json!({"key": "", "operator": "Exists", "value": "", "effect": "NoSchedule"});
+        let toleration: Toleration = serde_json::from_value(given).unwrap();
+        assert_eq!(json!(toleration), json!({"operator": "Exists", "effect": "NoSchedule"}));
+        let whole = json!({"key": "a", "operator": "Equal", "value": "b"});
+        assert_eq!(json!(serde_json::from_value::<Toleration>(whole.clone()).unwrap()), whole);
+    }
 }
