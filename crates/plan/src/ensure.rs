@@ -43,11 +43,14 @@ fn usable<'a>(
 /// The policy with an empty list for each that only somebody else has filled. Empty lists are not sent otherwise: to the API server
 /// they are a change each time.
 fn without_additions(object: Object, live: &Value) -> Object {
+    let added = |list: &&str| object.value()["spec"][*list].is_null() && !live["spec"][*list].is_null();
+    let added: Vec<_> = ["ingress", "egress"].into_iter().filter(added).collect();
+    if added.is_empty() {
+        return object;
+    }
     let mut value = object.value().clone();
-    for list in ["ingress", "egress"] {
-        if value["spec"][list].is_null() && !live["spec"][list].is_null() {
-            value["spec"][list] = Value::Array(vec![]);
-        }
+    for list in added {
+        value["spec"][list] = Value::Array(vec![]);
     }
     Object::new(value).unwrap_or(object)
 }
