@@ -9,7 +9,7 @@ use berth_api::labels;
 use berth_pki::Clocks;
 use berth_plan::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
-use berth_plan::{Action, Component, Plan};
+use berth_plan::{Action, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -37,12 +37,12 @@ impl Carried {
     }
 
     /// Takes in what ended a stage, after so long. What is transient postpones it: in another round it would cost its deadline again.
-    fn failed(&mut self, stage: Option<Component>, error: IoError, took: Duration, postponed: &mut Postponed) {
+    fn failed(&mut self, stage: Option<StageId>, error: IoError, took: Duration, postponed: &mut Postponed) {
         if error.kind == Kindred::Transient {
             postponed.push((stage, error.clone(), took));
         }
         let in_vain = postponed.iter().map(|(_, _, took)| *took).sum();
-        self.ended = stage == Some(Component::Namespace) || !ends_its_stage_alone(error.kind, in_vain);
+        self.ended = stage == Some(StageId::Namespace) || !ends_its_stage_alone(error.kind, in_vain);
         self.failure.get_or_insert(error);
     }
 }
@@ -73,7 +73,7 @@ pub async fn carry_out(
     clocks: Clocks,
 ) -> Carried {
     let mut carried = Carried::default();
-    let stages = plan.stages.iter().map(|s| (Some(s.component), &s.actions));
+    let stages = plan.stages.iter().map(|s| (Some(s.id), &s.actions));
     for (stage, actions) in stages.chain([(None, &plan.prune)]) {
         if let Some((_, error, _)) = snapshot.postponed.iter().find(|(postponed, ..)| *postponed == stage) {
             carried.failure.get_or_insert_with(|| error.clone());

@@ -7,7 +7,7 @@ use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_plan::cluster::is_ours;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
-use berth_plan::{Component, Observed};
+use berth_plan::{Observed, StageId};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 /// Stages that wait for the next pass, since a write of theirs failed in this one, after so long. None: what is pruned.
-pub(crate) type Postponed = Vec<(Option<Component>, IoError, Duration)>;
+pub(crate) type Postponed = Vec<(Option<StageId>, IoError, Duration)>;
 
 /// What was observed, with the bytes of Secrets beside it.
 #[derive(Default)]

@@ -25,14 +25,14 @@ fn has_owner(object: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Component, Stage};
+    use crate::model::{Stage, StageId};
     use berth_render::{Kind, ObjectKey};
     use serde_json::json;
 
     #[test]
     fn ours_are_freed_and_others_keep_their_owners() {
         let (mut plan, mut observed) = (Plan::default(), Observed::default());
-        let mut stage = Stage::new(Component::Pki, State::Ready);
+        let mut stage = Stage::new(StageId::Pki, State::Ready);
         for (name, ours, owners) in
             [("a", true, json!([{"uid": "o"}])), ("b", false, json!([{"uid": "o"}])), ("c", true, json!([]))]
         {

@@ -18,14 +18,14 @@ pub(crate) fn pace(meta: &ObjectMeta, now: Timestamp, stage: &Stage) -> SignedDu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Action, Component, State};
+    use crate::model::{Action, StageId, State};
     use berth_render::{Kind, ObjectKey};
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
     #[test]
     fn what_takes_long_is_looked_at_less_often() {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
-        let mut stage = Stage::new(Component::Deletion, State::Ready);
+        let mut stage = Stage::new(StageId::Deletion, State::Ready);
         let after = |seconds, stage: &Stage| {
             let at = Time(now - SignedDuration::from_secs(seconds));
             pace(&ObjectMeta { deletion_timestamp: Some(at), ..ObjectMeta::default() }, now, stage).as_secs()

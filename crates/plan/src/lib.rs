@@ -22,6 +22,6 @@ pub(crate) mod testing;
 pub mod workload;
 
 pub use failure::Failure;
-pub use model::{Action, Component, Plan, SecretEntry, SecretPlan, Stage, State};
+pub use model::{Action, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
 pub use observed::{Observed, SecretFacts};
 pub use settings::Settings;

@@ -3,14 +3,14 @@
 use crate::observed::uid;
 use berth_api::conditions::Reason;
 use berth_pki::CertSpec;
-use berth_render::{Object, ObjectKey};
+use berth_render::{Component, Object, ObjectKey};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
 /// What a stage is about. The order is the order in which a tenant comes up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Component {
+pub enum StageId {
     /// The spec itself.
     Spec,
     /// The control-plane namespace and the operator's rights in it.
@@ -21,12 +21,8 @@ pub enum Component {
     Pki,
     /// etcd.
     Etcd,
-    /// kube-apiserver.
-    ApiServer,
-    /// kube-controller-manager.
-    ControllerManager,
-    /// kube-scheduler.
-    Scheduler,
+    /// A component of the control plane.
+    ControlPlane(Component),
     /// Kubeconfigs that are handed out.
     Kubeconfig,
     /// Objects inside the tenant.
@@ -35,7 +31,7 @@ pub enum Component {
     Deletion,
 }
 
-impl Component {
+impl StageId {
     /// As people call it.
     pub fn name(self) -> &'static str {
         match self {
@@ -44,9 +40,7 @@ impl Component {
             Self::Endpoint => "endpoint",
             Self::Pki => "pki",
             Self::Etcd => "etcd",
-            Self::ApiServer => "kube-apiserver",
-            Self::ControllerManager => "kube-controller-manager",
-            Self::Scheduler => "kube-scheduler",
+            Self::ControlPlane(component) => component.name(),
             Self::Kubeconfig => "kubeconfig",
             Self::Tenant => "tenant",
             Self::Deletion => "deletion",
@@ -279,7 +273,7 @@ impl SecretEntry {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Stage {
     /// What it is about.
-    pub component: Component,
+    pub id: StageId,
     /// Where it stands.
     pub state: State,
     /// What belongs to it, also while it waits; nothing here is an orphan.
@@ -290,12 +284,12 @@ pub struct Stage {
 
 impl Stage {
     /// A stage without actions.
-    pub fn new(component: Component, state: State) -> Self {
-        Self { component, state, owns: vec![], actions: vec![] }
+    pub fn new(id: StageId, state: State) -> Self {
+        Self { id, state, owns: vec![], actions: vec![] }
     }
-    /// What is not done, with the component's name.
+    /// What is not done, with the stage's name.
     pub fn sentence(&self) -> Option<(Reason, String)> {
-        self.state.sentence().map(|(reason, text)| (reason, format!("{}: {text}", self.component.name())))
+        self.state.sentence().map(|(reason, text)| (reason, format!("{}: {text}", self.id.name())))
     }
 }
 
@@ -311,9 +305,9 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// The stage of that component.
-    pub fn stage(&self, component: Component) -> Option<&Stage> {
-        self.stages.iter().find(|s| s.component == component)
+    /// That stage.
+    pub fn stage(&self, id: StageId) -> Option<&Stage> {
+        self.stages.iter().find(|s| s.id == id)
     }
     /// All actions in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {

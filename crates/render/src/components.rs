@@ -8,10 +8,7 @@ use crate::{
     Object, RenderError, TemplateSet, env,
     finish::{Document, finish},
     shape,
-    values::{
-        ApiServerServiceValues, ApiServerValues, ControllerManagerValues, EtcdServicesValues, EtcdState, EtcdValues,
-        SchedulerValues, Workload,
-    },
+    values::{ApiClientValues, ApiServerServiceValues, ApiServerValues, EtcdServicesValues, EtcdState, EtcdValues},
 };
 
 /// The parts of a tenant that Berth runs in pods.
@@ -39,6 +36,16 @@ impl Component {
             Self::ControllerManager => "kube-controller-manager",
             Self::Scheduler => "kube-scheduler",
             Self::Etcd => "etcd",
+        }
+    }
+
+    /// The folder of its templates.
+    fn folder(self) -> &'static str {
+        match self {
+            Self::ApiServer => "apiserver",
+            Self::ControllerManager => "controller-manager",
+            Self::Scheduler => "scheduler",
+            Self::Etcd => "cluster",
         }
     }
 }
@@ -75,24 +82,19 @@ pub fn render_apiserver(set: &TemplateSet, values: &ApiServerValues) -> Result<V
         None => Derived { name: name.to_owned(), replicas: values.workload.replicas, ..Derived::default() },
         Some(slot) => Derived { name: format!("{name}-{slot}"), replicas: 1, ..Derived::default() },
     };
-    let documents = documents(set, "apiserver", values, derived)?;
+    let documents = documents(set, Component::ApiServer.folder(), values, derived)?;
     finish(documents, &values.meta, Some(&values.workload))
 }
 
-/// ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
-pub fn render_controller_manager(
+/// Of a component that talks to the apiserver: ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
+pub fn render_api_client(
     set: &TemplateSet,
-    values: &ControllerManagerValues,
+    component: Component,
+    values: &ApiClientValues,
 ) -> Result<Vec<Object>, RenderError> {
-    let derived = deployment(Component::ControllerManager, &values.workload);
-    let documents = documents(set, "controller-manager", values, derived)?;
-    finish(documents, &values.meta, Some(&values.workload))
-}
-
-/// ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
-pub fn render_scheduler(set: &TemplateSet, values: &SchedulerValues) -> Result<Vec<Object>, RenderError> {
-    let derived = deployment(Component::Scheduler, &values.workload);
-    let documents = documents(set, "scheduler", values, derived)?;
+    let replicas = values.workload.replicas;
+    let derived = Derived { name: component.name().to_owned(), replicas, ..Derived::default() };
+    let documents = documents(set, component.folder(), values, derived)?;
     finish(documents, &values.meta, Some(&values.workload))
 }
 
@@ -125,11 +127,7 @@ pub fn render_etcd(set: &TemplateSet, values: &EtcdValues) -> Result<Vec<Object>
             EtcdState::Established => "existing",
         },
     };
-    finish(documents(set, "cluster", values, derived)?, &values.meta, Some(&values.workload))
-}
-
-fn deployment(component: Component, workload: &Workload) -> Derived {
-    Derived { name: component.name().to_owned(), replicas: workload.replicas, ..Derived::default() }
+    finish(documents(set, Component::Etcd.folder(), values, derived)?, &values.meta, Some(&values.workload))
 }
 
 /// Renders a folder: first what is under `files/`, then the templates of objects, which can put those texts into ConfigMaps.
@@ -186,8 +184,8 @@ mod tests {
     fn templates_ask_only_for_what_values_have() {
         let kubernetes = [
             ("apiserver", known(&ApiServerValues::default())),
-            ("controller-manager", known(&ControllerManagerValues::default())),
-            ("scheduler", known(&SchedulerValues::default())),
+            ("controller-manager", known(&ApiClientValues::default())),
+            ("scheduler", known(&ApiClientValues::default())),
             ("common/apiserver", known(&ApiServerServiceValues::default())),
         ];
         let etcd = [("services", known(&EtcdServicesValues::default())), ("cluster", known(&EtcdValues::default()))];

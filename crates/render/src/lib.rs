@@ -20,8 +20,7 @@ mod yaml;
 
 pub use catalog::{Catalog, FORMAT, TemplateSet, minor_of};
 pub use components::{
-    Component, render_apiserver, render_apiserver_service, render_controller_manager, render_etcd,
-    render_etcd_services, render_scheduler,
+    Component, render_api_client, render_apiserver, render_apiserver_service, render_etcd, render_etcd_services,
 };
 pub use error::{RenderError, TemplateSetError};
 pub use images::{UPSTREAM_REGISTRY, image, relocated};

@@ -12,7 +12,7 @@ mod service;
 mod workload;
 
 pub use apiserver::{ApiServerSecrets, ApiServerValues, EtcdAccess};
-pub use clients::{ApiAccess, ControllerManagerSecrets, ControllerManagerValues, SchedulerSecrets, SchedulerValues};
+pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
 pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdState, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};
 pub use workload::{AntiAffinity, ExtraArg, HostAlias, Meta, Placement, Workload};

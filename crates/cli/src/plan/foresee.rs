@@ -64,7 +64,7 @@ impl Future {
     fn take<'a>(&mut self, plan: &'a Plan, world: &World, stage: impl Fn(&'a str) -> &'a str) {
         for part in &plan.stages {
             for action in &part.actions {
-                let stage = stage(part.component.name()).to_owned();
+                let stage = stage(part.id.name()).to_owned();
                 self.then.push(Later { stage, change: change(action, world.observed()) });
                 self.restarts.extend(restart(action, world.observed()));
             }

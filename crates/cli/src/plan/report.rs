@@ -5,7 +5,7 @@ use super::paths;
 use berth_api::Cluster;
 use berth_plan::cluster::ClusterPlan;
 use berth_plan::observed::{ApiProbe, Observed};
-use berth_plan::{Action, Component, Stage, State};
+use berth_plan::{Action, Stage, StageId, State};
 use berth_render::Kind;
 use serde::Serialize;
 
@@ -108,7 +108,7 @@ pub(super) fn report(
 
 fn part(stage: &Stage, observed: &Observed) -> Part {
     let changes: Vec<Change> = stage.actions.iter().map(|a| change(a, observed)).collect();
-    let unasked = stage.component == Component::Tenant && observed.api == ApiProbe::NotAsked;
+    let unasked = stage.id == StageId::Tenant && observed.api == ApiProbe::NotAsked;
     let (state, message) = match &stage.state {
         State::Waiting { .. } if unasked => (Standing::NotLookedAt, Some(UNASKED.to_owned())),
         State::Blocked { message, .. } => (Standing::Blocked, Some(message.clone())),
@@ -120,7 +120,7 @@ fn part(stage: &Stage, observed: &Observed) -> Part {
     let reason = matches!(state, Standing::Blocked | Standing::Waiting)
         .then(|| stage.state.problem().map(|(r, _)| r.as_str().to_owned()))
         .flatten();
-    Part { stage: stage.component.name().to_owned(), state, reason, message, changes }
+    Part { stage: stage.id.name().to_owned(), state, reason, message, changes }
 }
 
 pub(super) fn change(action: &Action, observed: &Observed) -> Change {

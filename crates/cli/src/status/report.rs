@@ -3,7 +3,8 @@
 use super::next;
 use super::read::Seen;
 use berth_api::conditions::{ConditionType, find, is_true};
-use berth_api::{labels, names};
+use berth_api::labels;
+use berth_plan::cluster::components;
 use berth_plan::observed::label;
 use berth_plan::workload;
 use jiff::Timestamp;
@@ -182,7 +183,7 @@ fn components(seen: &Seen) -> Vec<Component> {
             pods,
         })
     };
-    [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER].into_iter().filter_map(one).collect()
+    components::ALL.iter().filter_map(|c| one(c.name())).collect()
 }
 
 fn pod(pod: &Value) -> Pod {

@@ -4,6 +4,7 @@ use super::*;
 use crate::calls::WRITE_DEADLINE;
 use crate::fence::Fence;
 use berth_plan::{Stage, State};
+use berth_render::Component;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use kube::Client;
@@ -60,7 +61,7 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
     let mut snapshot = Snapshot::default();
     snapshot.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::new() };
     let mut carry = async |io: &Io, actions: &[Action]| {
-        let stage = Stage { actions: actions.to_vec(), ..Stage::new(Component::Tenant, State::Ready) };
+        let stage = Stage { actions: actions.to_vec(), ..Stage::new(StageId::Tenant, State::Ready) };
         let plan = Plan { stages: vec![stage], ..Plan::default() };
         let carried = carry_out(&inside, Some(io), &mut snapshot, &plan, "test", Timestamp::now().into()).await;
         let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { unreachable!() };
@@ -85,7 +86,11 @@ fn error(kind: Kindred, what: &str) -> IoError {
 }
 
 /// A round in which something was done and these stages failed, one after the other, until it ended. Each took a write's deadline.
-fn round(failures: &[(Component, Kindred)], postponed: &mut Postponed) -> Carried {
+const API_SERVER: StageId = StageId::ControlPlane(Component::ApiServer);
+const CONTROLLER_MANAGER: StageId = StageId::ControlPlane(Component::ControllerManager);
+const SCHEDULER: StageId = StageId::ControlPlane(Component::Scheduler);
+
+fn round(failures: &[(StageId, Kindred)], postponed: &mut Postponed) -> Carried {
     let mut carried = Carried { done: 1, ..Carried::default() };
     for (stage, kind) in failures {
         assert!(!carried.ended, "nothing is tried after {:?}", carried.failure);
@@ -97,36 +102,36 @@ fn round(failures: &[(Component, Kindred)], postponed: &mut Postponed) -> Carrie
 #[test]
 fn what_is_about_one_object_ends_its_stage_alone() {
     for kind in [Kindred::Forbidden, Kindred::Rejected, Kindred::Transient] {
-        let carried = round(&[(Component::ApiServer, kind)], &mut vec![]);
+        let carried = round(&[(API_SERVER, kind)], &mut vec![]);
         assert!(!carried.ended && carried.goes_on(), "{kind:?}");
-        let on_the_namespace = round(&[(Component::Namespace, kind)], &mut vec![]);
+        let on_the_namespace = round(&[(StageId::Namespace, kind)], &mut vec![]);
         assert!(on_the_namespace.ended && !on_the_namespace.goes_on(), "{kind:?}");
     }
     for kind in [Kindred::Fenced, Kindred::Conflict, Kindred::NotFound, Kindred::Other] {
-        let carried = round(&[(Component::ApiServer, kind)], &mut vec![]);
+        let carried = round(&[(API_SERVER, kind)], &mut vec![]);
         assert!(carried.ended && !carried.goes_on(), "{kind:?}");
     }
 }
 
 #[test]
 fn a_pass_ends_where_four_calls_hang_and_not_where_three_do() {
-    use Component::{ApiServer, ControllerManager, Endpoint, Scheduler};
+    use StageId::Endpoint;
     let mut postponed = vec![];
     let of = |stage| (stage, Kindred::Transient);
-    let first = round(&[of(ApiServer), (Endpoint, Kindred::Rejected), of(ControllerManager)], &mut postponed);
+    let first = round(&[of(API_SERVER), (Endpoint, Kindred::Rejected), of(CONTROLLER_MANAGER)], &mut postponed);
     assert!(first.goes_on(), "{first:?}");
-    assert_eq!(first.failure.map(|e| e.what).as_deref(), Some(ApiServer.name()));
+    assert_eq!(first.failure.map(|e| e.what).as_deref(), Some(API_SERVER.name()));
     assert_eq!(postponed.len(), 2, "what was refused is cheap to try again");
-    assert!(round(&[of(Scheduler)], &mut postponed).goes_on());
+    assert!(round(&[of(SCHEDULER)], &mut postponed).goes_on());
     let fourth = round(&[of(Endpoint)], &mut postponed);
     assert!(fourth.ended && !fourth.goes_on(), "{fourth:?}");
 }
 
 #[test]
 fn where_calls_fail_at_once_all_stages_are_tried() {
-    use Component::{ApiServer, ControllerManager, Endpoint, Etcd, Kubeconfig, Pki, Scheduler, Tenant};
+    use StageId::{Endpoint, Etcd, Kubeconfig, Pki, Tenant};
     let (mut carried, mut postponed) = (Carried { done: 1, ..Carried::default() }, vec![]);
-    for stage in [Endpoint, Pki, Etcd, ApiServer, ControllerManager, Scheduler, Kubeconfig, Tenant] {
+    for stage in [Endpoint, Pki, Etcd, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, Kubeconfig, Tenant] {
         let error = error(Kindred::Transient, stage.name());
         carried.failed(Some(stage), error, Duration::from_millis(5), &mut postponed);
         assert!(!carried.ended, "{stage:?}");
@@ -135,7 +140,7 @@ fn where_calls_fail_at_once_all_stages_are_tried() {
 
 #[test]
 fn a_round_in_which_nothing_was_done_is_the_last() {
-    let mut carried = round(&[(Component::ApiServer, Kindred::Transient)], &mut vec![]);
+    let mut carried = round(&[(API_SERVER, Kindred::Transient)], &mut vec![]);
     carried.done = 0;
     assert!(!carried.goes_on());
     assert!(Carried::default().goes_on(), "the first round");
@@ -162,7 +167,7 @@ async fn rounds(action: Action, code: u16, answer: Value) -> (usize, Option<IoEr
         async move { Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap()) }
     });
     let io = Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), Duration::from_secs(9));
-    let mut stage = Stage::new(Component::ApiServer, State::Ready);
+    let mut stage = Stage::new(API_SERVER, State::Ready);
     stage.actions.push(action);
     let plan = Plan { stages: vec![stage], ..Plan::default() };
     let (mut snapshot, mut carried) = (Snapshot::default(), Carried::default());

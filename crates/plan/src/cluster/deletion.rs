@@ -1,8 +1,9 @@
 //! Taking a tenant down. Needs no part of it to be healthy, and no spec to be valid.
 
-use super::{ClusterPlan, Tenant, is_ours, kubeconfig};
+use super::tenant::Tenant;
+use super::{ClusterPlan, is_ours, kubeconfig};
 use crate::leaving;
-use crate::model::{Action, Component, Stage, State};
+use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{Published, deleting, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::Reason;
@@ -15,7 +16,7 @@ const GRACE: i64 = 1;
 /// The plan while `deletionTimestamp` is set.
 pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
-    let mut stage = Stage::new(Component::Deletion, State::Ready);
+    let mut stage = Stage::new(StageId::Deletion, State::Ready);
     if t.cluster.spec.deletion.protected {
         stage.state = State::blocked(
             Reason::Deleting,
@@ -30,7 +31,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
         stage.state = State::waiting("the kubeconfig to be gone");
     }
     let key = ObjectKey::cluster(Kind::Namespace, t.home.clone());
-    let home = t.observed.get(&key).filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid));
+    let home = t.live_home().filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid));
     if let Some(home) = home {
         let retain = t.cluster.spec.deletion.data_policy == DataPolicy::Retain;
         down(t, &mut stage, home, &key, retain);

@@ -1,10 +1,12 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
-mod host;
-
-use super::{Tenant, ensure, kubeconfig, writers};
-use crate::model::{Component, Stage, State};
-use berth_api::cluster::EndpointType;
+use super::ensure;
+use super::tenant::Tenant;
+use super::validate::{self, writers};
+use crate::model::{Stage, StageId, State};
+use crate::settings::Settings;
+use berth_api::Cluster;
+use berth_api::cluster::{EndpointType, PublishedEndpoint};
 use berth_api::conditions::Reason;
 use berth_api::names;
 use berth_render::{
@@ -16,7 +18,7 @@ use std::net::IpAddr;
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
-    let mut stage = Stage::new(Component::Endpoint, State::Ready);
+    let mut stage = Stage::new(StageId::Endpoint, State::Ready);
     let Some(templates) = t.templates() else {
         stage.owns.push(t.key(Kind::Service, names::APISERVER));
         stage.state = State::waiting("the template set");
@@ -49,10 +51,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         }
         Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
     }
-    if let (true, Err(why)) = (stage.state.is_done(), host(t)) {
-        stage.state = State::blocked(Reason::InvalidSpec, why);
+    if let (true, Err(why)) = (stage.state.is_done(), &t.endpoint.host) {
+        stage.state = State::blocked(Reason::InvalidSpec, why.clone());
     }
-    if stage.state.is_done() && published(t).is_none() {
+    if stage.state.is_done() && t.endpoint.published.is_none() {
         stage.state = State::waiting(match endpoint.type_ {
             EndpointType::LoadBalancer => "an address from the meta cluster's load balancer",
             _ => "an address for Service kube-apiserver",
@@ -61,95 +63,99 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     stage
 }
 
-fn service<'a>(t: &Tenant<'a>) -> Option<&'a Value> {
-    t.get(Kind::Service, names::APISERVER).filter(|s| super::is_ours(s))
+/// Where the API is, computed once for a plan. What is not known yet, or refused, is none.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    /// The Service's own address, inside the meta cluster.
+    pub(crate) cluster_ip: Option<IpAddr>,
+    /// The port that the Service has, and with it the API: until another one is written, clients stay with it.
+    pub(crate) port: i32,
+    /// Name or address from the load balancer.
+    load_balancer: Option<String>,
+    /// The host that the spec asks for, or why it is refused.
+    host: Result<Option<String>, String>,
+    /// Host and port of the kubeconfig.
+    pub(crate) published: Option<(String, i32)>,
+    /// Where the operator asks for the API: where it is published. It is the Service's own address where the operator would not be let
+    /// in there, and where there is no such address (the host is refused, the load balancer gives none) although kubeconfigs were handed
+    /// out before: what runs is still watched.
+    pub(crate) dialled: Option<(String, i32)>,
+    /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
+    /// that goes with it. While there is none, what the Service was told before stays.
+    pub(crate) advertised: Option<(IpAddr, i32)>,
+    /// The server that the kubeconfigs name that were handed out.
+    pub(crate) handed_out: Option<String>,
 }
 
-/// The address inside the meta cluster.
-pub(super) fn cluster_ip(t: &Tenant<'_>) -> Option<IpAddr> {
-    service(t)?.pointer("/spec/clusterIP")?.as_str()?.parse().ok()
+impl Endpoint {
+    /// From the Service as it is there, and the server that the kubeconfigs name.
+    pub(crate) fn of(
+        cluster: &Cluster,
+        service: Option<&Value>,
+        handed_out: Option<String>,
+        settings: &Settings,
+    ) -> Self {
+        let asked = &cluster.spec.endpoint;
+        let at = |path: &str| service.and_then(|s| s.pointer(path));
+        let int = |path: &str| at(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
+        let cluster_ip: Option<IpAddr> = at("/spec/clusterIP").and_then(|ip| ip.as_str()?.parse().ok());
+        let told = cluster.status.as_ref().map(|s| s.endpoints.as_slice()).unwrap_or_default();
+        let load_balancer = at("/status/loadBalancer/ingress").and_then(|i| load_balancer(i.as_array()?, told));
+        let host = host(asked.host.as_deref(), cluster_ip, load_balancer.as_deref(), settings);
+        let port = int("/spec/ports/0/port").unwrap_or(asked.port);
+        // Nodes see to source ranges themselves (kube-proxy), also for what is dialled from their own pods, and the operator is not among those.
+        let narrowed = asked.type_ == EndpointType::LoadBalancer
+            && at("/spec/loadBalancerSourceRanges").and_then(Value::as_array).is_some_and(|r| !r.is_empty());
+
+        let inside = cluster_ip.map(|address| (address, port));
+        let published = inside.zip(host.as_ref().ok()).and_then(|((address, port), host)| {
+            let or = |default: Option<String>| host.clone().or(default);
+            match asked.type_ {
+                EndpointType::ClusterIP => Some((or(Some(address.to_string()))?, port)),
+                EndpointType::LoadBalancer => Some((or(Some(load_balancer.clone()?))?, port)),
+                EndpointType::NodePort => Some((or(None)?, int("/spec/ports/0/nodePort")?)),
+            }
+        });
+        let dial_inside = || inside.map(|(address, port)| (address.to_string(), port));
+        let dialled = match &published {
+            Some(published) if !narrowed => Some(published.clone()),
+            Some(_) => dial_inside(),
+            None => handed_out.as_ref().and_then(|_| dial_inside()),
+        };
+        let advertised = published.as_ref().zip(inside).map(|((_, port_outside), inside)| {
+            let given = host.clone().ok().flatten().or_else(|| load_balancer.clone()).and_then(|h| h.parse().ok());
+            let outside = given.filter(|_| asked.type_ != EndpointType::ClusterIP);
+            outside.map_or(inside, |address| (address, *port_outside))
+        });
+        Self { cluster_ip, port, load_balancer, host, published, dialled, advertised, handed_out }
+    }
+
+    /// Where pods of the control plane reach the API server: the Service's own address.
+    pub(crate) fn inside(&self, home: &str) -> Option<(IpAddr, String)> {
+        let address = self.cluster_ip?;
+        Some((address, format!("https://{}.{home}.svc:{}", names::APISERVER, self.port)))
+    }
 }
 
-/// Name or address from the load balancer. Of several it is the one that was published, in whatever order they come.
-fn load_balancer(t: &Tenant<'_>) -> Option<String> {
-    let all = service(t)?.pointer("/status/loadBalancer/ingress")?.as_array()?;
-    let mut given = all.iter().filter_map(|i| i["ip"].as_str().or_else(|| i["hostname"].as_str()));
-    let told = t.cluster.status.as_ref().map(|s| s.endpoints.as_slice()).unwrap_or_default();
+/// Of several names or addresses it is the one that was published, in whatever order they come.
+fn load_balancer(ingress: &[Value], told: &[PublishedEndpoint]) -> Option<String> {
+    let mut given = ingress.iter().filter_map(|i| i["ip"].as_str().or_else(|| i["hostname"].as_str()));
     let former = given.clone().find(|host| told.iter().any(|e| e.host == **host));
     former.or_else(|| given.next()).map(str::to_owned)
 }
 
-/// Whether the load balancer's address lets only some in. Nodes see to that themselves (kube-proxy), also for what is dialled from
-/// their own pods, and the operator is not among those.
-fn narrowed(t: &Tenant<'_>) -> bool {
-    let ranges = || service(t)?.pointer("/spec/loadBalancerSourceRanges")?.as_array();
-    t.cluster.spec.endpoint.type_ == EndpointType::LoadBalancer && ranges().is_some_and(|r| !r.is_empty())
-}
-
-/// The host that is asked for, or why it is refused.
-fn host(t: &Tenant<'_>) -> Result<Option<String>, String> {
-    let Some(host) = &t.cluster.spec.endpoint.host else { return Ok(None) };
-    let given = load_balancer(t).and_then(|h| h.parse().ok());
-    let own: Vec<IpAddr> = cluster_ip(t).into_iter().chain(given).collect();
-    match host::refusal(host, &own, t.settings.isolation.meta.as_ref().ok()) {
+fn host(
+    asked: Option<&str>,
+    cluster_ip: Option<IpAddr>,
+    load_balancer: Option<&str>,
+    settings: &Settings,
+) -> Result<Option<String>, String> {
+    let Some(host) = asked else { return Ok(None) };
+    let own: Vec<IpAddr> = cluster_ip.into_iter().chain(load_balancer.and_then(|h| h.parse().ok())).collect();
+    match validate::host::refusal(host, &own, settings.isolation.meta.as_ref().ok()) {
         Some(why) => Err(why),
-        None => Ok(Some(host.clone())),
+        None => Ok(Some(host.to_owned())),
     }
-}
-
-/// The port that the Service has, and with it the API: until another one is written, clients stay with it.
-fn port(t: &Tenant<'_>) -> i32 {
-    let live = service(t).and_then(|s| i32::try_from(s.pointer("/spec/ports/0/port")?.as_i64()?).ok());
-    live.unwrap_or(t.cluster.spec.endpoint.port)
-}
-
-/// Host and port of the kubeconfig, once known.
-pub(super) fn published(t: &Tenant<'_>) -> Option<(String, i32)> {
-    let endpoint = &t.cluster.spec.endpoint;
-    let address = cluster_ip(t)?;
-    let asked = host(t).ok()?;
-    let host = |default: Option<String>| asked.or(default);
-    match endpoint.type_ {
-        EndpointType::ClusterIP => Some((host(Some(address.to_string()))?, port(t))),
-        EndpointType::LoadBalancer => {
-            let given = load_balancer(t)?;
-            Some((host(Some(given))?, port(t)))
-        }
-        EndpointType::NodePort => {
-            let port = service(t)?.pointer("/spec/ports/0/nodePort")?.as_i64()?;
-            Some((host(None)?, i32::try_from(port).ok()?))
-        }
-    }
-}
-
-/// Where the operator asks for the API: where it is published. It is the Service's own address where the operator would not be let in
-/// there, and where there is no such address (the host is refused, the load balancer gives none) although people were told one before:
-/// what runs is still watched.
-pub(super) fn dialled(t: &Tenant<'_>) -> Option<(String, i32)> {
-    let inside = (cluster_ip(t)?.to_string(), port(t));
-    match published(t) {
-        Some(published) if !narrowed(t) => Some(published),
-        Some(_) => Some(inside),
-        None => kubeconfig::named(t).map(|_| inside),
-    }
-}
-
-/// Where pods of the control plane reach the API server: the Service's own address.
-pub(super) fn inside(t: &Tenant<'_>) -> Option<(IpAddr, String)> {
-    let address = cluster_ip(t)?;
-    Some((address, format!("https://{}.{}.svc:{}", names::APISERVER, t.home, port(t))))
-}
-
-/// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
-/// that goes with it. None while nothing can be published; what the Service was told before stays.
-pub(super) fn advertised(t: &Tenant<'_>) -> Option<(IpAddr, i32)> {
-    let (_, port_outside) = published(t)?;
-    let inside = (cluster_ip(t)?, port(t));
-    if t.cluster.spec.endpoint.type_ == EndpointType::ClusterIP {
-        return Some(inside);
-    }
-    let outside = host(t).ok()?.or_else(|| load_balancer(t)).and_then(|h| h.parse().ok());
-    Some(outside.map_or(inside, |address| (address, port_outside)))
 }
 
 /// Every name and address of the API server: (DNS names, addresses).
@@ -161,14 +167,15 @@ pub(super) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
     dns.push(format!("kubernetes.default.svc.{domain}"));
     let service = names::APISERVER;
     dns.extend([service.to_owned(), format!("{service}.{home}"), format!("{service}.{home}.svc")]);
-    let mut ips: Vec<IpAddr> = vec![cluster_ip(t)?, IpAddr::from([127, 0, 0, 1])];
+    let mut ips: Vec<IpAddr> = vec![t.endpoint.cluster_ip?, IpAddr::from([127, 0, 0, 1])];
     for cidr in &t.cluster.spec.network.service_cidrs {
         let net: ipnet::IpNet = cidr.parse().ok()?;
         // The first address of the range is the tenant's `kubernetes` Service.
         ips.extend(net.hosts().find(|a| *a != net.network()));
     }
     let sans = t.cluster.spec.endpoint.cert_sans.iter().cloned();
-    for name in sans.chain(host(t).ok().flatten()).chain(load_balancer(t)) {
+    let host = t.endpoint.host.clone().ok().flatten();
+    for name in sans.chain(host).chain(t.endpoint.load_balancer.clone()) {
         match name.parse() {
             Ok(ip) => ips.push(ip),
             Err(_) => dns.push(name),

@@ -1,24 +1,20 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
-use super::{Tenant, ensure, is_ours, writers};
+use super::ensure;
+use super::tenant::Tenant;
+use super::validate::writers;
 use crate::etcd::Stand;
-use crate::model::{Action, Component, Stage, State, WAITING_FOR};
+use crate::model::{Action, Stage, StageId, State, WAITING_FOR};
 use crate::observed::{self, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
 use berth_api::{EtcdCluster, labels, names};
-use berth_render::{Catalog, Kind, Object, ObjectKey, minor_of};
+use berth_render::{Catalog, Kind, Object, minor_of};
 use serde_json::json;
 
 /// Name of the tenant's API server among the etcd's clients.
 pub(super) const CLIENT: &str = names::APISERVER;
-
-/// The `EtcdCluster` as it was read.
-pub(super) fn observed(t: &Tenant<'_>) -> Option<EtcdCluster> {
-    let live = t.get(Kind::EtcdCluster, names::ETCD).filter(|e| is_ours(e))?;
-    serde_json::from_value(live.clone()).ok()
-}
 
 /// The version to run: the one asked for, or the newest that the Kubernetes minor supports.
 fn wanted_version(t: &Tenant<'_>) -> Result<String, State> {
@@ -61,13 +57,13 @@ fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
-    let mut stage = Stage::new(Component::Etcd, State::Ready);
-    let live = observed(t);
+    let mut stage = Stage::new(StageId::Etcd, State::Ready);
+    let live = t.etcd.as_ref();
     let etcd = &t.cluster.spec.etcd;
     let policy = &t.settings.writers;
     let allowed = writers::placement("etcd", &etcd.placement, policy)
         .and_then(|()| writers::images(&t.cluster.spec.images, policy))
-        .and_then(|()| volumes(t, live.as_ref()));
+        .and_then(|()| volumes(t, live));
     let wanted = allowed.clone().and_then(|()| wanted_version(t));
     let mut spec = EtcdClusterSpec {
         version: wanted.clone().unwrap_or_default(),
@@ -80,10 +76,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         clients: vec![EtcdClient { name: CLIENT.into() }],
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
         data_policy: DataPolicy::Retain,
-        paused: live.as_ref().map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
+        paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
     };
-    let running = running(t, live.as_ref(), &spec);
-    let unfit = match (&live, &running) {
+    let running = running(t, live, &spec);
+    let unfit = match (live, &running) {
         (Some(_), _) => None,
         (None, Some(_)) => allowed.err(),
         (None, None) => wanted.clone().err(),
@@ -94,7 +90,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         return stage;
     }
     // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
-    if let Some(live) = &live {
+    if let Some(live) = live {
         spec.storage.clone_from(&live.spec.storage);
         if wanted.is_err() {
             spec.placement.clone_from(&live.spec.placement);
@@ -115,7 +111,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     }
     write(t, &mut stage, &spec);
     if stage.state.is_done() {
-        stage.state = live.as_ref().map_or_else(|| State::waiting("EtcdCluster etcd"), judge);
+        stage.state = live.map_or_else(|| State::waiting("EtcdCluster etcd"), judge);
     }
     // A refusal is worth saying, but a sick etcd comes first.
     if let (true, Some(refused)) = (stage.state.is_done(), refusal) {
@@ -147,16 +143,16 @@ fn is_paused(t: &Tenant<'_>, live: &EtcdCluster) -> bool {
 /// `Cluster` has not taken over.
 pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
     let recorded = t.status().control_plane_namespace;
-    let home = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone())).filter(|home| {
+    let home = t.live_home().filter(|home| {
         label(home, labels::CLUSTER_UID) == Some(t.uid) && recorded.is_none_or(|r| r.uid == observed::uid(home))
     });
-    let (Some(_), Some(live)) = (home, observed(t)) else { return vec![] };
-    let paused = is_paused(t, &live);
+    let (Some(_), Some(live)) = (home, &t.etcd) else { return vec![] };
+    let paused = is_paused(t, live);
     if paused == live.spec.paused {
         return vec![];
     }
-    let spec = EtcdClusterSpec { paused, quota_backend_bytes: None, ..live.spec };
-    let mut stage = Stage::new(Component::Etcd, State::Ready);
+    let spec = EtcdClusterSpec { paused, quota_backend_bytes: None, ..live.spec.clone() };
+    let mut stage = Stage::new(StageId::Etcd, State::Ready);
     write(t, &mut stage, &spec);
     stage.actions
 }

@@ -1,9 +1,10 @@
 //! Stage 7: kubeconfigs. The admins' one is kept in the control-plane namespace and published from there; the
 //! break-glass one never leaves it.
 
-use super::{ClusterPlan, Tenant, endpoint, is_ours, owner_labels, pki};
-use crate::model::{Action, Component, Stage, State};
-use crate::observed::{self, ApiProbe, Published};
+use super::tenant::{Tenant, owner_labels};
+use super::{ClusterPlan, is_ours, pki};
+use crate::model::{Action, Stage, StageId, State};
+use crate::observed::{self, ApiProbe, Observed, Published};
 use crate::secrets::{Content, SecretSpec};
 use crate::workload;
 use berth_api::conditions::Reason;
@@ -29,7 +30,7 @@ fn published_labels(t: &Tenant<'_>) -> BTreeMap<String, String> {
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
-    let mut stage = Stage::new(Component::Kubeconfig, State::Ready);
+    let mut stage = Stage::new(StageId::Kubeconfig, State::Ready);
     let Some(server) = server(t, &mut stage) else {
         stage.owns.extend(SECRETS.map(|n| t.secret(n)));
         return stage;
@@ -51,11 +52,11 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
 /// The server for the kubeconfigs. Another one than they name counts once every API server shows a certificate for it: until then
 /// people are served at the one that they know, and so they are while there is none to be told.
 fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
-    let wanted = endpoint::published(t).map(|(host, port)| {
+    let wanted = t.endpoint.published.clone().map(|(host, port)| {
         let host = if host.contains(':') { format!("[{host}]") } else { host };
         format!("https://{host}:{port}")
     });
-    let named = named(t);
+    let named = t.endpoint.handed_out.clone();
     let on = match (&wanted, &named) {
         (None, _) => "the address of the API".to_owned(),
         (Some(wanted), Some(named)) if named != wanted && !served_everywhere(t) => {
@@ -69,11 +70,11 @@ fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
     named
 }
 
-/// The server that people were told.
-pub(super) fn named(t: &Tenant<'_>) -> Option<String> {
-    SECRETS.iter().map(|name| t.secret(*name)).find_map(|key| {
-        t.observed.get(&key).filter(|secret| is_ours(secret))?;
-        let kubeconfig = t.observed.secrets.get(&key)?.kubeconfig()?.ok()?;
+/// The server that the kubeconfigs name by now.
+pub(super) fn server_in_use(observed: &Observed, home: &str) -> Option<String> {
+    SECRETS.iter().map(|name| ObjectKey::namespaced(Kind::Secret, home, *name)).find_map(|key| {
+        observed.get(&key).filter(|secret| is_ours(secret))?;
+        let kubeconfig = observed.secrets.get(&key)?.kubeconfig()?.ok()?;
         Some(kubeconfig.server.clone())
     })
 }

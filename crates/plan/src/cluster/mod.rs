@@ -1,36 +1,35 @@
 //! The plan for a `Cluster`: one function a stage, in the order in which a tenant comes up.
 
-mod components;
+pub mod components;
 mod deletion;
 mod endpoint;
 mod etcd;
+mod inside;
 mod isolation;
 mod kubeconfig;
 mod namespace;
-mod network;
+mod pace;
 mod pki;
 pub mod status;
 mod tenant;
-mod tenant_objects;
 mod validate;
-mod writers;
 
 #[cfg(test)]
 mod tests;
 
 use crate::disown::disown;
-use crate::model::{Action, Component, Plan, Stage, State};
+use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, annotation, label};
 use crate::settings::Settings;
 use berth_api::cluster::Cluster;
 use berth_api::conditions::Reason;
-use berth_api::{labels, names};
-use berth_render::{Kind, Object, ObjectKey, values::Meta};
+use berth_api::labels;
+use berth_render::{Kind, Object};
 use jiff::{SignedDuration, Timestamp};
-use std::collections::BTreeMap;
+use tenant::Tenant;
 
+pub use inside::probe_key;
 pub use namespace::Pin;
-pub use tenant::probe_key;
 pub use validate::pin_of;
 
 /// What a plan for a `Cluster` is made from.
@@ -61,59 +60,6 @@ pub struct ClusterPlan {
     pub warnings: Vec<String>,
 }
 
-/// A `Cluster` with what every stage needs to know of it.
-#[derive(Clone, Debug)]
-pub(crate) struct Tenant<'a> {
-    pub(crate) cluster: &'a Cluster,
-    pub(crate) observed: &'a Observed,
-    pub(crate) settings: &'a Settings,
-    pub(crate) now: Timestamp,
-    pub(crate) name: &'a str,
-    pub(crate) namespace: &'a str,
-    pub(crate) uid: &'a str,
-    /// The control-plane namespace.
-    pub(crate) home: String,
-    /// Version, templates and agent that the tenant is (to be) rendered with.
-    pub(crate) pin: Pin,
-}
-
-impl<'a> Tenant<'a> {
-    fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
-        ObjectKey::namespaced(kind, self.home.clone(), name)
-    }
-
-    fn secret(&self, name: impl Into<String>) -> ObjectKey {
-        self.key(Kind::Secret, name)
-    }
-
-    fn get(&self, kind: Kind, name: &str) -> Option<&'a serde_json::Value> {
-        self.observed.get(&self.key(kind, name))
-    }
-
-    /// Labels of everything in the control-plane namespace. The UID is on the namespace alone: it changes when a
-    /// restored `Cluster` adopts its control plane, and that must roll nothing.
-    fn labels(&self) -> BTreeMap<String, String> {
-        owner_labels(self.namespace, self.name)
-    }
-
-    fn meta(&self) -> Meta {
-        Meta { namespace: self.home.clone(), labels: self.labels(), pod_labels: self.labels(), owner: None }
-    }
-
-    fn status(&self) -> berth_api::ClusterStatus {
-        self.cluster.status.clone().unwrap_or_default()
-    }
-}
-
-/// Labels that say which `Cluster` an object belongs to.
-pub(crate) fn owner_labels(namespace: &str, name: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([
-        (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
-        (labels::CLUSTER_NAME.to_owned(), name.to_owned()),
-        (labels::CLUSTER_NAMESPACE.to_owned(), namespace.to_owned()),
-    ])
-}
-
 /// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
 pub fn is_ours(object: &serde_json::Value) -> bool {
     label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
@@ -138,41 +84,31 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
             stage.actions.clear();
         }
     }
-    let of_etcd = stages.iter().position(|stage| stage.component == Component::Etcd);
+    let of_etcd = stages.iter().position(|stage| stage.id == StageId::Etcd);
     if (input.cluster.spec.paused || of_etcd.is_none())
         && let Some(stage) = stages.get_mut(of_etcd.unwrap_or_default())
     {
-        stage.actions.extend(etcd::follow_pause(&tenant(input)));
+        stage.actions.extend(etcd::follow_pause(&Tenant::new(input)));
     }
     out
 }
 
 /// Host and port at which the operator asks for the tenant's API, once they are known.
 pub fn endpoint(input: Input<'_>) -> Option<(String, i32)> {
-    endpoint::dialled(&tenant(input))
-}
-
-/// Who is planned for; the pin is for [`stages`] to find.
-fn tenant(input: Input<'_>) -> Tenant<'_> {
-    let Input { cluster, observed, settings, now } = input;
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
-    let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
-    let home = names::control_plane_namespace(namespace, name);
-    Tenant { cluster, observed, settings, now, name, namespace, uid, home, pin: Pin::default() }
+    Tenant::new(input).endpoint.dialled
 }
 
 fn stages(input: Input<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
-    let Input { cluster, observed, settings, .. } = input;
-    let mut t = tenant(input);
-    let live_namespace = observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone()));
+    let Input { cluster, settings, .. } = input;
+    let mut t = Tenant::new(input);
+    let live_namespace = t.live_home();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
     let (pin, refusal) = validate::pin_of(&cluster.spec, live_namespace, settings);
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
-    let mut spec = Stage::new(Component::Spec, State::Ready);
+    let mut spec = Stage::new(StageId::Spec, State::Ready);
     if let Some(state) = refusal {
         spec.state = state;
     } else if let Err(message) = validate::networks(&cluster.spec.network) {
@@ -192,7 +128,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
     let home = namespace::stage(&t);
-    let namespace_there = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone())).is_some();
+    let namespace_there = live_namespace.is_some();
     let halt = stop(&home)
         || !namespace_there
         || t.observed.denied
@@ -203,27 +139,24 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     }
 
     let endpoint = endpoint::stage(&t);
-    out.endpoint = endpoint::published(&t);
+    out.endpoint.clone_from(&t.endpoint.published);
     out.plan.stages.push(endpoint);
 
     let pki = pki::stage(&t, &mut out);
     let etcd = etcd::stage(&t);
     out.plan.stages.extend([pki, etcd]);
-    let apiserver = components::apiserver(&t, out.plan.stage(Component::Pki));
-    let api_settled = apiserver.state.is_done();
-    let cm = components::controller_manager(&t, out.plan.stage(Component::Pki), api_settled);
-    let scheduler = components::scheduler(&t, out.plan.stage(Component::Pki), api_settled);
-    out.plan.stages.extend([apiserver, cm, scheduler]);
+    let components = components::stages(&t, &out);
+    out.plan.stages.extend(components);
     let kubeconfig = kubeconfig::stage(&t, &mut out);
     out.plan.stages.push(kubeconfig);
-    let inside = tenant::stage(&t);
+    let inside = inside::stage(&t);
     out.plan.stages.push(inside);
     pki::roots_first(&t, &mut out.plan);
     disown(&mut out.plan, t.observed, is_ours);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
     }
-    let poll = tenant::poll(&t, &out);
+    let poll = pace::of(&t, &out);
     out.look_again = [out.look_again, Some(poll)].into_iter().flatten().min();
     out
 }

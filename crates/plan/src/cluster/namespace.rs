@@ -1,8 +1,10 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
-use super::{Tenant, ensure, is_ours, network};
+use super::tenant::Tenant;
+use super::validate::recorded;
+use super::{ensure, is_ours};
 use crate::ensure::ensure_templates;
-use crate::model::{Action, Component, Stage, State};
+use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, annotation, label};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
@@ -35,7 +37,7 @@ impl Tenant<'_> {
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
-    let mut stage = Stage::new(Component::Namespace, State::Ready);
+    let mut stage = Stage::new(StageId::Namespace, State::Ready);
     let key = ObjectKey::cluster(Kind::Namespace, t.home.clone());
     let recorded = t.status().control_plane_namespace;
     let adopt = t.cluster.metadata.annotations.as_ref().and_then(|a| a.get(labels::ADOPT)).map(String::as_str);
@@ -99,7 +101,7 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         });
     }
     // Before it is taken over: then it would end with this Cluster, which cannot be given other networks.
-    if let Some(state) = network::refuse(t, live) {
+    if let Some(state) = recorded::refuse(t, live) {
         return Some(state);
     }
     let owner = label(live, labels::CLUSTER_UID).unwrap_or_default();
@@ -141,7 +143,7 @@ fn namespace(t: &Tenant<'_>) -> Value {
         (labels::AGENT_IMAGE): t.pin.agent_image,
         (labels::AGENT_DELIVERY): t.pin.agent_delivery,
     });
-    if let Some(networks) = network::record(t) {
+    if let Some(networks) = recorded::record(t) {
         notes[labels::NETWORK] = networks.into();
     }
     json!({

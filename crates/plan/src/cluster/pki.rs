@@ -1,7 +1,8 @@
 //! Stage 3: keys and certificates.
 
-use super::{ClusterPlan, Tenant, endpoint, is_ours};
-use crate::model::{Action, Component, Plan, Stage, State};
+use super::tenant::Tenant;
+use super::{ClusterPlan, components, is_ours};
+use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::secrets::{Content, Renewal, SecretSpec, judge};
 use berth_api::{labels, names};
 use berth_pki::{CertInfo, CertSpec, Lifetime, Usage};
@@ -31,8 +32,8 @@ fn ca(name: &str, lifetime: Lifetime) -> CertSpec {
     CertSpec { usage: Usage::Ca, ..client(name, &[], lifetime) }
 }
 
-fn serving(name: &str, host: &str, home: &str, lifetime: Lifetime) -> CertSpec {
-    let dns_names = vec![host.into(), format!("{host}.{home}"), format!("{host}.{home}.svc"), "localhost".into()];
+fn serving(name: &str, home: &str, lifetime: Lifetime) -> CertSpec {
+    let dns_names = vec![name.into(), format!("{name}.{home}"), format!("{name}.{home}.svc"), "localhost".into()];
     CertSpec { usage: Usage::Server, dns_names, ..client(name, &[], lifetime) }
 }
 
@@ -65,9 +66,10 @@ pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
 /// What trusts or needs the roots. Data that was kept (`dataPolicy: Retain`) needs them, too: without the encryption key it cannot be
 /// read. The bootstrap ConfigMap is kept with it, and tells of it.
 fn users(t: &Tenant<'_>) -> impl Iterator<Item = ObjectKey> {
-    let secrets = [names::APISERVER_PKI, names::CONTROLLER_MANAGER_PKI, names::SCHEDULER_PKI, names::ADMIN_KUBECONFIG];
+    let secrets = components::ALL.iter().map(|c| c.secret).chain([names::ADMIN_KUBECONFIG]).map(|s| t.secret(s));
+    let workloads = components::ALL.iter().map(|c| t.key(Kind::Deployment, c.name()));
     let data = [etcd(t), t.key(Kind::ConfigMap, names::etcd::bootstrap(names::ETCD))];
-    secrets.map(|s| t.secret(s)).into_iter().chain([t.key(Kind::Deployment, names::APISERVER)]).chain(data)
+    secrets.chain(workloads).chain(data)
 }
 
 fn etcd(t: &Tenant<'_>) -> ObjectKey {
@@ -98,40 +100,28 @@ pub(super) fn roots_first(t: &Tenant<'_>, plan: &mut Plan) {
     }
 }
 
+/// The certificates of every component. None while the names of one are not known.
 fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {
-    let life = t.settings.leaf_lifetime;
-    let (ca, proxy) = (t.secret(names::ca(t.name)), t.secret(names::proxy_ca(t.name)));
-    let (mut dns_names, mut ip_addresses) = endpoint::sans(t)?;
-    former_names(t, &mut dns_names, &mut ip_addresses);
-    let apiserver = CertSpec { usage: Usage::Server, dns_names, ip_addresses, ..client("kube-apiserver", &[], life) };
-    let leaf = |name: &str, spec, issuer: &ObjectKey| Content::Leaf(name.into(), spec, issuer.clone());
-    let secret =
-        |name: &str, contents| SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents };
-    let component = |secret_name: &str, host: &str| {
-        let user = format!("system:{host}");
-        let contents = vec![
-            leaf("client", client(&user, &[], life), &ca),
-            leaf("server", serving(host, host, &t.home, life), &ca),
-        ];
-        secret(secret_name, contents)
+    let of = |c: &&components::Component| {
+        let contents = (c.certificates)(t)?;
+        Some(SecretSpec { key: t.secret(c.secret), type_: "Opaque", labels: t.labels(), contents })
     };
-    Some(vec![
-        secret(
-            names::APISERVER_PKI,
-            vec![
-                leaf("apiserver", apiserver, &ca),
-                leaf("apiserver-kubelet-client", client(KUBELET_CLIENT, &[], life), &ca),
-                leaf("front-proxy-client", client("front-proxy-client", &[], life), &proxy),
-            ],
-        ),
-        component(names::CONTROLLER_MANAGER_PKI, names::CONTROLLER_MANAGER),
-        component(names::SCHEDULER_PKI, names::SCHEDULER),
-    ])
+    components::ALL.iter().map(of).collect()
+}
+
+/// Certificates of a component that talks to the API server: as its client, and for its own port.
+pub(super) fn api_client(t: &Tenant<'_>, name: &str) -> Vec<Content> {
+    let (life, ca) = (t.settings.leaf_lifetime, t.secret(names::ca(t.name)));
+    let user = format!("system:{name}");
+    vec![
+        Content::Leaf("client".into(), client(&user, &[], life), ca.clone()),
+        Content::Leaf("server".into(), serving(name, &t.home, life), ca),
+    ]
 }
 
 /// Names at which the API server was reached before stay in its certificate until that is renewed for its age: who has an older
 /// kubeconfig is still served.
-fn former_names(t: &Tenant<'_>, dns_names: &mut Vec<String>, ip_addresses: &mut Vec<IpAddr>) {
+pub(super) fn keep_former_names(t: &Tenant<'_>, dns_names: &mut Vec<String>, ip_addresses: &mut Vec<IpAddr>) {
     let live = t.observed.pair(&t.secret(names::APISERVER_PKI), "apiserver").and_then(Result::ok);
     let held = t.settings.clocks_are_far_apart();
     let young = |info: &&CertInfo| held || t.now < berth_pki::renew_at(info, t.settings.leaf_lifetime, &t.home);
@@ -150,7 +140,7 @@ fn former_names(t: &Tenant<'_>, dns_names: &mut Vec<String>, ip_addresses: &mut 
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
-    let mut stage = Stage::new(Component::Pki, State::Ready);
+    let mut stage = Stage::new(StageId::Pki, State::Ready);
     let in_use = roots_in_use(t);
     let roots = roots(t);
     let leaves = leaves(t);

@@ -1,8 +1,9 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
+use super::components::{self, Component};
 use super::{ClusterPlan, Input};
 use crate::failure::Failure;
-use crate::model::{Component, Plan, Stage, State};
+use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::{ApiProbe, Published, uid};
 use crate::workload;
 use berth_api::cluster::{
@@ -31,7 +32,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     };
     // What was not looked at is as it was.
     if !observed.denied {
-        status.components = components(input, &home);
+        status.components = component_statuses(input, &home);
     }
     if let Some(at) = planned.next_expiry {
         status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
@@ -131,7 +132,7 @@ fn unseen(input: Input<'_>, failure: Option<&Failure>, home: &str) -> Option<(Re
 fn not_asked(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
     let mut pods = workload::pods_of(input.observed, home, labels::COMPONENT, names::APISERVER);
     let (reason, message) = if pods.any(|(_, pod)| workload::pod_ready(pod)) {
-        let address = plan.stage(Component::Endpoint).and_then(Stage::sentence);
+        let address = plan.stage(StageId::Endpoint).and_then(Stage::sentence);
         address.unwrap_or_else(|| (Reason::Waiting, "the API had no address to be asked at".to_owned()))
     } else {
         (Reason::Waiting, "no pod of kube-apiserver is ready".to_owned())
@@ -146,7 +147,7 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
         return Verdict::new(T::Degraded, Some(true), f.reason, f.message.clone());
     }
     if let Some((stage, reason, message)) = planned.plan.blocked() {
-        return Verdict::new(T::Degraded, Some(true), reason, format!("{}: {message}", stage.component.name()));
+        return Verdict::new(T::Degraded, Some(true), reason, format!("{}: {message}", stage.id.name()));
     }
     let lasting = [
         Reason::ImageUnavailable,
@@ -174,7 +175,7 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
 
 fn pki_verdict(plan: &Plan) -> Verdict {
     use ConditionType as T;
-    match plan.stage(Component::Pki).map(|s| &s.state) {
+    match plan.stage(StageId::Pki).map(|s| &s.state) {
         None => Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not looked at yet"),
         Some(State::Ready | State::Disabled) => {
             Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs, keys and certificates are in order")
@@ -207,10 +208,11 @@ fn etcd_verdict(input: Input<'_>, home: &str) -> Verdict {
 
 fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
     use ConditionType as T;
-    let down = [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER].into_iter().find(|name| {
-        let key = ObjectKey::namespaced(Kind::Deployment, home, *name);
-        !input.observed.get(&key).is_some_and(|d| workload::deployment(d).serving)
-    });
+    let serves = |component: &Component| {
+        let key = ObjectKey::namespaced(Kind::Deployment, home, component.name());
+        input.observed.get(&key).is_some_and(|d| workload::deployment(d).serving)
+    };
+    let down = components::ALL.into_iter().find(|component| !serves(component));
     match down {
         None => Verdict::new(
             T::ControlPlaneAvailable,
@@ -218,11 +220,11 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
             Reason::AsExpected,
             "every component has a pod that is ready",
         ),
-        Some(name) => {
-            let stage = plan.stages.iter().find(|s| s.component.name() == name);
+        Some(component) => {
+            let stage = plan.stage(StageId::ControlPlane(component.binary));
             let (reason, message) = stage
                 .and_then(Stage::sentence)
-                .unwrap_or_else(|| (Reason::PodsNotReady, format!("{name}: no pod is ready")));
+                .unwrap_or_else(|| (Reason::PodsNotReady, format!("{}: no pod is ready", component.name())));
             Verdict::new(T::ControlPlaneAvailable, Some(false), reason, message)
         }
     }
@@ -256,10 +258,11 @@ fn home_ref(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<Namespa
     old.control_plane_namespace.clone()
 }
 
-fn components(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
-    [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER]
-        .into_iter()
-        .filter_map(|name| {
+fn component_statuses(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
+    components::ALL
+        .iter()
+        .filter_map(|component| {
+            let name = component.name();
             let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home, name))?;
             let rollout = workload::deployment(d);
             let image = workload::image_of(d).and_then(|i| i.rsplit_once(":v")).map(|(_, v)| v.to_owned());

@@ -1,101 +1,88 @@
-//! Stage 8: inside the tenant. Also decides how soon to look again.
+//! A `Cluster` with what several stages need to know of it, computed once for a plan.
 
-use super::{ClusterPlan, Tenant, tenant_objects};
-use crate::diff::contains;
-use crate::model::{Action, Component, Stage, State};
-use crate::observed::ApiProbe;
-use crate::workload;
-use berth_api::conditions::{ConditionType, Reason, is_true};
-use berth_api::{labels, names};
-use berth_render::{Kind, Object, ObjectKey};
-use jiff::SignedDuration;
+use super::endpoint::Endpoint;
+use super::{Input, Pin, is_ours, kubeconfig};
+use crate::observed::Observed;
+use crate::settings::Settings;
+use berth_api::cluster::{Cluster, ClusterStatus};
+use berth_api::{EtcdCluster, labels, names};
+use berth_render::{Kind, ObjectKey, values::Meta};
+use jiff::Timestamp;
 use serde_json::Value;
+use std::collections::BTreeMap;
 
-/// The stage.
-pub(super) fn stage(t: &Tenant<'_>) -> Stage {
-    let mut stage = Stage::new(Component::Tenant, State::Ready);
-    let read = match &t.observed.api {
-        ApiProbe::NotAsked => {
-            stage.state = State::waiting("kube-apiserver to answer");
-            return stage;
-        }
-        ApiProbe::Failed(why) => {
-            stage.state = State::Waiting { reason: Reason::APINotReachable, on: format!("the API to answer: {why}") };
-            return stage;
-        }
-        ApiProbe::Unable(why) => {
-            stage.state = State::waiting(format!("a way in: {why}"));
-            return stage;
-        }
-        ApiProbe::Answered { read, .. } => read,
-    };
-    let Some(objects) = tenant_objects::all(t) else {
-        stage.state = State::waiting("the address of the API");
-        return stage;
-    };
-    // The stamp is written last and speaks for all; any other object speaks for itself.
-    let stamp = tenant_objects::stamp_key();
-    let everything = objects.last().is_some_and(|o| read.get(&stamp).is_some_and(|live| differs(live.as_ref(), o)));
-    let due: Vec<Object> = objects
-        .into_iter()
-        .filter(|o| everything || read.get(o.key()).is_some_and(|live| differs(live.as_ref(), o)))
-        .collect();
-    if !due.is_empty() {
-        stage.state = State::waiting(format!("{} objects to be written inside the tenant", due.len()));
-    }
-    for object in due {
-        let live = read.get(object.key()).and_then(Option::as_ref);
-        let in_the_way = live.filter(|live| stands_in_the_way(live, &object));
-        stage.actions.extend(in_the_way.map(|live| Action::tenant_delete(object.key(), live)));
-        stage.actions.push(Action::TenantApply(object));
-    }
-    stage
+/// The subject of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) observed: &'a Observed,
+    pub(crate) settings: &'a Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) uid: &'a str,
+    /// The control-plane namespace.
+    pub(crate) home: String,
+    /// Version, templates and agent that the tenant is (to be) rendered with; the spec stage sets it.
+    pub(crate) pin: Pin,
+    /// Where the API is.
+    pub(crate) endpoint: Endpoint,
+    /// The `EtcdCluster`, if it is there and Berth's.
+    pub(crate) etcd: Option<EtcdCluster>,
 }
 
-/// Whether what is there can only be replaced: API servers change neither of these fields. For the address of another family nobody
-/// misses the old slice: the tenant's `kubernetes` Service has one family, and kube-proxy takes slices of that one alone.
-fn stands_in_the_way(live: &Value, wanted: &Object) -> bool {
-    ["addressType", "roleRef"].iter().any(|field| live[field] != wanted.value()[field])
-}
+impl<'a> Tenant<'a> {
+    pub(crate) fn new(input: Input<'a>) -> Self {
+        let Input { cluster, observed, settings, now } = input;
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+        let home = names::control_plane_namespace(namespace, name);
+        let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*home, names::APISERVER));
+        let handed_out = kubeconfig::server_in_use(observed, &home);
+        let endpoint = Endpoint::of(cluster, service.filter(|s| is_ours(s)), handed_out, settings);
+        let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*home, names::ETCD));
+        let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value(e.clone()).ok());
+        Self { cluster, observed, settings, now, name, namespace, uid, home, pin: Pin::default(), endpoint, etcd }
+    }
 
-fn differs(live: Option<&Value>, wanted: &Object) -> bool {
-    !live.is_some_and(|l| contains(l, wanted.value()))
-}
+    pub(super) fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
+        ObjectKey::namespaced(kind, self.home.clone(), name)
+    }
 
-/// The one object to read inside the tenant in this pass. A tenant that is not known to be well, or whose spec is new: the stamp.
-/// Otherwise all in turn, one a minute, which costs no more and finds drift of each.
-pub fn probe_key(input: super::Input<'_>) -> ObjectKey {
-    let status = input.cluster.status.as_ref();
-    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);
-    let keys = tenant_objects::keys();
-    let minute = usize::try_from(input.now.as_second() / 60).unwrap_or_default();
-    match keys.get(minute % keys.len()) {
-        Some(key) if seen && is_true(conditions, ConditionType::Ready) => key.clone(),
-        _ => tenant_objects::stamp_key(),
+    pub(super) fn secret(&self, name: impl Into<String>) -> ObjectKey {
+        self.key(Kind::Secret, name)
+    }
+
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Value> {
+        self.observed.get(&self.key(kind, name))
+    }
+
+    /// The control-plane namespace, if it is there.
+    pub(super) fn live_home(&self) -> Option<&'a Value> {
+        self.observed.get(&ObjectKey::cluster(Kind::Namespace, self.home.clone()))
+    }
+
+    /// Labels of everything in the control-plane namespace. The UID is on the namespace alone: it changes when a
+    /// restored `Cluster` adopts its control plane, and that must roll nothing.
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        owner_labels(self.namespace, self.name)
+    }
+
+    pub(super) fn meta(&self) -> Meta {
+        Meta { namespace: self.home.clone(), labels: self.labels(), pod_labels: self.labels(), owner: None }
+    }
+
+    pub(super) fn status(&self) -> ClusterStatus {
+        self.cluster.status.clone().unwrap_or_default()
     }
 }
 
-/// How soon to look again, if no event comes first.
-pub(super) fn poll(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
-    let ready = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
-        .filter_map(|(_, p)| workload::ready_since(p))
-        .max();
-    // The Service follows its pods within a moment. An API that does not answer then is no hurry.
-    let fresh = ready.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
-    let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
-    let settled = out.plan.stages.iter().all(|s| s.state.is_done());
-    let made = t.get(Kind::Deployment, names::APISERVER).is_some();
-    let runs = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
-        .any(|(_, p)| workload::pod_running(p));
-    match (answered, fresh, settled) {
-        (false, true, _) => SignedDuration::from_millis(250),
-        // That its pods come is announced. With a thousand that wait for nodes it is the looks that cost.
-        (_, _, false) if made && !runs => SignedDuration::from_mins(1),
-        (_, _, false) if made => SignedDuration::from_secs(10),
-        (_, _, false) => SignedDuration::from_secs(5),
-        // `Available` promises an answer within the last minute.
-        // `Available` promises an answer within the last minute, or little more.
-        (_, _, true) => SignedDuration::from_mins(1),
-    }
+/// Labels that say which `Cluster` an object belongs to.
+pub(super) fn owner_labels(namespace: &str, name: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
+        (labels::CLUSTER_NAME.to_owned(), name.to_owned()),
+        (labels::CLUSTER_NAMESPACE.to_owned(), namespace.to_owned()),
+    ])
 }

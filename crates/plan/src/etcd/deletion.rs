@@ -2,7 +2,7 @@
 
 use super::{EtcdPlan, Input, name_of};
 use crate::leaving;
-use crate::model::{Action, Component, Stage, State};
+use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{deleting, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::{labels, names};
@@ -14,7 +14,7 @@ const GRACE: i64 = 1;
 
 /// The plan while `deletionTimestamp` is set.
 pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
-    let mut stage = Stage::new(Component::Deletion, State::Ready);
+    let mut stage = Stage::new(StageId::Deletion, State::Ready);
     let mut left = members(input, &mut stage);
     if left.is_empty() {
         left = rest(input, &mut stage);

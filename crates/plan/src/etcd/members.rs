@@ -2,7 +2,7 @@
 
 use super::{EtcdPlan, Health, Stand, Subject, health, is_ours, roll, services};
 use crate::ensure::ensure;
-use crate::model::{Component, Stage, State};
+use crate::model::{Stage, StageId, State};
 use crate::observed::sha256;
 use crate::workload;
 use berth_api::conditions::Reason;
@@ -16,7 +16,7 @@ const QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 
 /// The stage.
 pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
-    let mut stage = Stage::new(Component::Etcd, State::Ready);
+    let mut stage = Stage::new(StageId::Etcd, State::Ready);
     match objects(s, &out.health) {
         Err(state) => {
             // Still ours, so that nothing takes them for orphans.

@@ -18,7 +18,7 @@ mod validate;
 mod tests;
 
 use crate::disown::disown;
-use crate::model::{Action, Component, Plan, Stage, State};
+use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, annotation, deleting, label};
 use crate::settings::Settings;
 use berth_api::conditions::Reason;
@@ -234,9 +234,9 @@ fn prune(s: &Subject<'_>) -> Vec<Action> {
 /// What a stage is not done with, as the status says it: the members' own stage needs no name in an `EtcdCluster`.
 pub(crate) fn sentence(stage: &Stage) -> Option<(Reason, String)> {
     let (reason, text) = stage.state.sentence()?;
-    let text = match stage.component {
-        Component::Etcd => text,
-        Component::Endpoint => format!("services: {text}"),
+    let text = match stage.id {
+        StageId::Etcd => text,
+        StageId::Endpoint => format!("services: {text}"),
         other => format!("{}: {text}", other.name()),
     };
     Some((reason, text))

@@ -1,7 +1,7 @@
 //! Stage 3: the etcd's own CAs, one for peers and one for clients, and what they sign.
 
 use super::{EtcdPlan, Subject, is_ours, services};
-use crate::model::{Component, Stage, State};
+use crate::model::{Stage, StageId, State};
 use crate::secrets::{Content, Renewal, SecretSpec, judge};
 use berth_api::{labels, names};
 use berth_pki::{CertSpec, Usage};
@@ -90,7 +90,7 @@ fn of_clients(s: &Subject<'_>) -> impl Iterator<Item = SecretSpec> {
 
 /// The stage.
 pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan) -> Stage {
-    let mut stage = Stage::new(Component::Pki, State::Ready);
+    let mut stage = Stage::new(StageId::Pki, State::Ready);
     for (spec, in_use) in roots(s) {
         judge_into(s, &mut stage, out, &spec, in_use.as_deref());
     }

@@ -2,7 +2,7 @@
 
 use super::{Subject, is_ours};
 use crate::ensure::ensure;
-use crate::model::{Component, Stage, State};
+use crate::model::{Stage, StageId, State};
 use crate::observed::Observed;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdEndpoint;
@@ -16,7 +16,7 @@ const CLIENT_PORT: u16 = 2379;
 
 /// The stage.
 pub(super) fn stage(s: &Subject<'_>) -> Stage {
-    let mut stage = Stage::new(Component::Endpoint, State::Ready);
+    let mut stage = Stage::new(StageId::Endpoint, State::Ready);
     let Some(templates) = s.templates() else { return stage };
     let values = EtcdServicesValues { meta: s.meta(), name: s.name.to_owned(), members: s.members() };
     match render_etcd_services(templates, &values) {

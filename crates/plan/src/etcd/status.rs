@@ -2,7 +2,7 @@
 
 use super::{EtcdPlan, Input, Stand, name_of, record, sentence};
 use crate::failure::Failure;
-use crate::model::{Component, Plan, State};
+use crate::model::{Plan, StageId, State};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
@@ -93,8 +93,8 @@ fn clients(input: Input<'_>) -> Vec<EtcdClientStatus> {
 
 /// What is most worth saying: a sick etcd before a wish that was refused.
 fn problem(plan: &Plan) -> Option<(Reason, String)> {
-    let order = [Component::Etcd, Component::Pki, Component::Endpoint, Component::Spec, Component::Deletion];
-    let blocked = |c: &Component| plan.stage(*c).filter(|s| matches!(s.state, State::Blocked { .. }));
+    let order = [StageId::Etcd, StageId::Pki, StageId::Endpoint, StageId::Spec, StageId::Deletion];
+    let blocked = |c: &StageId| plan.stage(*c).filter(|s| matches!(s.state, State::Blocked { .. }));
     let stage = order.iter().find_map(blocked).or_else(|| plan.stages.iter().find(|s| !s.state.is_done()));
     stage.and_then(sentence)
 }
@@ -198,7 +198,7 @@ fn long_down(input: Input<'_>) -> bool {
 
 fn pki(plan: &Plan) -> Verdict {
     use ConditionType as T;
-    let Some(stage) = plan.stage(Component::Pki) else {
+    let Some(stage) = plan.stage(StageId::Pki) else {
         return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not looked at yet");
     };
     match stage.state.sentence() {

@@ -2,7 +2,7 @@
 
 use super::{Input, Record, Subject, record};
 use crate::ensure::ensure_templates;
-use crate::model::{Component, Stage, State};
+use crate::model::{Stage, StageId, State};
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdClusterSpec;
 use berth_api::names;
@@ -10,7 +10,7 @@ use berth_render::{Catalog, Kind};
 
 /// The stage, and what the members run with. Without a record nothing can be made.
 pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
-    let mut stage = Stage::new(Component::Spec, State::Ready);
+    let mut stage = Stage::new(StageId::Spec, State::Ready);
     let spec = &input.etcd.spec;
     let (record, known) = match record::of(input) {
         Ok(found) => found,

@@ -11,9 +11,9 @@ pub struct ApiAccess {
     pub server: String,
 }
 
-/// Everything the controller-manager's templates may ask for.
+/// Everything that templates of components which talk to the apiserver may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ControllerManagerValues {
+pub struct ApiClientValues {
     /// Namespace, labels.
     pub meta: Meta,
     /// Pods.
@@ -27,42 +27,18 @@ pub struct ControllerManagerValues {
     /// `--cluster-cidr`: none, one or two CIDRs. None: nodes get no CIDRs.
     pub pod_cidrs: Vec<String>,
     /// Names of the Secrets.
-    pub secrets: ControllerManagerSecrets,
+    pub secrets: ApiClientSecrets,
 }
 
-/// Names of the Secrets that the controller-manager mounts.
+/// Names of the Secrets that such a component may mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct ControllerManagerSecrets {
-    /// `<cluster>-ca`, with its key: it signs kubelet certificates.
+pub struct ApiClientSecrets {
+    /// `<cluster>-ca`; with its key, who mounts it signs kubelet certificates.
     pub ca: String,
     /// `<cluster>-proxy`; only `tls.crt` is mounted.
     pub front_proxy_ca: String,
     /// `<cluster>-sa`; `tls.key` signs service account tokens.
     pub service_account: String,
-    /// `kube-controller-manager-pki`: `client.crt`, `client.key`, `server.crt`, `server.key`.
-    pub pki: String,
-}
-
-/// Everything the scheduler's templates may ask for.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct SchedulerValues {
-    /// Namespace, labels.
-    pub meta: Meta,
-    /// Pods.
-    pub workload: Workload,
-    /// The apiserver.
-    pub api: ApiAccess,
-    /// Names of the Secrets.
-    pub secrets: SchedulerSecrets,
-}
-
-/// Names of the Secrets that the scheduler mounts.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct SchedulerSecrets {
-    /// `<cluster>-ca`; only `tls.crt` is mounted.
-    pub ca: String,
-    /// `<cluster>-proxy`; only `tls.crt` is mounted.
-    pub front_proxy_ca: String,
-    /// `kube-scheduler-pki`: `client.crt`, `client.key`, `server.crt`, `server.key`.
+    /// Its own certificates: `client.crt`, `client.key`, `server.crt`, `server.key`.
     pub pki: String,
 }

@@ -1,16 +1,15 @@
 //! Who may open a connection to whom in a control-plane namespace. What is not in this table is denied.
 
+use crate::cluster::components;
+use berth_render::Component as Binary;
+
 /// One end of an allowed connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum End {
+pub(in crate::cluster) enum End {
     /// Members of etcd.
     Etcd,
-    /// kube-apiserver.
-    ApiServer,
-    /// kube-controller-manager.
-    ControllerManager,
-    /// kube-scheduler.
-    Scheduler,
+    /// Pods of a component of the control plane.
+    Component(Binary),
     /// Berth's operator.
     Operator,
     /// The meta cluster's DNS.
@@ -25,12 +24,14 @@ pub(super) enum End {
 
 impl End {
     /// Pods of these make up a tenant.
-    pub(super) const PODS: [Self; 4] = [Self::Etcd, Self::ApiServer, Self::ControllerManager, Self::Scheduler];
+    pub(super) fn pods() -> impl Iterator<Item = Self> {
+        [Self::Etcd].into_iter().chain(components::ALL.iter().map(|c| Self::Component(c.binary)))
+    }
 }
 
 /// To which port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Port {
+pub(in crate::cluster) enum Port {
     /// TCP.
     Tcp(u16),
     /// UDP and TCP 53.
@@ -41,31 +42,25 @@ pub(super) enum Port {
 
 /// A row.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Allow {
+pub(in crate::cluster) struct Allow {
     pub(super) from: End,
     pub(super) to: End,
     pub(super) port: Port,
 }
 
-const fn allow(from: End, to: End, port: Port) -> Allow {
+pub(in crate::cluster) const fn allow(from: End, to: End, port: Port) -> Allow {
     Allow { from, to, port }
 }
 
-/// The table.
-pub(super) static ALLOWS: [Allow; 11] = [
-    allow(End::ApiServer, End::Etcd, Port::Tcp(2379)),
+/// Those of etcd; each component of the control plane says its own.
+const ETCD: [Allow; 3] = [
     // Health, alarms, members.
     allow(End::Operator, End::Etcd, Port::Tcp(2379)),
     allow(End::Etcd, End::Etcd, Port::Tcp(2380)),
     allow(End::Monitoring, End::Etcd, Port::Tcp(2381)),
-    // Clients come through Services and load balancers, which may hide their addresses. Who they are is for the API server to judge.
-    allow(End::Anyone, End::ApiServer, Port::Tcp(6443)),
-    allow(End::ControllerManager, End::ApiServer, Port::Tcp(6443)),
-    allow(End::Scheduler, End::ApiServer, Port::Tcp(6443)),
-    allow(End::Monitoring, End::ControllerManager, Port::Tcp(10257)),
-    allow(End::Monitoring, End::Scheduler, Port::Tcp(10259)),
-    // Names of webhooks, issuers and aggregated APIs. The parts of a tenant find each other by host aliases (ADR 2).
-    allow(End::ApiServer, End::Dns, Port::Dns),
-    // Nodes, webhooks, issuers: a tenant's admin chooses what is dialled.
-    allow(End::ApiServer, End::Outside, Port::Any),
 ];
+
+/// The table.
+pub(super) fn all() -> impl Iterator<Item = &'static Allow> {
+    components::ALL.iter().flat_map(|c| c.connections).chain(&ETCD)
+}

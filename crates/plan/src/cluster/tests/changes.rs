@@ -19,7 +19,7 @@ fn a_patch_rolls_the_api_server_first() {
 fn another_minor_is_refused_and_what_runs_goes_on() {
     let mut f = Fixture::up(json!({"version": "1.35.4"}));
     f.cluster.spec.version = "1.36.3".into();
-    let message = blocked(&f.pass(), Component::Spec, Reason::MinorChangeUnsupported);
+    let message = blocked(&f.pass(), StageId::Spec, Reason::MinorChangeUnsupported);
     assert!(message.contains("1.35") && message.contains("1.36.3") && message.contains("until releases"), "{message}");
     assert!(f.image(names::APISERVER).ends_with(":v1.35.4"));
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
@@ -32,7 +32,7 @@ fn another_minor_is_refused_and_what_runs_goes_on() {
 #[test]
 fn an_unsupported_version_makes_nothing() {
     let mut f = Fixture::new(json!({"version": "1.29.1"}));
-    let message = blocked(&f.pass(), Component::Spec, Reason::VersionUnsupported);
+    let message = blocked(&f.pass(), StageId::Spec, Reason::VersionUnsupported);
     assert!(message.contains("1.34, 1.35, 1.36"), "{message}");
     assert!(f.world.log.is_empty());
     assert_eq!(f.condition("Ready").1, "VersionUnsupported");
@@ -43,7 +43,7 @@ fn owned_flags_are_refused_with_the_alternative_and_other_stages_go_on() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let arg = |name: &str| vec![serde_json::from_value(json!({"name": name, "value": "x"})).unwrap()];
     f.cluster.spec.api_server.extra_args = arg("service-cluster-ip-range");
-    let message = blocked(&f.pass(), Component::ApiServer, Reason::InvalidSpec);
+    let message = blocked(&f.pass(), StageId::ControlPlane(Component::ApiServer), Reason::InvalidSpec);
     assert!(
         message.contains("spec.apiServer.extraArgs: --service-cluster-ip-range") && message.contains("serviceCIDRs"),
         "{message}"
@@ -88,11 +88,11 @@ fn a_tenant_from_before_image_volumes_keeps_its_pods() {
 fn etcd_stays_as_it_was_created() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.etcd.replicas = 3;
-    let message = blocked(&f.pass(), Component::Etcd, Reason::EtcdChangeUnsupported);
+    let message = blocked(&f.pass(), StageId::Etcd, Reason::EtcdChangeUnsupported);
     assert!(message.contains("spec.etcd.replicas") && message.contains("Set it back to 1"), "{message}");
     f.cluster.spec.etcd.replicas = 1;
     f.cluster.spec.etcd.version = Some("3.5.35".into());
-    blocked(&f.pass(), Component::Etcd, Reason::EtcdChangeUnsupported);
+    blocked(&f.pass(), StageId::Etcd, Reason::EtcdChangeUnsupported);
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
 }
 
@@ -129,7 +129,7 @@ fn an_etcd_that_is_made_anew_is_as_its_data_was_kept() {
         record(&mut f, json!({"clusterUID": "of-before", "version": "3.6.12", "replicas": 1}));
         f.world.remove(&Fixture::key(Kind::EtcdCluster, names::ETCD));
         f.cluster.spec.etcd = serde_json::from_value(wish.clone()).unwrap();
-        let message = blocked(&last(&mut f), Component::Etcd, reason);
+        let message = blocked(&last(&mut f), StageId::Etcd, reason);
         assert!(message.contains(says), "{message}");
         assert_eq!((&etcd(&f)["version"], &etcd(&f)["replicas"]), (&json!("3.6.12"), &json!(1)), "{wish}");
         f.cluster.spec.etcd = serde_json::from_value(json!({})).unwrap();
@@ -293,7 +293,7 @@ fn a_pause_begins_and_ends_also_where_the_plan_is_stuck() {
     };
     networks(&mut f, "nonsense");
     f.cluster.spec.paused = true;
-    blocked(&f.pass(), Component::Namespace, Reason::InvalidSpec);
+    blocked(&f.pass(), StageId::Namespace, Reason::InvalidSpec);
     assert!(is_paused(&f));
     f.cluster.spec.paused = false;
     f.pass();
@@ -302,7 +302,7 @@ fn a_pause_begins_and_ends_also_where_the_plan_is_stuck() {
     let mut copy = Fixture::up(json!({"version": "1.36.3"}));
     copy.world.observed.objects.get_mut(&home).unwrap()["metadata"]["uid"] = "of-a-copy".into();
     copy.world.put(Fixture::key(Kind::EtcdCluster, names::ETCD), json!({"spec": {"paused": true}}));
-    blocked(&copy.pass(), Component::Namespace, Reason::ControlPlaneLost);
+    blocked(&copy.pass(), StageId::Namespace, Reason::ControlPlaneLost);
     assert!(copy.world.log.is_empty(), "{:#?}", copy.world.log);
     f.cluster.metadata.uid = Some("new-uid".into());
     f.cluster.spec.paused = true;

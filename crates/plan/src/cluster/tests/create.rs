@@ -75,7 +75,7 @@ fn a_load_balancer_holds_back_only_what_needs_its_address() {
 fn a_class_of_volumes_has_to_be_allowed_when_they_are_made() {
     let etcd = Fixture::key(Kind::EtcdCluster, names::ETCD);
     let mut f = Fixture::new(json!({"version": "1.36.3", "etcd": {"storage": {"className": "fast"}}}));
-    let said = blocked(&f.pass(), Component::Etcd, Reason::NotAllowed);
+    let said = blocked(&f.pass(), StageId::Etcd, Reason::NotAllowed);
     assert!(said.contains("spec.etcd.storage.className: fast is not allowed"), "{said}");
     assert!(f.world.observed.get(&etcd).is_none());
     assert!(f.world.observed.get(&Fixture::key(Kind::Secret, "acme-ca")).is_some(), "other stages go on");

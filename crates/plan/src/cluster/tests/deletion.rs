@@ -27,7 +27,7 @@ fn step(f: &mut Fixture) -> ClusterPlan {
 #[test]
 fn protection_holds_it() {
     let mut f = deleted(json!({"version": "1.36.3"}));
-    let message = blocked(&f.pass(), Component::Deletion, Reason::Deleting);
+    let message = blocked(&f.pass(), StageId::Deletion, Reason::Deleting);
     assert!(message.contains("spec.deletion.protected"), "{message}");
     assert!(f.world.log.is_empty());
     f.world.now += SignedDuration::from_mins(10);

@@ -60,7 +60,7 @@ fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
     assert!(has_san(&f, "acme.lb.example.com") && has_san(&f, "198.51.100.1"), "both are served");
     assert_eq!(server(&f), "https://198.51.100.1:6443");
     let stages = f.plan().plan;
-    let said = stages.stage(Component::Kubeconfig).unwrap().sentence().unwrap().1;
+    let said = stages.stage(StageId::Kubeconfig).unwrap().sentence().unwrap().1;
     assert!(
         said.contains("API server to answer at https://acme.lb.example.com:6443") && said.contains("198.51.100.1"),
         "{said}"
@@ -114,7 +114,7 @@ fn a_host_in_the_meta_cluster_is_neither_dialled_nor_published_and_what_runs_sta
         let own = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
         for refused in ["10.96.255.1", "169.254.169.254", "127.1"] {
             f.cluster.spec.endpoint.host = Some(refused.into());
-            let message = blocked(&f.pass(), Component::Endpoint, Reason::InvalidSpec);
+            let message = blocked(&f.pass(), StageId::Endpoint, Reason::InvalidSpec);
             assert!(message.starts_with(&format!("spec.endpoint.host: {refused} is ")), "{message}");
             assert_eq!(dialled(&f), (own.clone(), 6443));
             assert_eq!(f.world.log, Vec::<String>::new(), "nothing is written for {refused}");
@@ -161,7 +161,7 @@ fn the_service_carries_what_is_asked_for_and_allowed() {
         "annotations": {"lb.example.com/size": "small"}, "loadBalancerSourceRanges": ["203.0.113.0/24"],
     }))
     .unwrap();
-    let message = blocked(&f.pass(), Component::Endpoint, Reason::NotAllowed);
+    let message = blocked(&f.pass(), StageId::Endpoint, Reason::NotAllowed);
     assert!(message.contains("lb.example.com/size") && message.contains("writers.service.annotations"), "{message}");
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     f.settings.writers = Writers { service_annotations: vec!["lb.example.com/*".into()], ..Writers::default() };
@@ -180,9 +180,10 @@ fn a_placement_that_is_not_allowed_stops_its_component_and_nothing_else() {
     f.cluster.spec.scheduler.extra_args = vec![serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap()];
     let planned = f.pass();
     assert!(
-        blocked(&planned, Component::ApiServer, Reason::NotAllowed).contains("spec.apiServer.placement.nodeSelector")
+        blocked(&planned, StageId::ControlPlane(Component::ApiServer), Reason::NotAllowed)
+            .contains("spec.apiServer.placement.nodeSelector")
     );
-    assert!(blocked(&planned, Component::Etcd, Reason::NotAllowed).contains("spec.etcd.placement.nodeSelector"));
+    assert!(blocked(&planned, StageId::Etcd, Reason::NotAllowed).contains("spec.etcd.placement.nodeSelector"));
     assert!(f.world.log.is_empty(), "the scheduler waits for the API server: {:#?}", f.world.log);
     f.settings.writers = Writers { node_selectors: vec!["pool=masters".into()], ..Writers::default() };
     f.pass();
@@ -211,7 +212,7 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
     f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::NodePort;
     // Everything is to be written anew, so that it shows.
     f.world.observed.api =
-        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::tenant_objects::stamp_key(), None)]) };
+        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::inside::stamp_key(), None)]) };
     f.cluster.spec.endpoint.host = Some("nodes.example.com".into());
     assert_eq!(slice(&f), Some((inside, 6443.into())), "a name is no address: the Service's own, with its port");
     f.cluster.spec.endpoint.host = Some("192.0.2.7".into());
@@ -276,7 +277,7 @@ fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
 #[test]
 fn a_new_spec_is_compared_with_all_that_is_inside() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let stamp = super::super::tenant_objects::stamp_key();
+    let stamp = super::super::inside::stamp_key();
     let read = |f: &Fixture, minute: i64| {
         let now = f.world.now + jiff::SignedDuration::from_mins(minute);
         let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };

@@ -1,11 +1,12 @@
 //! Where images come from: the operator, the spec, and who may say so.
 
 use super::{Fixture, blocked};
-use crate::model::Component;
+use crate::model::StageId;
 use crate::settings::Writers;
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
+use berth_render::Component;
 use berth_render::Kind;
 use serde_json::{Value, json};
 
@@ -52,7 +53,12 @@ fn a_registry_that_is_not_allowed_changes_nothing_that_runs() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.images.registry = Some("evil.example.com".into());
     let planned = f.pass();
-    for component in [Component::Etcd, Component::ApiServer, Component::ControllerManager, Component::Scheduler] {
+    for component in [
+        StageId::Etcd,
+        StageId::ControlPlane(Component::ApiServer),
+        StageId::ControlPlane(Component::ControllerManager),
+        StageId::ControlPlane(Component::Scheduler),
+    ] {
         let said = blocked(&planned, component, Reason::NotAllowed);
         assert!(said.contains("spec.images.registry: evil.example.com is not allowed"), "{said}");
     }

@@ -130,7 +130,7 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
         }
     }
     assert_eq!(
-        blocked(&f.plan(), Component::Spec, Reason::InvalidSpec),
+        blocked(&f.plan(), StageId::Spec, Reason::InvalidSpec),
         "spec.network.podCIDRs: 10.1.128.0/17 overlaps 10.1.0.0/16, addresses of pods of the meta cluster; choose a network that shares no address with it"
     );
     assert_eq!(f.condition("Ready").1, "InvalidSpec");
@@ -165,7 +165,7 @@ fn what_the_chart_gives_is_refused_by_its_name() {
             let network = json!({field: [net], other: ["172.30.0.0/16"]});
             let mut f = Fixture::new(json!({"version": "1.36.3", "network": network}));
             f.settings.isolation.meta = Ok(given.clone());
-            let said = blocked(&f.plan(), Component::Spec, Reason::InvalidSpec);
+            let said = blocked(&f.plan(), StageId::Spec, Reason::InvalidSpec);
             let start =
                 format!("spec.network.{field}: {net} overlaps {range}, addresses of {whose} of the meta cluster");
             assert!(said.starts_with(&start), "{said}");

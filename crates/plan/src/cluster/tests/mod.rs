@@ -13,13 +13,13 @@ mod namespace;
 mod trouble;
 
 use super::{ClusterPlan, Input, plan, status::status};
-use crate::model::{Component, State};
+use crate::model::{StageId, State};
 use crate::observed::{ApiProbe, Published};
 use crate::settings::Settings;
 use crate::testing::World;
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, names};
-use berth_render::{Kind, ObjectKey};
+use berth_render::{Component, Kind, ObjectKey};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -96,7 +96,7 @@ impl Fixture {
         if self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).is_some() {
             let read = match std::mem::take(&mut self.world.observed.api) {
                 ApiProbe::Answered { read, .. } => read,
-                _ => BTreeMap::from([(super::tenant_objects::stamp_key(), None)]),
+                _ => BTreeMap::from([(super::inside::stamp_key(), None)]),
             };
             let version = Some(self.cluster.spec.version.clone());
             self.world.observed.api = ApiProbe::Answered { version, read };
@@ -147,7 +147,7 @@ fn last(f: &mut Fixture) -> ClusterPlan {
 }
 
 /// The stage is blocked for that reason; returns what it says.
-fn blocked(planned: &ClusterPlan, component: Component, reason: Reason) -> String {
+fn blocked(planned: &ClusterPlan, component: StageId, reason: Reason) -> String {
     match planned.plan.stage(component).map(|s| &s.state) {
         Some(State::Blocked { reason: r, message }) if *r == reason => message.clone(),
         other => panic!("{component:?} should be blocked by {reason}, but is {other:?}"),

@@ -69,7 +69,7 @@ fn what_was_kept_is_not_taken_over_with_other_networks() {
             if !adopt {
                 f.cluster.metadata.annotations = None;
             }
-            let message = blocked(&f.pass(), Component::Namespace, Reason::InvalidSpec);
+            let message = blocked(&f.pass(), StageId::Namespace, Reason::InvalidSpec);
             assert!(message.contains(asked) && message.contains(had), "{message}");
             assert!(message.contains("delete this Cluster") && message.contains("The namespace stays"), "{message}");
             assert!(message.contains(r#""podCIDRs":["10.160.0.0/16"]"#), "what to set: {message}");
@@ -97,7 +97,7 @@ fn what_was_kept_is_taken_over_with_its_networks_or_without_a_record() {
     // Nothing ran with what cannot be.
     let mut f = kept(json!({"serviceCIDRs": ["10.50.0.1/16"]}));
     notes(&mut f).remove(labels::NETWORK);
-    blocked(&f.pass(), Component::Spec, Reason::InvalidSpec);
+    blocked(&f.pass(), StageId::Spec, Reason::InvalidSpec);
     assert_eq!(notes(&mut f).get(labels::NETWORK), None);
 }
 
@@ -124,7 +124,7 @@ fn what_runs_stays_when_its_record_says_something_else() {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
         notes(&mut f).insert(labels::NETWORK.into(), text.into());
         f.cluster.spec.replicas = 2;
-        let message = blocked(&f.pass(), Component::Namespace, Reason::InvalidSpec);
+        let message = blocked(&f.pass(), StageId::Namespace, Reason::InvalidSpec);
         assert!(message.contains(says), "{text}: {message}");
         assert!(!message.contains("delete this Cluster"), "its data would go along: {message}");
         assert!(f.world.log.is_empty(), "{text}: {:#?}", f.world.log);
@@ -139,7 +139,7 @@ fn what_runs_stays_when_its_record_says_something_else() {
 fn somebody_elses_namespace_is_left_alone() {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));
     f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::home()}}));
-    let message = blocked(&f.pass(), Component::Namespace, Reason::ForeignObject);
+    let message = blocked(&f.pass(), StageId::Namespace, Reason::ForeignObject);
     assert!(message.contains(&Fixture::home()), "{message}");
     assert!(f.world.log.is_empty());
     assert_eq!(f.cluster.status.as_ref().unwrap().control_plane_namespace, None);
@@ -150,7 +150,7 @@ fn a_lost_namespace_is_not_made_anew() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.world.observed = crate::Observed { published: f.world.observed.published.clone(), ..Default::default() };
     for _ in 0..2 {
-        let message = blocked(&f.pass(), Component::Namespace, Reason::ControlPlaneLost);
+        let message = blocked(&f.pass(), StageId::Namespace, Reason::ControlPlaneLost);
         assert!(message.contains("Nothing is made anew"), "{message}");
         assert!(f.world.log.is_empty());
     }
@@ -162,11 +162,11 @@ fn a_restored_cluster_adopts_with_its_keys() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.metadata.uid = Some("new-uid".into());
     f.cluster.status = None;
-    let message = blocked(&f.pass(), Component::Namespace, Reason::AdoptionRequired);
+    let message = blocked(&f.pass(), StageId::Namespace, Reason::AdoptionRequired);
     assert!(message.contains("berth.dev/adopt=cluster-uid"), "{message}");
     assert!(f.world.log.is_empty());
     f.cluster.metadata.annotations = Some(BTreeMap::from([(labels::ADOPT.into(), "wrong".into())]));
-    blocked(&f.pass(), Component::Namespace, Reason::AdoptionRequired);
+    blocked(&f.pass(), StageId::Namespace, Reason::AdoptionRequired);
     f.cluster.metadata.annotations = Some(BTreeMap::from([(labels::ADOPT.into(), "cluster-uid".into())]));
     f.pass();
     assert_eq!(f.world.log, [format!("apply {}", Fixture::namespace())], "nothing else is touched");
@@ -185,7 +185,7 @@ fn a_namespace_that_ends_is_waited_for() {
     f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap()["metadata"]["deletionTimestamp"] =
         json!("2026-01-01T00:00:00Z");
     let planned = f.pass();
-    assert!(matches!(planned.plan.stage(Component::Namespace).unwrap().state, State::Waiting { .. }));
+    assert!(matches!(planned.plan.stage(StageId::Namespace).unwrap().state, State::Waiting { .. }));
     assert!(f.world.log.is_empty());
 }
 
@@ -193,7 +193,7 @@ fn a_namespace_that_ends_is_waited_for() {
 fn a_label_of_another_cluster_is_not_ours() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     relabel(&mut f, labels::CLUSTER_NAME, json!("other"));
-    blocked(&f.pass(), Component::Namespace, Reason::ForeignObject);
+    blocked(&f.pass(), StageId::Namespace, Reason::ForeignObject);
     assert!(f.world.log.is_empty());
 }
 

@@ -9,7 +9,7 @@ fn a_lost_ca_is_for_a_person() {
         let expiry = |f: &Fixture| f.cluster.status.as_ref().unwrap().certificates.clone();
         let before = expiry(&f);
         f.world.remove(&Fixture::key(Kind::Secret, secret));
-        let message = blocked(&f.pass(), Component::Pki, Reason::CertificateAuthorityLost);
+        let message = blocked(&f.pass(), StageId::Pki, Reason::CertificateAuthorityLost);
         assert!(message.contains(secret) && message.contains("restore it from a backup"), "{message}");
         assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
         assert_eq!(f.condition("PKIReady").1, "CertificateAuthorityLost");
@@ -32,7 +32,7 @@ fn a_root_of_data_that_was_kept_is_not_made_anew() {
                 data || key.kind == Kind::Namespace || roots.contains(&&*key.name)
             });
             f.world.remove(&Fixture::key(Kind::Secret, secret));
-            let message = blocked(&f.plan(), Component::Pki, Reason::CertificateAuthorityLost);
+            let message = blocked(&f.plan(), StageId::Pki, Reason::CertificateAuthorityLost);
             assert!(message.contains(secret) && message.contains(&left.to_string()), "{message}");
             f.pass();
             assert!(f.world.observed.get(&Fixture::key(Kind::Secret, secret)).is_none(), "{:#?}", f.world.log);
@@ -51,7 +51,7 @@ fn a_garbled_ca_is_for_a_person() {
             "tls.crt",
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
         );
-        let message = blocked(&f.pass(), Component::Pki, Reason::CertificateAuthorityInvalid);
+        let message = blocked(&f.pass(), StageId::Pki, Reason::CertificateAuthorityInvalid);
         assert!(message.contains(secret), "{message}");
         assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
     }
@@ -126,10 +126,10 @@ fn somebody_elses_object_under_our_name_is_left_alone() {
     let key = Fixture::key(Kind::Secret, names::SCHEDULER_PKI);
     f.world.remove(&key);
     f.world.put(key.clone(), json!({"metadata": {"name": key.name}}));
-    let message = blocked(&f.pass(), Component::Pki, Reason::ForeignObject);
+    let message = blocked(&f.pass(), StageId::Pki, Reason::ForeignObject);
     assert!(message.contains("kube-scheduler-pki"), "{message}");
     f.world.observed.published = Published::Foreign("no label".into());
-    blocked(&f.pass(), Component::Kubeconfig, Reason::ForeignObject);
+    blocked(&f.pass(), StageId::Kubeconfig, Reason::ForeignObject);
     assert!(f.world.log.is_empty());
 }
 
@@ -222,7 +222,7 @@ fn drift_inside_the_tenant_is_repaired() {
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
     assert!(f.world.log[0].contains("EndpointSlice"));
     f.world.observed.api =
-        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::tenant_objects::stamp_key(), None)]) };
+        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::inside::stamp_key(), None)]) };
     f.world.log.clear();
     f.pass();
     assert_eq!(f.world.log.len(), 4, "the stamp speaks for all: {:#?}", f.world.log);

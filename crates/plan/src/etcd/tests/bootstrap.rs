@@ -170,7 +170,7 @@ fn volumes_without_any_record_are_not_started_over() {
     e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
     e.world.remove(&Etcd::set());
     let planned = e.pass();
-    assert_eq!(reason(&planned, Component::Spec), Some(Reason::ForeignData));
+    assert_eq!(reason(&planned, StageId::Spec), Some(Reason::ForeignData));
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     assert!(e.message(ConditionType::Ready).contains("data-etcd-0"), "{}", e.message(ConditionType::Ready));
     // What goes away by itself is waited for.
@@ -178,7 +178,7 @@ fn volumes_without_any_record_are_not_started_over() {
         e.edit(&Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{i}")))["metadata"]["deletionTimestamp"] =
             "x".into();
     }
-    assert!(matches!(state(&e.plan(), Component::Spec), State::Waiting { .. }));
+    assert!(matches!(state(&e.plan(), StageId::Spec), State::Waiting { .. }));
 }
 
 #[test]
@@ -225,10 +225,10 @@ fn templates_of_another_operator_are_read_from_the_pinned_set() {
     assert!(key.name.starts_with("etcd-templates-") && set.digest().starts_with(&key.name[15..]));
 
     let planned = e.plan();
-    assert_eq!(reason(&planned, Component::Spec), Some(Reason::Error), "gone and not built in");
+    assert_eq!(reason(&planned, StageId::Spec), Some(Reason::Error), "gone and not built in");
     assert!(planned.plan.is_empty(), "what runs is left alone");
     e.world.put(key, json!({"metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));
-    assert_eq!(reason(&e.plan(), Component::Spec), Some(Reason::VersionUnsupported), "there and not read");
+    assert_eq!(reason(&e.plan(), StageId::Spec), Some(Reason::VersionUnsupported), "there and not read");
     e.world.observed.pinned = Some(set);
     e.pass();
     assert_eq!(e.get(&Etcd::set())["spec"]["revisionHistoryLimit"], 3);

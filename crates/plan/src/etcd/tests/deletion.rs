@@ -79,7 +79,7 @@ fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
     again.world = e.world.clone();
     again.world.observed.etcd = None;
     let planned = again.pass();
-    assert_eq!(reason(&planned, Component::Spec), Some(Reason::EtcdChangeUnsupported), "the data is of three members");
+    assert_eq!(reason(&planned, StageId::Spec), Some(Reason::EtcdChangeUnsupported), "the data is of three members");
     assert_eq!(again.bootstrap(), record);
     assert_eq!(again.replicas(), 3);
     let pods = again.get(&Etcd::set())["spec"]["template"].to_string();

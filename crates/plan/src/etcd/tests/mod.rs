@@ -11,7 +11,7 @@ mod trouble;
 
 use super::status::status;
 use super::{EtcdPlan, Input, plan};
-use crate::model::{Component, State};
+use crate::model::{StageId, State};
 use crate::observed::{EtcdProbe, MemberProbe};
 use crate::settings::Settings;
 use crate::testing::World;
@@ -155,11 +155,11 @@ impl Etcd {
     }
 }
 
-fn state(planned: &EtcdPlan, component: Component) -> &State {
+fn state(planned: &EtcdPlan, component: StageId) -> &State {
     &planned.plan.stage(component).unwrap_or_else(|| panic!("no stage {component:?}")).state
 }
 
-fn reason(planned: &EtcdPlan, component: Component) -> Option<Reason> {
+fn reason(planned: &EtcdPlan, component: StageId) -> Option<Reason> {
     state(planned, component).problem().map(|(r, _)| r)
 }
 

@@ -9,7 +9,7 @@ fn a_lost_ca_is_not_made_anew_while_anything_trusts_it() {
         let set = e.get(&Etcd::set()).clone();
         e.world.remove(&Etcd::key(Kind::Secret, ca));
         let planned = e.pass();
-        assert_eq!(reason(&planned, Component::Pki), Some(Reason::CertificateAuthorityLost), "{ca}");
+        assert_eq!(reason(&planned, StageId::Pki), Some(Reason::CertificateAuthorityLost), "{ca}");
         assert!(e.world.log.is_empty(), "{ca}: {:#?}", e.world.log);
         assert_eq!(e.get(&Etcd::set()), &set, "{ca}");
         assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected), "{ca}");
@@ -31,7 +31,7 @@ fn a_ca_that_was_never_used_may_be_made_after_the_other() {
         e.world.remove(&Etcd::key(kind, name));
     }
     let planned = e.pass();
-    assert_eq!(reason(&planned, Component::Pki), None);
+    assert_eq!(reason(&planned, StageId::Pki), None);
     assert!(e.world.observed.get(&Etcd::set()).is_some());
 }
 
@@ -40,7 +40,7 @@ fn a_damaged_ca_is_held() {
     let mut e = Etcd::formed(1);
     e.world.set_secret(&Etcd::key(Kind::Secret, "etcd-client-ca"), "tls.key", b"garbage");
     let planned = e.pass();
-    assert_eq!(reason(&planned, Component::Pki), Some(Reason::CertificateAuthorityInvalid));
+    assert_eq!(reason(&planned, StageId::Pki), Some(Reason::CertificateAuthorityInvalid));
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
 }
 

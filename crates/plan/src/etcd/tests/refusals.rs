@@ -13,7 +13,7 @@ fn versions_without_templates_make_nothing() {
         let mut e = Etcd::new(1);
         e.cr.spec.version = version.into();
         let planned = e.pass();
-        assert_eq!(reason(&planned, Component::Spec), Some(Reason::VersionUnsupported), "{version}");
+        assert_eq!(reason(&planned, StageId::Spec), Some(Reason::VersionUnsupported), "{version}");
         assert!(e.world.log.is_empty());
         assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::VersionUnsupported));
         assert_eq!(e.condition(ConditionType::MembersReady), is("Unknown", Reason::NotYetObserved));
@@ -37,7 +37,7 @@ fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
         e.cr.spec.clients.push(EtcdClient { name: "backup".into() });
         e.cr.metadata.generation = Some(2);
         let planned = e.pass();
-        assert_eq!(reason(&planned, Component::Spec), Some(Reason::EtcdChangeUnsupported), "{name}");
+        assert_eq!(reason(&planned, StageId::Spec), Some(Reason::EtcdChangeUnsupported), "{name}");
         let set = e.get(&Etcd::set());
         assert_eq!(set["spec"]["replicas"], 3, "{name}");
         assert_eq!(
@@ -121,7 +121,7 @@ fn a_client_cannot_take_the_name_of_the_ca() {
     let mut e = Etcd::formed(1);
     e.cr.spec.clients.push(EtcdClient { name: "ca".into() });
     let planned = e.pass();
-    assert_eq!(reason(&planned, Component::Spec), Some(Reason::InvalidSpec));
+    assert_eq!(reason(&planned, StageId::Spec), Some(Reason::InvalidSpec));
     assert!(e.world.log.is_empty());
     assert_eq!(e.cr.status.as_ref().unwrap().clients.len(), 1);
 }
@@ -129,12 +129,12 @@ fn a_client_cannot_take_the_name_of_the_ca() {
 #[test]
 fn what_is_not_ours_is_left_as_it_is() {
     let names = [
-        (Kind::Service, "etcd-0", Component::Endpoint),
-        (Kind::Secret, "etcd-peer-ca", Component::Pki),
-        (Kind::Secret, "etcd-client-ca", Component::Pki),
-        (Kind::Secret, "etcd-server", Component::Pki),
-        (Kind::ConfigMap, "etcd-bootstrap", Component::Etcd),
-        (Kind::StatefulSet, "etcd", Component::Etcd),
+        (Kind::Service, "etcd-0", StageId::Endpoint),
+        (Kind::Secret, "etcd-peer-ca", StageId::Pki),
+        (Kind::Secret, "etcd-client-ca", StageId::Pki),
+        (Kind::Secret, "etcd-server", StageId::Pki),
+        (Kind::ConfigMap, "etcd-bootstrap", StageId::Etcd),
+        (Kind::StatefulSet, "etcd", StageId::Etcd),
     ];
     let owners = [
         json!({}),

@@ -13,7 +13,7 @@ fn changed(replicas: i32) -> Etcd {
     e.cr.metadata.generation = Some(2);
     let planned = e.pass();
     assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd"]);
-    assert!(matches!(state(&planned, Component::Etcd), State::Waiting { .. }), "not taken up yet");
+    assert!(matches!(state(&planned, StageId::Etcd), State::Waiting { .. }), "not taken up yet");
     e.members_run();
     e.world.log.clear();
     e
@@ -39,7 +39,7 @@ fn followers_first_and_the_leader_last() {
             e.answer(&[0, 1, 2], leader);
             let planned = e.plan();
             assert_eq!(deletes(&planned), [format!("etcd-{i}")], "leader {leader}");
-            assert_eq!(reason(&planned, Component::Etcd), Some(Reason::RollingOut));
+            assert_eq!(reason(&planned, StageId::Etcd), Some(Reason::RollingOut));
             e.pass();
             assert!(deletes(&e.plan()).is_empty(), "one at a time");
             // The new pod runs, but does not answer yet.
@@ -141,7 +141,7 @@ fn no_pod_is_replaced_whose_volume_would_go_with_it() {
         e.edit(&claim)["spec"]["volumeName"] = "pv-7".into();
         let planned = e.pass();
         assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
-        let State::Blocked { reason, message } = state(&planned, Component::Etcd) else { panic!("{planned:?}") };
+        let State::Blocked { reason, message } = state(&planned, StageId::Etcd) else { panic!("{planned:?}") };
         assert_eq!(*reason, Reason::VolumeDeleting);
         for part in [&*format!("claim data-etcd-{leaving} is being deleted"), "PersistentVolume pv-7 to Retain"] {
             assert!(message.contains(part), "{part}: {message}");

@@ -12,7 +12,7 @@ fn a_member_without_data_is_held_while_the_others_serve() {
     e.answer(&[0, 2], 0);
     let planned = e.pass();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
-    let State::Blocked { reason, message } = state(&planned, Component::Etcd) else { panic!("{planned:?}") };
+    let State::Blocked { reason, message } = state(&planned, StageId::Etcd) else { panic!("{planned:?}") };
     assert_eq!(*reason, Reason::DataLost);
     for part in ["etcd-1", "nothing is overwritten", "data-etcd-1", "not supported yet"] {
         assert!(message.contains(part), "{part}: {message}");
@@ -38,7 +38,7 @@ fn a_single_member_without_data_is_not_available() {
                 e.world.observed.etcd = None;
             }
             let planned = e.pass();
-            assert_eq!(reason(&planned, Component::Etcd), Some(reason_));
+            assert_eq!(reason(&planned, StageId::Etcd), Some(reason_));
             assert_eq!(e.condition(T::Available), is("False", reason_));
             assert_eq!(e.condition(T::Degraded), is("True", reason_));
         }
@@ -52,7 +52,7 @@ fn a_member_of_another_cluster_is_a_stranger() {
     let mut e = Etcd::formed(3);
     e.probe().members.get_mut("etcd-2").unwrap().as_mut().unwrap().cluster_id = "c2".into();
     let planned = e.pass();
-    assert_eq!(reason(&planned, Component::Etcd), Some(Reason::ForeignData));
+    assert_eq!(reason(&planned, StageId::Etcd), Some(Reason::ForeignData));
     assert!(e.message(T::Ready).contains("etcd-2 is of cluster c2, and this is cluster c1"), "{}", e.message(T::Ready));
     assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "never overwritten");
     // All of them: the volumes were exchanged as a whole.
@@ -127,7 +127,7 @@ fn what_keeps_pods_from_running_is_said() {
         e.world.pod_status(&Etcd::key(Kind::Pod, &format!("etcd-{i}")), status);
     }
     let planned = e.pass();
-    assert_eq!(reason(&planned, Component::Etcd), Some(Reason::ImageUnavailable));
+    assert_eq!(reason(&planned, StageId::Etcd), Some(Reason::ImageUnavailable));
     assert_eq!(e.condition(T::Available), is("False", Reason::ImageUnavailable));
     assert_eq!(e.condition(T::Degraded), is("True", Reason::ImageUnavailable));
 }

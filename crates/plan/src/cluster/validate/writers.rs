@@ -10,7 +10,7 @@ use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::Storage;
 
 /// The placement of a component; `field` is its name in the spec.
-pub(super) fn placement(field: &str, asked: &Placement, writers: &Writers) -> Result<(), State> {
+pub(in crate::cluster) fn placement(field: &str, asked: &Placement, writers: &Writers) -> Result<(), State> {
     let field = |part: &str| format!("spec.{field}.placement.{part}");
     let selectors = &writers.node_selectors;
     for (key, value) in &asked.node_selector {
@@ -34,7 +34,7 @@ pub(super) fn placement(field: &str, asked: &Placement, writers: &Writers) -> Re
 }
 
 /// The Service of the API.
-pub(super) fn service(asked: &EndpointService, writers: &Writers) -> Result<(), State> {
+pub(in crate::cluster) fn service(asked: &EndpointService, writers: &Writers) -> Result<(), State> {
     let keys = &writers.service_annotations;
     if let Some(key) = asked.annotations.keys().find(|k| !allowed(keys, k)) {
         return Err(refused("spec.endpoint.service.annotations", key, keys, "service.annotations"));
@@ -47,7 +47,7 @@ pub(super) fn service(asked: &EndpointService, writers: &Writers) -> Result<(), 
 }
 
 /// The class of a new etcd's volumes. Without one it is the meta cluster's default class, which everybody may have.
-pub(super) fn storage(asked: &Storage, writers: &Writers) -> Result<(), State> {
+pub(in crate::cluster) fn storage(asked: &Storage, writers: &Writers) -> Result<(), State> {
     let classes = &writers.storage_classes;
     let Some(class) = asked.class_name.as_deref().filter(|c| !allowed(classes, c)) else { return Ok(()) };
     // The schema lets nobody take it back.
@@ -56,7 +56,7 @@ pub(super) fn storage(asked: &Storage, writers: &Writers) -> Result<(), State> {
 }
 
 /// Where images come from.
-pub(super) fn images(asked: &Images, writers: &Writers) -> Result<(), State> {
+pub(in crate::cluster) fn images(asked: &Images, writers: &Writers) -> Result<(), State> {
     let registries = &writers.image_registries;
     if let Some(registry) = asked.registry.as_deref().filter(|r| !allowed(registries, r)) {
         return Err(refused("spec.images.registry", registry, registries, "images.registries"));

@@ -5,7 +5,7 @@ use crate::meta::{MetaRanges, is_metadata, reached};
 use std::net::IpAddr;
 
 /// Why `host` is refused, if so. `own`: addresses of the tenant's own Service.
-pub(super) fn refusal(host: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> Option<String> {
+pub(in crate::cluster) fn refusal(host: &str, own: &[IpAddr], meta: Option<&MetaRanges>) -> Option<String> {
     let what = match host.parse::<IpAddr>() {
         Ok(address) if own.contains(&address) => None,
         Ok(address) => no_address_of_a_tenant(reached(address), meta),

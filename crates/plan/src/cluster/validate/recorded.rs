@@ -1,13 +1,13 @@
 //! The networks that a tenant was made with, as its namespace records them. A live `Cluster` cannot have others, but one that takes over
 //! what was kept of another can: its Services would have addresses that the API server no longer knows, and certificates no longer name.
 
-use super::{Tenant, validate};
+use super::networks;
+use crate::cluster::tenant::Tenant;
 use crate::model::State;
 use crate::observed::{annotation, label};
 use berth_api::cluster::Network;
 use berth_api::conditions::Reason;
 use berth_api::labels;
-use berth_render::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};
 
 /// What is recorded.
@@ -21,18 +21,17 @@ fn read(text: &str) -> Option<Network> {
     let all: Value = serde_json::from_str(text).ok().filter(|_| text.len() <= LONGEST)?;
     // What a spec leaves out has a default; what is left out here is not known. What a newer operator adds is passed over.
     let known: Option<Map<_, _>> = FIELDS.iter().map(|f| Some(((*f).to_owned(), all.get(*f)?.clone()))).collect();
-    serde_json::from_value(known?.into()).ok().filter(|n| validate::networks(n).is_ok())
+    serde_json::from_value(known?.into()).ok().filter(|n| networks(n).is_ok())
 }
 
 /// The annotation: as it is, if there is one, so that nothing overwrites it.
-pub(super) fn record(t: &Tenant<'_>) -> Option<String> {
-    let live = t.observed.get(&ObjectKey::cluster(Kind::Namespace, t.home.clone()));
-    if let Some(recorded) = live.and_then(|l| annotation(l, labels::NETWORK)) {
+pub(in crate::cluster) fn record(t: &Tenant<'_>) -> Option<String> {
+    if let Some(recorded) = t.live_home().and_then(|l| annotation(l, labels::NETWORK)) {
         return Some(recorded.to_owned());
     }
     let network = &t.cluster.spec.network;
     // Nothing ever ran with what cannot be.
-    validate::networks(network).ok().map(|()| to_json(network))
+    networks(network).ok().map(|()| to_json(network))
 }
 
 fn to_json(network: &Network) -> String {
@@ -40,7 +39,7 @@ fn to_json(network: &Network) -> String {
 }
 
 /// Why the tenant in the namespace that is there cannot go on with the spec's networks.
-pub(super) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> {
+pub(in crate::cluster) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> {
     let (home, note) = (&t.home, labels::NETWORK);
     let text = annotation(live, note)?;
     let Some(recorded) = read(text) else {

@@ -1,7 +1,13 @@
 //! What the spec asks for that needs facts to be judged: versions, networks, flags.
 
+pub(super) mod host;
+pub(super) mod recorded;
+pub(super) mod writers;
+
+use super::components::{self, Component};
 use super::namespace::recorded_pin;
-use super::{Pin, Tenant};
+use super::tenant::Tenant;
+use super::{Pin, isolation};
 use crate::model::State;
 use crate::settings::Settings;
 use crate::workload;
@@ -9,7 +15,7 @@ use berth_api::ClusterSpec;
 use berth_api::cluster::Network;
 use berth_api::common::Arg;
 use berth_api::conditions::Reason;
-use berth_render::{Catalog, Component as Binary, Kind, minor_of, owned_flag, relocated, values::ExtraArg};
+use berth_render::{Catalog, Kind, minor_of, owned_flag, relocated, values::ExtraArg};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -116,7 +122,7 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
 /// Whether the networks of a tenant that is not made yet keep off the meta cluster's: its API server would take the one for the
 /// other. Networks never change, so a tenant that has a namespace is not judged anew; one whose networks cannot be judged gets none.
 pub(super) fn apart(network: &Network, settings: &Settings) -> Result<(), State> {
-    let meta = settings.isolation.meta.as_ref().map_err(|why| super::isolation::without_ranges(why))?;
+    let meta = settings.isolation.meta.as_ref().map_err(|why| isolation::without_ranges(why))?;
     let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
     for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
         if let Some((whose, range)) = cidr.parse().ok().and_then(|net| meta.overlap(net)) {
@@ -131,23 +137,25 @@ pub(super) fn apart(network: &Network, settings: &Settings) -> Result<(), State>
     Ok(())
 }
 
-/// Extra flags that nobody may set, of a tenant that is not made yet; of one that is, the component's stage says so.
-pub(super) fn all_args(spec: &ClusterSpec) -> Result<(), String> {
-    [
-        ("apiServer", Binary::ApiServer, &spec.api_server.extra_args),
-        ("controllerManager", Binary::ControllerManager, &spec.controller_manager.extra_args),
-        ("scheduler", Binary::Scheduler, &spec.scheduler.extra_args),
-    ]
-    .into_iter()
-    .try_for_each(|(field, owner, args)| extra_args(field, owner, args).map(drop))
+/// What the spec asks of a component: its extra flags, or why something of it is refused.
+pub(super) fn component(t: &Tenant<'_>, component: &Component) -> Result<Vec<ExtraArg>, State> {
+    let spec = &t.cluster.spec;
+    writers::placement(component.field, (component.asked)(spec).placement, &t.settings.writers)?;
+    writers::images(&spec.images, &t.settings.writers)?;
+    extra_args(spec, component).map_err(|message| State::blocked(Reason::InvalidSpec, message))
 }
 
-/// Extra flags, or why they are refused.
-pub(super) fn extra_args(field: &str, owner: Binary, args: &[Arg]) -> Result<Vec<ExtraArg>, String> {
-    args.iter()
-        .map(|a| match owned_flag(owner, &a.name) {
-            Some(alternative) => Err(format!("spec.{field}.extraArgs: --{} is set by Berth: {alternative}", a.name)),
-            None => Ok(ExtraArg { name: a.name.clone(), value: a.value.clone() }),
-        })
-        .collect()
+/// Extra flags that nobody may set, of a tenant that is not made yet; of one that is, the component's stage says so.
+pub(super) fn all_args(spec: &ClusterSpec) -> Result<(), String> {
+    components::ALL.iter().try_for_each(|c| extra_args(spec, c).map(drop))
+}
+
+fn extra_args(spec: &ClusterSpec, component: &Component) -> Result<Vec<ExtraArg>, String> {
+    let one = |arg: &Arg| match owned_flag(component.binary, &arg.name) {
+        Some(alternative) => {
+            Err(format!("spec.{}.extraArgs: --{} is set by Berth: {alternative}", component.field, arg.name))
+        }
+        None => Ok(ExtraArg { name: arg.name.clone(), value: arg.value.clone() }),
+    };
+    (component.asked)(spec).extra_args.iter().map(one).collect()
 }

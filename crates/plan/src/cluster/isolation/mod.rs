@@ -2,19 +2,22 @@
 //!
 //! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
 
-mod allows;
+pub(super) mod allows;
 
-use super::{Tenant, ensure};
+use super::ensure;
+use super::tenant::Tenant;
 use crate::meta::MetaRanges;
 use crate::model::{Stage, State};
 use crate::settings::Settings;
-use allows::{ALLOWS, Allow, End, Port};
+use allows::{Allow, End, Port};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_render::{Kind, Object};
+use berth_render::{Component as Binary, Kind, Object};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
+/// The one that a tenant's admin can have dial whatever he likes.
+const API: End = End::Component(Binary::ApiServer);
 /// Name of the policy that denies everything to every pod.
 const DEFAULT_DENY: &str = "default-deny";
 /// Labels of the operator's pods, as the chart gives them.
@@ -33,9 +36,9 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
             None
         }
     };
-    let pods = End::PODS.into_iter().filter_map(|end| Some((name(end)?, Some(end))));
+    let pods = End::pods().filter_map(|end| Some((name(end)?, Some(end))));
     for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
-        let needs_ranges = end == Some(End::ApiServer);
+        let needs_ranges = end == Some(API);
         match (known, needs_ranges) {
             (Some(ranges), _) => put(t, stage, name, &spec(end, t.settings, ranges)),
             (None, false) if there => put(t, stage, name, &spec(end, t.settings, &MetaRanges::default())),
@@ -68,9 +71,7 @@ fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
 fn name(end: End) -> Option<&'static str> {
     match end {
         End::Etcd => Some(names::ETCD),
-        End::ApiServer => Some(names::APISERVER),
-        End::ControllerManager => Some(names::CONTROLLER_MANAGER),
-        End::Scheduler => Some(names::SCHEDULER),
+        End::Component(binary) => Some(binary.name()),
         _ => None,
     }
 }
@@ -79,14 +80,14 @@ fn name(end: End) -> Option<&'static str> {
 /// not listed is denied.
 fn spec(of: Option<End>, settings: &Settings, meta: &MetaRanges) -> Value {
     let rules = |mine: fn(&Allow) -> End, other: fn(&Allow) -> End, key: &str| -> Vec<Value> {
-        let rows: Vec<&Allow> = ALLOWS.iter().filter(|a| of == Some(mine(a))).collect();
+        let rows: Vec<&Allow> = allows::all().filter(|a| of == Some(mine(a))).collect();
         // Where everybody is let in, the others need no rule of their own.
         let open =
             |a: &Allow| other(a) != End::Anyone && rows.iter().any(|r| other(r) == End::Anyone && r.port == a.port);
         rows.iter().filter(|a| !open(a)).filter_map(|a| rule(other(a), a.port, key, settings, meta)).collect()
     };
     let mut egress = rules(|a| a.from, |a| a.to, "to");
-    if of == Some(End::ApiServer) {
+    if of == Some(API) {
         egress.extend(settings.isolation.api_server_egress.iter().cloned());
     }
     let selector = of.and_then(name).map_or_else(|| json!({}), |n| json!({"matchLabels": {(labels::COMPONENT): n}}));
@@ -126,7 +127,7 @@ fn peers(end: End, settings: &Settings, meta: &MetaRanges) -> Vec<Value> {
         End::Monitoring => isolation.monitoring.clone(),
         End::Anyone => vec![],
         End::Outside => ["0.0.0.0/0", "::/0"].iter().filter_map(|all| outside(all, meta)).collect(),
-        End::Etcd | End::ApiServer | End::ControllerManager | End::Scheduler => {
+        End::Etcd | End::Component(_) => {
             name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
         }
     }

@@ -1,6 +1,7 @@
 //! What Berth keeps inside every tenant: rights of its admins and of the API server, and where the API is.
 
-use super::{Tenant, endpoint, pki};
+use crate::cluster::pki;
+use crate::cluster::tenant::Tenant;
 use berth_api::{labels, names};
 use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
@@ -10,7 +11,7 @@ const KUBELET_API_ADMIN: &str = "berth:kubelet-api-admin";
 const STAMP: &str = "berth:cluster-admins";
 
 /// The object that is written last and carries the digest of all: reading this one tells that nothing is to be written.
-pub(super) fn stamp_key() -> ObjectKey {
+pub(in crate::cluster) fn stamp_key() -> ObjectKey {
     ObjectKey::cluster(Kind::ClusterRoleBinding, STAMP)
 }
 
@@ -64,7 +65,7 @@ fn binding(name: &str, role: &str, subject: &Value) -> Value {
 /// The backends of the tenant's `kubernetes` Service. The API server does not keep them itself: it knows the address of
 /// its pod, and only Berth knows the one that nodes reach. Conformance compares the two objects.
 fn kubernetes_endpoints(t: &Tenant<'_>) -> Option<[Value; 2]> {
-    let (address, port) = endpoint::advertised(t)?;
+    let (address, port) = t.endpoint.advertised?;
     let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
     let managed = json!({"name": "kubernetes", "namespace": "default"});
     let mut slice_meta = managed.clone();

@@ -1,0 +1,172 @@
+//! Stages 5 and 6: what the components of the control plane have in common.
+//!
+//! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
+
+use super::{Asked, Component, Prepared};
+use crate::cluster::tenant::Tenant;
+use crate::cluster::{ensure, is_ours, validate};
+use crate::model::{Plan, Stage, StageId, State};
+use crate::observed::label;
+use crate::workload;
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, HostAlias, Workload};
+use berth_render::{Component as Binary, Kind, ObjectKey, TemplateSet, render_api_client};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Create at once, change only when the gate is open, and say how it goes. `plan` has the stages before the components, `before` the
+/// components' so far.
+pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -> Stage {
+    let name = component.name();
+    let mut stage = Stage::new(StageId::ControlPlane(component.binary), State::Ready);
+    let live = t.get(Kind::Deployment, name).filter(|d| is_ours(d));
+    let prepared = workload(t, component).and_then(|(templates, workload)| (component.objects)(t, templates, workload));
+    match prepared {
+        Err(state) => stage.state = state,
+        Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
+        Ok(Ok(objects)) => {
+            for o in objects {
+                ensure(&mut stage, t.observed, workload::noted(o, &t.cluster.spec.images));
+            }
+            let first = component
+                .after
+                .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()));
+            let first = first.filter(|_| live.is_some()).map(Binary::name);
+            if let Some(on) = held_back(first, plan.stage(StageId::Pki), &stage) {
+                stage.actions.clear();
+                stage.state = on;
+            }
+        }
+    }
+    // Whatever could not be rendered now is still ours.
+    let rest: Vec<ObjectKey> = owned(t, name).filter(|k| !stage.owns.contains(k)).collect();
+    stage.owns.extend(rest);
+    if stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()) {
+        let progress = live.map(|live| progress(t, name, live)).filter(|p| !p.is_done());
+        if let Some(progress) = progress {
+            stage.state = progress;
+        }
+    }
+    stage
+}
+
+/// The templates, and the values that all components have; or why the spec is refused.
+fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t TemplateSet, Workload), State> {
+    let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
+    let extra_args = validate::component(t, component)?;
+    let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
+    let images = &t.cluster.spec.images;
+    let pods = workload::pods_of(t.observed, &t.home, labels::COMPONENT, component.name());
+    let live = t.get(Kind::Deployment, component.name()).filter(|live| !workload::lacks_its_image(live, pods));
+    let wanted = (component.binary, &*t.pin.version);
+    let (image, agent_image) = workload::images(live, images, &t.settings.registry, wanted, &t.pin.agent_image);
+    let workload = Workload {
+        replicas: replicas.unwrap_or(t.cluster.spec.replicas),
+        version: t.pin.version.clone(),
+        image,
+        agent_image,
+        image_pull_secrets: images.pull_secrets.clone(),
+        agent_delivery: t.pin.agent_delivery,
+        run_as_user: run_as_user(&t.home),
+        resources: resources.cloned(),
+        placement: placement.clone(),
+        extra_args,
+        ..Workload::default()
+    };
+    Ok((templates, workload))
+}
+
+/// UID of the control plane's processes: from the hash in the namespace's name, so that tenants differ.
+pub(crate) fn run_as_user(home: &str) -> i64 {
+    let hash = home.rsplit('-').next().and_then(|h| i64::from_str_radix(h, 16).ok()).unwrap_or_default();
+    100_000 + hash % 1_000_000
+}
+
+/// What processes read only when they start: short name, Secret, key.
+pub(super) type ReadAtStart = (&'static str, String, &'static str);
+
+/// A CA, or the public key of service accounts.
+pub(super) fn root(name: &'static str, secret: String) -> ReadAtStart {
+    (name, secret, "tls.crt")
+}
+
+/// Digests of what the processes read only when they start, for the pods' annotations. Certificates are read again when they change.
+pub(super) fn checksums(t: &Tenant<'_>, all: &[ReadAtStart]) -> Result<BTreeMap<String, String>, State> {
+    let digest = |(name, secret, key): &ReadAtStart| {
+        let digest = t.observed.secrets.get(&t.secret(secret.clone()))?.digests.get(*key)?;
+        Some(((*name).to_owned(), digest.chars().take(16).collect()))
+    };
+    all.iter().map(digest).collect::<Option<_>>().ok_or_else(|| State::waiting("CAs and keys"))
+}
+
+/// A component that talks to the API server and to nobody else.
+pub(super) fn api_client(
+    t: &Tenant<'_>,
+    templates: &TemplateSet,
+    component: &Component,
+    mut workload: Workload,
+    read_at_start: Vec<ReadAtStart>,
+) -> Prepared {
+    let (ip, server) = t.endpoint.inside(&t.home).ok_or_else(|| State::waiting("an address for the API"))?;
+    let host = format!("{}.{}.svc", names::APISERVER, t.home);
+    workload.host_aliases = vec![HostAlias { ip: ip.to_string(), hostnames: vec![host] }];
+    let cas = [root("ca", names::ca(t.name)), root("front-proxy-ca", names::proxy_ca(t.name))];
+    workload.checksums = checksums(t, &[cas.to_vec(), read_at_start].concat())?;
+    let network = &t.cluster.spec.network;
+    let values = ApiClientValues {
+        meta: t.meta(),
+        workload,
+        cluster_name: t.name.into(),
+        api: ApiAccess { server },
+        service_cidrs: network.service_cidrs.clone(),
+        pod_cidrs: network.pod_cidrs.clone(),
+        secrets: ApiClientSecrets {
+            ca: names::ca(t.name),
+            front_proxy_ca: names::proxy_ca(t.name),
+            service_account: names::service_account(t.name),
+            pki: component.secret.into(),
+        },
+    };
+    Ok(render_api_client(templates, component.binary, &values))
+}
+
+/// Why changes are not made now. A missing key must not roll what still runs with it.
+fn held_back(first: Option<&str>, pki: Option<&Stage>, stage: &Stage) -> Option<State> {
+    if stage.actions.is_empty() || matches!(stage.state, State::Blocked { .. }) {
+        return None;
+    }
+    if let Some((_, why)) = pki.and_then(|p| p.state.problem()) {
+        return Some(State::waiting(format!("keys and certificates: {why}")));
+    }
+    first.map(|first| State::waiting(format!("{first}, which changes first")))
+}
+
+/// Objects of this component in the control-plane namespace, by label.
+fn owned<'a>(t: &'a Tenant<'_>, name: &'a str) -> impl Iterator<Item = ObjectKey> + 'a {
+    let of_component = move |o: &Value| label(o, labels::COMPONENT) == Some(name);
+    [Kind::Deployment, Kind::ConfigMap]
+        .into_iter()
+        .flat_map(|kind| t.observed.of_kind(kind, &t.home))
+        .filter(move |(k, o)| k.name.starts_with(name) && of_component(o))
+        .map(|(k, _)| k.clone())
+}
+
+fn progress(t: &Tenant<'_>, name: &str, live: &Value) -> State {
+    let rollout = workload::deployment(live);
+    if rollout.settled {
+        return State::Ready;
+    }
+    let problem =
+        workload::pods_of(t.observed, &t.home, labels::COMPONENT, name).find_map(|(_, p)| workload::pod_problem(p));
+    if let Some((reason, on)) = problem {
+        return State::Waiting { reason, on };
+    }
+    if let Some(message) = workload::replica_failure(live) {
+        return State::Waiting { reason: Reason::Rejected, on: format!("pods of {name} are refused: {message}") };
+    }
+    State::Waiting {
+        reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },
+        on: format!("its pods: {} of {} are up to date and ready", rollout.ready, rollout.desired),
+    }
+}
