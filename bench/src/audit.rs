@@ -8,17 +8,35 @@ use std::time::SystemTime;
 
 const USER: &str = "system:serviceaccount:berth-system:berth-operator";
 
-/// One request of the operator that changed something, leases and dry runs aside.
+/// What a request of the operator was; watches, and all about leases, aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sort {
+    /// Get or list.
+    Read,
+    /// A change that was only tried.
+    DryRun,
+    /// It made an object, and that is no Event.
+    Created,
+    /// Any other change.
+    Changed,
+}
+
+impl Sort {
+    pub(crate) fn is_write(self) -> bool {
+        matches!(self, Self::Created | Self::Changed)
+    }
+}
+
+/// One request of the operator.
 #[derive(Clone, Debug)]
-pub(crate) struct Write {
+pub(crate) struct Request {
     /// When it came.
     pub(crate) at: SystemTime,
-    /// It made an object, and that is no Event.
-    pub(crate) made: bool,
+    pub(crate) sort: Sort,
 }
 
 /// All of them so far.
-pub(crate) fn writes(log: &Path) -> anyhow::Result<Vec<Write>> {
+pub(crate) fn requests(log: &Path) -> anyhow::Result<Vec<Request>> {
     let file = std::fs::File::open(log).with_context(|| format!("audit log {}", log.display()))?;
     let mut found = vec![];
     for line in BufReader::new(file).lines() {
@@ -27,24 +45,38 @@ pub(crate) fn writes(log: &Path) -> anyhow::Result<Vec<Write>> {
             continue;
         }
         let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
-        found.extend(write(&event));
+        found.extend(request(&event));
     }
     Ok(found)
 }
 
-fn write(event: &Value) -> Option<Write> {
+/// Writes alone.
+pub(crate) fn writes(log: &Path) -> anyhow::Result<Vec<Request>> {
+    Ok(requests(log)?.into_iter().filter(|r| r.sort.is_write()).collect())
+}
+
+fn request(event: &Value) -> Option<Request> {
     let text = |pointer: &str| event.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let verb = ["create", "update", "patch", "delete", "deletecollection"].contains(&text("/verb"));
     let resource = text("/objectRef/resource");
-    let dry = text("/requestURI").contains("dryRun=All");
-    if !verb || dry || resource == "leases" || text("/user/username") != USER {
+    if resource == "leases" || text("/user/username") != USER {
         return None;
     }
+    let created = event.pointer("/responseStatus/code") == Some(&201.into()) && resource != "events";
+    let sort = match text("/verb") {
+        "get" | "list" => Sort::Read,
+        "create" | "update" | "patch" | "delete" | "deletecollection" => {
+            if text("/requestURI").contains("dryRun=All") {
+                Sort::DryRun
+            } else if created {
+                Sort::Created
+            } else {
+                Sort::Changed
+            }
+        }
+        _ => return None,
+    };
     let at: k8s_openapi::jiff::Timestamp = text("/requestReceivedTimestamp").parse().ok()?;
-    Some(Write {
-        at: at.into(),
-        made: event.pointer("/responseStatus/code") == Some(&201.into()) && resource != "events",
-    })
+    Some(Request { at: at.into(), sort })
 }
 
 #[cfg(test)]
@@ -53,7 +85,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_counts_as_a_write() {
+    fn requests_are_sorted() {
         let event = json!({
             "verb": "patch", "user": {"username": USER}, "requestURI": "/api/v1/namespaces/a/services/b",
             "objectRef": {"resource": "services", "namespace": "a"}, "responseStatus": {"code": 201},
@@ -62,14 +94,16 @@ mod tests {
         let with = |pointer: &str, value: Value| {
             let mut event = event.clone();
             *event.pointer_mut(pointer).unwrap() = value;
-            write(&event)
+            request(&event).map(|r| r.sort)
         };
-        assert!(write(&event).unwrap().made);
-        assert!(!with("/responseStatus/code", json!(200)).unwrap().made);
-        assert!(!with("/objectRef/resource", json!("events")).unwrap().made);
-        assert!(with("/verb", json!("get")).is_none());
-        assert!(with("/objectRef/resource", json!("leases")).is_none());
-        assert!(with("/requestURI", json!("/x?dryRun=All")).is_none());
-        assert!(with("/user/username", json!("somebody")).is_none());
+        assert_eq!(request(&event).map(|r| r.sort), Some(Sort::Created));
+        assert_eq!(with("/responseStatus/code", json!(200)), Some(Sort::Changed));
+        assert_eq!(with("/objectRef/resource", json!("events")), Some(Sort::Changed));
+        assert_eq!(with("/verb", json!("list")), Some(Sort::Read));
+        assert_eq!(with("/requestURI", json!("/x?dryRun=All")), Some(Sort::DryRun));
+        for (pointer, value) in [("/verb", "watch"), ("/objectRef/resource", "leases"), ("/user/username", "somebody")]
+        {
+            assert_eq!(with(pointer, json!(value)), None, "{value}");
+        }
     }
 }

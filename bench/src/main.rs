@@ -237,8 +237,11 @@ async fn at_rest(client: &Client, args: &Args, tenants: usize) -> anyhow::Result
         tokio::time::sleep(Duration::from_mins(args.rest_minutes)).await;
         let after = operator::look(client, &args.audit_log).await?;
         #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-        let tenant_minutes = (tenants as u64 * args.rest_minutes) as f64;
+        let (tenant_minutes, seconds) = ((tenants as u64 * args.rest_minutes) as f64, (args.rest_minutes * 60) as f64);
         figures.extend([
+            Figure::new("rest.reads", "1/s", vec![(after.reads - before.reads) / tenant_minutes / 60.0]),
+            Figure::new("rest.dry_runs", "1/15min", vec![(after.dry_runs - before.dry_runs) / tenant_minutes * 15.0]),
+            Figure::new("rest.cpu", "ms/s", vec![(after.cpu - before.cpu) * 1000.0 / seconds]),
             Figure::new("rest.writes", "writes", vec![after.writes - before.writes]),
             Figure::new(
                 "rest.tenant_requests",

@@ -1,6 +1,6 @@
 //! The operator from outside: its process, its metrics, and what the audit log says of it.
 
-use crate::audit;
+use crate::audit::{self, Sort};
 use crate::process::{self, Usage};
 use anyhow::{Context as _, bail};
 use k8s_openapi::api::core::v1::Pod;
@@ -23,6 +23,10 @@ pub(crate) struct Look {
     pub(crate) cpu: f64,
     /// Writes so far by the operator's user, leases and dry runs aside.
     pub(crate) writes: f64,
+    /// Gets and lists so far, leases aside.
+    pub(crate) reads: f64,
+    /// Dry runs so far.
+    pub(crate) dry_runs: f64,
     /// Requests into tenants since it started.
     pub(crate) tenant_calls: f64,
 }
@@ -32,9 +36,17 @@ pub(crate) async fn look(client: &Client, audit: &Path) -> anyhow::Result<Look> 
     let tenant_calls =
         sum(&text, |l| l.starts_with("berth_api_calls_total") && l.contains("tenant") && !l.contains("failure"));
     let usage = leader()?;
+    let requests = audit::requests(audit)?;
     #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-    let writes = audit::writes(audit)?.len() as f64;
-    Ok(Look { rss_mib: usage.rss, cpu: usage.cpu, writes, tenant_calls })
+    let count = |wanted: fn(Sort) -> bool| requests.iter().filter(|r| wanted(r.sort)).count() as f64;
+    Ok(Look {
+        rss_mib: usage.rss,
+        cpu: usage.cpu,
+        writes: count(Sort::is_write),
+        reads: count(|s| s == Sort::Read),
+        dry_runs: count(|s| s == Sort::DryRun),
+        tenant_calls,
+    })
 }
 
 fn sum(text: &str, wanted: impl Fn(&str) -> bool) -> f64 {

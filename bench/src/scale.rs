@@ -1,7 +1,7 @@
 //! Many tenants whose pods never run: what the operator costs by itself. It runs as a process of this machine, with the rights,
 //! policies and configuration that the chart gives it.
 
-use crate::audit::{self, Write};
+use crate::audit::{self, Request, Sort};
 use crate::floor::{self, Objects};
 use crate::process::{self, Usage};
 use crate::tenant::{self, TEAM};
@@ -79,7 +79,7 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     let (there, cpu) = all_there(scale, &operator, since).await?;
     let after = operator.usage()?;
     let made = check(scale).await?;
-    let last = there.iter().filter(|w| w.made).map(|w| w.at).max().context("nothing was made")?;
+    let last = there.iter().filter(|w| w.sort == Sort::Created).map(|w| w.at).max().context("nothing was made")?;
     let one = |name, unit, value| Figure::new(name, unit, vec![value]);
     let mut figures = vec![
         one("scale.tenants", "tenants", count(scale.tenants)),
@@ -167,7 +167,7 @@ async fn create(scale: &Scale<'_>) -> anyhow::Result<()> {
 }
 
 /// Waits until nothing more is made. Returns the writes since then, and the operator's CPU when the last object was there.
-async fn all_there(scale: &Scale<'_>, operator: &Operator, since: SystemTime) -> anyhow::Result<(Vec<Write>, f64)> {
+async fn all_there(scale: &Scale<'_>, operator: &Operator, since: SystemTime) -> anyhow::Result<(Vec<Request>, f64)> {
     let mut samples = vec![(since, operator.usage()?.cpu)];
     loop {
         // The audit log is read as a whole: not too often.
@@ -175,9 +175,9 @@ async fn all_there(scale: &Scale<'_>, operator: &Operator, since: SystemTime) ->
             tokio::time::sleep(Duration::from_secs(1)).await;
             samples.push((SystemTime::now(), operator.usage()?.cpu));
         }
-        let writes: Vec<Write> = audit::writes(scale.audit_log)?.into_iter().filter(|w| w.at >= since).collect();
-        let last = writes.iter().filter(|w| w.made).map(|w| w.at).max().unwrap_or(since);
-        println!("{} objects made", writes.iter().filter(|w| w.made).count());
+        let writes: Vec<Request> = audit::writes(scale.audit_log)?.into_iter().filter(|w| w.at >= since).collect();
+        let last = writes.iter().filter(|w| w.sort == Sort::Created).map(|w| w.at).max().unwrap_or(since);
+        println!("{} objects made", writes.iter().filter(|w| w.sort == Sort::Created).count());
         if last != since && last.elapsed()? > QUIET {
             let cpu = samples.iter().find(|(at, _)| *at >= last).map_or(0.0, |(_, cpu)| *cpu);
             return Ok((writes, cpu));

@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 16] = [
+const TARGETS: [(&str, f64, Option<usize>); 20] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -14,12 +14,16 @@ const TARGETS: [(&str, f64, Option<usize>); 16] = [
     ("operator.writes", 700.0, Some(10)),
     ("rest.writes", 0.0, Some(10)),
     ("rest.tenant_requests", 1.0, Some(10)),
+    ("rest.reads", 0.1, Some(10)),
+    ("rest.dry_runs", 1.0, Some(10)),
+    ("rest.cpu", 3.0, Some(10)),
+    ("ten.deleted", 12.0, Some(10)),
     ("restart.reconciled", 3.0, Some(10)),
     ("restart.writes", 0.0, Some(10)),
     ("ha.answers", 20.0, None),
     ("scale.there", 90.0, Some(200)),
     ("scale.cpu", 20.0, Some(200)),
-    ("scale.rss", 60.0, Some(200)),
+    ("scale.rss", 52.0, Some(200)),
 ];
 
 /// How a figure stands to its target.
