@@ -34,7 +34,7 @@ fn everywhere() -> Vec<Value> {
         }),
         json!({
             "apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"],
-            "resourceNames": berth_api::crds::all().into_iter().filter_map(|c| c.metadata.name).collect::<Vec<_>>(),
+            "resourceNames": berth_api::crds::names(),
         }),
         // The meta cluster's own addresses, which tenants are kept from.
         json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}),
@@ -56,9 +56,9 @@ fn control_plane() -> Vec<Value> {
 }
 
 fn status() -> Value {
-    let resources: Vec<_> =
-        [Kind::Cluster, Kind::EtcdCluster].iter().map(|k| format!("{}/status", k.plural())).collect();
-    json!({"apiGroups": ["berth.dev"], "resources": resources, "verbs": ["patch"]})
+    // In the order of the CustomResourceDefinitions.
+    let plurals = berth_api::crds::all().into_iter().map(|crd| format!("{}/status", crd.spec.names.plural));
+    json!({"apiGroups": [berth_api::GROUP], "resources": plurals.collect::<Vec<_>>(), "verbs": ["patch"]})
 }
 
 /// One rule for the kinds of a group that have the same verbs.

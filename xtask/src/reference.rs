@@ -21,11 +21,8 @@ pub(crate) fn files() -> anyhow::Result<Vec<Generated>> {
 fn conditions() -> String {
     let mut types = String::new();
     for t in ConditionType::ALL {
-        let on = match (ConditionType::CLUSTER.contains(t), ConditionType::ETCD_CLUSTER.contains(t)) {
-            (true, false) => "`Cluster`",
-            (false, true) => "`EtcdCluster`",
-            _ => "both",
-        };
+        let on = berth_api::crds::conditions().filter(|(_, types)| types.contains(t));
+        let on = on.map(|(kind, _)| format!("`{kind}`")).collect::<Vec<_>>().join(", ");
         let _ = writeln!(types, "| `{t}` | {on} | {} |", t.meaning());
     }
     let mut reasons = String::new();

@@ -1,20 +1,54 @@
 //! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
 
+use crate::conditions::ConditionType;
 use crate::{Cluster, EtcdCluster};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSONSchemaProps, ValidationRule,
 };
 use kube_core::CustomResourceExt;
 
+/// A custom resource of Berth.
+struct Row {
+    kind: &'static str,
+    /// What its status publishes.
+    conditions: &'static [ConditionType],
+    definition: fn() -> CustomResourceDefinition,
+}
+
+/// All of them. A row is all that is needed for the CRD in the chart, the reference in docs, and the conditions of an object that
+/// the operator cannot read.
+const TABLE: &[Row] = &[
+    Row { kind: "Cluster", conditions: ConditionType::CLUSTER, definition: cluster },
+    Row {
+        kind: "EtcdCluster",
+        conditions: ConditionType::ETCD_CLUSTER,
+        definition: || finish(EtcdCluster::crd(), "etcd", &[]),
+    },
+];
+
 /// All CustomResourceDefinitions of Berth.
 pub fn all() -> Vec<CustomResourceDefinition> {
+    TABLE.iter().map(|row| (row.definition)()).collect()
+}
+
+/// Their names, such as `clusters.berth.dev`.
+pub fn names() -> Vec<String> {
+    all().into_iter().filter_map(|crd| crd.metadata.name).collect()
+}
+
+/// The kinds, each with the types of conditions that it publishes.
+pub fn conditions() -> impl Iterator<Item = (&'static str, &'static [ConditionType])> {
+    TABLE.iter().map(|row| (row.kind, row.conditions))
+}
+
+fn cluster() -> CustomResourceDefinition {
     // The second rule: `<cluster>-ca` must not be a Secret of the tenant's etcd, which lives in the same namespace.
     let reserved = ValidationRule {
         rule: "!(self.metadata.name in ['etcd-peer', 'etcd-client'])".into(),
         message: Some("metadata.name: 'etcd-peer' and 'etcd-client' are reserved: choose another name".into()),
         ..ValidationRule::default()
     };
-    vec![finish(Cluster::crd(), "acme", &[reserved]), finish(EtcdCluster::crd(), "etcd", &[])]
+    finish(Cluster::crd(), "acme", &[reserved])
 }
 
 /// Adds the rule on `metadata.name`, which derives of the spec cannot say: names become parts of DNS labels.
@@ -40,6 +74,12 @@ fn finish(mut crd: CustomResourceDefinition, example: &str, more: &[ValidationRu
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_row_is_of_its_kind() {
+        let kinds: Vec<String> = all().into_iter().map(|crd| crd.spec.names.kind).collect();
+        assert!(kinds.iter().eq(conditions().map(|(kind, _)| kind)), "{kinds:?}");
+    }
 
     #[test]
     fn every_field_is_documented_and_every_list_and_string_is_bounded() {

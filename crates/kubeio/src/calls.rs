@@ -248,12 +248,14 @@ fn unserved(error: IoError, kind: Kind) -> IoError {
     if error.kind != Kindred::NotFound {
         return error;
     }
-    let message = match kind {
-        Kind::Cluster | Kind::EtcdCluster => format!(
-            "CustomResourceDefinition {}.{} is not there; install the chart berth-crds",
-            kind.plural(),
-            kind.group()
-        ),
+    let message = match kind.group() {
+        berth_api::GROUP => {
+            format!(
+                "CustomResourceDefinition {}.{} is not there; install the chart berth-crds",
+                kind.plural(),
+                kind.group()
+            )
+        }
         _ => error.message,
     };
     IoError { message, ..error }

@@ -2,6 +2,7 @@
 
 use berth_api::conditions::Reason;
 use berth_plan::Failure;
+use kube::runtime::watcher;
 
 /// What kind of failure it is; decides what happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +60,23 @@ impl IoError {
         Self::new(kind, what, message)
     }
 
+    /// Of a watch.
+    pub fn from_watch(error: &watcher::Error) -> Self {
+        match error {
+            watcher::Error::InitialListFailed(error) => Self::from_kube("list for a watch", error),
+            watcher::Error::WatchStartFailed(error) | watcher::Error::WatchFailed(error) => {
+                Self::from_kube("watch", error)
+            }
+            watcher::Error::WatchError(status) => Self::from_kube("watch", &kube::Error::Api(status.clone())),
+            watcher::Error::NoResourceVersion => Self::new(Kindred::Other, "watch", error.to_string()),
+        }
+    }
+
+    /// The refusal, if it is for lack of a right.
+    pub fn denial(&self) -> Option<&str> {
+        Some(&*self.message).filter(|_| self.kind == Kindred::Forbidden && is_rbac(&self.message))
+    }
+
     /// What a condition says of it.
     pub fn failure(&self) -> Failure {
         let (reason, message) = match self.kind {
@@ -85,14 +103,6 @@ fn refusal(message: &str) -> String {
         }
         None => message.to_owned(),
     }
-}
-
-/// The refusal in the text of an error, if it is for lack of a right. None: it is another error.
-pub fn denial(error: &str) -> Option<String> {
-    let (object, why) = error.split_once(" is forbidden: ")?;
-    // Around it are the layers of the client.
-    let (object, why) = (object.rsplit(": ").next()?, why.split(": Forbidden (").next()?);
-    Some(format!("{object} is forbidden: {why}")).filter(|refusal| is_rbac(refusal))
 }
 
 /// What to tell of several refusals.
@@ -122,7 +132,7 @@ fn plainly(text: &str) -> String {
 }
 
 /// The error with its causes, each once.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(c) = cause {
@@ -167,18 +177,28 @@ mod tests {
     }
 
     #[test]
-    fn a_lack_is_found_in_the_error_of_a_watch_and_of_a_call() {
+    fn a_lack_is_known_by_the_type_of_a_watchs_error() {
         let pods = r#"pods is forbidden: User "x" cannot list resource "pods" in API group "" at the cluster scope"#;
-        let watch = format!(
-            "failed to perform initial object list: ApiError: {pods}: Forbidden (Status {{ message: \"{}\" }})",
-            pods.replace('"', "\\\"")
-        );
-        assert_eq!(denial(&watch).as_deref(), Some(pods));
-        let slice = r#"endpointslices.discovery.k8s.io "kubernetes" is forbidden: User "x" cannot get resource "endpointslices" in API group "discovery.k8s.io" in the namespace "default""#;
-        assert_eq!(denial(&format!("get /apis/discovery.k8s.io/x: {slice}")).as_deref(), Some(slice));
-        assert_eq!(denial("client error (Connect): connection refused"), None);
-        assert_eq!(denial(r#"watch: pods "a" is forbidden: exceeded quota: q"#), None);
-        assert!(lacks(&[pods.into(), slice.into()]).contains(&format!("{pods}; {slice}. The ClusterRoles")));
+        let status =
+            |code, message: &str| Box::new(kube::core::Status { code, message: message.into(), ..Default::default() });
+        let api = |code, message| kube::Error::Api(status(code, message));
+        for error in [
+            watcher::Error::InitialListFailed(api(403, pods)),
+            watcher::Error::WatchStartFailed(api(403, pods)),
+            watcher::Error::WatchError(status(403, pods)),
+        ] {
+            let error = IoError::from_watch(&error);
+            assert!(error.denial() == Some(pods) && error.to_string().ends_with(&format!("watch: {pods}")), "{error}");
+        }
+        for error in [
+            watcher::Error::InitialListFailed(api(403, r#"pods "a" is forbidden: exceeded quota: q"#)),
+            watcher::Error::WatchStartFailed(api(401, "Unauthorized")),
+            watcher::Error::WatchError(status(410, "too old resource version")),
+            watcher::Error::NoResourceVersion,
+        ] {
+            assert_eq!(IoError::from_watch(&error).denial(), None);
+        }
+        assert!(lacks(&[pods.into(), "b".into()]).contains(&format!("{pods}; b. The ClusterRoles")));
     }
 
     #[test]

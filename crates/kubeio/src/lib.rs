@@ -20,11 +20,11 @@ mod turn;
 
 pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
-pub use error::{IoError, Kindred, chain, denial, lacks};
+pub use error::{IoError, Kindred, lacks};
 pub use fence::{Fence, Moment};
 pub use observe::{Snapshot, observe_cluster, observe_etcd};
 pub use refused::refused;
 pub use status::{Own, patch_finalizers, write_status};
-pub use surroundings::{list_nodes, meta_ranges};
+pub use surroundings::{RangesError, list_nodes, meta_ranges};
 pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};
 pub use turn::{Turn, Turns};

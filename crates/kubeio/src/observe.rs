@@ -194,7 +194,9 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster) -> Result<Snapshot, IoErr
         // In a namespace that is being deleted the rights may go first. What is left goes with it, and nothing can be added.
         let leaving = etcd.metadata.deletion_timestamp.is_some()
             && io.get(&ObjectKey::cluster(Kind::Namespace, namespace)).await?.is_none_or(|n| deleting(&n));
-        return if leaving { Ok(snapshot) } else { Err(denied.clone()) };
+        let denied = denied.clone();
+        snapshot.denied = None;
+        return if leaving { Ok(snapshot) } else { Err(denied) };
     }
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
     pinned(io, &mut snapshot, key.as_ref()).await?;

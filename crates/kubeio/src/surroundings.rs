@@ -9,6 +9,17 @@ use serde_json::Value;
 /// Objects in one answer: a node's object has tens of KiB.
 const PAGE: u32 = 50;
 
+/// Why addresses of the meta cluster are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum RangesError {
+    /// A call failed.
+    #[error(transparent)]
+    Call(#[from] IoError),
+    /// The nodes do not say them.
+    #[error("{0}")]
+    NotSaid(String),
+}
+
 /// All nodes, reduced to names, versions and addresses.
 pub async fn list_nodes(io: &Io) -> Result<Vec<Value>, IoError> {
     items(io, "/api/v1/nodes").await
@@ -20,21 +31,20 @@ pub async fn list_nodes(io: &Io) -> Result<Vec<Value>, IoError> {
 /// # Errors
 ///
 /// Why what is not given is not known.
-pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, String> {
-    let text = |error: IoError| error.to_string();
+pub async fn meta_ranges(io: &Io, given: MetaRanges) -> Result<MetaRanges, RangesError> {
     let mut all = given;
     if all.services.is_empty() {
-        let objects = items(io, "/apis/networking.k8s.io/v1/servicecidrs").await.map_err(text)?;
+        let objects = items(io, "/apis/networking.k8s.io/v1/servicecidrs").await?;
         all.services = nodes::service_ranges(&objects);
     }
     if all.api_servers.is_empty() {
         let url = "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes";
-        all.api_servers = nodes::endpoints(&io.raw(url).await.map_err(text)?);
+        all.api_servers = nodes::endpoints(&io.raw(url).await?);
     }
     if all.pods.is_empty() || all.nodes.is_empty() {
-        let found = list_nodes(io).await.map_err(text)?;
+        let found = list_nodes(io).await?;
         if all.pods.is_empty() {
-            all.pods = nodes::pod_ranges(&found)?;
+            all.pods = nodes::pod_ranges(&found).map_err(RangesError::NotSaid)?;
         }
         if all.nodes.is_empty() {
             all.nodes = nodes::addresses(&found);

@@ -5,7 +5,7 @@ use crate::denied::Denied;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
-use berth_kubeio::{Calls, Connect, Fence, Io, Turn};
+use berth_kubeio::{Calls, Connect, Fence, Io, IoError, Turn};
 use berth_plan::Settings;
 use berth_plan::observed::EtcdProbe;
 use futures::future::BoxFuture;
@@ -101,9 +101,9 @@ impl Context {
     }
 
     /// A watch, or a look at the meta cluster, failed so; if for lack of a right, statuses will say it.
-    pub(crate) fn failed(&self, error: &str) {
-        if let Some(refusal) = berth_kubeio::denial(error) {
-            self.denied.heard(refusal, Instant::now());
+    pub(crate) fn failed(&self, error: &IoError) {
+        if let Some(refusal) = error.denial() {
+            self.denied.heard(refusal.to_owned(), Instant::now());
         }
     }
 

@@ -1,7 +1,7 @@
 //! The meta cluster's own addresses: as configured, and where nothing is, as the meta cluster says.
 
 use crate::context::Context;
-use berth_kubeio::meta_ranges;
+use berth_kubeio::{RangesError, meta_ranges};
 use berth_plan::meta::MetaRanges;
 use ipnet::IpNet;
 use std::sync::Arc;
@@ -25,9 +25,10 @@ pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop:
 /// One look. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
 pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
     let answer = meta_ranges(&ctx.io, given.clone()).await;
-    if let Err(why) = &answer {
-        ctx.failed(why);
+    if let Err(RangesError::Call(error)) = &answer {
+        ctx.failed(error);
     }
+    let answer = answer.map_err(|e| e.to_string());
     let before = ctx.settings().isolation.meta.clone();
     match (&before, answer) {
         (Ok(old), Ok(new)) if *old == new => true,

@@ -6,6 +6,7 @@ mod tests;
 
 pub use tenants::Tenants;
 
+use crate::controllers;
 use berth_kubeio::Calls;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
@@ -63,9 +64,9 @@ impl Default for Metrics {
     fn default() -> Self {
         let passes: Family<Pass, Counter> = Family::default();
         // From the beginning, or the first failure would not count as a change.
-        for controller in ["cluster", "etcdcluster"] {
+        for controller in controllers::ALL {
             for result in ["ok", "error"] {
-                let _ = passes.get_or_create(&Pass { controller, result });
+                let _ = passes.get_or_create(&Pass { controller: controller.name, result });
             }
         }
         Self {

@@ -1,7 +1,7 @@
 //! The life of an operator process.
 
 use crate::context::Context;
-use crate::controllers::{cluster, etcd_cluster};
+use crate::controllers;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PartialObjectMeta;
@@ -9,18 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// Runs both controllers until `stop`. Passes that are under way end first.
+/// Runs all controllers until `stop`. Reconciles that are under way end first.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
-    tokio::join!(cluster::run(ctx.clone(), stop.clone()), etcd_cluster::run(ctx, stop));
+    futures::future::join_all(controllers::ALL.iter().map(|c| c.run(ctx.clone(), stop.clone()))).await;
 }
 
 /// Waits until the meta cluster answers and Berth's resources are there, and says what is missing meanwhile.
 pub async fn surroundings(ctx: &Context) {
     let crds: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all(ctx.io.client().clone());
+    let names = berth_api::crds::names();
     let mut said = String::new();
     loop {
         let mut missing = None;
-        for name in ["clusters.berth.dev", "etcdclusters.berth.dev"] {
+        for name in &names {
             match tokio::time::timeout(Duration::from_secs(5), crds.get_metadata_opt(name)).await {
                 Ok(Ok(Some(_))) => {}
                 Ok(Ok(None)) => {

@@ -97,8 +97,8 @@ pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
     let (operator, agent) = images.map_err(anyhow::Error::msg)?;
 
     say("Berth");
-    let crds = ["customresourcedefinition", "clusters.berth.dev", "etcdclusters.berth.dev"];
-    let had_crds = output(demo.kubectl().arg("get").args(crds)).is_ok();
+    let crds = [vec!["customresourcedefinition".to_owned()], berth_api::crds::names()].concat();
+    let had_crds = output(demo.kubectl().arg("get").args(&crds)).is_ok();
     demo.namespace(SYSTEM)?;
     let mut values = vec![
         format!("operator.image.repository={}", operator.repository),
@@ -111,7 +111,7 @@ pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
     demo.install(&values)?;
     if !had_crds {
         // The chart keeps them when it goes, so that no tenant is lost; the demo's own go with it.
-        output(demo.kubectl().arg("annotate").args(crds).arg(format!("{MADE}=true")))?;
+        output(demo.kubectl().arg("annotate").args(&crds).arg(format!("{MADE}=true")))?;
     }
     if let Some(class) = &wanted.storage_class {
         demo.example = example(&demo, class)?;
@@ -145,9 +145,9 @@ pub(super) fn down(kubeconfig: PathBuf) -> Result<()> {
         say(&format!("removing the release {release}"));
         output(demo.helm().args(["uninstall", release, "-n", SYSTEM, "--wait", "--timeout=3m"]))?;
     }
-    for crd in ["clusters.berth.dev", "etcdclusters.berth.dev"] {
-        if demo.is_made(&["customresourcedefinition", crd])? {
-            output(demo.kubectl().args(["delete", "customresourcedefinition", crd, "--timeout=1m"]))?;
+    for crd in berth_api::crds::names() {
+        if demo.is_made(&["customresourcedefinition", &crd])? {
+            output(demo.kubectl().args(["delete", "customresourcedefinition", &crd, "--timeout=1m"]))?;
         }
     }
     demo.remove_namespace(SYSTEM)?;
@@ -217,15 +217,15 @@ impl Demo {
         output(self.kubectl().args(["delete", "namespace", name, "--timeout=3m"])).map(|_| ())
     }
 
-    /// Clusters and EtcdClusters that are left.
+    /// Berth's own resources that are left.
     fn objects_of_others(&self) -> Result<Vec<String>> {
         let mut left = vec![];
-        for kind in ["clusters.berth.dev", "etcdclusters.berth.dev"] {
-            if output(self.kubectl().args(["get", "customresourcedefinition", kind])).is_err() {
+        for kind in berth_api::crds::names() {
+            if output(self.kubectl().args(["get", "customresourcedefinition", &kind])).is_err() {
                 continue;
             }
             let name = "jsonpath={range .items[*]}{.metadata.namespace}/{.metadata.name}{\"\\n\"}{end}";
-            left.extend(output(self.kubectl().args(["get", kind, "-A", "-o", name]))?.lines().map(ToOwned::to_owned));
+            left.extend(output(self.kubectl().args(["get", &kind, "-A", "-o", name]))?.lines().map(ToOwned::to_owned));
         }
         Ok(left)
     }

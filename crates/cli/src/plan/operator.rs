@@ -54,7 +54,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     };
     let flags = deployment.as_ref().map(flags).unwrap_or_default();
     let given = config.given.clone();
-    let ranges = meta_ranges(io, given.clone()).await;
+    let ranges = meta_ranges(io, given.clone()).await.map_err(|e| e.to_string());
     if let Err(error) = &ranges {
         notes.push(format!(
             "the meta cluster's addresses are not all known, so networks of new Clusters are not held against them, and NetworkPolicies that name them are not compared: {error}"

@@ -1,11 +1,43 @@
-//! The two controllers. Each has the same five steps: observe, validate, plan, apply, status.
+//! The controllers. A row in [`ALL`] registers one: it is run, counted in metrics, and waits for its CustomResourceDefinition.
 
-pub mod cluster;
-pub mod etcd_cluster;
-mod news;
-mod pass;
+mod cluster;
+mod driver;
+mod etcd_cluster;
 mod passes;
+mod report;
+mod status_changes;
 #[cfg(test)]
 mod tests;
+mod watches;
 
-pub use pass::PassError;
+use crate::context::Context;
+use berth_api::{Cluster, EtcdCluster};
+use berth_render::Kind;
+use driver::Controller;
+use futures::future::BoxFuture;
+use std::sync::Arc;
+use tokio_util::sync::CancellationToken;
+
+/// One controller of the operator.
+#[derive(Debug)]
+pub struct Row {
+    /// Its name in metrics and logs.
+    pub name: &'static str,
+    /// The kind that it reconciles.
+    pub kind: Kind,
+    run: fn(Arc<Context>, CancellationToken) -> BoxFuture<'static, ()>,
+}
+
+/// All of them.
+pub const ALL: &[Row] = &[row::<Cluster>(), row::<EtcdCluster>()];
+
+const fn row<C: Controller>() -> Row {
+    Row { name: C::NAME, kind: C::KIND, run: |ctx, stop| Box::pin(driver::run::<C>(ctx, stop)) }
+}
+
+impl Row {
+    /// Runs until `stop`; reconciles that are under way end first.
+    pub fn run(&self, ctx: Arc<Context>, stop: CancellationToken) -> BoxFuture<'static, ()> {
+        (self.run)(ctx, stop)
+    }
+}

@@ -3,18 +3,18 @@
 //! What comes in while an object waits for its turn is seen by the pass that it waits for. [`Controller`](kube::runtime::Controller)
 //! counts it as news all the same, since for it that pass is under way: where many wait, half of all passes would be for nothing.
 
-use super::pass::{self, PassError};
+use super::driver::{Controller, Trigger};
+use super::report;
 use crate::context::Context;
 use berth_kubeio::{IoError, Turns};
-use berth_render::{Kind, ObjectKey};
+use berth_render::ObjectKey;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource;
-use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::api::PartialObjectMeta;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::ObjectRef;
 use std::collections::HashMap;
-use std::fmt::Debug;
-use std::future::Future;
+use std::convert::Infallible;
 use std::hash::Hash;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -24,49 +24,36 @@ use tokio_util::sync::CancellationToken;
 pub(super) type Next = Option<Duration>;
 
 /// The passes of one controller.
-pub(super) struct Passes<K: Resource<DynamicType = ()>> {
-    controller: &'static str,
-    kind: Kind,
+pub(super) struct Passes<C: Controller> {
     turns: Turns,
-    wakes: Wakes<ObjectRef<PartialObjectMeta<K>>>,
+    wakes: Wakes<Trigger<C>>,
 }
 
-impl<K> Passes<K>
-where
-    K: Resource<DynamicType = ()> + Debug + Send + Sync + 'static,
-{
-    /// For the controller of that name in metrics and logs, with that many at once.
-    pub(super) fn new(controller: &'static str, kind: Kind, at_once: u16) -> Arc<Self> {
-        Arc::new(Self { controller, kind, turns: Turns::new(at_once.into()), wakes: Wakes::default() })
+impl<C: Controller> Passes<C> {
+    /// With that many at once.
+    pub(super) fn new(at_once: u16) -> Arc<Self> {
+        Arc::new(Self { turns: Turns::new(at_once.into()), wakes: Wakes::default() })
     }
 
     /// Something happened to it.
-    pub(super) fn news(&self, object: &PartialObjectMeta<K>) {
+    pub(super) fn news(&self, object: &PartialObjectMeta<C>) {
         self.wakes.news(&ObjectRef::from_obj(object));
+    }
+
+    /// Something happened to a child of it.
+    pub(super) fn woken(&self, object: &Trigger<C>) {
+        self.wakes.news(object);
     }
 
     /// It is gone, and its last pass has not seen that: nothing is remembered of it.
     pub(super) fn forget(&self, ctx: &Context, namespace: &str, name: &str) {
         self.wakes.forget(&ObjectRef::new(name).within(namespace));
-        ctx.backoff.forget(&(self.controller, namespace.to_owned(), name.to_owned()));
-        pass::gone(ctx, &ObjectKey::namespaced(self.kind, namespace, name));
-    }
-
-    /// Something happened to a child; `owner` says whose it is.
-    pub(super) fn woken_by<C: Resource>(
-        self: &Arc<Self>,
-        owner: fn(&ObjectMeta) -> Option<ObjectRef<PartialObjectMeta<K>>>,
-    ) -> impl Fn(C) -> Option<ObjectRef<PartialObjectMeta<K>>> + Send + Sync + use<K, C> {
-        let passes = self.clone();
-        move |child| {
-            let of = owner(child.meta())?;
-            passes.wakes.news(&of);
-            Some(of)
-        }
+        ctx.backoff.forget(&(C::NAME, namespace.to_owned(), name.to_owned()));
+        report::gone(ctx, &ObjectKey::namespaced(C::KIND, namespace, name));
     }
 
     /// When to begin no pass any more: those that wait for their turn do not get it.
-    pub(super) fn end(self: &Arc<Self>, stop: CancellationToken) -> impl Future<Output = ()> + use<K> {
+    pub(super) fn end(self: &Arc<Self>, stop: CancellationToken) -> impl Future<Output = ()> + use<C> {
         let passes = self.clone();
         async move {
             stop.cancelled().await;
@@ -77,10 +64,10 @@ where
     /// Waits for a turn and runs `one` in it, if there is a reason to.
     pub(super) async fn reconcile<F>(
         self: Arc<Self>,
-        meta: Arc<PartialObjectMeta<K>>,
+        meta: Arc<PartialObjectMeta<C>>,
         ctx: Arc<Context>,
-        one: impl FnOnce(Context, Arc<PartialObjectMeta<K>>, ObjectReference) -> F,
-    ) -> Result<Action, PassError>
+        one: impl FnOnce(Context, Arc<PartialObjectMeta<C>>, ObjectReference) -> F,
+    ) -> Result<Action, Infallible>
     where
         F: Future<Output = Result<Next, IoError>>,
     {
@@ -92,7 +79,7 @@ where
         self.wakes.begin(of.clone(), Instant::now());
         let (ctx, about) = (ctx.in_turn(&turn), meta.object_ref(&()));
         // Boxed, so that those who wait for their turn are small.
-        let next = pass::run(&ctx, self.controller, &about, Box::pin(one(ctx.clone(), meta, about.clone()))).await;
+        let next = report::run(&ctx, C::NAME, &about, Box::pin(one(ctx.clone(), meta, about.clone()))).await;
         self.wakes.end(&of, next, Instant::now());
         Ok(next.map_or_else(Action::await_change, Action::requeue))
     }
@@ -156,6 +143,7 @@ impl<R: Hash + Eq + Clone> Wakes<R> {
 mod tests {
     use super::*;
     use crate::controllers::tests::context;
+    use crate::controllers::watches;
     use berth_api::Cluster;
     use berth_kubeio::Kindred;
     use futures::stream;
@@ -195,7 +183,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_gone_without_a_pass_is_forgotten() {
         let ctx = Arc::new(context(|line, _| unreachable!("{line}")));
-        let passes = Passes::<Cluster>::new("cluster", Kind::Cluster, 1);
+        let passes = Passes::<Cluster>::new(1);
         for name in ["acme", "other"] {
             let meta: PartialObjectMeta<Cluster> =
                 serde_json::from_value(json!({"metadata": {"name": name, "namespace": "team"}})).unwrap();
@@ -207,8 +195,8 @@ mod tests {
         }
         let not_found = ObjectRef::<Cluster>::new("acme").within("team").erase();
         let item: Result<(), _> =
-            Err(controller::Error::<PassError, watcher::Error>::ObjectNotFound(Box::new(not_found)));
-        pass::drain("cluster", &ctx, &passes, stream::iter([item])).await;
+            Err(controller::Error::<Infallible, watcher::Error>::ObjectNotFound(Box::new(not_found)));
+        watches::drain(&ctx, &passes, stream::iter([item])).await;
         let remembered = |name: &str| {
             let of = ObjectRef::new(name).within("team");
             let failures = ctx.backoff.failures(&("cluster", "team".to_owned(), name.to_owned()));

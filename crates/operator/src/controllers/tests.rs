@@ -1,7 +1,7 @@
-//! What a pass tells where it cannot go on, against an API server that answers as a test wants.
+//! What a reconcile reports where it cannot go on, against an API server that answers as a test wants.
 
-use super::pass;
-use super::{cluster, etcd_cluster};
+use super::driver::reconcile;
+use super::report;
 use crate::context::Context;
 use berth_api::{Cluster, EtcdCluster, labels};
 use berth_kubeio::{Fence, IoError, Kindred};
@@ -80,10 +80,10 @@ async fn pass_over(
     let about = ObjectReference::default();
     let result = if object["kind"] == "Cluster" {
         let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object.clone()).unwrap();
-        cluster::one(ctx, Arc::new(meta), about).await
+        reconcile::<Cluster>(ctx, Arc::new(meta), about).await
     } else {
         let meta: PartialObjectMeta<EtcdCluster> = serde_json::from_value(object.clone()).unwrap();
-        etcd_cluster::one(ctx, Arc::new(meta), about).await
+        reconcile::<EtcdCluster>(ctx, Arc::new(meta), about).await
     };
     let told = told.lock().unwrap().clone();
     (result.unwrap_err(), told)
@@ -131,7 +131,7 @@ async fn a_pass_that_panics_is_made_again_and_later_each_time() {
     let about = ObjectReference { name: Some("acme".into()), ..ObjectReference::default() };
     let mut waits = vec![];
     for _ in 0..2 {
-        waits.push(pass::run(&ctx, "cluster", &about, async { panic!("a bug") }).await.unwrap());
+        waits.push(report::run(&ctx, "cluster", &about, async { panic!("a bug") }).await.unwrap());
     }
     assert_eq!(waits[0] * 2, waits[1]);
     assert!(ctx.metrics.text().contains("berth_reconcile_total{controller=\"cluster\",result=\"error\"} 2"));

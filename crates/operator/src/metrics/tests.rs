@@ -34,16 +34,16 @@ type Families = BTreeMap<String, (String, Labels)>;
 /// Metrics in which every family has a value for each label that is documented.
 fn everything() -> Metrics {
     let metrics = Metrics::default();
-    for controller in ["cluster", "etcdcluster"] {
-        metrics.duration.get_or_create(&Controller { controller }).observe(0.1);
+    for controller in controllers::ALL {
+        metrics.duration.get_or_create(&Controller { controller: controller.name }).observe(0.1);
     }
     let since = "2026-01-01T00:00:00Z";
     let condition =
         json!({"type": "Ready", "status": "True", "reason": "Waiting", "message": "", "lastTransitionTime": since});
     let (condition, expiry) =
         (serde_json::from_value(condition).unwrap(), serde_json::from_value(json!(since)).unwrap());
-    for kind in ["Cluster", "EtcdCluster"] {
-        metrics.tenants.say(kind, "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
+    for controller in controllers::ALL {
+        metrics.tenants.say(controller.kind.name(), "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
     }
     metrics
 }

@@ -1,17 +1,15 @@
-//! News of pods and workloads: their status changes many times before it matters to anybody.
+//! Changes of pods and workloads: their status changes many times before it matters to anybody.
 
-use super::pass::Patience;
 use berth_kubeio::slim;
 use berth_plan::workload;
 use berth_render::Kind;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::Pod;
+use kube::Resource;
 use kube::api::ObjectMeta;
-use kube::runtime::WatchStreamExt;
 use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher::{self, watcher};
-use kube::{Api, Client, Resource};
+use kube::runtime::watcher;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use std::borrow::Cow;
@@ -19,43 +17,45 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 use std::marker::PhantomData;
 
-/// A kind whose news are heard.
-pub(super) trait Newsworthy: Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> {
+/// A kind that is watched so.
+pub(super) trait StatusWatched:
+    Resource<DynamicType = (), Scope = kube::core::NamespaceResourceScope> + Clone + Debug + Send + 'static
+{
     const KIND: Kind;
 }
 
-impl Newsworthy for Pod {
+impl StatusWatched for Pod {
     const KIND: Kind = Kind::Pod;
 }
 
-impl Newsworthy for Deployment {
+impl StatusWatched for Deployment {
     const KIND: Kind = Kind::Deployment;
 }
 
-impl Newsworthy for StatefulSet {
+impl StatusWatched for StatefulSet {
     const KIND: Kind = Kind::StatefulSet;
 }
 
 /// Whose object it is, and what decisions take from it: nothing else is kept.
 #[derive(Clone, Debug)]
-pub(super) struct News<K> {
+pub(super) struct Digest<K> {
     pub(super) metadata: ObjectMeta,
-    outlook: u64,
+    fingerprint: u64,
     kind: PhantomData<fn() -> K>,
 }
 
-impl<'de, K: Newsworthy> Deserialize<'de> for News<K> {
+impl<'de, K: StatusWatched> Deserialize<'de> for Digest<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut object = slim::read(K::KIND, deserializer)?;
         // Items of a list come without it.
         object["kind"] = K::KIND.name().into();
-        let outlook = workload::outlook(&object);
+        let fingerprint = workload::outlook(&object);
         let metadata = serde_json::from_value(object["metadata"].take()).map_err(D::Error::custom)?;
-        Ok(Self { metadata, outlook, kind: PhantomData })
+        Ok(Self { metadata, fingerprint, kind: PhantomData })
     }
 }
 
-impl<K: Newsworthy> Resource for News<K> {
+impl<K: StatusWatched> Resource for Digest<K> {
     type DynamicType = ();
     type Scope = K::Scope;
 
@@ -79,29 +79,23 @@ impl<K: Newsworthy> Resource for News<K> {
     }
 }
 
-/// News of all objects of a kind that carry a label.
-pub(super) fn news<K>(
-    client: Client,
-    label: &str,
-) -> impl Stream<Item = Result<News<K>, watcher::Error>> + Send + use<K>
-where
-    K: Newsworthy + Clone + Debug + Send + 'static,
-{
-    let api = Api::<News<K>>::all(client);
-    let stream = watcher(api, watcher::Config::default().labels(label)).backoff(Patience::watch());
+/// Of the events of a watch, the objects whose fingerprint is another than before, and those that are gone.
+pub(super) fn status_changes<K: StatusWatched>(
+    events: impl Stream<Item = watcher::Result<watcher::Event<Digest<K>>>> + Send,
+) -> impl Stream<Item = watcher::Result<Digest<K>>> + Send {
     let mut known = HashMap::new();
-    stream.filter_map(move |event| std::future::ready(event.map(|e| told(&mut known, e)).transpose()))
+    events.filter_map(move |event| std::future::ready(event.map(|e| changed(&mut known, e)).transpose()))
 }
 
-/// The object of an event, if it is news. After a new list nothing is known.
-fn told<K>(known: &mut HashMap<ObjectRef<News<K>>, u64>, event: watcher::Event<News<K>>) -> Option<News<K>>
-where
-    K: Newsworthy + Clone,
-{
+/// The object of an event, if it matters. After a new list nothing is known.
+fn changed<K: StatusWatched>(
+    known: &mut HashMap<ObjectRef<Digest<K>>, u64>,
+    event: watcher::Event<Digest<K>>,
+) -> Option<Digest<K>> {
     match event {
         watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
-            let before = known.insert(ObjectRef::from_obj(&object), object.outlook);
-            (before != Some(object.outlook)).then_some(object)
+            let before = known.insert(ObjectRef::from_obj(&object), object.fingerprint);
+            (before != Some(object.fingerprint)).then_some(object)
         }
         watcher::Event::Delete(object) => {
             known.remove(&ObjectRef::from_obj(&object));
@@ -121,7 +115,7 @@ mod tests {
     use serde_json::json;
     use watcher::Event;
 
-    fn pod(version: &str, started: Option<&str>) -> News<Pod> {
+    fn pod(version: &str, started: Option<&str>) -> Digest<Pod> {
         let state = started.map_or(json!({}), |at| json!({"running": {"startedAt": at}}));
         let pod = json!({
             "metadata": {"name": "p", "namespace": "n", "resourceVersion": version},
@@ -131,9 +125,9 @@ mod tests {
     }
 
     #[test]
-    fn an_update_that_matters_to_nobody_is_no_news() {
+    fn an_update_that_matters_to_nobody_is_left_out() {
         let mut known = HashMap::new();
-        let mut heard = |event| told(&mut known, event).is_some();
+        let mut heard = |event| changed(&mut known, event).is_some();
         let started = Some("2026-01-01T00:00:00Z");
         assert!(heard(Event::Apply(pod("1", None))));
         assert!(!heard(Event::Apply(pod("2", None))));
@@ -146,7 +140,7 @@ mod tests {
 
     #[test]
     fn an_event_of_a_watch_and_an_item_of_a_list_are_the_same() {
-        let of = |text: &str| serde_json::from_str::<News<Deployment>>(text).unwrap().outlook;
+        let of = |text: &str| serde_json::from_str::<Digest<Deployment>>(text).unwrap().fingerprint;
         let item = r#"{"metadata": {"name": "d", "generation": 2}, "status": {"availableReplicas": 1}}"#;
         let event = r#"{"kind": "Deployment", "apiVersion": "apps/v1", "metadata": {"name": "d", "generation": 2},
             "status": {"availableReplicas": 1}}"#;

@@ -1,0 +1,207 @@
+//! What all controllers do: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write). A
+//! [`Controller`] says only what differs.
+
+use super::passes::{Next, Passes};
+use super::report::{self, Report};
+use super::watches::{self, Watches};
+use crate::context::Context;
+use berth_api::labels;
+use berth_kubeio::{Carried, Io, IoError, Kindred, Own, Snapshot, carry_out, patch_finalizers, write_status};
+use berth_plan::{Failure, Observed, Plan, Settings};
+use berth_render::Kind;
+use futures::TryStreamExt;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Resource;
+use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::core::object::HasStatus;
+use kube::runtime::controller::{self, Action};
+use kube::runtime::reflector::ObjectRef;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use std::convert::Infallible;
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio_util::sync::CancellationToken;
+
+/// Rounds of planning and applying in one reconcile. Each round makes what the one before gave the answers for; a tenant
+/// takes four.
+const ROUNDS: usize = 8;
+
+/// The API server announces each write; one reconcile for several that come within a moment is enough.
+const DEBOUNCE: Duration = Duration::from_millis(50);
+
+/// The object to reconcile, as watches know it.
+pub(super) type Trigger<C> = ObjectRef<PartialObjectMeta<C>>;
+
+/// What was observed, and the connection to the tenant if there is one.
+pub(super) type Observation = (Snapshot, Option<Io>);
+
+/// A custom resource that the operator reconciles.
+pub(super) trait Controller:
+    Resource<DynamicType = (), Scope = NamespaceResourceScope>
+    + HasStatus<Status: PartialEq + Serialize + Send + Sync>
+    + DeserializeOwned
+    + Clone
+    + Debug
+    + Send
+    + Sync
+    + 'static
+{
+    /// Its name in metrics and logs.
+    const NAME: &'static str;
+    /// Its row in the table of kinds.
+    const KIND: Kind;
+    /// The field manager of what it applies.
+    const MANAGER: &'static str;
+    /// The label of its children.
+    const CHILDREN: &'static str;
+    /// A plan, with what the status needs beside it.
+    type Planned: Send + Sync;
+
+    /// Which kinds of children are watched.
+    fn watches(watches: Watches<Self>) -> Watches<Self>;
+
+    /// The object that a child belongs to, by its labels.
+    fn owner(child: &ObjectMeta) -> Option<Trigger<Self>>;
+
+    /// Reads all that the plan looks at.
+    fn observe(
+        ctx: &Context,
+        object: &Self,
+        settings: &Settings,
+        now: Timestamp,
+    ) -> impl Future<Output = Result<Observation, IoError>> + Send;
+
+    /// Pure: what is to be done.
+    fn plan(seen: Seen<'_, Self>) -> Self::Planned;
+
+    /// The actions of a plan, and when to look again if nothing happens.
+    fn outcome(planned: &Self::Planned) -> (&Plan, Option<SignedDuration>);
+
+    /// Pure: the status. `failure`: what went wrong, if people are to know.
+    fn new_status(seen: Seen<'_, Self>, planned: &Self::Planned, failure: Option<&Failure>) -> Self::Status;
+}
+
+/// What a plan and a status are made from.
+#[derive(Debug)]
+pub(super) struct Seen<'a, C> {
+    pub(super) object: &'a C,
+    pub(super) observed: &'a Observed,
+    pub(super) settings: &'a Settings,
+    pub(super) now: Timestamp,
+}
+
+/// Runs a controller until `stop`; reconciles that are under way end first.
+pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToken) {
+    let client = ctx.io.client().clone();
+    let passes = Passes::<C>::new(ctx.concurrency);
+    let (heard, run) = (passes.clone(), passes.clone());
+    let (objects, reader) = watches::own::<C>(client.clone());
+    let objects = objects.inspect_ok(move |meta| heard.news(meta));
+    let all = kube::runtime::Controller::for_stream(objects, reader)
+        .with_config(controller::Config::default().debounce(DEBOUNCE))
+        .trigger_backoff(watches::Backoff::none());
+    let all = C::watches(Watches::new(all, client, passes.clone())).done();
+    let stream = all.graceful_shutdown_on(passes.end(stop)).run(
+        move |meta, ctx| run.clone().reconcile(meta, ctx, reconcile::<C>),
+        |_, error: &Infallible, _| -> Action { match *error {} },
+        ctx.clone(),
+    );
+    watches::drain(&ctx, &passes, stream).await;
+}
+
+/// One reconcile of one object.
+pub(super) async fn reconcile<C: Controller>(
+    ctx: Context,
+    meta: Arc<PartialObjectMeta<C>>,
+    about: ObjectReference,
+) -> Result<Next, IoError> {
+    let own = Own::of(C::KIND, &*meta);
+    let Some(live) = ctx.io.get(&own.key).await? else { return Ok(report::gone(&ctx, &own.key)) };
+    let mut report = Report { ctx: &ctx, controller: C::NAME, own, live, now: ctx.now() };
+    let mut object: C = match serde_json::from_value(report.live.clone()) {
+        Ok(object) => object,
+        Err(error) => return report.unreadable(&error).await,
+    };
+    report.own = Own::of(C::KIND, &object);
+    let finalizers = object.meta().finalizers.clone().unwrap_or_default();
+    let held = finalizers.iter().any(|f| f == labels::FINALIZER);
+    match (object.meta().deletion_timestamp.is_some(), held) {
+        (true, false) => return Ok(report::gone(&ctx, &report.own.key)),
+        (false, false) => {
+            let all = [finalizers.as_slice(), &[labels::FINALIZER.to_owned()]].concat();
+            match patch_finalizers(&ctx.io, &report.own, &all).await {
+                Ok(written) => object = serde_json::from_value(written).unwrap_or(object),
+                Err(error) => return Err(report.failed(error).await),
+            }
+        }
+        _ => {}
+    }
+    report.own = Own::of(C::KIND, &object);
+    let settings = ctx.settings();
+    let applied = report::caught(observe_and_apply(&ctx, &settings, &object, report.now)).await;
+    let (planned, snapshot, failure) = match applied {
+        Ok(all) => all,
+        Err(error) => return Err(report.failed(error).await),
+    };
+    let (plan, look_again) = C::outcome(&planned);
+    if plan.finished && failure.is_none() {
+        let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
+        return match patch_finalizers(&ctx.io, &report.own, &left).await {
+            Err(error) if error.kind != Kindred::NotFound => Err(report.failed(error).await),
+            _ => Ok(report::gone(&ctx, &report.own.key)),
+        };
+    }
+    // A namespace that could not be looked into is not news either, unless it stays so.
+    let failure = failure.or_else(|| snapshot.denied.clone());
+    let young = snapshot.rights_are_young(report.now);
+    if snapshot.denied.is_some() && young {
+        // A right in a namespace that was made a moment ago is on its way.
+        return failure.map_or(Ok(None), Err);
+    }
+    // That is not so where the team is.
+    let on_its_way = |e: &IoError| e.kind == Kindred::Forbidden && snapshot.unread.is_none() && young;
+    let said = failure.as_ref().filter(|e| !report.is_brief(e) && !on_its_way(e)).map(IoError::failure);
+    let seen = Seen { object: &object, observed: &snapshot.observed, settings: &settings, now: report.now };
+    let new = C::new_status(seen, &planned, said.as_ref());
+    let new_conditions = report.measure(&new);
+    if write_status(&ctx.io, &report.own, object.status(), &new).await? {
+        let old_conditions = report.old_conditions();
+        ctx.io.patiently(ctx.events.transitions(&about, &old_conditions, &new_conditions)).await;
+    }
+    match failure {
+        Some(error) => Err(error),
+        None => Ok(Some(report::look_again(look_again, &settings))),
+    }
+}
+
+/// Observes once, then plans and applies until there is nothing left to write. The answers to writes are taken in, so that
+/// later rounds build on them.
+async fn observe_and_apply<C: Controller>(
+    ctx: &Context,
+    settings: &Settings,
+    object: &C,
+    now: Timestamp,
+) -> Result<(C::Planned, Snapshot, Option<IoError>), IoError> {
+    let (mut snapshot, tenant) = C::observe(ctx, object, settings, now).await?;
+    // What a deletion did shows only when it is read again.
+    let rounds = if object.meta().deletion_timestamp.is_some() { 1 } else { ROUNDS };
+    let mut applied = Carried::default();
+    let mut round = 0;
+    loop {
+        let planned = C::plan(Seen { object, observed: &snapshot.observed, settings, now });
+        let plan = C::outcome(&planned).0;
+        let done = plan.is_empty() || !applied.goes_on();
+        round += 1;
+        if !done {
+            applied = carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, plan, C::MANAGER, settings.clocks(now)).await;
+        }
+        if done || round == rounds {
+            let failure = applied.failure.or_else(|| snapshot.unread.clone());
+            return Ok((planned, snapshot, failure));
+        }
+    }
+}

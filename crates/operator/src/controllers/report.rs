@@ -1,0 +1,164 @@
+//! What follows from how a reconcile went: metrics, back-off, and what the status says where it could not go on.
+
+use super::passes::Next;
+use crate::context::Context;
+use crate::metrics::{Controller as ControllerLabel, Pass};
+use berth_api::conditions::Reason;
+use berth_api::crds;
+use berth_kubeio::{IoError, Kindred, Own, write_status};
+use berth_plan::{Failure, Settings};
+use berth_render::ObjectKey;
+use futures::FutureExt;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use std::panic::AssertUnwindSafe;
+use std::time::{Duration, Instant};
+
+/// Failures in a row from which on one that should be over in a moment is told: a webhook that hangs looks like a lost answer.
+const LASTING: u32 = 3;
+
+/// Runs one reconcile with metrics and back-off around it.
+pub(super) async fn run<F>(ctx: &Context, controller: &'static str, about: &ObjectReference, reconcile: F) -> Next
+where
+    F: Future<Output = Result<Next, IoError>>,
+{
+    let key = (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
+    let started = Instant::now();
+    let result = caught(reconcile).await;
+    let label = if result.is_ok() { "ok" } else { "error" };
+    tracing::debug!(controller, result = label, took = ?started.elapsed(), "reconciled");
+    ctx.metrics.passes.get_or_create(&Pass { controller, result: label }).inc();
+    ctx.metrics.duration.get_or_create(&ControllerLabel { controller }).observe(started.elapsed().as_secs_f64());
+    match result {
+        Ok(next) => {
+            ctx.backoff.forget(&key);
+            next
+        }
+        Err(error) if error.kind == Kindred::Fenced => {
+            tracing::info!(controller, namespace = key.1, name = key.2, "lost the lease; reconcile aborted");
+            Some(Duration::from_secs(5))
+        }
+        Err(error) => {
+            let (failures, wait) = ctx.backoff.failed(key.clone());
+            // A conflict or a right that is about to come is nothing to wake anybody for.
+            if matches!(error.kind, Kindred::Conflict) || failures < LASTING {
+                tracing::debug!(controller, namespace = key.1, name = key.2, %error, "reconcile failed, and is retried");
+            } else {
+                tracing::warn!(controller, namespace = key.1, name = key.2, failures, %error, "reconcile failed");
+            }
+            Some(wait)
+        }
+    }
+}
+
+/// A panic is an error like any other: it is about one object, and others go on. Why is for the log alone, since nobody chose its words.
+pub(super) async fn caught<T>(work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
+    let panic = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(result) => return result,
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    tracing::error!(panic = text.unwrap_or_default(), "a reconcile panicked");
+    let message = "panicked, which is a bug of this operator; its log says why".into();
+    Err(IoError { kind: Kindred::Other, what: "reconcile".into(), message })
+}
+
+/// The object is gone, or about to be: nothing is left to do or to report.
+pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Next {
+    ctx.metrics.tenants.forget(key.kind.name(), key.namespace.as_deref().unwrap_or_default(), &key.name);
+    None
+}
+
+/// What a plan asks for, within bounds. Where the operator lacks a right, soon: changes may not reach it, and its return is to show.
+pub(super) fn look_again(look_again: Option<SignedDuration>, settings: &Settings) -> Duration {
+    let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
+    let most = if settings.denied.is_none() { Duration::from_mins(10) } else { Duration::from_secs(30) };
+    wait.clamp(Duration::from_millis(50), most)
+}
+
+/// An object as it was read, for what is said of it.
+pub(super) struct Report<'a> {
+    pub(super) ctx: &'a Context,
+    pub(super) controller: &'static str,
+    pub(super) own: Own,
+    pub(super) live: Value,
+    pub(super) now: Timestamp,
+}
+
+impl Report<'_> {
+    /// Whether a failure is over in a moment, so that nobody needs to hear of it: a conflict is solved by looking again.
+    pub(super) fn is_brief(&self, error: &IoError) -> bool {
+        match error.kind {
+            Kindred::Conflict | Kindred::Fenced => true,
+            Kindred::Transient => {
+                let key = &self.own.key;
+                let key = (self.controller, key.namespace.clone().unwrap_or_default(), key.name.clone());
+                self.ctx.backoff.failures(&key) < LASTING
+            }
+            _ => false,
+        }
+    }
+
+    /// The operator could not even look, or not hold the object: the status says so, unless it may be over in a moment. Returns the
+    /// error.
+    pub(super) async fn failed(&self, error: IoError) -> IoError {
+        if self.is_brief(&error) {
+            return error;
+        }
+        self.write(&error.failure()).await.err().unwrap_or(error)
+    }
+
+    /// This build cannot read the object: its status says so, and others go on.
+    pub(super) async fn unreadable(&self, error: &serde_json::Error) -> Result<Next, IoError> {
+        let failure = Failure {
+            reason: Reason::InvalidSpec,
+            message: format!(
+                "this operator cannot read the object: {error}. Correct that field, or run an operator that knows it; what runs is left as it is"
+            ),
+        };
+        self.write(&failure).await?;
+        Ok(Some(Duration::from_mins(5)))
+    }
+
+    /// The conditions that were published before.
+    pub(super) fn old_conditions(&self) -> Vec<Condition> {
+        part(&self.live, "/status/conditions").unwrap_or_default()
+    }
+
+    /// Takes down for Prometheus what a status says; its conditions.
+    pub(super) fn measure(&self, status: &impl Serialize) -> Vec<Condition> {
+        let status = serde_json::to_value(status).unwrap_or_default();
+        let conditions: Vec<Condition> = part(&status, "/conditions").unwrap_or_default();
+        let expiry: Option<Time> = part(&status, "/certificates/nextExpiry");
+        let (kind, namespace) = (self.own.key.kind.name(), self.own.key.namespace.as_deref().unwrap_or_default());
+        self.ctx.metrics.tenants.say(kind, namespace, &self.own.key.name, &conditions, expiry.as_ref());
+        conditions
+    }
+
+    /// Writes conditions alone: what else the status says was true once, and is not known to be false.
+    async fn write(&self, failure: &Failure) -> Result<(), IoError> {
+        let kind = self.own.key.kind.name();
+        let types = crds::conditions().find(|(of, _)| *of == kind).map(|(_, types)| types).unwrap_or_default();
+        let old = self.old_conditions();
+        let generation = self.live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
+        let new = failure.conditions(types, &old, generation, self.now);
+        let mut status = self.live["status"].clone();
+        status["conditions"] = serde_json::to_value(&new).unwrap_or_default();
+        self.measure(&status);
+        let of = |conditions| Conditions { conditions };
+        write_status(&self.ctx.io, &self.own, Some(&of(old)), &of(new)).await.map(|_| ())
+    }
+}
+
+#[derive(PartialEq, Serialize)]
+struct Conditions {
+    conditions: Vec<Condition>,
+}
+
+fn part<T: DeserializeOwned>(value: &Value, path: &str) -> Option<T> {
+    value.pointer(path).cloned().and_then(|part| serde_json::from_value(part).ok())
+}
