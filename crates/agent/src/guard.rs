@@ -98,7 +98,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// The table of invariant 12.
+/// An empty volume starts only until its member was seen in the cluster, and one with data only under its own marker.
 pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: Data) -> Decision {
     let expected =
         Marker { cluster_uid: bootstrap.cluster_uid.clone(), epoch: bootstrap.epoch, member: member.to_owned() };

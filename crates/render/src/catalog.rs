@@ -1,7 +1,7 @@
 //! The templates of this build, and the one set of them that a tenant is pinned to.
 //!
-//! A tenant keeps the set that it was last rolled with in an immutable ConfigMap, so that a new operator never rolls it
-//! (invariant 7). [`FORMAT`] covers what the templates do not: see [`crate::finish`].
+//! A tenant keeps the set that it was last rolled out with in an immutable ConfigMap, so that a new operator never restarts it.
+//! [`FORMAT`] covers what the templates do not: see [`crate::finish`].
 
 use std::{
     collections::{BTreeMap, BTreeSet},

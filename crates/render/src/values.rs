@@ -1,8 +1,8 @@
 //! What templates are rendered from: one typed struct per component.
 //!
 //! Rust decides, templates state structure: every choice that depends on facts is made before a value gets here.
-//! A tenant's pinned templates may be older than the operator that renders them (invariant 7), so **fields are only ever
-//! added**; a template set from an older operator must keep finding what it reads. Defaults that a template states (resource
+//! A tenant's pinned templates may be older than the operator that renders them: a new operator restarts no tenant. So **fields are
+//! only ever added**; a template set from an older operator must keep finding what it reads. Defaults that a template states (resource
 //! requests, flags) stay out of here for the same reason: they belong to the tenant's revision.
 
 mod apiserver;
