@@ -49,7 +49,8 @@ string_enum! {
     /// Types of conditions. `Cluster` publishes all but [`ConditionType::MembersReady`]; `EtcdCluster` publishes
     /// `Ready, Available, Progressing, Degraded, PKIReady, MembersReady`.
     ConditionType {
-        /// Everything asked for is there and works. This is what `kubectl wait`, Helm, Flux and Argo read.
+        /// Everything asked for is there and works. `kubectl wait` and tools that use kstatus, such as Flux, read it. Helm 3 does not
+        /// wait for it, and Argo CD needs a custom health check.
         Ready,
         /// It serves now. `Cluster`: the API answered the operator through its endpoint, and etcd has quorum. Where
         /// `loadBalancerSourceRanges` are set, and while an endpoint that was published has no address, the operator asks at the
