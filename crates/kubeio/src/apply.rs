@@ -83,7 +83,10 @@ pub async fn carry_out(
             tracing::debug!(action = action.describe(), "carry out");
             let began = Instant::now();
             match patiently(io, tenant, snapshot, action, manager, clocks).await {
-                Ok(()) => carried.done += 1,
+                Ok(()) => {
+                    carried.done += 1;
+                    snapshot.wrote = true;
+                }
                 Err(error) => {
                     // What was in the way is seen by now: the next round can get further.
                     carried.done += usize::from(std::mem::take(&mut snapshot.learnt));

@@ -8,6 +8,7 @@ use crate::turn::{MOST, PATIENCE, Pace, Turn};
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
 use kube::Client;
+use serde::Deserialize;
 use serde_json::{Value, json};
 use std::future::Future;
 use std::sync::Arc;
@@ -113,6 +114,16 @@ impl Io {
         }
     }
 
+    /// Name, UID and resourceVersion of all objects of a kind in a namespace.
+    pub(crate) async fn versions(&self, kind: Kind, namespace: &str) -> Result<Vec<[String; 3]>, IoError> {
+        const ACCEPT: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+        let what = format!("list metadata of {} in {namespace}", kind.plural());
+        let text = self.text(Method::GET, &what, &collection(kind, Some(namespace)), None, Some(ACCEPT)).await?;
+        let answer: Versions =
+            serde_json::from_str(&text).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
+        Ok(answer.items.into_iter().map(|Item { metadata: m }| [m.name, m.uid, m.resource_version]).collect())
+    }
+
     /// A path as it is, such as `/version`.
     pub async fn raw(&self, url: &str) -> Result<Value, IoError> {
         self.call(Method::GET, &format!("get {url}"), url, None, None).await
@@ -209,7 +220,7 @@ impl Io {
         let request = Request::builder()
             .method(method)
             .uri(url)
-            .header("content-type", content.unwrap_or("application/json"))
+            .header(if body.is_some() { "content-type" } else { "accept" }, content.unwrap_or("application/json"))
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
@@ -241,6 +252,25 @@ impl Io {
         }
         result
     }
+}
+
+/// A list of metadata, without what nobody reads.
+#[derive(Deserialize)]
+struct Versions {
+    items: Vec<Item>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Names,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Names {
+    name: String,
+    uid: String,
+    resource_version: String,
 }
 
 /// A list that is not found: the API server does not know the kind.

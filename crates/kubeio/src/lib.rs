@@ -22,7 +22,7 @@ pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
 pub use error::{IoError, Kindred, lacks};
 pub use fence::{Fence, Moment};
-pub use observe::{Snapshot, observe_cluster, observe_etcd};
+pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::refused;
 pub use status::{Own, patch_finalizers, write_status};
 pub use surroundings::{RangesError, list_nodes, meta_ranges};

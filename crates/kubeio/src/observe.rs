@@ -13,6 +13,7 @@ use futures::future::try_join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 /// Stages that wait for the next pass, since a write of theirs failed in this one, after so long. None: what is pruned.
@@ -31,6 +32,8 @@ pub struct Snapshot {
     waits: usize,
     /// What this pass applied, with digests, and deleted, with UIDs: nothing of it is sent again.
     pub(crate) sent: BTreeSet<(ObjectKey, String)>,
+    /// Something was written since.
+    pub(crate) wrote: bool,
     /// What was refused inside the tenant led to a look at what is there.
     pub(crate) learnt: bool,
     /// Stages that this pass does not try again.
@@ -86,10 +89,40 @@ impl Snapshot {
         wait
     }
 
+    /// Whether anything was written since it was read.
+    pub fn wrote(&self) -> bool {
+        self.wrote
+    }
+
+    /// The [`fingerprint`] of what was read.
+    pub fn fingerprint(&self, namespace: &str) -> u64 {
+        let text = |o: &Value, p: &str| o.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let version =
+            |o: &Value| ["name", "uid", "resourceVersion"].map(|field| text(o, &format!("/metadata/{field}")));
+        let all = UNWATCHED.iter().flat_map(|kind| self.observed.of_kind(*kind, namespace));
+        hash(all.map(|(_, object)| version(object)).collect())
+    }
+
     /// Bytes of one key of a Secret.
     pub fn secret(&self, key: &ObjectKey, name: &str) -> Option<&[u8]> {
         self.raw.get(key)?.get(name).map(Vec::as_slice)
     }
+}
+
+/// Kinds that no watch tells of: Berth may read them only in namespaces that it made or was given.
+const UNWATCHED: [Kind; 2] = [Kind::Secret, Kind::ConfigMap];
+
+/// What of a namespace no watch tells, as one number: as long as that is the same, nothing of it was changed.
+pub async fn fingerprint(io: &Io, namespace: &str) -> Result<u64, IoError> {
+    let lists = try_join_all(UNWATCHED.map(|kind| io.versions(kind, namespace))).await?;
+    Ok(hash(lists.into_iter().flatten().collect()))
+}
+
+fn hash(mut versions: Vec<[String; 3]>) -> u64 {
+    versions.sort_unstable();
+    let mut state = DefaultHasher::new();
+    versions.hash(&mut state);
+    state.finish()
 }
 
 /// Whether it carries what Berth's Secrets do.

@@ -6,7 +6,7 @@ use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::names;
-use berth_pki::{CertSpec, Clocks, Lifetime, Usage};
+use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
 use berth_plan::observed::ApiProbe;
 use berth_render::ObjectKey;
 use futures::future::BoxFuture;
@@ -31,15 +31,15 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// takes up to sixteen times as much memory.
 const LONGEST: usize = 256 << 10;
 
-/// Where a tenant's API is, and the CA that signs the operator's way in.
+/// Where a tenant's API is, and the operator's way in.
 #[derive(Clone)]
 pub struct TenantTarget {
     /// `https://host:port`.
     pub server: String,
     /// The tenant's CA.
     pub ca_cert: Vec<u8>,
-    /// Its key.
-    pub ca_key: Vec<u8>,
+    /// The operator's certificate, which lives for an hour.
+    credential: KeyPairPem,
 }
 
 impl std::fmt::Debug for TenantTarget {
@@ -49,33 +49,42 @@ impl std::fmt::Debug for TenantTarget {
 }
 
 /// Makes a client for a tenant; tests put a local API server in its place.
-pub type Connect = Arc<dyn Fn(TenantTarget, Clocks) -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(TenantTarget) -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
 
-/// The target, from what was observed.
-pub fn tenant_target(snapshot: &Snapshot, ca: &ObjectKey, host: &str, port: i32) -> Option<TenantTarget> {
+/// The target, from what was observed, with a new certificate. None: there is no CA.
+pub fn tenant_target(
+    snapshot: &Snapshot,
+    ca: &ObjectKey,
+    host: &str,
+    port: i32,
+    clocks: Clocks,
+) -> Option<Result<TenantTarget, String>> {
     let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
-    Some(TenantTarget {
-        server: format!("https://{host}:{port}"),
-        ca_cert: snapshot.secret(ca, "tls.crt")?.to_vec(),
-        ca_key: snapshot.secret(ca, "tls.key")?.to_vec(),
-    })
+    let (ca_cert, ca_key) = (snapshot.secret(ca, "tls.crt")?, snapshot.secret(ca, "tls.key")?);
+    Some(TenantTarget::new(format!("https://{host}:{port}"), ca_cert, ca_key, clocks))
+}
+
+impl TenantTarget {
+    fn new(server: String, ca_cert: &[u8], ca_key: &[u8], clocks: Clocks) -> Result<Self, String> {
+        let spec = CertSpec {
+            common_name: names::OPERATOR_USER.into(),
+            organizations: vec!["system:masters".into()],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage: Usage::Client,
+            lifetime: Lifetime::leaf(clocks.covered(SignedDuration::from_hours(1))),
+        };
+        let credential = berth_pki::issue(&spec, ca_cert, ca_key, clocks).map_err(|e| e.to_string())?;
+        Ok(Self { server, ca_cert: ca_cert.to_vec(), credential })
+    }
 }
 
 /// The real [`Connect`].
 pub fn connect() -> Connect {
-    Arc::new(|target, clocks| Box::pin(async move { client(&target, clocks) }))
+    Arc::new(|target| Box::pin(async move { client(&target) }))
 }
 
-fn client(target: &TenantTarget, clocks: Clocks) -> Result<Client, String> {
-    let spec = CertSpec {
-        common_name: names::OPERATOR_USER.into(),
-        organizations: vec!["system:masters".into()],
-        dns_names: vec![],
-        ip_addresses: vec![],
-        usage: Usage::Client,
-        lifetime: Lifetime::leaf(clocks.covered(SignedDuration::from_hours(1))),
-    };
-    let pair = berth_pki::issue(&spec, &target.ca_cert, &target.ca_key, clocks).map_err(|e| e.to_string())?;
+fn client(target: &TenantTarget) -> Result<Client, String> {
     let url = target.server.parse().map_err(|e| format!("{}: {e}", target.server))?;
     let mut config = Config::new(url);
     config.connect_timeout = Some(Duration::from_secs(3));
@@ -84,8 +93,8 @@ fn client(target: &TenantTarget, clocks: Clocks) -> Result<Client, String> {
     config.proxy_url = None;
     config.root_cert = Some(vec![der(&target.ca_cert)?]);
     config.auth_info = AuthInfo {
-        client_certificate_data: Some(STANDARD.encode(&pair.cert_pem)),
-        client_key_data: Some(STANDARD.encode(pair.key_pem.expose()).into()),
+        client_certificate_data: Some(STANDARD.encode(&target.credential.cert_pem)),
+        client_key_data: Some(STANDARD.encode(target.credential.key_pem.expose()).into()),
         ..AuthInfo::default()
     };
     let builder = ClientBuilder::try_from(config).map_err(|e| chain(&e))?;
@@ -117,9 +126,8 @@ pub async fn probe_tenant(
     key: &ObjectKey,
     want_version: bool,
     calls: Arc<Calls>,
-    clocks: Clocks,
 ) -> (ApiProbe, Option<Io>) {
-    let client = match connect(target, clocks).await {
+    let client = match connect(target).await {
         Ok(client) => client,
         Err(e) => return (ApiProbe::Failed(e), None),
     };
@@ -190,12 +198,10 @@ mod tests {
         let ca = berth_pki::issue_ca(&ca, now).unwrap();
         for status in [200, 500] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-            let target = TenantTarget {
-                server: format!("http://{}", listener.local_addr().unwrap()),
-                ca_cert: ca.cert_pem.clone().into(),
-                ca_key: ca.key_pem.expose_bytes().to_vec(),
-            };
-            let client = client(&target, now.into()).unwrap();
+            let server = format!("http://{}", listener.local_addr().unwrap());
+            let target =
+                TenantTarget::new(server, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now.into()).unwrap();
+            let client = client(&target).unwrap();
             let io = Io::new(client, Fence::open(), Arc::default(), Duration::from_mins(1));
             let server = async { flood(listener.accept().await.unwrap().0, status).await };
             let (answer, _cut_off) = futures::join!(io.raw("/version"), server);

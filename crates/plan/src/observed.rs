@@ -48,7 +48,7 @@ pub enum Published {
     Foreign(String),
 }
 
-/// What the tenant's API said to the operator's own credential, where [`crate::cluster::endpoint`] says that it is asked.
+/// What the tenant's API said to the operator's own credential, where [`crate::cluster::question`] says that it is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ApiProbe {
     /// Not asked: no pod was seen that could answer, or no address to ask at.

@@ -75,6 +75,11 @@ pub fn image_of(workload: &Value) -> Option<&str> {
     workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
 }
 
+/// The Kubernetes version that a workload runs, from its image's tag.
+pub fn version_of(workload: &Value) -> Option<&str> {
+    image_of(workload)?.rsplit_once(":v").map(|(_, version)| version)
+}
+
 /// The agent's image, which a workload's pods copy or mount.
 pub(crate) fn agent_of(workload: &Value) -> Option<&str> {
     let pods = workload.pointer("/spec/template/spec")?;

@@ -197,7 +197,16 @@ impl Kind {
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
-            (Place::Everywhere, Self::Service | Self::StatefulSet | Self::Deployment | Self::Pod) => &["list", "watch"],
+            (
+                Place::Everywhere,
+                Self::NetworkPolicy
+                | Self::PodDisruptionBudget
+                | Self::PersistentVolumeClaim
+                | Self::Service
+                | Self::StatefulSet
+                | Self::Deployment
+                | Self::Pod,
+            ) => &["list", "watch"],
             (
                 Place::ControlPlane,
                 Self::NetworkPolicy

@@ -2,18 +2,20 @@
 
 mod probe;
 
-use super::driver::{Controller, Observation, Seen, Trigger};
+use super::driver::{Controller, Observation, Outcome, Seen, Trigger};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels};
-use berth_kubeio::{IoError, observe_cluster};
+use berth_kubeio::{IoError, Snapshot, observe_cluster};
 use berth_plan::cluster::{ClusterPlan, Input, plan, status::status};
-use berth_plan::{Failure, Plan, Settings};
+use berth_plan::{Failure, Settings};
 use berth_render::Kind;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
@@ -23,9 +25,11 @@ impl Controller for Cluster {
     const MANAGER: &'static str = labels::MANAGER_CLUSTER;
     const CHILDREN: &'static str = labels::CLUSTER_NAME;
     type Planned = ClusterPlan;
+    type Look = probe::Look;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let watches = watches.metadata::<Namespace>().metadata::<Service>().metadata::<EtcdCluster>();
+        let watches = watches.metadata::<NetworkPolicy>().metadata::<PodDisruptionBudget>();
         watches.status::<Deployment>().status::<Pod>()
     }
 
@@ -50,12 +54,20 @@ impl Controller for Cluster {
         plan(seen.into())
     }
 
-    fn outcome(planned: &ClusterPlan) -> (&Plan, Option<SignedDuration>) {
-        (&planned.plan, planned.look_again)
+    fn outcome(planned: &ClusterPlan) -> Outcome<'_> {
+        Outcome { plan: &planned.plan, look_again: planned.look_again, due: planned.due }
     }
 
     fn new_status(seen: Seen<'_, Self>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
         status(seen.into(), planned, failure)
+    }
+
+    fn look(seen: Seen<'_, Self>, snapshot: &Snapshot) -> Option<probe::Look> {
+        probe::Look::new(seen.into(), snapshot)
+    }
+
+    async fn finds_nothing_new(look: &probe::Look, ctx: &Context, now: Timestamp) -> bool {
+        look.finds_nothing_new(ctx, now).await
     }
 }
 

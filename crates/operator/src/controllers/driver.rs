@@ -3,6 +3,7 @@
 
 use super::passes::{Next, Passes};
 use super::report::{self, Report};
+use super::rest::{Rest, Rests};
 use super::watches::{self, Watches};
 use crate::context::Context;
 use berth_api::labels;
@@ -60,6 +61,8 @@ pub(super) trait Controller:
     const CHILDREN: &'static str;
     /// A plan, with what the status needs beside it.
     type Planned: Send + Sync;
+    /// What no watch tells of an object at rest, and what it was.
+    type Look: Send + Sync;
 
     /// Which kinds of children are watched.
     fn watches(watches: Watches<Self>) -> Watches<Self>;
@@ -78,11 +81,27 @@ pub(super) trait Controller:
     /// Pure: what is to be done.
     fn plan(seen: Seen<'_, Self>) -> Self::Planned;
 
-    /// The actions of a plan, and when to look again if nothing happens.
-    fn outcome(planned: &Self::Planned) -> (&Plan, Option<SignedDuration>);
+    /// What follows from a plan.
+    fn outcome(planned: &Self::Planned) -> Outcome<'_>;
 
     /// Pure: the status. `failure`: what went wrong, if people are to know.
     fn new_status(seen: Seen<'_, Self>, planned: &Self::Planned, failure: Option<&Failure>) -> Self::Status;
+
+    /// After a reconcile that found nothing to do. None: it is not at rest.
+    fn look(seen: Seen<'_, Self>, snapshot: &Snapshot) -> Option<Self::Look>;
+
+    /// Asks. True: all is as it was.
+    fn finds_nothing_new(look: &Self::Look, ctx: &Context, now: Timestamp) -> impl Future<Output = bool> + Send;
+}
+
+/// What follows from a plan.
+#[derive(Debug)]
+pub(super) struct Outcome<'a> {
+    pub(super) plan: &'a Plan,
+    /// When to look again if nothing happens.
+    pub(super) look_again: Option<SignedDuration>,
+    /// When time alone makes another plan.
+    pub(super) due: Option<SignedDuration>,
 }
 
 /// What a plan and a status are made from.
@@ -98,26 +117,54 @@ pub(super) struct Seen<'a, C> {
 pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToken) {
     let client = ctx.io.client().clone();
     let passes = Passes::<C>::new(ctx.concurrency);
-    let (heard, run) = (passes.clone(), passes.clone());
+    let rests = Arc::new(Rests::<C>::default());
+    let (heard, run, disturbed) = (passes.clone(), passes.clone(), rests.clone());
     let (objects, reader) = watches::own::<C>(client.clone());
-    let objects = objects.inspect_ok(move |meta| heard.news(meta));
+    let objects = objects.inspect_ok(move |meta| {
+        disturbed.disturb(&ObjectRef::from_obj(meta));
+        heard.news(meta);
+    });
     let all = kube::runtime::Controller::for_stream(objects, reader)
         .with_config(controller::Config::default().debounce(DEBOUNCE))
         .trigger_backoff(watches::Backoff::none());
-    let all = C::watches(Watches::new(all, client, passes.clone())).done();
+    let all = C::watches(Watches::new(all, client, passes.clone(), rests.clone())).done();
     let stream = all.graceful_shutdown_on(passes.end(stop)).run(
-        move |meta, ctx| run.clone().reconcile(meta, ctx, reconcile::<C>),
+        move |meta, ctx| {
+            let rests = rests.clone();
+            run.clone().reconcile(meta, ctx, move |ctx, meta, about| reconcile::<C>(ctx, meta, about, rests))
+        },
         |_, error: &Infallible, _| -> Action { match *error {} },
         ctx.clone(),
     );
     watches::drain(&ctx, &passes, stream).await;
 }
 
-/// One reconcile of one object.
+/// One reconcile of one object: a look, if it is at rest, and all of it if it is not.
 pub(super) async fn reconcile<C: Controller>(
     ctx: Context,
     meta: Arc<PartialObjectMeta<C>>,
     about: ObjectReference,
+    rests: Arc<Rests<C>>,
+) -> Result<Next, IoError> {
+    let of = ObjectRef::from_obj(&*meta);
+    if let Some(rest) = rests.at_rest(&of, &ctx.settings())
+        && C::finds_nothing_new(&rest.look, &ctx, ctx.now()).await
+    {
+        return Ok(Some(rest.every));
+    }
+    rests.begin(&of);
+    let next = reconcile_fully(ctx, meta, about, &rests).await;
+    if matches!(next, Ok(None)) {
+        rests.disturb(&of);
+    }
+    next
+}
+
+async fn reconcile_fully<C: Controller>(
+    ctx: Context,
+    meta: Arc<PartialObjectMeta<C>>,
+    about: ObjectReference,
+    rests: &Rests<C>,
 ) -> Result<Next, IoError> {
     let own = Own::of(C::KIND, &*meta);
     let Some(live) = ctx.io.get(&own.key).await? else { return Ok(report::gone(&ctx, &own.key)) };
@@ -147,7 +194,7 @@ pub(super) async fn reconcile<C: Controller>(
         Ok(all) => all,
         Err(error) => return Err(report.failed(error).await),
     };
-    let (plan, look_again) = C::outcome(&planned);
+    let Outcome { plan, look_again, due } = C::outcome(&planned);
     if plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         return match patch_finalizers(&ctx.io, &report.own, &left).await {
@@ -168,14 +215,23 @@ pub(super) async fn reconcile<C: Controller>(
     let seen = Seen { object: &object, observed: &snapshot.observed, settings: &settings, now: report.now };
     let new = C::new_status(seen, &planned, said.as_ref());
     let new_conditions = report.measure(&new);
-    if write_status(&ctx.io, &report.own, object.status(), &new).await? {
+    let told = write_status(&ctx.io, &report.own, object.status(), &new).await?;
+    if told {
         let old_conditions = report.old_conditions();
         ctx.io.patiently(ctx.events.transitions(&about, &old_conditions, &new_conditions)).await;
     }
-    match failure {
-        Some(error) => Err(error),
-        None => Ok(Some(report::look_again(look_again, &settings))),
+    if let Some(error) = failure {
+        return Err(error);
     }
+    let wait = |due: Option<SignedDuration>| due.and_then(|d| Duration::try_from(d).ok());
+    let next = report::look_again([look_again, due].into_iter().flatten().min(), &settings);
+    let settled = plan.is_empty() && !snapshot.wrote() && !told && plan.stages.iter().all(|s| s.state.is_done());
+    let seen = Seen { object: &object, observed: &snapshot.observed, settings: &settings, now: report.now };
+    if settled && let Some(look) = C::look(seen, &snapshot) {
+        let of = ObjectRef::from_obj(&*meta);
+        rests.settle(&of, Rest::new(look, &of, next, wait(due), &settings));
+    }
+    Ok(Some(next))
 }
 
 /// Observes once, then plans and applies until there is nothing left to write. The answers to writes are taken in, so that
@@ -193,7 +249,7 @@ async fn observe_and_apply<C: Controller>(
     let mut round = 0;
     loop {
         let planned = C::plan(Seen { object, observed: &snapshot.observed, settings, now });
-        let plan = C::outcome(&planned).0;
+        let plan = C::outcome(&planned).plan;
         let done = plan.is_empty() || !applied.goes_on();
         round += 1;
         if !done {

@@ -2,18 +2,22 @@
 
 mod probe;
 
-use super::driver::{Controller, Observation, Seen, Trigger};
+#[cfg(test)]
+pub(super) use probe::Look;
+
+use super::driver::{Controller, Observation, Outcome, Seen, Trigger};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::labels;
-use berth_kubeio::{IoError, observe_etcd};
+use berth_kubeio::{IoError, Snapshot, observe_etcd};
 use berth_plan::etcd::{EtcdPlan, Input, plan, status::status};
-use berth_plan::{Failure, Plan, Settings};
+use berth_plan::{Failure, Settings};
 use berth_render::Kind;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
 
@@ -23,9 +27,15 @@ impl Controller for EtcdCluster {
     const MANAGER: &'static str = labels::MANAGER_ETCD;
     const CHILDREN: &'static str = labels::ETCD_CLUSTER;
     type Planned = EtcdPlan;
+    type Look = probe::Look;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
-        watches.metadata::<Service>().status::<StatefulSet>().status::<Pod>()
+        watches
+            .metadata::<Service>()
+            .metadata::<PersistentVolumeClaim>()
+            .metadata::<PodDisruptionBudget>()
+            .status::<StatefulSet>()
+            .status::<Pod>()
     }
 
     fn owner(child: &ObjectMeta) -> Option<Trigger<Self>> {
@@ -44,12 +54,20 @@ impl Controller for EtcdCluster {
         plan(seen.into())
     }
 
-    fn outcome(planned: &EtcdPlan) -> (&Plan, Option<SignedDuration>) {
-        (&planned.plan, planned.look_again)
+    fn outcome(planned: &EtcdPlan) -> Outcome<'_> {
+        Outcome { plan: &planned.plan, look_again: planned.look_again, due: planned.due }
     }
 
     fn new_status(seen: Seen<'_, Self>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
         status(seen.into(), planned, failure)
+    }
+
+    fn look(seen: Seen<'_, Self>, snapshot: &Snapshot) -> Option<probe::Look> {
+        probe::Look::new(seen.into(), snapshot)
+    }
+
+    async fn finds_nothing_new(look: &probe::Look, ctx: &Context, _: Timestamp) -> bool {
+        look.finds_nothing_new(ctx).await
     }
 }
 

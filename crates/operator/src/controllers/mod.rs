@@ -5,6 +5,7 @@ mod driver;
 mod etcd_cluster;
 mod passes;
 mod report;
+mod rest;
 mod status_changes;
 #[cfg(test)]
 mod tests;

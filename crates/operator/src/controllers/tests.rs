@@ -80,10 +80,10 @@ async fn pass_over(
     let about = ObjectReference::default();
     let result = if object["kind"] == "Cluster" {
         let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<Cluster>(ctx, Arc::new(meta), about).await
+        reconcile::<Cluster>(ctx, Arc::new(meta), about, Arc::default()).await
     } else {
         let meta: PartialObjectMeta<EtcdCluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<EtcdCluster>(ctx, Arc::new(meta), about).await
+        reconcile::<EtcdCluster>(ctx, Arc::new(meta), about, Arc::default()).await
     };
     let told = told.lock().unwrap().clone();
     (result.unwrap_err(), told)

@@ -2,6 +2,7 @@
 
 use super::driver::{Controller, Trigger};
 use super::passes::Passes;
+use super::rest::Rests;
 use super::status_changes::{StatusWatched, status_changes};
 use crate::context::Context;
 use berth_kubeio::IoError;
@@ -44,6 +45,7 @@ pub(super) struct Watches<C: Controller> {
     controller: kube::runtime::Controller<PartialObjectMeta<C>>,
     client: Client,
     passes: Arc<Passes<C>>,
+    rests: Arc<Rests<C>>,
 }
 
 impl<C: Controller> Watches<C> {
@@ -51,8 +53,9 @@ impl<C: Controller> Watches<C> {
         controller: kube::runtime::Controller<PartialObjectMeta<C>>,
         client: Client,
         passes: Arc<Passes<C>>,
+        rests: Arc<Rests<C>>,
     ) -> Self {
-        Self { controller, client, passes }
+        Self { controller, client, passes, rests }
     }
 
     /// All changes of a kind of children, by metadata alone; those of a status tell by their resourceVersion.
@@ -80,9 +83,10 @@ impl<C: Controller> Watches<C> {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let passes = self.passes.clone();
+        let (passes, rests) = (self.passes.clone(), self.rests.clone());
         let owner = move |child: K| -> Option<Trigger<C>> {
             let owner = C::owner(child.meta())?;
+            rests.disturb(&owner);
             passes.woken(&owner);
             Some(owner)
         };

@@ -21,7 +21,7 @@ pub(crate) fn id(ca_cert: &[u8]) -> String {
 /// Connects to the tenant of a target: `admin` makes its namespace, `client` is what the operator's calls go through.
 pub(crate) fn connect(admin: Client, client: Client) -> Connect {
     let known = Arc::new(Mutex::new(BTreeSet::new()));
-    Arc::new(move |target: TenantTarget, _| {
+    Arc::new(move |target: TenantTarget| {
         let (admin, client, known) = (admin.clone(), client.clone(), known.clone());
         Box::pin(async move {
             let id = id(&target.ca_cert);

@@ -88,9 +88,9 @@ async fn a_pass_that_panics_is_told_and_others_come_up() {
     let id = bad.tenant().await.expect("tenant");
     let running = Running::start_changed(server, me(server), &plan, |context| {
         let connect = context.connect.clone();
-        context.connect = Arc::new(move |target, now| {
+        context.connect = Arc::new(move |target| {
             assert_ne!(tenant::id(&target.ca_cert), id, "a bug");
-            connect(target, now)
+            connect(target)
         });
     });
     bad.says_of(ConditionType::Ready, "Error", "panicked, which is a bug of this operator").await;

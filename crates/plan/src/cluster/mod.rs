@@ -10,6 +10,7 @@ mod kubeconfig;
 mod namespace;
 mod pace;
 mod pki;
+mod probe;
 pub mod status;
 mod tenant;
 mod validate;
@@ -28,8 +29,9 @@ use berth_render::{Kind, Object};
 use jiff::{SignedDuration, Timestamp};
 use tenant::Tenant;
 
-pub use inside::probe_key;
+pub use inside::is_kept;
 pub use namespace::Pin;
+pub use probe::{Question, key_at, probe_key, question};
 pub use validate::pin_of;
 
 /// What a plan for a `Cluster` is made from.
@@ -50,8 +52,10 @@ pub struct Input<'a> {
 pub struct ClusterPlan {
     /// What to do.
     pub plan: Plan,
-    /// Look again after this long, even if nothing happens.
+    /// Look again after this long, even if nothing happens: whether the API answers, no watch tells.
     pub look_again: Option<SignedDuration>,
+    /// After this long the plan is another one by time alone: a certificate is to be renewed.
+    pub due: Option<SignedDuration>,
     /// Published address, once known.
     pub endpoint: Option<(String, i32)>,
     /// When the first certificate ends.
@@ -91,11 +95,6 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
         stage.actions.extend(etcd::follow_pause(&Tenant::new(input)));
     }
     out
-}
-
-/// Host and port at which the operator asks for the tenant's API, once they are known.
-pub fn endpoint(input: Input<'_>) -> Option<(String, i32)> {
-    Tenant::new(input).endpoint.dialled
 }
 
 fn stages(input: Input<'_>) -> ClusterPlan {
@@ -156,8 +155,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
     }
-    let poll = pace::of(&t, &out);
-    out.look_again = [out.look_again, Some(poll)].into_iter().flatten().min();
+    out.look_again = Some(pace::of(&t, &out));
     out
 }
 

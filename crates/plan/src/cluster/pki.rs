@@ -172,6 +172,6 @@ pub(super) fn judge_into(
     out.next_expiry = [out.next_expiry, judged.expiry].into_iter().flatten().min();
     if let Some(at) = judged.look_again {
         let wait = at.duration_since(t.now).max(jiff::SignedDuration::from_secs(1));
-        out.look_again = [out.look_again, Some(wait)].into_iter().flatten().min();
+        out.due = [out.due, Some(wait)].into_iter().flatten().min();
     }
 }

@@ -265,7 +265,7 @@ fn component_statuses(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
             let name = component.name();
             let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home, name))?;
             let rollout = workload::deployment(d);
-            let image = workload::image_of(d).and_then(|i| i.rsplit_once(":v")).map(|(_, v)| v.to_owned());
+            let image = workload::version_of(d).map(str::to_owned);
             let version = image
                 .filter(|_| rollout.settled)
                 .or_else(|| input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone());

@@ -63,8 +63,10 @@ pub struct Input<'a> {
 pub struct EtcdPlan {
     /// What to do.
     pub plan: Plan,
-    /// Look again after this long, even if nothing happens.
+    /// Look again after this long, even if nothing happens: how the members are, no watch tells.
     pub look_again: Option<SignedDuration>,
+    /// After this long the plan is another one by time alone: a certificate is to be renewed.
+    pub due: Option<SignedDuration>,
     /// When the first certificate ends.
     pub next_expiry: Option<Timestamp>,
     /// CAs that come to their end.
@@ -213,8 +215,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     } else if out.plan.stages.iter().all(|stage| !matches!(stage.state, State::Waiting { .. })) {
         out.plan.prune = prune(&s);
     }
-    let pace = pace::of(&s, &out);
-    out.look_again = Some(out.look_again.map_or(pace, |l| l.min(pace)));
+    out.look_again = Some(pace::of(&s, &out));
     out.record = Some(s.record);
     out
 }

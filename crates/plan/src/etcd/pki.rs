@@ -124,6 +124,6 @@ fn judge_into(s: &Subject<'_>, stage: &mut Stage, out: &mut EtcdPlan, spec: &Sec
     out.next_expiry = [out.next_expiry, judged.expiry].into_iter().flatten().min();
     if let Some(at) = judged.look_again {
         let wait = at.duration_since(s.now).max(SignedDuration::from_secs(1));
-        out.look_again = [out.look_again, Some(wait)].into_iter().flatten().min();
+        out.due = [out.due, Some(wait)].into_iter().flatten().min();
     }
 }

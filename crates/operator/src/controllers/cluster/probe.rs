@@ -2,13 +2,12 @@
 
 use crate::context::Context;
 use berth_api::cluster::Cluster;
-use berth_api::{labels, names};
-use berth_kubeio::{Io, Snapshot, probe_tenant, tenant_target};
-use berth_plan::cluster::{Input, endpoint, probe_key};
+use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
+use berth_plan::Settings;
+use berth_plan::cluster::{Input, is_kept, key_at, question};
 use berth_plan::observed::ApiProbe;
-use berth_plan::{Settings, workload};
-use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
+use std::net::IpAddr;
 
 /// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot. Returns the connection.
 pub(super) async fn tenant(
@@ -18,29 +17,53 @@ pub(super) async fn tenant(
     snapshot: &mut Snapshot,
     now: Timestamp,
 ) -> Option<Io> {
-    let input = Input { cluster, observed: &snapshot.observed, settings, now };
-    // One that is protected is held, and serves on.
-    if cluster.metadata.deletion_timestamp.is_some() && !cluster.spec.deletion.protected {
-        return None;
-    }
-    let name = cluster.metadata.name.as_deref().unwrap_or_default();
-    let home = names::control_plane_namespace(cluster.metadata.namespace.as_deref().unwrap_or_default(), name);
-    let up = workload::pods_of(input.observed, &home, labels::COMPONENT, names::APISERVER)
-        .any(|(_, p)| workload::pod_ready(p));
-    let (host, port) = endpoint(input).filter(|_| up)?;
-    let key = probe_key(input);
-    let published = cluster.status.as_ref().and_then(|s| s.version.as_deref());
-    let api = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home.clone(), names::APISERVER));
-    let image = api.and_then(workload::image_of).and_then(|i| i.rsplit_once(":v")).map(|(_, v)| v);
-    let want_version = published.is_none() || published != image;
-    let ca = ObjectKey::namespaced(Kind::Secret, home, names::ca(name));
-    let Some(target) = tenant_target(snapshot, &ca, &host, port) else {
-        snapshot.observed.api = ApiProbe::Unable(format!("{ca} is not there"));
-        return None;
+    let asked = question(Input { cluster, observed: &snapshot.observed, settings, now })?;
+    let target = match tenant_target(snapshot, &asked.ca, &asked.host, asked.port, settings.clocks(now)) {
+        Some(Ok(target)) => target,
+        Some(Err(why)) => {
+            snapshot.observed.api = ApiProbe::Failed(why);
+            return None;
+        }
+        None => {
+            snapshot.observed.api = ApiProbe::Unable(format!("{} is not there", asked.ca));
+            return None;
+        }
     };
-    let (probe, tenant) =
-        probe_tenant(&ctx.io, &ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), settings.clocks(now))
-            .await;
+    let calls = ctx.tenant_calls.clone();
+    let (probe, tenant) = probe_tenant(&ctx.io, &ctx.connect, target, &asked.key, asked.version, calls).await;
     snapshot.observed.api = probe;
     tenant
+}
+
+/// What a look at a tenant at rest asks.
+pub(in crate::controllers) struct Look {
+    home: String,
+    fingerprint: u64,
+    api: TenantTarget,
+    advertised: (IpAddr, i32),
+}
+
+impl Look {
+    /// After a reconcile that found nothing to do. None: its API is not asked, so it is not at rest.
+    pub(super) fn new(input: Input<'_>, snapshot: &Snapshot) -> Option<Self> {
+        let asked = question(input)?;
+        let clocks = input.settings.clocks(input.now);
+        let api = tenant_target(snapshot, &asked.ca, &asked.host, asked.port, clocks)?.ok()?;
+        let home = asked.ca.namespace?;
+        Some(Self { fingerprint: snapshot.fingerprint(&home), home, api, advertised: asked.advertised? })
+    }
+
+    /// Whether all is as it was.
+    pub(super) async fn finds_nothing_new(&self, ctx: &Context, now: Timestamp) -> bool {
+        let key = key_at(now);
+        let asked = probe_tenant(&ctx.io, &ctx.connect, self.api.clone(), &key, false, ctx.tenant_calls.clone());
+        let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.home), asked);
+        let kept = match &answer {
+            ApiProbe::Answered { read, .. } => {
+                read.get(&key).is_some_and(|live| is_kept(self.advertised, &key, live.as_ref()))
+            }
+            _ => false,
+        };
+        kept && found.is_ok_and(|f| f == self.fingerprint)
+    }
 }

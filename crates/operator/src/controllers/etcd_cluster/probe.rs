@@ -3,28 +3,97 @@
 use crate::context::Context;
 use berth_api::{EtcdCluster, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{Own, Snapshot, refused};
+use berth_kubeio::{Own, Snapshot, fingerprint, refused};
 use berth_pki::Clocks;
-use berth_plan::etcd::{absent, endpoints, worth_asking};
+use berth_plan::etcd::{Input, absent, endpoints, worth_asking};
+use berth_plan::observed::EtcdProbe;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// Asks the members, if one of them runs.
 pub(super) async fn members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot, clocks: Clocks) {
+    if let Some(target) = target(etcd, snapshot, clocks) {
+        snapshot.observed.etcd = Some(ctx.io.patiently((ctx.ask_etcd)(target)).await);
+    }
+}
+
+fn target(etcd: &EtcdCluster, snapshot: &Snapshot, clocks: Clocks) -> Option<EtcdTarget> {
     if etcd.metadata.deletion_timestamp.is_some() || !worth_asking(etcd, &snapshot.observed) {
-        return;
+        return None;
     }
     let own = Own::of(Kind::EtcdCluster, etcd).key;
     let ca = ObjectKey { kind: Kind::Secret, name: names::etcd::client_ca(&own.name), ..own };
-    let (Some(cert), Some(key)) = (snapshot.secret(&ca, "tls.crt"), snapshot.secret(&ca, "tls.key")) else { return };
+    let (cert, key) = (snapshot.secret(&ca, "tls.crt")?, snapshot.secret(&ca, "tls.key")?);
     let target = Credential::issue(cert, key, clocks)
         .and_then(|credential| EtcdTarget::new(&endpoints(etcd, &snapshot.observed), credential));
-    match target {
-        Ok(target) if !target.members.is_empty() => {
-            snapshot.observed.etcd = Some(ctx.io.patiently((ctx.ask_etcd)(target)).await);
+    let target = target.inspect_err(|error| tracing::warn!(%ca, %error, "cannot ask etcd"));
+    target.ok().filter(|target| !target.members.is_empty())
+}
+
+/// What a look at an etcd at rest asks.
+pub(in crate::controllers) struct Look {
+    namespace: String,
+    fingerprint: u64,
+    listed: Mutex<Instant>,
+    target: EtcdTarget,
+    answer: EtcdProbe,
+}
+
+impl Look {
+    /// How often Secrets and ConfigMaps are looked at: members are asked more often.
+    const LIST: Duration = Duration::from_secs(55);
+
+    /// After a reconcile that found nothing to do. None: its members are not asked, so it is not at rest.
+    pub(super) fn new(input: Input<'_>, snapshot: &Snapshot) -> Option<Self> {
+        let Input { etcd, settings, now, .. } = input;
+        let namespace = etcd.metadata.namespace.clone()?;
+        Some(Self {
+            fingerprint: snapshot.fingerprint(&namespace),
+            namespace,
+            listed: Mutex::new(Instant::now()),
+            target: target(etcd, snapshot, settings.clocks(now))?,
+            answer: snapshot.observed.etcd.clone()?,
+        })
+    }
+
+    /// Of an etcd without members.
+    #[cfg(test)]
+    pub(in crate::controllers) fn of_nothing() -> Self {
+        let ca = berth_pki::CertSpec {
+            common_name: "ca".into(),
+            organizations: vec![],
+            dns_names: vec![],
+            ip_addresses: vec![],
+            usage: berth_pki::Usage::Ca,
+            lifetime: berth_pki::Lifetime::CA_10Y,
+        };
+        let ca = berth_pki::issue_ca(&ca, Timestamp::now()).unwrap();
+        let credential =
+            Credential::issue(ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), Timestamp::now()).unwrap();
+        Self {
+            namespace: String::new(),
+            fingerprint: 0,
+            listed: Mutex::new(Instant::now()),
+            target: EtcdTarget { members: vec![], credential },
+            answer: EtcdProbe::default(),
         }
-        Ok(_) => {}
-        Err(error) => tracing::warn!(%ca, %error, "cannot ask etcd"),
+    }
+
+    /// Whether all is as it was.
+    pub(super) async fn finds_nothing_new(&self, ctx: &Context) -> bool {
+        let listed = *self.listed.lock().unwrap_or_else(PoisonError::into_inner);
+        let same = async {
+            if listed.elapsed() < Self::LIST {
+                return true;
+            }
+            let same = fingerprint(&ctx.io, &self.namespace).await.is_ok_and(|f| f == self.fingerprint);
+            *self.listed.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            same
+        };
+        let (same, answer) = futures::join!(same, (ctx.ask_etcd)(self.target.clone()));
+        same && answer == self.answer
     }
 }
 

@@ -6,11 +6,12 @@ use super::tenant::Tenant;
 use crate::diff::contains;
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::ApiProbe;
-use berth_api::conditions::{ConditionType, Reason, is_true};
+use berth_api::conditions::Reason;
 use berth_render::{Object, ObjectKey};
 use serde_json::Value;
+use std::net::IpAddr;
 
-pub(super) use objects::stamp_key;
+pub(super) use objects::{keys, stamp_key};
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
@@ -30,7 +31,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         }
         ApiProbe::Answered { read, .. } => read,
     };
-    let Some(objects) = objects::all(t) else {
+    let Some(objects) = t.endpoint.advertised.and_then(objects::all) else {
         stage.state = State::waiting("the address of the API");
         return stage;
     };
@@ -53,6 +54,12 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     stage
 }
 
+/// Whether what was read under that key is what Berth keeps there, of a tenant whose API is at that address and port.
+pub fn is_kept(advertised: (IpAddr, i32), key: &ObjectKey, live: Option<&Value>) -> bool {
+    let all = objects::all(advertised).unwrap_or_default();
+    all.iter().any(|wanted| wanted.key() == key && !differs(live, wanted))
+}
+
 /// Whether what is there can only be replaced: API servers change neither of these fields. For the address of another family nobody
 /// misses the old slice: the tenant's `kubernetes` Service has one family, and kube-proxy takes slices of that one alone.
 fn stands_in_the_way(live: &Value, wanted: &Object) -> bool {
@@ -61,18 +68,4 @@ fn stands_in_the_way(live: &Value, wanted: &Object) -> bool {
 
 fn differs(live: Option<&Value>, wanted: &Object) -> bool {
     !live.is_some_and(|l| contains(l, wanted.value()))
-}
-
-/// The one object to read inside the tenant in this pass. A tenant that is not known to be well, or whose spec is new: the stamp.
-/// Otherwise all in turn, one a minute, which costs no more and finds drift of each.
-pub fn probe_key(input: super::Input<'_>) -> ObjectKey {
-    let status = input.cluster.status.as_ref();
-    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);
-    let keys = objects::keys();
-    let minute = usize::try_from(input.now.as_second() / 60).unwrap_or_default();
-    match keys.get(minute % keys.len()) {
-        Some(key) if seen && is_true(conditions, ConditionType::Ready) => key.clone(),
-        _ => stamp_key(),
-    }
 }

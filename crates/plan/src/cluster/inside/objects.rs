@@ -1,11 +1,11 @@
 //! What Berth keeps inside every tenant: rights of its admins and of the API server, and where the API is.
 
 use crate::cluster::pki;
-use crate::cluster::tenant::Tenant;
 use berth_api::{labels, names};
 use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use std::net::IpAddr;
 
 const KUBELET_API_ADMIN: &str = "berth:kubelet-api-admin";
 const STAMP: &str = "berth:cluster-admins";
@@ -16,7 +16,7 @@ pub(in crate::cluster) fn stamp_key() -> ObjectKey {
 }
 
 /// Keys of all objects, in the order of [`all`].
-pub(super) fn keys() -> [ObjectKey; 4] {
+pub(in crate::cluster) fn keys() -> [ObjectKey; 4] {
     [
         ObjectKey::cluster(Kind::ClusterRoleBinding, KUBELET_API_ADMIN),
         ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes"),
@@ -25,8 +25,8 @@ pub(super) fn keys() -> [ObjectKey; 4] {
     ]
 }
 
-/// All objects, the stamp last. None while the address is not known.
-pub(super) fn all(t: &Tenant<'_>) -> Option<Vec<Object>> {
+/// All objects, the stamp last, for an API at that address and port.
+pub(super) fn all(advertised: (IpAddr, i32)) -> Option<Vec<Object>> {
     let mut values = vec![binding(
         KUBELET_API_ADMIN,
         "system:kubelet-api-admin",
@@ -34,7 +34,7 @@ pub(super) fn all(t: &Tenant<'_>) -> Option<Vec<Object>> {
             "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": pki::KUBELET_CLIENT,
         }),
     )];
-    values.extend(kubernetes_endpoints(t)?);
+    values.extend(kubernetes_endpoints(advertised));
     values.push(binding(
         STAMP,
         "cluster-admin",
@@ -64,15 +64,14 @@ fn binding(name: &str, role: &str, subject: &Value) -> Value {
 
 /// The backends of the tenant's `kubernetes` Service. The API server does not keep them itself: it knows the address of
 /// its pod, and only Berth knows the one that nodes reach. Conformance compares the two objects.
-fn kubernetes_endpoints(t: &Tenant<'_>) -> Option<[Value; 2]> {
-    let (address, port) = t.endpoint.advertised?;
+fn kubernetes_endpoints((address, port): (IpAddr, i32)) -> [Value; 2] {
     let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
     let managed = json!({"name": "kubernetes", "namespace": "default"});
     let mut slice_meta = managed.clone();
     slice_meta["labels"] = json!({"kubernetes.io/service-name": "kubernetes"});
     let mut endpoints_meta = managed;
     endpoints_meta["labels"] = json!({"endpointslice.kubernetes.io/skip-mirror": "true"});
-    Some([
+    [
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "metadata": slice_meta, "addressType": family,
             "endpoints": [{"addresses": [address], "conditions": {"ready": true}}],
@@ -82,5 +81,5 @@ fn kubernetes_endpoints(t: &Tenant<'_>) -> Option<[Value; 2]> {
             "apiVersion": "v1", "kind": "Endpoints", "metadata": endpoints_meta,
             "subsets": [{"addresses": [{"ip": address}], "ports": [{"name": "https", "port": port, "protocol": "TCP"}]}],
         }),
-    ])
+    ]
 }

@@ -94,7 +94,7 @@ fn a_new_tenant_without_an_address_does_not_serve_yet() {
     f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
     f.world.pod_runs(&pod);
     let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
-    assert_eq!(super::super::endpoint(input), None);
+    assert_eq!(super::super::question(input), None);
     f.world.observed.api = ApiProbe::NotAsked;
     f.pass();
     let said = f.condition("Available");

@@ -98,7 +98,8 @@ fn meta() -> MetaRanges {
 
 pub(super) fn dialled(f: &Fixture) -> (String, i32) {
     let observed = &f.world.observed;
-    super::super::endpoint(Input { cluster: &f.cluster, observed, settings: &f.settings, now: f.world.now }).unwrap()
+    let input = Input { cluster: &f.cluster, observed, settings: &f.settings, now: f.world.now };
+    super::super::Tenant::new(input).endpoint.dialled.unwrap()
 }
 
 #[test]

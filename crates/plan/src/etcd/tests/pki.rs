@@ -86,11 +86,11 @@ fn the_time_of_renewal_is_looked_at() {
     let planned = later.plan();
     let end = planned.next_expiry.unwrap();
     assert_eq!(end.duration_since(later.world.now), SignedDuration::from_hours(24 * 90));
-    // Just before, the next look is no later than the renewal.
+    // Just before, it is known when the renewal is due.
     later.world.now = end - SignedDuration::from_hours(24 * 30);
     while later.plan().plan.is_empty() {
         later.world.now += SignedDuration::from_hours(1);
     }
     later.world.now -= SignedDuration::from_hours(1);
-    assert!(later.plan().look_again.unwrap() <= SignedDuration::from_secs(30));
+    assert!(later.plan().due.unwrap() <= SignedDuration::from_hours(1));
 }
