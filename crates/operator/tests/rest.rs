@@ -8,6 +8,7 @@ use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{Calls, Fence, Io, Snapshot, observe_cluster, observe_etcd};
 use berth_plan::{Action, Plan, cluster, etcd};
 use berth_render::{Kind, Object, ObjectKey};
+use berth_testkit::fault::{Call, Verb};
 use berth_testkit::oracle::{assert_keys_unchanged, diff, secret_keys};
 use berth_testkit::{FaultPlan, fixtures::eventually};
 use common::state::{dump, second_pass, settled, without_counters};
@@ -46,6 +47,52 @@ async fn nothing_is_written_at_rest_nor_after_a_restart() {
     let calls = plan.calls();
     let written: Vec<_> = calls.iter().filter(|c| c.mutation.is_some()).map(ToString::to_string).collect();
     assert!(written.is_empty(), "a restart wrote:\n{}", written.join("\n"));
+    team.wipe().await;
+}
+
+/// Calls of looks alone: none that only a whole reconcile makes came after them.
+fn looks(plan: &FaultPlan) -> Vec<Call> {
+    let calls = plan.calls();
+    let whole = |c: &Call| ["clusters", "etcdclusters"].contains(&&*c.resource) && !c.name.is_empty();
+    let last = calls.iter().rposition(whole).map_or(0, |at| at + 1);
+    calls[last..].iter().filter(|c| c.verb != Verb::Watch && c.resource != "leases").cloned().collect()
+}
+
+#[tokio::test]
+#[ignore = "takes three minutes, in which nothing happens: make test-all"]
+async fn a_look_at_rest_reads_two_lists_and_finds_what_no_watch_tells() {
+    const A_WHILE: Duration = Duration::from_mins(4);
+    let (_turn, server) = alone_at_a_server().await;
+    let (team, plan) = (Team::new(server).await, FaultPlan::new());
+    team.create(large()).await.expect("Cluster");
+    let _running = Running::start(server, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let listed = |calls: &[Call]| calls.iter().filter(|c| c.verb == Verb::List && c.resource == "secrets").count();
+    let looked = async || {
+        let lists = listed(&looks(&plan));
+        anyhow::ensure!(lists >= 3, "{lists} looks");
+        Ok(())
+    };
+    eventually(A_WHILE, "three looks in a row", looked).await.unwrap_or_else(|e| panic!("{e:#}"));
+    let calls = looks(&plan);
+    let (meta, inside): (Vec<_>, Vec<_>) = calls.iter().partition(|c| c.namespace == team.home);
+    assert!(
+        meta.iter().all(|c| c.verb == Verb::List && ["secrets", "configmaps"].contains(&&*c.resource)),
+        "{meta:#?}"
+    );
+    assert!(meta.len() <= 2 * listed(&calls) + 1, "more than two a look: {meta:#?}");
+    assert!(inside.iter().all(|c| c.verb == Verb::Get), "{inside:#?}");
+
+    let io = Io::new(team.client.clone(), Fence::open(), Arc::new(Calls::default()), Duration::from_secs(10));
+    let damaged = ObjectKey::namespaced(Kind::Secret, team.home.clone(), "kube-scheduler-pki");
+    drift(&damaged, Some(&Value::Null), &io).await;
+    let repaired = async || {
+        let live = io.get(&damaged).await?.unwrap_or_default();
+        let mut data = live["data"].as_object().into_iter().flatten();
+        anyhow::ensure!(!data.any(|(_, value)| value == NONSENSE), "it still holds nonsense");
+        Ok(())
+    };
+    eventually(A_WHILE, "found by a look", repaired).await.unwrap_or_else(|e| panic!("{e:#}"));
     team.wipe().await;
 }
 
