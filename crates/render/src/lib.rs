@@ -14,6 +14,7 @@ mod images;
 mod kinds;
 mod lint;
 mod object;
+mod reads;
 mod shape;
 pub mod values;
 mod yaml;

@@ -12,6 +12,7 @@ mod pace;
 mod pki;
 pub mod status;
 mod tenant;
+pub(crate) mod unread;
 mod validate;
 
 #[cfg(test)]
@@ -58,6 +59,8 @@ pub struct ClusterPlan {
     pub next_expiry: Option<Timestamp>,
     /// CAs that come to their end.
     pub warnings: Vec<String>,
+    /// The message for fields that are set and that the pinned templates do not read.
+    pub unread: Option<String>,
 }
 
 /// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
@@ -156,6 +159,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
     }
+    out.unread = unread::message(&t);
     let poll = pace::of(&t, &out);
     out.look_again = [out.look_again, Some(poll)].into_iter().flatten().min();
     out

@@ -12,6 +12,7 @@ mod record;
 mod roll;
 mod services;
 pub mod status;
+pub(crate) mod unread;
 mod validate;
 
 #[cfg(test)]
@@ -69,6 +70,8 @@ pub struct EtcdPlan {
     pub next_expiry: Option<Timestamp>,
     /// CAs that come to their end.
     pub warnings: Vec<String>,
+    /// The message for fields that are set and that the pinned templates do not read.
+    pub unread: Option<String>,
     /// Where the members are reached; empty until every one of them has an address.
     pub endpoints: Vec<EtcdEndpoint>,
     /// What the members run with. None: nothing can be made of the spec, or it is being deleted.
@@ -213,6 +216,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     } else if out.plan.stages.iter().all(|stage| !matches!(stage.state, State::Waiting { .. })) {
         out.plan.prune = prune(&s);
     }
+    out.unread = unread::message(&s);
     let pace = pace::of(&s, &out);
     out.look_again = Some(out.look_again.map_or(pace, |l| l.min(pace)));
     out.record = Some(s.record);

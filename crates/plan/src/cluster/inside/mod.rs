@@ -6,7 +6,7 @@ use super::tenant::Tenant;
 use crate::diff::contains;
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::ApiProbe;
-use berth_api::conditions::{ConditionType, Reason, is_true};
+use berth_api::conditions::{ConditionType, Reason, find};
 use berth_render::{Object, ObjectKey};
 use serde_json::Value;
 
@@ -68,11 +68,13 @@ fn differs(live: Option<&Value>, wanted: &Object) -> bool {
 pub fn probe_key(input: super::Input<'_>) -> ObjectKey {
     let status = input.cluster.status.as_ref();
     let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let ready = find(conditions, ConditionType::Ready);
+    let well = ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str());
     let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);
     let keys = objects::keys();
     let minute = usize::try_from(input.now.as_second() / 60).unwrap_or_default();
     match keys.get(minute % keys.len()) {
-        Some(key) if seen && is_true(conditions, ConditionType::Ready) => key.clone(),
+        Some(key) if seen && well => key.clone(),
         _ => stamp_key(),
     }
 }
