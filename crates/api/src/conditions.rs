@@ -117,6 +117,8 @@ reasons! {
         VersionUnsupported => "Set one that the message lists, or run an operator that has it. What runs goes on.",
         /// Another minor than the one that runs.
         MinorChangeUnsupported => "Set a patch version of the minor that runs. What runs goes on.",
+        /// A field is set that the pinned templates do not use; the message names it. Everything else is applied.
+        NotInTemplates => "Set `spec.version` to another patch version of its minor, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
         /// Version or number of members are not those of the etcd that runs, or of the data that was kept.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs goes on.",
         /// Something of that name exists and is not Berth's. It was left as it is.

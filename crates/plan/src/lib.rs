@@ -19,6 +19,7 @@ pub mod secrets;
 pub mod settings;
 #[cfg(test)]
 pub(crate) mod testing;
+mod unread;
 pub mod workload;
 
 pub use failure::Failure;

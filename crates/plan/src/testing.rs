@@ -2,7 +2,7 @@
 
 use crate::model::{Action, Plan, SecretEntry, SecretPlan};
 use crate::observed::{ApiProbe, Observed, Published, SecretFacts, sha256, uid};
-use berth_render::{Kind, Object, ObjectKey};
+use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -239,4 +239,14 @@ fn lay(live: &mut Value, value: Value) {
         }
         (live, value) => *live = value,
     }
+}
+
+/// The set as it was before its templates read a value: they set it themselves, for example `jwt = []`.
+pub(crate) fn before(set: &TemplateSet, folder: &str, assignment: &str) -> TemplateSet {
+    let mut data = set.to_data();
+    let folder = format!("{}__", folder.replace('/', "__"));
+    for (_, text) in data.iter_mut().filter(|(key, _)| key.starts_with(&folder)) {
+        *text = format!("{{% set {assignment} %}}\n{text}");
+    }
+    TemplateSet::from_data(data).unwrap()
 }

@@ -13,7 +13,7 @@ use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::{error::TemplateSetError, object::hex};
+use crate::{error::TemplateSetError, object::hex, reads::Reads};
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../templates");
 
@@ -44,6 +44,7 @@ pub struct TemplateSet {
     texts: BTreeMap<String, String>,
     versions: Versions,
     digest: String,
+    reads: Reads,
 }
 
 /// `versions.yaml` of a set: the versions of other parts that go with it.
@@ -127,7 +128,8 @@ impl TemplateSet {
                 serde_json::from_value(document).map_err(|error| malformed(error.to_string()))?
             }
         };
-        let mut set = Self { name, format, texts, versions, digest: String::new() };
+        let reads = Reads::of(&texts);
+        let mut set = Self { name, format, texts, versions, digest: String::new(), reads };
         // Asked for many times in every pass.
         set.digest = set.compute_digest();
         Ok(set)
@@ -188,6 +190,16 @@ impl TemplateSet {
             }
             _ => Err(TemplateSetError::UnknownFormat { found, known: FORMAT }),
         }
+    }
+
+    /// Whether the templates of a folder read a value. Where they do not, the value has no effect.
+    pub fn reads(&self, folder: &str, value: &str) -> bool {
+        self.reads.contains(folder, value)
+    }
+
+    /// The values that templates read, as (folder, value), for tests.
+    pub fn values(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.reads.iter()
     }
 
     /// The templates directly in a folder, by path: `apiserver` has `apiserver/deployment.yaml.j2` but not what is under

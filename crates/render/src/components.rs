@@ -40,7 +40,7 @@ impl Component {
     }
 
     /// The folder of its templates.
-    fn folder(self) -> &'static str {
+    pub fn folder(self) -> &'static str {
         match self {
             Self::ApiServer => "apiserver",
             Self::ControllerManager => "controller-manager",

@@ -1,5 +1,7 @@
 //! The template engine: strict about what is undefined, and JSON-escaping, so that no value can break out of its scalar.
 
+use std::collections::HashSet;
+
 use minijinja::{AutoEscape, Environment, UndefinedBehavior, syntax::SyntaxConfig, value::Serde};
 use serde::Serialize;
 
@@ -39,12 +41,11 @@ pub(crate) fn render_printed(
 }
 
 /// The variables that a template reads, with nested names such as `workload.image`.
-#[cfg(test)]
-pub(crate) fn variables(name: &str, text: &str) -> Result<std::collections::BTreeSet<String>, RenderError> {
+pub(crate) fn variables(name: &str, text: &str) -> Result<HashSet<String>, RenderError> {
     let fault = |error: minijinja::Error| template_error(name, text, error);
     let mut env = environment().map_err(fault)?;
     env.add_template(name, text).map_err(fault)?;
-    Ok(env.get_template(name).map_err(fault)?.undeclared_variables(true).into_iter().collect())
+    Ok(env.get_template(name).map_err(fault)?.undeclared_variables(true))
 }
 
 fn environment<'a>() -> Result<Environment<'a>, minijinja::Error> {

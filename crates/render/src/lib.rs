@@ -9,11 +9,12 @@ mod components;
 mod env;
 mod error;
 mod finish;
+mod flags;
 mod images;
 mod kinds;
 mod lint;
 mod object;
-mod owned_flags;
+mod reads;
 mod shape;
 pub mod values;
 mod yaml;
@@ -23,8 +24,8 @@ pub use components::{
     Component, render_api_client, render_apiserver, render_apiserver_service, render_etcd, render_etcd_services,
 };
 pub use error::{RenderError, TemplateSetError};
+pub use flags::{FLAGS, Flag, Source, extra_args};
 pub use images::{UPSTREAM_REGISTRY, image, relocated};
 pub use kinds::{Kind, ObjectKey, Place};
 pub use lint::{Finding, lint};
 pub use object::Object;
-pub use owned_flags::owned_flag;

@@ -10,7 +10,8 @@ use std::{
     process::{Command, Stdio},
 };
 
-use berth_render::{Component, owned_flag};
+use berth_api::{ClusterSpec, common::Arg};
+use berth_render::{Catalog, Component, FLAGS, Flag, Source, TemplateSet, extra_args, render_apiserver};
 use fixtures::{Fixture, args, full, minimal};
 
 const KUBERNETES: [&str; 3] = ["1.34.4", "1.35.4", "1.36.3"];
@@ -60,9 +61,13 @@ fn output(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
+fn help(component: Component, version: &str) -> String {
+    output(Command::new(binary(component, version)).arg("--help"))
+}
+
 /// The flags that a binary knows, with what it says about them.
 fn known(component: Component, version: &str) -> BTreeMap<String, String> {
-    let help = output(Command::new(binary(component, version)).arg("--help"));
+    let help = help(component, version);
     let mut flags: BTreeMap<String, String> = BTreeMap::new();
     let mut current = None;
     for line in help.lines() {
@@ -135,15 +140,62 @@ fn every_rendered_flag_is_owned_or_listed() {
         for arg in args(&fixture.component(component).expect("renders")) {
             let name = name(&arg).to_owned();
             let listed = OVERRIDABLE.contains(&name.as_str());
-            let owned = owned_flag(component, &name).is_some();
-            assert!(
-                owned != listed,
-                "{} {version}: --{name} is owned: {owned}, overridable: {listed}",
-                component.name()
-            );
-            used.insert(name);
+            let source = Flag::find(FLAGS, component, &name).map(|flag| flag.source);
+            let good = if listed { source.is_none() } else { matches!(source, Some(Source::Template)) };
+            assert!(good, "{} {version}: --{name} is {source:?}, overridable: {listed}", component.name());
+            used.insert((component, name));
         }
     }
-    let unused: Vec<_> = OVERRIDABLE.iter().filter(|name| !used.contains(**name)).collect();
+    let unused: Vec<_> = OVERRIDABLE.iter().filter(|name| !used.iter().any(|(_, used)| used == *name)).collect();
     assert!(unused.is_empty(), "no template sets {unused:?}");
+    for flag in FLAGS.iter().filter(|flag| matches!(flag.source, Source::Template)) {
+        for component in flag.components {
+            let unused: Vec<_> =
+                flag.names.iter().filter(|name| !used.contains(&(*component, (**name).to_owned()))).collect();
+            assert!(unused.is_empty(), "{}: no template sets {unused:?}", component.name());
+        }
+    }
+}
+
+/// A flag of a field goes to tenants of all minors; of any other it is enough that some minor has it.
+#[test]
+fn every_flag_of_the_table_exists() {
+    for component in Component::ALL {
+        let versions: &[&str] = if component == Component::Etcd { &ETCD } else { &KUBERNETES };
+        let helps: Vec<String> = versions.iter().map(|version| help(component, version)).collect();
+        for flag in FLAGS.iter().filter(|flag| flag.components.contains(&component)) {
+            for name in flag.names {
+                let text = format!("--{name}");
+                let knows = |help: &&String| {
+                    help.split(|c: char| !c.is_ascii_alphanumeric() && c != '-').any(|word| word == text)
+                };
+                let minors = helps.iter().filter(knows).count();
+                let all = matches!(flag.source, Source::Field(_));
+                assert!(if all { minors == versions.len() } else { minors > 0 }, "{}: {text}", component.name());
+            }
+        }
+    }
+}
+
+/// What comes from a field needs no template: a set of before the field has room for it, too.
+#[test]
+fn a_flag_with_a_field_reaches_tenants_with_older_templates() {
+    const FIELD: &[Flag] = &[Flag {
+        components: &[Component::ApiServer],
+        names: &["external-hostname"],
+        source: Source::Field(|spec| spec.endpoint.host.iter().cloned().collect()),
+        instead: "spec.endpoint.host",
+    }];
+    let mut data = Catalog::builtin().kubernetes("1.36").expect("built in").to_data();
+    let text = data.get_mut("apiserver__deployment.yaml.j2").expect("a template");
+    *text = text.replace("            - --profiling=false\n", "");
+    let older = TemplateSet::from_data(data).expect("a set");
+    let mut spec = ClusterSpec::default();
+    spec.endpoint.host = Some("acme.example.com".to_owned());
+    let own = [Arg { name: "v".to_owned(), value: "2".to_owned() }];
+    let mut values = minimal("1.36.3", "3.6.16").apiserver;
+    values.workload.extra_args = extra_args(FIELD, Component::ApiServer, &spec, &own).expect("both are taken");
+    let args = args(&render_apiserver(&older, &values).expect("renders"));
+    assert!(!args.contains(&"--profiling=false".to_owned()), "{args:#?}");
+    assert!(args.ends_with(&["--external-hostname=acme.example.com".to_owned(), "--v=2".to_owned()]), "{args:#?}");
 }

@@ -111,18 +111,18 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
         (network("10.112.0.0/16", "10.160.0.0/26"), "spec.network.podCIDRs: 10.160.0.0/26 must be between /8 and /24"),
         (
             args("apiServer", "etcd-servers"),
-            "spec.apiServer.extraArgs: --etcd-servers is set by Berth: Berth sets it from spec.etcd",
+            "spec.apiServer.extraArgs: --etcd-servers is managed by Berth; use spec.etcd",
         ),
         (
             args("apiServer", "service-cluster-ip-range"),
-            "--service-cluster-ip-range is set by Berth: use spec.network.serviceCIDRs",
+            "--service-cluster-ip-range is managed by Berth; use spec.network.serviceCIDRs",
         ),
-        (args("apiServer", "service-account-issuer"), "is set by Berth: use spec.apiServer.serviceAccountIssuers"),
+        (args("apiServer", "service-account-issuer"), "is managed by Berth; use spec.apiServer.serviceAccountIssuers"),
         (
             args("controllerManager", "cluster-cidr"),
-            "spec.controllerManager.extraArgs: --cluster-cidr is set by Berth: ",
+            "spec.controllerManager.extraArgs: --cluster-cidr is managed by Berth; ",
         ),
-        (args("scheduler", "client-ca-file"), "spec.scheduler.extraArgs: --client-ca-file is set by Berth: "),
+        (args("scheduler", "client-ca-file"), "spec.scheduler.extraArgs: --client-ca-file is managed by Berth; "),
     ];
     for (spec, message) in cases {
         let team = Team::new(server).await;

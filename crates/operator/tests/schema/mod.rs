@@ -1,10 +1,13 @@
 //! The schema sweep: every field of both kinds gets values from all sides of what its schema says. Each is either refused with a
 //! message that names the field, or it is accepted and its effect is seen; and the first spec brings the first state back.
 //!
+//! Where the pinned templates are older than the field, see [`older`], `Ready` names it.
+//!
 //! `make test` runs a sample, `BERTH_SWEEP=full` all, see [`berth_testkit::sweep`]; `BERTH_SWEEP_ONLY=endpoint,etcd` those whose
 //! paths begin so.
 
 mod effect;
+mod older;
 mod root;
 mod subject;
 mod table;
@@ -95,8 +98,18 @@ struct Sweeper<'a> {
     server: &'static ApiServer,
     plan: &'a FaultPlan,
     table: &'a Table,
+    /// It is pinned to a set that does not read the fields that are swept.
+    older: bool,
     subject: Subject,
     first: Dump,
+}
+
+/// One that is up, and its state.
+async fn start(kind: Kind, server: &ApiServer, plan: &FaultPlan, older: bool) -> Result<(Subject, Dump)> {
+    let subject = Subject::new(kind, server).await;
+    let state = subject.up(&kind.first(), plan).await?;
+    let state = if older { subject.pin_to_older(plan).await? } else { state };
+    Ok((subject, state))
 }
 
 impl Sweeper<'_> {
@@ -121,6 +134,7 @@ impl Sweeper<'_> {
         let outcome = match &verdict {
             Verdict::Refused(said) => {
                 ensure!(names(case, said), "the condition does not name the field: {said}");
+                ensure!(!self.older || said.starts_with("NotInTemplates"), "another refusal: {said}");
                 let touched: Vec<_> = changed.iter().filter(|c| !c.object.contains(".berth.dev/")).map(place).collect();
                 ensure!(touched.is_empty(), "refused ({said}), and yet: {touched:#?}");
                 Outcome::RefusedByOperator
@@ -203,56 +217,67 @@ fn names(case: &Case, said: &str) -> bool {
     names.iter().any(|n| said.contains(n))
 }
 
-async fn sweep(kind: Kind, one_in: u64) {
+async fn sweep(kind: Kind, older: bool, one_in: u64) {
     let (_turn, server) = alone_at_a_server().await;
     let table = Table::new(kind);
-    let choice = Choice::new(&format!("schema-{}", kind.name()), one_in);
+    let name = format!("{}{}", kind.name(), if older { " with older templates" } else { "" });
+    let choice = Choice::new(&format!("schema-{}", name.replace(' ', "-")), one_in);
     let mut passed = Passed::load(&choice, "fields").expect("state file");
     let plan = FaultPlan::new();
     let _running = Running::start_with(server, open_settings(), &plan);
-    let subject = Subject::new(kind, server).await;
-    let first = subject.up(&kind.first(), &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
-    let mut sweeper = Sweeper { server, plan: &plan, table: &table, subject, first };
+    let (subject, first) = start(kind, server, &plan, older).await.unwrap_or_else(|e| panic!("{e:#}"));
+    let mut sweeper = Sweeper { server, plan: &plan, table: &table, older, subject, first };
     let (mut failures, mut counts) = (vec![], BTreeMap::<Outcome, usize>::new());
     let only = std::env::var("BERTH_SWEEP_ONLY").unwrap_or_default();
     let wanted = |name: &str| only.split(',').any(|start| name.starts_with(start));
-    let all = cases(kind, &table);
+    let mut all = cases(kind, &table);
+    all.retain(|case| !older || older::unread(kind, &case.field.path));
     let number = all.len();
     for (at, case) in (0_u64..).zip(all) {
-        let name = case.name();
-        if !choice.takes(at) || passed.contains(&name) || !wanted(&name) {
+        let value = case.name();
+        if !choice.takes(at) || passed.contains(&value) || !wanted(&value) {
             continue;
         }
         let began = Instant::now();
         match sweeper.case(&case).await {
             Ok(outcome) => {
-                println!("{}: {name}: {outcome:?} {:.1?}", kind.name(), began.elapsed());
+                println!("{name}: {value}: {outcome:?} {:.1?}", began.elapsed());
                 *counts.entry(outcome).or_default() += 1;
-                passed.add(name).expect("state file");
+                passed.add(value).expect("state file");
             }
             Err(e) => {
-                println!("{}: {name}: BROKEN {:.1?}: {e:#}", kind.name(), began.elapsed());
-                failures.push(format!("{name}: {e:#}"));
+                println!("{name}: {value}: BROKEN {:.1?}: {e:#}", began.elapsed());
+                failures.push(format!("{value}: {e:#}"));
                 // The next case begins anew.
                 sweeper.subject.wipe().await;
-                sweeper.subject = Subject::new(kind, server).await;
-                sweeper.first = sweeper.subject.up(&kind.first(), &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+                let anew = start(kind, server, &plan, older).await;
+                (sweeper.subject, sweeper.first) = anew.unwrap_or_else(|e| panic!("{e:#}"));
             }
         }
     }
     sweeper.subject.wipe().await;
-    println!("{}: {number} values, seed {}: {counts:?}", kind.name(), choice.seed);
+    println!("{name}: {number} values, seed {}: {counts:?}", choice.seed);
     assert!(failures.is_empty(), "{} of {number}:\n{}", failures.len(), failures.join("\n\n"));
 }
 
 #[tokio::test]
 async fn every_value_of_a_cluster_takes_effect_or_is_refused() {
-    sweep(Kind::Cluster, 100).await;
+    sweep(Kind::Cluster, false, 100).await;
 }
 
 #[tokio::test]
 async fn every_value_of_an_etcd_cluster_takes_effect_or_is_refused() {
-    sweep(Kind::Etcd, 40).await;
+    sweep(Kind::Etcd, false, 40).await;
+}
+
+#[tokio::test]
+async fn a_field_that_older_templates_of_a_cluster_do_not_read_is_named() {
+    sweep(Kind::Cluster, true, 8).await;
+}
+
+#[tokio::test]
+async fn a_field_that_older_templates_of_an_etcd_cluster_do_not_read_is_named() {
+    sweep(Kind::Etcd, true, 1).await;
 }
 
 #[test]

@@ -185,6 +185,7 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::CertificateAuthorityLost
         | Reason::CertificateAuthorityInvalid
         | Reason::EtcdChangeUnsupported
+        | Reason::NotInTemplates
         | Reason::VersionUnsupported => State::Blocked { reason, message },
         // It says what it waits for in the same words.
         _ => State::Waiting { reason, on: message.strip_prefix(WAITING_FOR).unwrap_or(&message).to_owned() },

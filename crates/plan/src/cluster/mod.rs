@@ -13,6 +13,7 @@ mod pki;
 mod probe;
 pub mod status;
 mod tenant;
+pub(crate) mod unread;
 mod validate;
 
 #[cfg(test)]
@@ -62,6 +63,8 @@ pub struct ClusterPlan {
     pub next_expiry: Option<Timestamp>,
     /// CAs that come to their end.
     pub warnings: Vec<String>,
+    /// The message for fields that are set and that the pinned templates do not read.
+    pub unread: Option<String>,
 }
 
 /// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
@@ -155,6 +158,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
     }
+    out.unread = unread::message(&t);
     out.look_again = Some(pace::of(&t, &out));
     out
 }

@@ -3,7 +3,7 @@
 use super::tenant::Tenant;
 use super::{Input, inside};
 use crate::workload;
-use berth_api::conditions::{ConditionType, is_true};
+use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -54,7 +54,9 @@ pub fn probe_key(input: Input<'_>) -> ObjectKey {
     let status = input.cluster.status.as_ref();
     let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
     let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);
-    if seen && is_true(conditions, ConditionType::Ready) { key_at(input.now) } else { inside::stamp_key() }
+    let ready = find(conditions, ConditionType::Ready);
+    let well = ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str());
+    if seen && well { key_at(input.now) } else { inside::stamp_key() }
 }
 
 /// Of a tenant that is well: all in turn, one a minute, which costs no more than the stamp and finds drift of each.

@@ -92,7 +92,10 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         }
         Some((reason, message)) => Verdict::new(T::Ready, Some(false), *reason, message.clone()),
         None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
-        None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+        None => match &planned.unread {
+            Some(message) => Verdict::new(T::Ready, Some(false), Reason::NotInTemplates, message.clone()),
+            None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+        },
     };
     let progressing = if paused {
         Verdict::new(
@@ -169,6 +172,9 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     }
     if let Some(warning) = planned.warnings.first() {
         return Verdict::new(T::Degraded, Some(true), Reason::CertificateAuthorityExpiring, warning.clone());
+    }
+    if let Some(message) = &planned.unread {
+        return Verdict::new(T::Degraded, Some(true), Reason::NotInTemplates, message.clone());
     }
     Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong")
 }

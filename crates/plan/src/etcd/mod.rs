@@ -12,6 +12,7 @@ mod record;
 mod roll;
 mod services;
 pub mod status;
+pub(crate) mod unread;
 mod validate;
 
 #[cfg(test)]
@@ -71,6 +72,8 @@ pub struct EtcdPlan {
     pub next_expiry: Option<Timestamp>,
     /// CAs that come to their end.
     pub warnings: Vec<String>,
+    /// The message for fields that are set and that the pinned templates do not read.
+    pub unread: Option<String>,
     /// Where the members are reached; empty until every one of them has an address.
     pub endpoints: Vec<EtcdEndpoint>,
     /// What the members run with. None: nothing can be made of the spec, or it is being deleted.
@@ -215,6 +218,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     } else if out.plan.stages.iter().all(|stage| !matches!(stage.state, State::Waiting { .. })) {
         out.plan.prune = prune(&s);
     }
+    out.unread = unread::message(&s);
     out.look_again = Some(pace::of(&s, &out));
     out.record = Some(s.record);
     out

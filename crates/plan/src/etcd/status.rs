@@ -113,7 +113,10 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         }
         Some((reason, message)) => Verdict::new(T::Ready, Some(false), *reason, message.clone()),
         None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
-        None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+        None => match &planned.unread {
+            Some(message) => Verdict::new(T::Ready, Some(false), Reason::NotInTemplates, message.clone()),
+            None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+        },
     };
     let waiting = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(sentence);
     let progressing = match waiting {
@@ -182,9 +185,10 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     match problem(&planned.plan) {
         Some((reason, message)) if blocked || lasting.contains(&reason) => yes(reason, message),
         Some((reason, message)) if reason == Reason::PodsNotReady && long_down(input) => yes(reason, message),
-        _ => match planned.warnings.first() {
-            Some(warning) => yes(Reason::CertificateAuthorityExpiring, warning.clone()),
-            None => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
+        _ => match (planned.warnings.first(), &planned.unread) {
+            (Some(warning), _) => yes(Reason::CertificateAuthorityExpiring, warning.clone()),
+            (None, Some(message)) => yes(Reason::NotInTemplates, message.clone()),
+            (None, None) => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
         },
     }
 }

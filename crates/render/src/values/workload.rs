@@ -54,7 +54,7 @@ pub struct Workload {
     pub extra_args: Vec<ExtraArg>,
 }
 
-/// A flag that the user asked for. Flags that Berth owns are refused before, see [`crate::owned_flag`].
+/// A flag from a field of the spec, or one that the user asked for, see [`crate::extra_args`].
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ExtraArg {
     /// Without dashes.

@@ -11,6 +11,7 @@ mod images;
 mod isolation;
 mod namespace;
 mod trouble;
+mod unread;
 
 use super::{ClusterPlan, Input, plan, status::status};
 use crate::model::{StageId, State};

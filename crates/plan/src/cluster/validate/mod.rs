@@ -13,9 +13,8 @@ use crate::settings::Settings;
 use crate::workload;
 use berth_api::ClusterSpec;
 use berth_api::cluster::Network;
-use berth_api::common::Arg;
 use berth_api::conditions::Reason;
-use berth_render::{Catalog, Kind, minor_of, owned_flag, relocated, values::ExtraArg};
+use berth_render::{Catalog, FLAGS, Kind, minor_of, relocated, values::ExtraArg};
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -150,12 +149,9 @@ pub(super) fn all_args(spec: &ClusterSpec) -> Result<(), String> {
     components::ALL.iter().try_for_each(|c| extra_args(spec, c).map(drop))
 }
 
+/// What follows the template's arguments, or which extra flag is refused and why.
 fn extra_args(spec: &ClusterSpec, component: &Component) -> Result<Vec<ExtraArg>, String> {
-    let one = |arg: &Arg| match owned_flag(component.binary, &arg.name) {
-        Some(alternative) => {
-            Err(format!("spec.{}.extraArgs: --{} is set by Berth: {alternative}", component.field, arg.name))
-        }
-        None => Ok(ExtraArg { name: arg.name.clone(), value: arg.value.clone() }),
-    };
-    (component.asked)(spec).extra_args.iter().map(one).collect()
+    let own = (component.asked)(spec).extra_args;
+    let args = berth_render::extra_args(FLAGS, component.binary, spec, own);
+    args.map_err(|why| format!("spec.{}.extraArgs: {why}", component.field))
 }

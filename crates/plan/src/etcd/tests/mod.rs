@@ -8,6 +8,7 @@ mod pki;
 mod refusals;
 mod roll;
 mod trouble;
+mod unread;
 
 use super::status::status;
 use super::{EtcdPlan, Input, plan};

@@ -1,0 +1,78 @@
+use super::*;
+use crate::testing::before;
+use berth_api::labels;
+use berth_render::{Catalog, TemplateSet};
+
+/// A tenant that an operator made whose templates did not read that value yet.
+fn older(folder: &str, assignment: &str) -> Fixture {
+    let mut f = Fixture::up(json!({"version": "1.36.2"}));
+    let set = before(Catalog::builtin().kubernetes("1.36").unwrap(), folder, assignment);
+    let home = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    home["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
+    f.world.observed.pinned = Some(set);
+    f.pass();
+    assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
+    assert!(!f.world.log.iter().any(|write| write.contains("Deployment")), "{:#?}", f.world.log);
+    f.world.log.clear();
+    f
+}
+
+#[test]
+fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
+    let mut f = older("apiserver", "jwt = []");
+    f.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
+    f.pass();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    let message = "spec.apiServer.authentication.jwt is not applied: the pinned templates do not use it. To apply, set spec.version to another patch version of 1.36";
+    let no = |status: &str| (status.to_owned(), "NotInTemplates".to_owned(), message.to_owned());
+    assert_eq!((f.condition("Ready"), f.condition("Degraded")), (no("False"), no("True")));
+    assert_eq!(f.condition("Available").0, "True");
+    assert_eq!(f.cluster.status.as_ref().unwrap().phase.as_deref(), Some("Degraded"));
+    // The rest goes on, what needs no template among it.
+    f.cluster.spec.api_server.extra_args = vec![serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap()];
+    f.pass();
+    assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
+    f.roll_out(names::APISERVER);
+    f.pass();
+    assert_eq!(f.condition("Ready"), no("False"));
+    // A problem of more weight comes first.
+    f.cluster.spec.api_server.extra_args = vec![serde_json::from_value(json!({"name": "etcd-servers"})).unwrap()];
+    f.pass();
+    assert_eq!(f.condition("Ready").1, "InvalidSpec");
+    // Not set any more, it is not missed.
+    f.cluster.spec.api_server = berth_api::cluster::ApiServer::default();
+    last(&mut f);
+    assert_eq!(f.condition("Ready").0, "True");
+}
+
+#[test]
+fn the_version_change_that_the_message_names_applies_it() {
+    let mut f = older("apiserver", "jwt = []");
+    f.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
+    f.pass();
+    f.cluster.spec.version = "1.36.3".into();
+    last(&mut f);
+    assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
+    let map = f.world.observed.get(&Fixture::key(Kind::ConfigMap, names::APISERVER)).unwrap();
+    assert!(map["data"]["authentication.yaml"].as_str().unwrap().contains("a.example.com"), "{map}");
+}
+
+/// Of Kubernetes 1.33, say, this operator has no templates, and so none that would read it.
+#[test]
+fn where_no_version_helps_the_message_says_so() {
+    let mut f = older("common/apiserver", "annotations = {}");
+    let mut data = f.world.observed.pinned.as_ref().unwrap().to_data();
+    data.insert("name".to_owned(), "v1.33".to_owned());
+    let set = TemplateSet::from_data(data).unwrap();
+    let home = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    home["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
+    home["metadata"]["annotations"][labels::KUBERNETES_VERSION] = "1.33.9".into();
+    f.world.observed.pinned = Some(set);
+    f.cluster.spec.version = "1.33.9".into();
+    f.cluster.spec.endpoint.service.annotations = [("example.com/a".to_owned(), "b".to_owned())].into();
+    f.settings.writers = crate::settings::Writers::anything();
+    f.cluster.spec.api_server.service_account_issuers = vec!["https://a.example.com".to_owned()];
+    last(&mut f);
+    let message = "spec.endpoint.service.annotations is not applied: the pinned templates do not use it. This operator has no templates for 1.33 that do: remove it from the spec";
+    assert_eq!(f.condition("Ready").2, message);
+}

@@ -1,0 +1,66 @@
+//! Which field of a `Cluster` feeds which values of templates, and the message for fields that the pinned templates do not read.
+
+use super::components;
+use super::tenant::Tenant;
+use crate::unread::{self, Row, row};
+use berth_render::{Catalog, Component as Binary, minor_of};
+use std::sync::LazyLock;
+
+const SERVICE: &str = "common/apiserver";
+
+/// Every field of the spec.
+pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
+    let (api, controllers) = (Binary::ApiServer.folder(), Binary::ControllerManager.folder());
+    let mut all = vec![
+        row("network.serviceCIDRs", &[(api, "service_cidrs"), (controllers, "service_cidrs")]),
+        row("network.podCIDRs", &[(controllers, "pod_cidrs")]),
+        row("network.dnsDomain", &[(api, "service_account_issuers")]),
+        row("endpoint.type", &[(SERVICE, "service_type")]),
+        row("endpoint.port", &[(SERVICE, "port")]),
+        row("endpoint.service.annotations", &[(SERVICE, "annotations")]),
+        row("endpoint.service.loadBalancerClass", &[(SERVICE, "load_balancer_class")]),
+        row("endpoint.service.loadBalancerSourceRanges", &[(SERVICE, "load_balancer_source_ranges")]),
+        row("apiServer.authentication.jwt", &[(api, "jwt")]),
+        row("apiServer.serviceAccountIssuers", &[(api, "service_account_issuers")]),
+        // In certificates and kubeconfigs.
+        row("endpoint.host", &[]),
+        row("endpoint.certSANs", &[]),
+        // In the EtcdCluster.
+        row("etcd", &[]),
+        // Added to rendered pods.
+        row("images.pullSecrets", &[]),
+        // What the planner does, or leaves.
+        row("deletion", &[]),
+        row("paused", &[]),
+    ];
+    let (mut images, mut agents, mut replicas) = (vec![], vec![], vec![]);
+    for component in components::ALL {
+        let (field, folder) = (component.field, component.binary.folder());
+        images.push((folder, "workload.image"));
+        agents.push((folder, "workload.agent_image"));
+        replicas.push((folder, "derived.replicas"));
+        all.push(row(&format!("{field}.replicas"), &[(folder, "derived.replicas")]));
+        // Added to rendered pods.
+        all.extend(["resources", "placement", "extraArgs"].map(|name| row(&format!("{field}.{name}"), &[])));
+    }
+    all.extend([row("version", &images), row("replicas", &replicas)]);
+    all.push(row("images.registry", &[images, agents].concat()));
+    all
+});
+
+/// The fields that have no effect, and the way out.
+pub(super) fn message(t: &Tenant<'_>) -> Option<String> {
+    let unread = |set| unread::fields(&FIELDS, &t.cluster.spec, set);
+    let fields = unread(t.templates()?);
+    if fields.is_empty() {
+        return None;
+    }
+    let minor = minor_of(&t.pin.version).unwrap_or_default();
+    let newer = Catalog::builtin().kubernetes(minor).is_some_and(|set| unread(set).is_empty());
+    let way_out = if newer {
+        format!("To apply, set spec.version to another patch version of {minor}")
+    } else {
+        format!("This operator has no templates for {minor} that do: remove it from the spec")
+    };
+    Some(unread::message(&fields, &way_out))
+}

@@ -1,0 +1,29 @@
+use super::*;
+use crate::testing::before;
+use berth_api::labels;
+use berth_render::Catalog;
+
+#[test]
+fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
+    let mut e = Etcd::formed(1);
+    let set = before(Catalog::builtin().etcd("3.6").unwrap(), "cluster", "quota_bytes = 2147483648");
+    e.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
+    let key = super::super::pinned_templates(&e.cr, &e.world.observed).unwrap();
+    e.world.put(key, json!({"immutable": true, "metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));
+    e.world.observed.pinned = Some(set);
+    e.pass();
+    e.members_run();
+    e.pass();
+    assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected));
+    e.world.log.clear();
+    e.cr.spec.quota_backend_bytes = Some(4 << 30);
+    e.pass();
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::NotInTemplates));
+    assert_eq!(e.condition(ConditionType::Degraded), is("True", Reason::NotInTemplates));
+    assert_eq!(e.condition(ConditionType::Available).0, "True");
+    assert_eq!(
+        e.message(ConditionType::Ready),
+        "spec.quotaBackendBytes is not applied: the pinned templates do not use it. A running etcd keeps its templates, since its version cannot change yet: remove it from the spec"
+    );
+}
