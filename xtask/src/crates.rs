@@ -12,13 +12,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("berth-pki", &[]),
     ("berth-render", &["berth-api"]),
     ("berth-plan", &["berth-api", "berth-pki", "berth-render"]),
+    ("berth-sim", &["berth-plan", "berth-pki", "berth-api", "berth-render"]),
     ("berth-kubeio", &["berth-plan", "berth-pki", "berth-api", "berth-render"]),
     ("berth-etcdio", &["berth-plan", "berth-pki", "berth-api"]),
     ("berth-operator", &["berth-kubeio", "berth-etcdio", "berth-plan", "berth-api", "berth-pki", "berth-render"]),
-    ("berth-cli", &["berth-kubeio", "berth-etcdio", "berth-plan", "berth-api", "berth-pki", "berth-render"]),
+    (
+        "berth-cli",
+        &["berth-kubeio", "berth-etcdio", "berth-sim", "berth-plan", "berth-api", "berth-pki", "berth-render"],
+    ),
     ("berth-agent", &["berth-api"]),
     ("berth-devcluster", &[]),
-    ("berth-testkit", &[]),
+    ("berth-testkit", &["berth-sim", "berth-plan"]),
     ("xtask", &["berth-api", "berth-render"]),
 ];
 
@@ -26,7 +30,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const FREE: &[&str] = &["berth-e2e", "berth-bench"];
 
 /// No client, no clock's friend, no runtime, directly or not.
-const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan"];
+const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
 const IMPURE: &[&str] =
     &["tokio", "kube", "kube-client", "kube-runtime", "hyper", "hyper-util", "async-std", "smol", "reqwest", "ureq"];
 

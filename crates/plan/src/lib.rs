@@ -18,9 +18,21 @@ pub(crate) mod quantity;
 pub mod secrets;
 pub mod settings;
 #[cfg(test)]
+#[path = "../../sim/src/lib.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    unreachable_pub,
+    reason = "a crate of its own, which unit tests cannot use: to it their types are others"
+)]
+mod sim;
+#[cfg(test)]
 pub(crate) mod testing;
 mod unread;
 pub mod workload;
+
+#[cfg(test)]
+extern crate self as berth_plan;
 
 pub use failure::Failure;
 pub use model::{Action, Plan, SecretEntry, SecretPlan, Stage, StageId, State};

@@ -1,27 +1,46 @@
-//! A world in memory for tests: carries plans out as the driver and the meta cluster would, with real keys and made-up UIDs.
+//! The simulated world for tests, with real keys: what is refused fails the test, and a test may put anything there.
 
 use crate::model::{Action, Plan, SecretEntry, SecretPlan};
-use crate::observed::{ApiProbe, Observed, Published, SecretFacts, sha256, uid};
-use berth_render::{Kind, Object, ObjectKey, TemplateSet};
-use jiff::Timestamp;
+use crate::observed::{Observed, SecretFacts};
+use crate::sim::{self, Choices};
+use berth_render::{ObjectKey, TemplateSet};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::ops::{Deref, DerefMut};
 
 /// What there is.
 #[derive(Clone, Debug)]
 pub(crate) struct World {
-    pub(crate) observed: Observed,
-    pub(crate) now: Timestamp,
+    sim: sim::World,
     /// Every write, as `Action::describe` says it.
     pub(crate) log: Vec<String>,
     data: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
-    count: u64,
+}
+
+impl Deref for World {
+    type Target = sim::World;
+
+    fn deref(&self) -> &sim::World {
+        &self.sim
+    }
+}
+
+impl DerefMut for World {
+    fn deref_mut(&mut self) -> &mut sim::World {
+        &mut self.sim
+    }
 }
 
 impl World {
+    /// Tests say themselves which address a load balancer has.
     pub(crate) fn new() -> Self {
+        let choices = Choices {
+            uid: |n| format!("uid-{n}"),
+            cluster_ip: |n, _| format!("10.96.0.{}", n % 250),
+            load_balancer: None,
+        };
         let now = "2026-01-01T00:00:00Z".parse().unwrap();
-        Self { observed: Observed::default(), now, log: vec![], data: BTreeMap::new(), count: 0 }
+        Self { sim: sim::World::new(Observed::default(), choices, now), log: vec![], data: BTreeMap::new() }
     }
 
     /// What the controller's driver does: plans and carries out until nothing is left to write. Returns the last plan.
@@ -42,120 +61,44 @@ impl World {
     /// One write.
     pub(crate) fn carry_out(&mut self, action: &Action) {
         self.log.push(action.describe());
-        match action {
-            Action::Create(object) => {
-                assert!(self.observed.get(object.key()).is_none(), "{} is there already", object.key());
-                self.apply(object);
-            }
-            Action::Apply(object) => self.apply(object),
-            Action::Secret(plan) => self.secret(plan),
-            Action::Delete { key, uid: expected, .. } => {
-                let live = self.observed.get(key).unwrap_or_else(|| panic!("{key} is not there"));
-                assert_eq!(uid(live), expected, "{key}");
-                self.remove(key);
-            }
-            Action::Scale { key, uid: expected, replicas } => {
-                let live = self.observed.objects.get_mut(key).unwrap_or_else(|| panic!("{key} is not there"));
-                assert_eq!(uid(live), expected, "{key}");
-                live["spec"]["replicas"] = (*replicas).into();
-            }
-            Action::Disown { key, .. } => {
-                let live = self.observed.objects.get_mut(key).unwrap_or_else(|| panic!("{key} is not there"));
-                live["metadata"].as_object_mut().unwrap().remove("ownerReferences");
-            }
-            Action::TenantApply(object) => {
-                let (key, mut live) = (object.key().clone(), object.value().clone());
-                live["metadata"]["uid"] = self.uid().into();
-                if let ApiProbe::Answered { read, .. } = &mut self.observed.api
-                    && let Some(Some(former)) = read.insert(key.clone(), Some(live))
-                {
-                    assert_eq!(former["addressType"], object.value()["addressType"], "{key}: field is immutable");
-                    assert_eq!(former["roleRef"], object.value()["roleRef"], "{key}: cannot change roleRef");
-                }
-            }
-            Action::TenantDelete { key, uid: expected } => {
-                if let ApiProbe::Answered { read, .. } = &mut self.observed.api {
-                    let live = read.insert(key.clone(), None).flatten();
-                    assert_eq!(live.as_ref().map(uid), Some(&**expected), "{key}");
-                }
-            }
-            Action::PublishKubeconfig { source, labels, .. } => {
-                let value = self.data.get(source).and_then(|d| d.get("value")).cloned().unwrap_or_default();
-                let uid = self.uid();
-                self.observed.published = Published::Ours { uid, value_sha256: sha256(&value), labels: labels.clone() };
-            }
+        let done = match action {
+            Action::Secret(plan) => self.write(plan),
+            _ => self.sim.carry_out(action),
+        };
+        done.unwrap_or_else(|refused| panic!("{}: {refused}", action.describe()));
+    }
+
+    fn write(&mut self, plan: &SecretPlan) -> Result<(), String> {
+        let made: Vec<_> = plan.entries.iter().flat_map(|entry| self.make(entry)).collect();
+        let data = self.data.entry(plan.key.clone()).or_default();
+        if plan.existing.is_none() {
+            data.clear();
         }
-    }
-
-    fn uid(&mut self) -> String {
-        self.count += 1;
-        format!("uid-{}", self.count)
-    }
-
-    /// Server-side apply, near enough: what is given is laid over what is there.
-    fn apply(&mut self, object: &Object) {
-        self.put(object.key().clone(), object.value().clone());
-    }
-
-    /// Puts an object there, as the API server would keep it.
-    pub(crate) fn put(&mut self, key: ObjectKey, value: Value) {
-        let fresh = self.uid();
-        let address = format!("10.96.0.{}", self.count % 250);
-        let mut live = self.observed.objects.remove(&key).unwrap_or_else(
-            || json!({"metadata": {"uid": fresh, "generation": 0, "creationTimestamp": self.now.to_string()}}),
-        );
-        let before = live["spec"].clone();
-        lay(&mut live, value);
-        if live["spec"] != before {
-            live["metadata"]["generation"] = (live["metadata"]["generation"].as_i64().unwrap_or_default() + 1).into();
-        }
-        if key.kind == Kind::Service && live["spec"]["clusterIP"].is_null() {
-            live["spec"]["clusterIP"] = address.into();
-        }
-        live["metadata"]["resourceVersion"] = self.count.to_string().into();
-        self.observed.put(key, live);
-    }
-
-    /// Makes an object go away, whoever did it.
-    pub(crate) fn remove(&mut self, key: &ObjectKey) {
-        self.observed.objects.remove(key);
-        self.observed.secrets.remove(key);
-        self.data.remove(key);
+        data.extend(made);
+        self.sim.write_secret(plan, SecretFacts::read(&plan.type_, data))
     }
 
     /// Overwrites what a Secret holds.
     pub(crate) fn set_secret(&mut self, key: &ObjectKey, entry: &str, bytes: &[u8]) {
         let data = self.data.entry(key.clone()).or_default();
         data.insert(entry.to_owned(), bytes.to_vec());
-        self.observed.secrets.insert(key.clone(), SecretFacts::read("Opaque", data).into());
-    }
-
-    fn secret(&mut self, plan: &SecretPlan) {
-        let live = self.observed.get(&plan.key);
-        assert_eq!(plan.existing.as_ref().map(|(u, _)| u.as_str()), live.map(uid), "{}", plan.key);
-        for entry in &plan.entries {
-            for (name, bytes) in self.make(entry) {
-                self.data.entry(plan.key.clone()).or_default().insert(name, bytes);
-            }
-        }
-        let facts = SecretFacts::read(&plan.type_, &self.data[&plan.key]);
-        self.observed.secrets.insert(plan.key.clone(), facts.into());
-        let name = json!({"name": plan.key.name, "namespace": plan.key.namespace, "labels": plan.labels});
-        let object = json!({"apiVersion": "v1", "kind": "Secret", "type": plan.type_, "metadata": name});
-        self.put(plan.key.clone(), object);
+        self.sim.observed.secrets.insert(key.clone(), SecretFacts::read("Opaque", data).into());
     }
 
     fn make(&self, entry: &SecretEntry) -> Vec<(String, Vec<u8>)> {
-        let ca = |key: &ObjectKey| (self.data[key]["tls.crt"].clone(), self.data[key]["tls.key"].clone());
+        let ca = |key: &ObjectKey| {
+            assert!(self.observed.get(key).is_some(), "{key} is not there");
+            (self.data[key]["tls.crt"].clone(), self.data[key]["tls.key"].clone())
+        };
         let pair = |name: &str, p: berth_pki::KeyPairPem| {
             let key = p.key_pem.expose_bytes().to_vec();
             vec![(format!("{name}.crt"), p.cert_pem.into_bytes()), (format!("{name}.key"), key)]
         };
         match entry {
-            SecretEntry::Ca(spec) => pair("tls", berth_pki::issue_ca(spec, self.now).unwrap()),
+            SecretEntry::Ca(spec) => pair("tls", berth_pki::issue_ca(spec, self.sim.now).unwrap()),
             SecretEntry::Leaf { name, spec, issuer, .. } => {
                 let (cert, key) = ca(issuer);
-                pair(name, berth_pki::issue(spec, &cert, &key, self.now).unwrap())
+                pair(name, berth_pki::issue(spec, &cert, &key, self.sim.now).unwrap())
             }
             SecretEntry::CaCopy { name, issuer } => vec![(name.clone(), ca(issuer).0)],
             SecretEntry::ServiceAccountKey => {
@@ -172,7 +115,7 @@ impl World {
             }
             SecretEntry::Kubeconfig { cluster, server, spec, issuer, .. } => {
                 let (cert, key) = ca(issuer);
-                let p = berth_pki::issue(spec, &cert, &key, self.now).unwrap();
+                let p = berth_pki::issue(spec, &cert, &key, self.sim.now).unwrap();
                 let kubeconfig = berth_pki::Kubeconfig {
                     cluster_name: cluster.clone(),
                     server: server.clone(),
@@ -187,57 +130,9 @@ impl World {
         }
     }
 
-    /// The StatefulSet's controller and kubelet: takes the template up, starts missing pods, ends superfluous ones, and all run
-    /// well. A pod of an older template stays, as `OnDelete` wants it.
-    pub(crate) fn run_stateful_set(&mut self, key: &ObjectKey) {
-        let Some(set) = self.observed.objects.get_mut(key) else { return };
-        let revision: String = sha256(set["spec"]["template"].to_string().as_bytes()).chars().take(10).collect();
-        set["status"] = json!({"observedGeneration": set["metadata"]["generation"], "updateRevision": revision});
-        let mut labels = set["spec"]["template"]["metadata"]["labels"].clone();
-        labels["controller-revision-hash"] = revision.into();
-        let claim_labels = set["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"].clone();
-        let replicas = set["spec"]["replicas"].as_i64().unwrap_or_default();
-        for i in 0..9 {
-            let name = format!("{}-{i}", key.name);
-            let pod = ObjectKey { kind: Kind::Pod, name: name.clone(), ..key.clone() };
-            if i >= replicas {
-                self.remove(&pod);
-                continue;
-            }
-            let meta = |name: &str, labels: &Value| json!({"metadata": {"name": name, "labels": labels}});
-            let claim = format!("data-{name}");
-            let volume = ObjectKey { kind: Kind::PersistentVolumeClaim, name: claim.clone(), ..key.clone() };
-            if self.observed.get(&volume).is_none() {
-                self.put(volume, meta(&claim, &claim_labels));
-            }
-            if self.observed.get(&pod).is_none() {
-                self.put(pod.clone(), meta(&name, &labels));
-                self.pod_runs(&pod);
-            }
-        }
-    }
-
-    /// The pod runs and is ready.
-    pub(crate) fn pod_runs(&mut self, pod: &ObjectKey) {
-        let running = json!({"name": "main", "ready": true, "state": {"running": {"startedAt": self.now.to_string()}}});
-        let ready = json!([{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": "True"}]);
-        self.pod_status(pod, json!({"containerStatuses": [running], "conditions": ready}));
-    }
-
     /// The pod is as kubelet says.
     pub(crate) fn pod_status(&mut self, pod: &ObjectKey, status: Value) {
-        self.observed.objects.get_mut(pod).unwrap()["status"] = status;
-    }
-}
-
-fn lay(live: &mut Value, value: Value) {
-    match (live, value) {
-        (Value::Object(live), Value::Object(value)) => {
-            for (k, v) in value {
-                lay(live.entry(k).or_insert(Value::Null), v);
-            }
-        }
-        (live, value) => *live = value,
+        self.sim.observed.objects.get_mut(pod).unwrap()["status"] = status;
     }
 }
 

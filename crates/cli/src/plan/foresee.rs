@@ -1,9 +1,10 @@
 //! What follows once the present round of changes is done: the rounds after it, in a world in memory where all goes well.
 
 use super::report::{Change, Restart, change, restart};
-use crate::world::World;
+use crate::world::{carry_out, cluster_plan};
 use berth_api::Cluster;
 use berth_plan::{Plan, Settings};
+use berth_sim::World;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
@@ -40,21 +41,22 @@ pub(super) fn foresee(
 ) -> anyhow::Result<Future> {
     let mut future = Future::default();
     for n in 0..ROUNDS {
-        let now = now + STEP * n;
-        let plan = world.cluster_plan(cluster, settings, now).plan;
+        world.now = now + STEP * n;
+        let plan = cluster_plan(world, cluster, settings).plan;
         if n > 0 {
             future.take(&plan, world, |c| c);
         }
         let mut done = plan.is_empty();
-        world.carry_out(&plan, now)?;
-        if let Some((plan, news)) = world.etcd_plan(settings, now)? {
+        carry_out(world, &plan)?;
+        if let Some((plan, news)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
             future.take(&plan.plan, world, |_| "etcd");
             done &= plan.plan.is_empty() && !news;
-            world.carry_out(&plan.plan, now)?;
+            carry_out(world, &plan.plan)?;
         }
         if done {
             return Ok(future);
         }
+        world.run_controllers();
     }
     future.more = true;
     Ok(future)
@@ -65,12 +67,12 @@ impl Future {
         for part in &plan.stages {
             for action in &part.actions {
                 let stage = stage(part.id.name()).to_owned();
-                self.then.push(Later { stage, change: change(action, world.observed()) });
-                self.restarts.extend(restart(action, world.observed()));
+                self.then.push(Later { stage, change: change(action, &world.observed) });
+                self.restarts.extend(restart(action, &world.observed));
             }
         }
         let leftovers =
-            plan.prune.iter().map(|a| Later { stage: "leftovers".into(), change: change(a, world.observed()) });
+            plan.prune.iter().map(|a| Later { stage: "leftovers".into(), change: change(a, &world.observed) });
         self.then.extend(leftovers);
     }
 }

@@ -11,7 +11,7 @@ mod tests;
 
 use crate::access::{Access, cluster_in, explain, parse};
 use crate::args::{Meta, Plan};
-use crate::world::World;
+use crate::world;
 use crate::{Outcome, output};
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
@@ -55,7 +55,7 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
         Future::default()
     } else {
         let etcd = etcd(&access, &snapshot).await?;
-        let mut world = World::found(&cluster, &found.settings, snapshot.observed.clone(), etcd);
+        let mut world = world::found(&cluster, &found.settings, snapshot.observed.clone(), etcd);
         foresee::foresee(&cluster, &found.settings, &mut world, now)?
     };
     let report = report::report(&cluster, exists, &snapshot.observed, &planned, future);

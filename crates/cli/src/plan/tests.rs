@@ -7,8 +7,7 @@ use super::report::{Report, Standing, report};
 use super::{replace, show};
 use crate::output::same_in_both_forms;
 use crate::paint::plain;
-use crate::world::World;
-use crate::world::settled;
+use crate::world::{found, settle};
 use berth_api::{Cluster, names};
 use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::{Observed, Published};
@@ -27,7 +26,7 @@ fn cluster(spec: Value) -> Cluster {
 
 /// A tenant that is rolled out, and what it was made for.
 fn up() -> Observed {
-    let (mut observed, _) = settled(&cluster(json!({"version": "1.36.2"})), &Settings::default());
+    let mut observed = settle(&cluster(json!({"version": "1.36.2"})), &Settings::default()).unwrap().observed;
     let home = names::control_plane_namespace("team-a", "acme");
     for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
         let d = observed.objects.get_mut(&ObjectKey::namespaced(Kind::Deployment, &home, name)).unwrap();
@@ -47,7 +46,7 @@ fn planned(spec: Value, observed: &Observed, settings: &Settings) -> Report {
     let future = if cluster.spec.paused {
         Future::default()
     } else {
-        foresee(&cluster, settings, &mut World::found(&cluster, settings, observed.clone(), None), now).unwrap()
+        foresee(&cluster, settings, &mut found(&cluster, settings, observed.clone(), None), now).unwrap()
     };
     report(&cluster, true, observed, &plan, future)
 }
@@ -82,15 +81,28 @@ fn etcds_pods_restart_one_by_one() {
         cluster(json!({"version": "1.36.3", "etcd": {"replicas": 3, "resources": resources}}))
     };
     let nothing = Observed { published: Published::Absent, ..Observed::default() };
-    let mut world = World::found(&with("1Gi"), &settings, nothing, None);
+    let mut world = found(&with("1Gi"), &settings, nothing, None);
     let now = crate::world::now();
     let first = foresee(&with("1Gi"), &settings, &mut world, now).unwrap();
     assert!(!first.more && first.restarts.is_empty(), "{first:#?}");
 
     let now = now + SignedDuration::from_hours(2);
-    let mut again = World::found(&with("1Gi"), &settings, world.observed().clone(), None);
+    // Real controllers have their own names for what pods were made from.
+    let mut seen = world.observed;
+    let set = seen.objects.iter().find(|(key, _)| key.kind == Kind::StatefulSet).unwrap().1;
+    let revision = set["status"]["updateRevision"].as_str().unwrap().to_owned();
+    for object in seen.objects.values_mut() {
+        *object = serde_json::from_str(&object.to_string().replace(&revision, "etcd-6d5f8")).unwrap();
+    }
+    let mut again = found(&with("1Gi"), &settings, seen, None);
     let nothing = foresee(&with("1Gi"), &settings, &mut again, now).unwrap();
     assert!(!nothing.more && nothing.then.is_empty(), "{nothing:#?}");
+
+    let mut newer = with("1Gi");
+    newer.spec.version = "1.36.4".into();
+    let future = foresee(&newer, &settings, &mut again.clone(), now).unwrap();
+    assert!(future.restarts.iter().all(|r| r.workload.starts_with("Deployment")), "{future:#?}");
+    assert_eq!((future.restarts.len(), future.more), (2, false), "the first is in the plan itself");
 
     let future = foresee(&with("2Gi"), &settings, &mut again, now).unwrap();
     let pods: Vec<&str> = future.restarts.iter().map(|r| r.workload.rsplit('/').next().unwrap()).collect();

@@ -4,7 +4,7 @@ mod show;
 
 use crate::access::cluster_in;
 use crate::args::{Objects, Render};
-use crate::world::{self, World};
+use crate::world;
 use crate::{Outcome, output};
 use berth_api::Cluster;
 use berth_plan::Settings;
@@ -15,7 +15,7 @@ pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outc
     let mut cluster = cluster_in(&args.file)?;
     place(&mut cluster, namespace)?;
     let settings = settings(args)?;
-    let world = World::settle(&cluster, &settings)?;
+    let world = world::settle(&cluster, &settings)?;
     let documents = if args.inside { show::inside(&world) } else { show::outside(&world) };
     let text = match args.output {
         Objects::Yaml => show::yaml(&documents)?,

@@ -1,12 +1,12 @@
 //! What was made, as documents.
 
 use crate::output;
-use crate::world::UNKNOWN;
-use crate::world::{API_ADDRESS, LOAD_BALANCER, MEMBER_ADDRESS, Made, NODE_PORT, UID, World};
+use crate::world::{API_ADDRESS, LOAD_BALANCER, MEMBER_ADDRESS, UID};
 use berth_api::labels;
 use berth_pki::CertSpec;
 use berth_plan::SecretEntry;
 use berth_render::{Kind, ObjectKey};
+use berth_sim::{Made, NODE_PORT, UNKNOWN, World};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 

@@ -5,9 +5,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use berth_plan::diff::contains;
+use jiff::{Timestamp, Unit};
 use kube::{
     Api, Client, ResourceExt as _,
-    api::{DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
 };
 use serde_json::{Value, json};
 
@@ -50,22 +52,14 @@ impl Context {
         }
     }
 
-    /// Replaces the status if it differs by more than its times; whether it did.
+    /// Writes these fields of the status if they differ by more than their times; whether they did.
     pub(super) async fn set_status(&self, kind: &str, object: &DynamicObject, mut status: Value) -> bool {
         keep_times(&object.data["status"], &mut status);
-        let mut merge = status.clone();
-        drop_nulls(&mut status);
-        if object.data["status"] == status {
+        if contains(&object.data["status"], &status) {
             return false;
         }
-        // A merge patch: what is there and not wanted is set to null.
-        for key in object.data["status"].as_object().into_iter().flat_map(|m| m.keys()) {
-            if status.get(key).is_none() {
-                merge[key] = Value::Null;
-            }
-        }
         let api = self.api(kind, &object.namespace().unwrap_or_default());
-        let patch = Patch::Merge(json!({"status": merge}));
+        let patch = Patch::Merge(json!({"status": status}));
         match api.patch_status(&object.name_any(), &PatchParams::default(), &patch).await {
             Ok(changed) => self.store.put(kind, changed),
             Err(e) => expected(format_args!("status of {kind} {}", object.name_any()), &e),
@@ -98,14 +92,26 @@ impl Context {
         }
     }
 
+    /// An object with its kind: items of lists come without it.
+    pub(super) fn whole(&self, kind: &str, object: &DynamicObject) -> Value {
+        let (mut whole, resource) = (json!(object), self.resource(kind));
+        whole["apiVersion"] = json!(resource.api_version);
+        whole["kind"] = json!(resource.kind);
+        whole
+    }
+
     /// Access to a kind of the store.
     pub(super) fn api(&self, kind: &str, namespace: &str) -> Api<DynamicObject> {
-        let resource = self.store.resource(kind).unwrap_or_else(|| panic!("the world does not know {kind}"));
+        let resource = self.resource(kind);
         if namespace.is_empty() {
             Api::all_with(self.client.clone(), resource)
         } else {
             Api::namespaced_with(self.client.clone(), namespace, resource)
         }
+    }
+
+    fn resource(&self, kind: &str) -> &ApiResource {
+        self.store.resource(kind).unwrap_or_else(|| panic!("the world does not know {kind}"))
     }
 }
 
@@ -132,21 +138,9 @@ fn keep_times(old: &Value, new: &mut Value) {
     }
 }
 
-fn drop_nulls(value: &mut Value) {
-    match value {
-        Value::Object(map) => {
-            map.retain(|_, v| !v.is_null());
-            map.values_mut().for_each(drop_nulls);
-        }
-        Value::Array(list) => list.iter_mut().for_each(drop_nulls),
-        _ => {}
-    }
-}
-
-/// The present time as Kubernetes writes it.
-pub(super) fn now() -> Value {
-    let now = time::OffsetDateTime::now_utc().replace_nanosecond(0).expect("0 is a nanosecond");
-    json!(now.format(&time::format_description::well_known::Rfc3339).expect("a time formats"))
+/// The present time, in seconds as Kubernetes has it.
+pub(super) fn now() -> Timestamp {
+    Timestamp::now().round(Unit::Second).expect("it is not the end of time")
 }
 
 /// Whether it is being deleted.

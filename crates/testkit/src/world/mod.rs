@@ -7,29 +7,31 @@
 //! | namespaces | empties and finalizes terminating ones, all kinds that discovery knows | set conditions |
 //! | garbage collection | background, foreground, orphan, within a namespace | touch cluster-scoped dependents |
 //! | Deployments | pods named `<deploy>-<hash>-<n>`, surge and unavailability, `Recreate`, revision annotation, status | make `ReplicaSets` |
-//! | `StatefulSets` | ordinals, claims, ordered or parallel, rolling update with partition, status | keep old templates |
+//! | `StatefulSets` | claims, ordered or parallel, rolling update, status | partition it, or keep old templates |
 //! | kubelet | pods become Ready (or what [`World::fate`] says), terminating pods go | run anything |
 //! | claims | Bound at once, capacity follows requests, the protection finalizer | make `PersistentVolumes` |
 //! | load balancers | an address from 192.0.2.0/24 | |
 //!
+//! What workloads and kubelets do is [`berth_sim`]'s, which `kubectl berth plan` foresees with; here it is written into an API server.
+//!
 //! Roles are not aggregated: bind `cluster-admin`, not `admin`, in tests.
 
 mod context;
-mod deployments;
 mod garbage;
 mod namespaces;
 mod pods;
-mod statefulsets;
 mod storage;
 mod store;
+mod workloads;
 
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use anyhow::Result;
+pub use berth_sim::Fate;
 use kube::Client;
 use serde_json::Value;
 use tokio::task::JoinSet;
@@ -37,29 +39,12 @@ use tokio::task::JoinSet;
 use context::Context;
 use store::Store;
 
-/// What becomes of a pod.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Fate {
-    /// Running and Ready, after the delay.
-    #[default]
-    Ready,
-    /// Pending: scheduled, its containers are being created.
-    Pending,
-    /// Pending: its image cannot be pulled.
-    ImagePullBackOff,
-    /// Running, not ready: its containers end again and again.
-    CrashLoop,
-}
-
 type Judge = Arc<dyn Fn(&Value) -> Fate + Send + Sync>;
 type Scope = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What a test may change while the world runs.
 struct Knobs {
     fate: Judge,
-    ready_delay: Duration,
-    stop_delay: Duration,
-    namespaces_finish: bool,
     load_balancers: bool,
 }
 
@@ -84,27 +69,9 @@ impl Builder {
         self
     }
 
-    /// Pods become ready this long after they were made. Default: at once.
-    pub fn ready_delay(mut self, delay: Duration) -> Self {
-        self.knobs.ready_delay = delay;
-        self
-    }
-
-    /// Pods take this long to terminate. Default: at once.
-    pub fn stop_delay(mut self, delay: Duration) -> Self {
-        self.knobs.stop_delay = delay;
-        self
-    }
-
     /// Like [`World::fate`], from the beginning.
     pub fn fate(mut self, fate: impl Fn(&Value) -> Fate + Send + Sync + 'static) -> Self {
         self.knobs.fate = Arc::new(fate);
-        self
-    }
-
-    /// Load balancers get no address until [`World::load_balancers`].
-    pub fn without_load_balancers(mut self) -> Self {
-        self.knobs.load_balancers = false;
         self
     }
 
@@ -137,13 +104,7 @@ impl std::fmt::Debug for World {
 impl World {
     /// A world over `client` (of the admin, not through a fault plan).
     pub fn builder(client: Client) -> Builder {
-        let knobs = Knobs {
-            fate: Arc::new(|_| Fate::Ready),
-            ready_delay: Duration::ZERO,
-            stop_delay: Duration::ZERO,
-            namespaces_finish: true,
-            load_balancers: true,
-        };
+        let knobs = Knobs { fate: Arc::new(|_| Fate::Ready), load_balancers: true };
         Builder { client, scope: Arc::new(|_| true), knobs }
     }
 
@@ -166,11 +127,6 @@ impl World {
         self.fate(|_| Fate::Ready);
     }
 
-    /// Whether terminating namespaces come to their end.
-    pub fn namespaces_finish(&self, finish: bool) {
-        self.change(|k| k.namespaces_finish = finish);
-    }
-
     /// Whether load balancers that have no address get one.
     pub fn load_balancers(&self, assign: bool) {
         self.change(|k| k.load_balancers = assign);
@@ -184,13 +140,11 @@ impl World {
 
 /// One pass over everything after each change; more often while something is in progress.
 async fn run(context: Context) {
-    let mut seen = BTreeMap::<String, Instant>::new();
     let mut revisions = BTreeMap::new();
     loop {
         let mut busy = namespaces::pass(&context).await;
-        busy |= deployments::pass(&context, &mut revisions).await;
-        busy |= statefulsets::pass(&context).await;
-        busy |= pods::pass(&context, &mut seen).await;
+        busy |= workloads::pass(&context, &mut revisions).await;
+        busy |= pods::pass(&context).await;
         busy |= storage::pass(&context).await;
         busy |= garbage::pass(&context).await;
         let pause = if busy { Duration::from_millis(30) } else { Duration::from_secs(2) };

@@ -17,7 +17,7 @@ pub(super) async fn pass(context: &Context) -> bool {
         .into_iter()
         .filter(|ns| terminating(ns) && context.covers(&ns.name_any()))
         .collect();
-    if ending.is_empty() || !context.knob(|k| k.namespaces_finish) {
+    if ending.is_empty() {
         return false;
     }
     // Kinds may have come since the last time.

@@ -37,7 +37,7 @@ pub(super) async fn pass(context: &Context) -> bool {
             (true, false) if assign => {
                 json!({"loadBalancer": {"ingress": [{"ip": address(service), "ipMode": "VIP"}]}})
             }
-            (false, true) => json!({"loadBalancer": {}}),
+            (false, true) => json!({"loadBalancer": {"ingress": null}}),
             _ => continue,
         };
         busy |= context.set_status("Service", service, status).await;

@@ -92,7 +92,7 @@ fn a_new_tenant_without_an_address_does_not_serve_yet() {
     let pod = Fixture::key(Kind::Pod, "kube-apiserver-1");
     let labels = json!({"app.kubernetes.io/component": "kube-apiserver"});
     f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
-    f.world.pod_runs(&pod);
+    f.world.run_pod(&pod);
     let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
     assert_eq!(super::super::question(input), None);
     f.world.observed.api = ApiProbe::NotAsked;

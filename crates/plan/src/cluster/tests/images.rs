@@ -90,7 +90,7 @@ fn a_registry_that_was_mistyped_is_mended_with_the_charts_values() {
     stuck(&mut f, "containerStatuses", |name| waiting(&wrong(name), "no such host"));
     f.settings.registry = "registry.example.com".into();
     for pod in [names::CONTROLLER_MANAGER, names::SCHEDULER].map(|n| Fixture::key(Kind::Pod, &format!("{n}-1"))) {
-        f.world.pod_runs(&pod);
+        f.world.run_pod(&pod);
     }
     f.pass();
     assert_eq!(f.image(names::APISERVER), "registry.example.com/kube-apiserver:v1.36.3");

@@ -74,7 +74,7 @@ fn who_was_seen_in_the_cluster_is_on_record_before_it_is_formed() {
     assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1", "etcd-2"]));
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
     // It is back: what is formed needs no list.
-    e.world.pod_runs(&Etcd::key(Kind::Pod, "etcd-0"));
+    e.world.run_pod(&Etcd::key(Kind::Pod, "etcd-0"));
     e.all_answer();
     e.pass();
     assert_eq!((&e.bootstrap()["state"], &e.bootstrap()["joined"]), (&json!("Established"), &Value::Null));
@@ -117,10 +117,9 @@ fn templates_from_before_the_list_render_as_they_did() {
     *text = r#"{"clusterUID": {{ cluster_uid }}, "epoch": {{ epoch }}, "state": {{ state }}}"#.into();
     let set = berth_render::TemplateSet::from_data(data).unwrap();
     e.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
-    e.world.put(
-        super::super::pinned_templates(&e.cr, &e.world.observed).unwrap(),
-        json!({"immutable": true, "metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}),
-    );
+    let pinned = super::super::pinned_templates(&e.cr, &e.world.observed).unwrap();
+    e.world
+        .put(pinned, json!({"immutable": true, "metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));
     e.world.observed.pinned = Some(set);
     e.answer(&[0, 1], 0);
     e.pass();

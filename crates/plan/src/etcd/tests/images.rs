@@ -86,8 +86,8 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values_while_there_are_n
     e.settings.agent_image = right.into();
     // A member that has answered has it.
     let mut other = e.clone();
-    other.world.pod_runs(&Etcd::key(Kind::Pod, "etcd-0"));
-    other.world.pod_runs(&Etcd::key(Kind::Pod, "etcd-1"));
+    other.world.run_pod(&Etcd::key(Kind::Pod, "etcd-0"));
+    other.world.run_pod(&Etcd::key(Kind::Pod, "etcd-1"));
     other.answer(&[0, 1], 0);
     other.pass();
     other.pass();

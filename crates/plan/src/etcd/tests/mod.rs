@@ -87,7 +87,7 @@ impl Etcd {
     }
 
     fn members_run(&mut self) {
-        self.world.run_stateful_set(&Self::set());
+        self.world.run_controllers();
     }
 
     fn replicas(&self) -> i32 {

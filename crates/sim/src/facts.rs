@@ -1,30 +1,29 @@
-//! What Secrets would say of themselves, without any key: plans look at facts alone.
+//! Facts about Secrets that are not made: plans look at nothing else.
 
 use berth_pki::{BACKDATE, CertInfo, CertSpec, KubeconfigInfo, Usage};
-use berth_plan::observed::Observed;
+use berth_plan::observed::{Observed, sha256};
 use berth_plan::{SecretEntry, SecretFacts, SecretPlan};
 use berth_render::ObjectKey;
 use jiff::Timestamp;
 
 /// Stands for digests of what is random. As long as a checksum in an annotation of a pod.
-pub(crate) const UNKNOWN: &str = "known-at-runtime";
+pub const UNKNOWN: &str = "known-at-runtime";
 
 /// The facts once the plan is carried out.
-pub(crate) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> SecretFacts {
+pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> SecretFacts {
     let mut facts = observed.secrets.get(&plan.key).map(|f| f.as_ref().clone()).unwrap_or_default();
     facts.type_.clone_from(&plan.type_);
     let issuer = |key: &ObjectKey| observed.ca(key).map(|ca| ca.subject.clone()).unwrap_or_default();
     for entry in &plan.entries {
-        let mut digest = |key: &str| facts.digests.insert(key.to_owned(), UNKNOWN.to_owned());
+        let mut random =
+            |keys: &[&str]| facts.digests.extend(keys.iter().map(|k| ((*k).to_owned(), UNKNOWN.to_owned())));
         match entry {
             SecretEntry::Ca(spec) => {
-                digest("tls.crt");
-                digest("tls.key");
+                random(&["tls.crt", "tls.key"]);
                 facts.pairs.insert("tls".to_owned(), Box::new(Ok(certificate(spec, &subject(spec), now))));
             }
             SecretEntry::Leaf { name, spec, issuer: ca, .. } => {
-                digest(&format!("{name}.crt"));
-                digest(&format!("{name}.key"));
+                random(&[&format!("{name}.crt"), &format!("{name}.key")]);
                 facts.pairs.insert(name.clone(), Box::new(Ok(certificate(spec, &issuer(ca), now))));
             }
             SecretEntry::CaCopy { name, issuer } => {
@@ -33,16 +32,15 @@ pub(crate) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
                 facts.digests.insert(name.clone(), known.unwrap_or_else(|| UNKNOWN.to_owned()));
             }
             SecretEntry::ServiceAccountKey => {
-                digest("tls.crt");
-                digest("tls.key");
+                random(&["tls.crt", "tls.key"]);
                 facts.service_account = Some(Ok(UNKNOWN.to_owned()));
             }
             SecretEntry::EncryptionConfig => {
-                digest("encryption.yaml");
+                random(&["encryption.yaml"]);
                 facts.encryption_ok = true;
             }
             SecretEntry::Kubeconfig { server, spec, issuer: ca, .. } => {
-                digest("value");
+                random(&["value"]);
                 let trusted = observed.ca(ca).map(|ca| ca.fingerprint_sha256.clone());
                 facts.kubeconfig = Some(Box::new(Ok(KubeconfigInfo {
                     client: certificate(spec, &issuer(ca), now),
@@ -78,7 +76,7 @@ fn certificate(spec: &CertSpec, issuer: &str, now: Timestamp) -> CertInfo {
         not_after: now + spec.lifetime.total,
         public_key_sha256: String::new(),
         // Two CAs of one tenant have two names.
-        fingerprint_sha256: berth_plan::observed::sha256(subject(&spec).as_bytes()),
+        fingerprint_sha256: sha256(subject(&spec).as_bytes()),
         common_name: spec.common_name,
         organizations: spec.organizations,
         dns_names: spec.dns_names,

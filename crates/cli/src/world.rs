@@ -1,0 +1,101 @@
+//! Worlds in memory: one in which a tenant is made, and one that begins with what was found. Placeholders stand for what the meta cluster
+//! would choose.
+
+use anyhow::{anyhow, bail};
+use berth_api::Cluster;
+use berth_plan::cluster::{self, ClusterPlan};
+use berth_plan::observed::{ApiProbe, Observed, Published};
+use berth_plan::{Plan, Settings, State};
+use berth_render::Kind;
+use berth_sim::{Choices, World};
+use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeMap;
+
+/// Stands for the address of the Service of the API. From the networks of RFC 5737, which are for documentation.
+pub(crate) const API_ADDRESS: &str = "192.0.2.1";
+/// What those of etcd's members begin with.
+pub(crate) const MEMBER_ADDRESS: &str = "192.0.2.1";
+/// Stands for the address of the load balancer.
+pub(crate) const LOAD_BALANCER: &str = "198.51.100.1";
+/// Stands for every UID.
+pub(crate) const UID: &str = "00000000-0000-0000-0000-000000000000";
+
+/// Rounds until nothing is left to make. A tenant takes six.
+const ROUNDS: usize = 20;
+
+/// The time in which a tenant is made: any would do, and always the same makes the same bytes.
+pub(crate) fn now() -> Timestamp {
+    Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24 * 365 * 50)
+}
+
+fn cluster_ip(_: u64, name: &str) -> String {
+    let member = name.rsplit_once('-').and_then(|(_, n)| n.parse::<u8>().ok());
+    member.map_or_else(|| API_ADDRESS.to_owned(), |n| format!("{MEMBER_ADDRESS}{n}"))
+}
+
+fn world(observed: Observed, now: Timestamp) -> World {
+    let choices = Choices { uid: |_| UID.to_owned(), cluster_ip, load_balancer: Some(LOAD_BALANCER) };
+    World::new(observed, choices, now)
+}
+
+/// The API answers, and has nothing of Berth's yet.
+fn answers(cluster: &Cluster, settings: &Settings) -> ApiProbe {
+    let observed = &Observed::default();
+    let stamp = cluster::probe_key(cluster::Input { cluster, observed, settings, now: now() });
+    ApiProbe::Answered { version: None, read: BTreeMap::from([(stamp, None)]) }
+}
+
+/// As it was found: by the controller of the `Cluster`, and by that of its etcd. From here on all goes well. What is inside of
+/// a tenant that runs counts as it should be.
+pub(crate) fn found(cluster: &Cluster, settings: &Settings, mut seen: Observed, etcd: Option<Observed>) -> World {
+    seen.api = if seen.objects.keys().any(|k| k.kind == Kind::Deployment) {
+        ApiProbe::Answered { version: None, read: BTreeMap::new() }
+    } else {
+        answers(cluster, settings)
+    };
+    let etcd = etcd.unwrap_or_default();
+    seen.objects.extend(etcd.objects);
+    seen.secrets.extend(etcd.secrets);
+    let mut world = world(seen, now());
+    world.etcd_templates = etcd.pinned;
+    world
+}
+
+/// A new tenant, made by both controllers in turns until neither has anything to write. Pods never run.
+pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> anyhow::Result<World> {
+    let api = answers(cluster, settings);
+    let mut world = world(Observed { published: Published::Absent, api, ..Observed::default() }, now());
+    for _ in 0..ROUNDS {
+        let planned = cluster_plan(&world, cluster, settings);
+        refuse(&planned.plan, "Cluster")?;
+        carry_out(&mut world, &planned.plan)?;
+        let mut done = planned.plan.is_empty();
+        if let Some((etcd, news)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
+            refuse(&etcd.plan, "EtcdCluster")?;
+            carry_out(&mut world, &etcd.plan)?;
+            done &= etcd.plan.is_empty() && !news;
+        }
+        if done {
+            return Ok(world);
+        }
+    }
+    bail!("plans for this Cluster never end; that is a bug of Berth")
+}
+
+/// What the controller of the `Cluster` would do.
+pub(crate) fn cluster_plan(world: &World, cluster: &Cluster, settings: &Settings) -> ClusterPlan {
+    cluster::plan(cluster::Input { cluster, observed: &world.observed, settings, now: world.now })
+}
+
+/// Everything that a plan says.
+pub(crate) fn carry_out(world: &mut World, plan: &Plan) -> anyhow::Result<()> {
+    let mut actions = plan.actions();
+    actions.try_for_each(|a| world.carry_out(a)).map_err(|e| anyhow!("{e}; that is a bug of Berth"))
+}
+
+/// What a person must correct.
+fn refuse(plan: &Plan, what: &str) -> anyhow::Result<()> {
+    let Some(stage) = plan.stages.iter().find(|s| matches!(s.state, State::Blocked { .. })) else { return Ok(()) };
+    let (reason, text) = stage.sentence().map(|(r, t)| (r.as_str(), t)).unwrap_or_default();
+    bail!("{what}: {reason}: {text}")
+}
