@@ -8,6 +8,7 @@ pub mod cluster;
 pub mod common;
 pub mod conditions;
 pub mod crds;
+pub mod etcd_bootstrap;
 pub mod etcd_cluster;
 pub mod labels;
 pub mod names;

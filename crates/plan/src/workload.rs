@@ -3,6 +3,7 @@
 use crate::observed::{Observed, annotation, deleting, label};
 use berth_api::common::Images;
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::Hold;
 use berth_api::labels;
 use berth_render::{Component, Kind, Object, ObjectKey, image, relocated};
 use serde_json::Value;
@@ -193,17 +194,16 @@ fn container_statuses(pod: &Value) -> impl Iterator<Item = &Value> {
 
 /// What the guard of an etcd member said about its volume.
 fn data_problem(container: &Value) -> Option<(Reason, String)> {
-    let said = ["/state/terminated", "/lastState/terminated"].iter().find_map(|p| {
-        let t = container.pointer(p)?;
-        (t["exitCode"].as_i64() == Some(42)).then(|| t["message"].as_str().unwrap_or_default().trim().to_owned())
+    let hold = ["/state/terminated", "/lastState/terminated"].iter().find_map(|p| {
+        let ended = container.pointer(p)?;
+        Hold::of(ended["exitCode"].as_i64()?, ended["message"].as_str().unwrap_or_default())
     })?;
     // A guard that has passed since has nothing to complain about.
     if container["ready"] == true || container.pointer("/state/terminated/exitCode").and_then(Value::as_i64) == Some(0)
     {
         return None;
     }
-    let reason = if said.starts_with("ForeignData") { Reason::ForeignData } else { Reason::DataLost };
-    Some((reason, said))
+    Some((hold.reason.into(), hold.to_string()))
 }
 
 /// Pods of a component, by label.

@@ -100,21 +100,20 @@ fn unseen(cluster: &Cluster, now: Timestamp) -> String {
 
 fn degraded(problem: &Condition, report: &Report) -> String {
     let adopt = || format!("kubectl berth adopt {} -n {}", report.name, report.namespace);
-    let reason = |r: Reason| problem.reason == r.as_str();
-    if reason(Reason::AdoptionRequired) {
-        return format!("if this Cluster is to take over what is there: {}", adopt());
+    match problem.reason.parse() {
+        Ok(Reason::AdoptionRequired) => format!("if this Cluster is to take over what is there: {}", adopt()),
+        Ok(Reason::ControlPlaneLost) => format!("{}; then: {}", problem.message, adopt()),
+        _ => advised(problem),
     }
-    if reason(Reason::ControlPlaneLost) {
-        return format!("{}; then: {}", problem.message, adopt());
-    }
-    advised(problem)
 }
 
 /// The message, which ends with the way out where Berth wrote it, and what the reference says where others did.
 fn advised(condition: &Condition) -> String {
-    match Reason::parse(&condition.reason).filter(|r| WORDS_OF_OTHERS.contains(r)) {
-        Some(reason) => format!("{}. {}", condition.message.trim_end_matches('.'), reason.what_to_do()),
-        None => condition.message.clone(),
+    match condition.reason.parse::<Reason>() {
+        Ok(reason) if WORDS_OF_OTHERS.contains(&reason) => {
+            format!("{}. {}", condition.message.trim_end_matches('.'), reason.what_to_do())
+        }
+        _ => condition.message.clone(),
     }
 }
 

@@ -3,11 +3,11 @@
 use super::ensure;
 use super::tenant::Tenant;
 use super::validate::writers;
-use crate::etcd::Stand;
 use crate::model::{Action, Stage, StageId, State, WAITING_FOR};
 use crate::observed::{self, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
 use berth_api::{EtcdCluster, labels, names};
 use berth_render::{Catalog, Kind, Object, minor_of};
@@ -134,7 +134,8 @@ fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
 
 /// Whether the etcd is to be paused. One that is still forming is not: until it is formed, nothing says that a member without data lost them.
 fn is_paused(t: &Tenant<'_>, live: &EtcdCluster) -> bool {
-    let recorded = || crate::etcd::running(live, t.observed).is_some_and(|record| record.state == Stand::Established);
+    let established = BootstrapState::Established;
+    let recorded = || crate::etcd::running(live, t.observed).is_some_and(|r| r.bootstrap.state == established);
     let formed = || live.status.as_ref().is_some_and(|s| s.cluster_id.is_some()) || recorded();
     t.cluster.spec.paused && (live.spec.paused || formed())
 }
@@ -175,7 +176,7 @@ fn judge(live: &EtcdCluster) -> State {
     if ready.status == "True" {
         return State::Ready;
     }
-    let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == ready.reason).unwrap_or(Reason::Waiting);
+    let reason = ready.reason.parse().unwrap_or(Reason::Waiting);
     let message = ready.message.clone();
     match reason {
         Reason::DataLost

@@ -201,7 +201,7 @@ fn etcd_verdict(input: Input<'_>, home: &str) -> Verdict {
     match conditions::find(&status.conditions, T::Available) {
         None => Verdict::new(T::EtcdAvailable, None, Reason::NotYetObserved, "EtcdCluster etcd has no status yet"),
         Some(c) => {
-            let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == c.reason).unwrap_or(Reason::Waiting);
+            let reason = c.reason.parse().unwrap_or(Reason::Waiting);
             let value = match c.status.as_str() {
                 "True" => Some(true),
                 "False" => Some(false),

@@ -1,9 +1,10 @@
 //! How the members are: what they said themselves, and what their pods show.
 
-use super::{Stand, Subject};
+use super::Subject;
 use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{pod_problem, pod_ready};
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::BootstrapState;
 use berth_render::Kind;
 use semver::Version;
 use serde_json::Value;
@@ -235,14 +236,14 @@ fn lowest(answers: &[&MemberProbe]) -> Option<String> {
 /// Members whose volume may not be empty any more although the cluster is not formed. None is ever taken off: a majority may have
 /// acknowledged writes long before the last member comes.
 pub(super) fn joined(s: &Subject<'_>, health: &Health) -> Vec<String> {
-    if stand(s, health) == Stand::Established {
+    if bootstrap_state(s, health) == BootstrapState::Established {
         return vec![];
     }
-    let seen = |m: &&Member| m.joined || s.record.joined.contains(&m.name);
+    let seen = |m: &&Member| m.joined || s.record.bootstrap.joined.contains(&m.name);
     health.members.iter().filter(seen).map(|m| m.name.clone()).collect()
 }
 
 /// Whether an empty volume may still start. Never goes back.
-pub(super) fn stand(s: &Subject<'_>, health: &Health) -> Stand {
-    if health.complete { Stand::Established } else { s.record.state }
+pub(super) fn bootstrap_state(s: &Subject<'_>, health: &Health) -> BootstrapState {
+    if health.complete { BootstrapState::Established } else { s.record.bootstrap.state }
 }

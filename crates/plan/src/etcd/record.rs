@@ -9,68 +9,16 @@ use crate::observed::{Observed, annotation, deleting, label};
 use crate::workload::{pod_ready, pods_of, waits_for};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, Record, keys};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::{labels, names};
-use berth_render::values::EtcdState;
 use berth_render::{Catalog, Kind, ObjectKey, relocated};
 use semver::Version;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::Value;
 
 /// Numbers of members that the CRD allows.
 pub(super) const REPLICAS: [i32; 3] = [1, 3, 5];
-
-/// Whether the cluster ever had all its members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Stand {
-    /// Not yet: an empty volume starts, unless its member was seen in the cluster.
-    #[default]
-    Bootstrapping,
-    /// Yes: an empty volume is lost data. There is no way back.
-    Established,
-}
-
-impl From<Stand> for EtcdState {
-    fn from(stand: Stand) -> Self {
-        match stand {
-            Stand::Bootstrapping => Self::Bootstrapping,
-            Stand::Established => Self::Established,
-        }
-    }
-}
-
-/// What the members run with, also when the spec asks for something else by now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// UID in etcd's token and in the markers on the volumes: that of the `EtcdCluster` that the data was first made for.
-    #[serde(rename = "clusterUID")]
-    pub cluster_uid: String,
-    /// Counts the times that the data was started from nothing or from a backup.
-    pub epoch: i64,
-    /// Whether the cluster was ever formed.
-    pub state: Stand,
-    /// Members that were seen in the cluster before it was formed. None is ever taken off; once formed it says nothing more.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub joined: Vec<String>,
-    /// etcd's version.
-    pub version: String,
-    /// Members.
-    pub replicas: i32,
-    /// Digest of the template set.
-    pub templates: String,
-    /// Agent image.
-    pub agent_image: String,
-    /// How the agent gets into the pods.
-    pub agent_delivery: AgentDelivery,
-}
-
-impl Record {
-    /// As an annotation.
-    pub(crate) fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
 
 /// What one source says; sources may be damaged, so every field is optional.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,7 +27,7 @@ struct Said {
     #[serde(rename = "clusterUID")]
     cluster_uid: Option<String>,
     epoch: Option<i64>,
-    state: Option<Stand>,
+    state: Option<BootstrapState>,
     joined: Vec<String>,
     version: Option<String>,
     replicas: Option<i32>,
@@ -148,7 +96,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     all.push(Said {
         cluster_uid: status.identity,
         epoch: status.epoch,
-        state: formed.then_some(Stand::Established),
+        state: formed.then_some(BootstrapState::Established),
         templates: status.templates.map(|t| t.digest),
         ..if formed { agent.clone() } else { Said::default() }
     });
@@ -166,8 +114,8 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
         let noted = parse(annotation(map, labels::ETCD_RECORD));
         all.push(Said { templates: None, agent_image: None, agent_delivery: None, ..noted });
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
-        let members = data("initial-cluster").map(|m| m.split(',').count());
-        all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data("bootstrap.json")) });
+        let members = data(keys::INITIAL_CLUSTER).map(|m| m.split(',').count());
+        all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data(keys::BOOTSTRAP)) });
     }
     if formed {
         let members = i32::try_from(status.members.len()).ok().filter(|n| *n > 0);
@@ -194,10 +142,12 @@ fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
     let replicas = all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas);
     let seen = |member: &String| all.iter().any(|s| s.joined.contains(member));
     Some(Record {
-        cluster_uid: identity,
-        epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
-        state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
-        joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
+        bootstrap: Bootstrap {
+            cluster_uid: identity,
+            epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
+            state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
+            joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
+        },
         replicas,
         templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(&version)),
         agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
@@ -235,10 +185,11 @@ pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
         )),
         None => Ok((
             Record {
-                cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),
-                epoch: 1,
-                state: Stand::Bootstrapping,
-                joined: vec![],
+                bootstrap: Bootstrap {
+                    cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),
+                    epoch: 1,
+                    ..Bootstrap::default()
+                },
                 version: etcd.spec.version.clone(),
                 replicas: etcd.spec.replicas,
                 templates: builtin(&etcd.spec.version),
@@ -258,8 +209,8 @@ fn in_vain(input: Input<'_>, record: &Record) -> bool {
     let registry = etcd.spec.images.registry.as_ref();
     let agent = registry.map_or_else(|| record.agent_image.clone(), |r| relocated(r, &record.agent_image));
     let pods = || pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
-    record.state == Stand::Bootstrapping
-        && record.joined.is_empty()
+    record.bootstrap.state == BootstrapState::Bootstrapping
+        && record.bootstrap.joined.is_empty()
         && pods().any(|(_, pod)| waits_for(pod, &agent))
         && !pods().any(|(_, pod)| pod_ready(pod))
 }

@@ -1,9 +1,10 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
-use super::{Input, Record, Subject, record};
+use super::{Input, Subject, record};
 use crate::ensure::ensure_templates;
 use crate::model::{Stage, StageId, State};
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::EtcdClusterSpec;
 use berth_api::names;
 use berth_render::{Catalog, Kind};
