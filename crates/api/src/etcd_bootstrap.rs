@@ -2,6 +2,7 @@
 
 use crate::common::AgentDelivery;
 use crate::conditions::Reason;
+use crate::version::Version;
 use serde::{Deserialize, Serialize};
 
 pub use berth_contract::*;
@@ -15,7 +16,7 @@ pub struct Record {
     #[serde(flatten)]
     pub bootstrap: Bootstrap,
     /// etcd's version.
-    pub version: String,
+    pub version: Version,
     /// Members.
     pub replicas: i32,
     /// Digest of the template set.

@@ -8,6 +8,7 @@ use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, annotation, label};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
+use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
 use serde_json::{Value, json};
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pin {
     /// Kubernetes version.
-    pub version: String,
+    pub version: Version,
     /// Digest of the template set.
     pub templates: String,
     /// Agent image.
@@ -28,7 +29,7 @@ pub struct Pin {
 impl Tenant<'_> {
     /// The template set that the tenant is pinned to, if it is at hand.
     pub(super) fn templates(&self) -> Option<&TemplateSet> {
-        let builtin = Catalog::builtin().kubernetes(&self.pin.version);
+        let builtin = Catalog::builtin().kubernetes(self.pin.version.minor());
         builtin
             .filter(|s| s.digest() == self.pin.templates)
             .or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates))
@@ -155,7 +156,7 @@ fn namespace(t: &Tenant<'_>) -> Value {
 /// The pin that a namespace records, if it has one.
 pub(super) fn recorded_pin(live: &Value) -> Option<Pin> {
     Some(Pin {
-        version: annotation(live, labels::KUBERNETES_VERSION)?.to_owned(),
+        version: annotation(live, labels::KUBERNETES_VERSION)?.parse().ok()?,
         templates: annotation(live, labels::TEMPLATES)?.to_owned(),
         agent_image: annotation(live, labels::AGENT_IMAGE)?.to_owned(),
         agent_delivery: AgentDelivery::of(annotation(live, labels::AGENT_DELIVERY)),

@@ -271,9 +271,9 @@ fn component_statuses(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
             let name = component.name();
             let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home, name))?;
             let rollout = workload::deployment(d);
-            let image = workload::version_of(d).map(str::to_owned);
-            let version = image
+            let version = workload::version_of(d)
                 .filter(|_| rollout.settled)
+                .map(|v| v.to_string())
                 .or_else(|| input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone());
             Some(ComponentStatus { name: name.into(), version, ready: rollout.ready, desired: rollout.desired })
         })

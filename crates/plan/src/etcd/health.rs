@@ -6,7 +6,6 @@ use crate::workload::{pod_problem, pod_ready};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_render::Kind;
-use semver::Version;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -229,8 +228,9 @@ fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
     )
 }
 
+/// Text, and not a version of ours: a registry may hold a build such as `3.6.16-rc.1+somebody`.
 fn lowest(answers: &[&MemberProbe]) -> Option<String> {
-    answers.iter().filter_map(|a| Version::parse(&a.version).ok()).min().map(|v| v.to_string())
+    answers.iter().filter_map(|a| semver::Version::parse(&a.version).ok()).min().map(|v| v.to_string())
 }
 
 /// Members whose volume may not be empty any more although the cluster is not formed. None is ever taken off: a majority may have

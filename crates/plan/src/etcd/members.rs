@@ -96,11 +96,11 @@ fn process(s: &Subject<'_>) -> Result<Workload, State> {
     let pods = workload::pods_of(s.observed, s.namespace, labels::ETCD_CLUSTER, s.name);
     let live = s.get(Kind::StatefulSet, s.name).filter(|live| !workload::lacks_its_image(live, pods));
     let asked = &s.etcd.spec.images;
-    let component = (Binary::Etcd, &*s.record.version);
+    let component = (Binary::Etcd, s.record.version);
     let (image, agent_image) = workload::images(live, asked, &s.settings.registry, component, &s.record.agent_image);
     Ok(Workload {
         replicas: s.record.replicas,
-        version: s.record.version.clone(),
+        version: s.record.version,
         image,
         agent_image,
         image_pull_secrets: asked.pull_secrets.clone(),

@@ -136,7 +136,7 @@ impl<'a> Subject<'a> {
     /// The template set that the members are pinned to, if it is at hand.
     fn templates(&self) -> Option<&TemplateSet> {
         let digest = &self.record.templates;
-        let builtin = Catalog::builtin().etcd(&self.record.version).filter(|s| s.digest() == *digest);
+        let builtin = Catalog::builtin().etcd(self.record.version.minor()).filter(|s| s.digest() == *digest);
         builtin.or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == *digest))
     }
 

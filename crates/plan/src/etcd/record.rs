@@ -3,19 +3,18 @@
 //! It is decided once, and then read from what is there: the status, the `StatefulSet` and the bootstrap `ConfigMap` each hold
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
-use super::{Input, is_ours, name_of};
+use super::{Input, is_ours, name_of, validate};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
-use crate::workload::{pod_ready, pods_of, waits_for};
+use crate::workload::{pod_ready, pods_of, version_of, waits_for};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, Record, keys};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
+use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_render::{Catalog, Kind, ObjectKey, relocated};
-use semver::Version;
-use serde::Deserialize;
-use serde_json::Value;
+use serde::{Deserialize, Deserializer};
 
 /// Numbers of members that the CRD allows.
 pub(super) const REPLICAS: [i32; 3] = [1, 3, 5];
@@ -29,7 +28,8 @@ struct Said {
     epoch: Option<i64>,
     state: Option<BootstrapState>,
     joined: Vec<String>,
-    version: Option<String>,
+    #[serde(deserialize_with = "if_one")]
+    version: Option<Version>,
     replicas: Option<i32>,
     templates: Option<String>,
     agent_image: Option<String>,
@@ -43,7 +43,6 @@ impl Said {
     fn credible(self) -> Self {
         Self {
             cluster_uid: self.cluster_uid.filter(|u| is_uid(u)),
-            version: self.version.filter(|v| is_version(v)),
             replicas: self.replicas.filter(|n| REPLICAS.contains(n)),
             templates: self.templates.filter(|d| is_digest(d)),
             agent_image: self.agent_image.filter(|i| is_image(i)),
@@ -57,10 +56,9 @@ fn is_uid(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// What `spec.version` may be.
-fn is_version(text: &str) -> bool {
-    let bare = |v: &Version| v.pre.is_empty() && v.build.is_empty();
-    text.len() <= 20 && Version::parse(text).is_ok_and(|v| bare(&v))
+/// What is no version costs only itself, not the rest of its source.
+fn if_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Version>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 
 /// SHA-256 in hexadecimal.
@@ -102,11 +100,7 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     });
     if let Some(set) = get(Kind::StatefulSet, name) {
         all.push(parse(annotation(set, labels::ETCD_RECORD)));
-        let text = |path: &str| set.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        all.push(Said {
-            version: text("/spec/template/metadata/labels/app.kubernetes.io~1version"),
-            ..Said::default()
-        });
+        all.push(Said { version: version_of(set), ..Said::default() });
     }
     all.push(agent);
     if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
@@ -119,7 +113,8 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     }
     if formed {
         let members = i32::try_from(status.members.len()).ok().filter(|n| *n > 0);
-        all.push(Said { version: status.version, replicas: members, ..Said::default() });
+        let version = status.version.and_then(|v| v.parse().ok());
+        all.push(Said { version, replicas: members, ..Said::default() });
     }
     all.into_iter().map(Said::credible).collect()
 }
@@ -137,7 +132,7 @@ pub(crate) fn written(etcd: &EtcdCluster, observed: &Observed) -> Option<Record>
 fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
     // Identity is what makes a cluster: without it there never was one.
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
-    let version = all.iter().find_map(|s| s.version.clone()).unwrap_or_else(|| etcd.spec.version.clone());
+    let version = all.iter().find_map(|s| s.version).or_else(|| etcd.spec.version.parse().ok())?;
     let agent = all.iter().find(|s| s.agent_image.is_some());
     let replicas = all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas);
     let seen = |member: &String| all.iter().any(|s| s.joined.contains(member));
@@ -149,26 +144,27 @@ fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
             joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
         },
         replicas,
-        templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(&version)),
+        templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(version)),
         agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
         agent_delivery: agent.and_then(|s| s.agent_delivery).unwrap_or_default(),
         version,
     })
 }
 
-fn builtin(version: &str) -> String {
-    Catalog::builtin().etcd(version).map(berth_render::TemplateSet::digest).unwrap_or_default()
+fn builtin(version: Version) -> String {
+    Catalog::builtin().etcd(version.minor()).map(berth_render::TemplateSet::digest).unwrap_or_default()
 }
 
-/// What the members run with, or what new ones will. Err: volumes are there of which nothing says whose they are.
-pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
+/// What the members run with, or what new ones will. Err: there is no such version, or volumes are there of which nothing says whose
+/// they are.
+pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
     let Input { etcd, observed, settings, .. } = input;
     if let Some(mut record) = running(etcd, observed) {
         if record.agent_image.is_empty() || in_vain(input, &record) {
             record.agent_image.clone_from(&settings.agent_image);
             record.agent_delivery = settings.agent_delivery;
         }
-        return Ok((record, true));
+        return Ok(record);
     }
     let (name, namespace) = name_of(etcd);
     let volume = observed
@@ -183,21 +179,21 @@ pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
                 names::etcd::bootstrap(name)
             ),
         )),
-        None => Ok((
-            Record {
+        None => {
+            let version = validate::supported(&etcd.spec.version)?;
+            Ok(Record {
                 bootstrap: Bootstrap {
                     cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),
                     epoch: 1,
                     ..Bootstrap::default()
                 },
-                version: etcd.spec.version.clone(),
+                version,
                 replicas: etcd.spec.replicas,
-                templates: builtin(&etcd.spec.version),
+                templates: builtin(version),
                 agent_image: settings.agent_image.clone(),
                 agent_delivery: settings.agent_delivery,
-            },
-            false,
-        )),
+            })
+        }
     }
 }
 
