@@ -66,7 +66,7 @@ pub(super) fn next(cluster: &Cluster, report: &Report, lifetime: Option<SignedDu
         }
         let moving = of(ConditionType::Progressing).filter(|c| c.status == "True");
         return match moving {
-            Some(c) => format!("wait: {}", bare(&c.message)),
+            Some(c) => format!("wait: {}", c.message),
             None => format!("look into it: {}", advised(ready)),
         };
     }
@@ -115,9 +115,4 @@ fn advised(condition: &Condition) -> String {
         }
         _ => condition.message.clone(),
     }
-}
-
-/// Without the words that this line says itself.
-fn bare(message: &str) -> String {
-    message.replacen(": waiting for ", " waits for ", 1)
 }

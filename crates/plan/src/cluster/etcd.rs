@@ -3,7 +3,7 @@
 use super::ensure;
 use super::tenant::Tenant;
 use super::validate::writers;
-use crate::model::{Action, Stage, StageId, State, WAITING_FOR};
+use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -189,7 +189,6 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::EtcdChangeUnsupported
         | Reason::NotInTemplates
         | Reason::VersionUnsupported => State::Blocked { reason, message },
-        // It says what it waits for in the same words.
-        _ => State::Waiting { reason, on: message.strip_prefix(WAITING_FOR).unwrap_or(&message).to_owned() },
+        _ => State::Reported { reason, message },
     }
 }

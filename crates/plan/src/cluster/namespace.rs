@@ -4,12 +4,12 @@ use super::tenant::Tenant;
 use super::validate::recorded;
 use super::{ensure, is_ours};
 use crate::ensure::ensure_templates;
-use crate::model::{Action, Stage, StageId, State};
-use crate::observed::{self, annotation, label};
+use crate::model::{Action, Plan, Stage, StageId, State};
+use crate::observed::{self, Observed, annotation, label};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::version::Version;
-use berth_api::{labels, names};
+use berth_api::{Cluster, labels, names};
 use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
 use serde_json::{Value, json};
 
@@ -130,6 +130,19 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         ));
     }
     None
+}
+
+/// What the annotation `berth.dev/adopt` has to say for the namespace that is there to be taken over, while the plan waits for that.
+pub fn adoptable(cluster: &Cluster, observed: &Observed, plan: &Plan) -> Option<String> {
+    let State::Blocked { reason, .. } = &plan.stage(StageId::Namespace)?.state else { return None };
+    let meta = &cluster.metadata;
+    let home = names::control_plane_namespace(meta.namespace.as_deref()?, meta.name.as_deref()?);
+    let live = observed.get(&ObjectKey::cluster(Kind::Namespace, home))?;
+    match reason {
+        Reason::AdoptionRequired => label(live, labels::CLUSTER_UID).map(str::to_owned),
+        Reason::ControlPlaneLost => meta.uid.clone(),
+        _ => None,
+    }
 }
 
 fn namespace(t: &Tenant<'_>) -> Value {
