@@ -8,7 +8,8 @@ use crate::shell::{Result, cargo, output};
 
 /// Which crates of ours a crate may depend on. Dev-dependencies are free, but for `testkit` outside of tests.
 const ALLOWED: &[(&str, &[&str])] = &[
-    ("berth-api", &[]),
+    ("berth-contract", &[]),
+    ("berth-api", &["berth-contract"]),
     ("berth-pki", &[]),
     ("berth-render", &["berth-api"]),
     ("berth-plan", &["berth-api", "berth-pki", "berth-render"]),
@@ -20,7 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "berth-cli",
         &["berth-kubeio", "berth-etcdio", "berth-sim", "berth-plan", "berth-api", "berth-pki", "berth-render"],
     ),
-    ("berth-agent", &["berth-api"]),
+    ("berth-agent", &["berth-contract"]),
     ("berth-devcluster", &[]),
     ("berth-testkit", &["berth-sim", "berth-plan"]),
     ("xtask", &["berth-api", "berth-render"]),
@@ -30,7 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const FREE: &[&str] = &["berth-e2e", "berth-bench"];
 
 /// No client, no clock's friend, no runtime, directly or not.
-const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
+const PURE: &[&str] = &["berth-contract", "berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
 const IMPURE: &[&str] =
     &["tokio", "kube", "kube-client", "kube-runtime", "hyper", "hyper-util", "async-std", "smol", "reqwest", "ureq"];
 

@@ -11,6 +11,7 @@ mod wait;
 
 use std::{path::PathBuf, process::ExitCode};
 
+use berth_contract::HELD;
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -52,9 +53,6 @@ struct GuardArgs {
     then: install::Then,
 }
 
-/// The pod is held: starting etcd would do harm.
-const HELD: u8 = 42;
-
 fn main() -> ExitCode {
     let outcome = match Cli::parse().command {
         Command::Install(args) => install::run(&args).map(|()| ExitCode::SUCCESS),
@@ -79,9 +77,9 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             volume::write_marker(&args.data_dir, &marker)?;
             println!("member {} may start for the first time", args.member);
         }
-        guard::Decision::Hold(reason) => {
-            eprintln!("{reason}");
-            if let Err(error) = std::fs::write(&args.termination_log, reason.to_string()) {
+        guard::Decision::Hold(hold) => {
+            eprintln!("{hold}");
+            if let Err(error) = std::fs::write(&args.termination_log, hold.to_string()) {
                 eprintln!("berth-agent: {}: {error}", args.termination_log.display());
             }
             return Ok(ExitCode::from(HELD));

@@ -7,10 +7,9 @@ use std::{
 };
 
 use anyhow::Context;
+use berth_contract::{Bootstrap, MARKER_FILE, Marker};
 
-use crate::guard::{Bootstrap, Data, Found, Marker};
-
-const MARKER: &str = "berth-member.json";
+use crate::guard::{Data, Found};
 
 /// Reads what the operator says.
 pub(crate) fn read_bootstrap(path: &Path) -> anyhow::Result<Bootstrap> {
@@ -57,7 +56,7 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
 
 fn marker_path(data_dir: &Path) -> anyhow::Result<PathBuf> {
     let volume = data_dir.parent().filter(|volume| !volume.as_os_str().is_empty());
-    Ok(volume.with_context(|| format!("--data-dir {} has no parent directory", data_dir.display()))?.join(MARKER))
+    Ok(volume.with_context(|| format!("--data-dir {} has no parent directory", data_dir.display()))?.join(MARKER_FILE))
 }
 
 /// Names in a directory; none if it does not exist.
@@ -83,8 +82,8 @@ mod tests {
         let marker = Marker { cluster_uid: "u".to_owned(), epoch: 1, member: "e-0".to_owned() };
         write_marker(&data, &marker).unwrap();
         assert_eq!(read_marker(&data).unwrap(), Found::Marker(marker));
-        assert_eq!(names(volume.path()).unwrap(), [MARKER]);
-        fs::write(volume.path().join(MARKER), "{").unwrap();
+        assert_eq!(names(volume.path()).unwrap(), [MARKER_FILE]);
+        fs::write(volume.path().join(MARKER_FILE), "{").unwrap();
         assert_eq!(read_marker(&data).unwrap(), Found::Garbage);
     }
 

@@ -406,6 +406,10 @@ pub struct ClusterStatus {
     /// Where the control plane runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_namespace: Option<NamespaceRef>,
+    /// Value of the annotation `berth.dev/adopt` with which this `Cluster` takes over the control-plane namespace that is there. Only
+    /// while Berth waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<String>,
     /// The components.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

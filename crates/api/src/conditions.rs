@@ -19,9 +19,12 @@ macro_rules! string_enum {
             pub fn meaning(self) -> &'static str {
                 match self { $(Self::$v => concat!($($doc),+).trim()),+ }
             }
-            /// The value of that string.
-            pub fn parse(text: &str) -> Option<Self> {
-                Self::ALL.iter().copied().find(|v| v.as_str() == text)
+        }
+        impl std::str::FromStr for $name {
+            type Err = UnknownValue;
+
+            fn from_str(text: &str) -> Result<Self, Self::Err> {
+                Self::ALL.iter().copied().find(|v| v.as_str() == text).ok_or(UnknownValue)
             }
         }
         impl std::fmt::Display for $name {
@@ -31,6 +34,18 @@ macro_rules! string_enum {
         }
     };
 }
+
+/// No value of that type is written so: a newer build may know it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownValue;
+
+impl std::fmt::Display for UnknownValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a value that this build does not know")
+    }
+}
+
+impl std::error::Error for UnknownValue {}
 
 /// Reasons, each with what to do; nothing where the message says it.
 macro_rules! reasons {
@@ -245,7 +260,7 @@ mod tests {
             assert!(text.is_empty() || text.ends_with(['.', '?']), "{text}");
             assert!(!text.contains(['|', '\n']), "{text}");
         }
-        assert_eq!(Reason::parse("DataLost"), Some(Reason::DataLost));
-        assert_eq!(Reason::parse("Nonsense"), None);
+        assert_eq!("DataLost".parse(), Ok(Reason::DataLost));
+        assert_eq!("Nonsense".parse::<Reason>(), Err(UnknownValue));
     }
 }

@@ -6,6 +6,8 @@ pub const MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY_VALUE: &str = "berth";
 /// Component name, such as `kube-apiserver`.
 pub const COMPONENT: &str = "app.kubernetes.io/component";
+/// On the pods of a workload: the version that they run.
+pub const VERSION: &str = "app.kubernetes.io/version";
 /// Instance: the `Cluster` or `EtcdCluster` name.
 pub const INSTANCE: &str = "app.kubernetes.io/instance";
 /// Name of the `Cluster` that an object belongs to.

@@ -8,9 +8,11 @@ pub mod cluster;
 pub mod common;
 pub mod conditions;
 pub mod crds;
+pub mod etcd_bootstrap;
 pub mod etcd_cluster;
 pub mod labels;
 pub mod names;
+pub mod version;
 
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
 pub use etcd_cluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};

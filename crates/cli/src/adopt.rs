@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
 use berth_kubeio::Kindred;
-use berth_plan::cluster::{Input, plan};
+use berth_plan::cluster::{Input, adoptable, plan};
 use berth_plan::observed::{Observed, label, uid};
 use berth_plan::{Settings, State};
 use berth_render::{Kind, ObjectKey};
@@ -85,18 +85,16 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     }
     let settings = Settings::default();
     let planned = plan(Input { cluster, observed: &observed, settings: &settings, now });
+    let value = adoptable(cluster, &observed, &planned.plan);
     let blocked = planned.plan.stages.iter().find_map(|s| match &s.state {
-        State::Blocked { reason: reason @ (Reason::AdoptionRequired | Reason::ControlPlaneLost), message } => {
-            Some((*reason, message.clone()))
+        State::Blocked { reason: Reason::AdoptionRequired | Reason::ControlPlaneLost, message } => {
+            Some(message.clone())
         }
         _ => None,
     });
     match (blocked, live) {
-        (Some((Reason::AdoptionRequired, why)), Some(live)) => {
-            Verdict::Adopt { value: label(live, labels::CLUSTER_UID).unwrap_or_default().to_owned(), why }
-        }
-        (Some((_, why)), Some(_)) => Verdict::Adopt { value: cluster.metadata.uid.clone().unwrap_or_default(), why },
-        (Some((_, why)), None) => Verdict::Nothing(format!("{why}. Come back when it is restored")),
+        (Some(why), Some(_)) => Verdict::Adopt { value: value.unwrap_or_default(), why },
+        (Some(why), None) => Verdict::Nothing(format!("{why}. Come back when it is restored")),
         (None, None) => Verdict::Nothing(format!("{home} is not there, and Berth makes it")),
         (None, Some(live)) if label(live, labels::CLUSTER_UID) == cluster.metadata.uid.as_deref() => {
             Verdict::Nothing(format!("{home} is this Cluster's own"))
@@ -114,15 +112,13 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     }
 }
 
-/// What the operator's condition says, for those who may not look at namespaces.
+/// What the operator's status says, for those who may not look at namespaces.
 fn told(cluster: &Cluster) -> Option<Verdict> {
-    let conditions = cluster.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
-    let degraded = find(conditions, ConditionType::Degraded).filter(|c| c.status == "True")?;
-    let asked = degraded.message.split_once(&format!("{}=", labels::ADOPT)).map(|(_, rest)| rest);
-    let value = asked.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default();
-    // Whether a namespace that is lost is there again, only a look at it tells.
-    (degraded.reason == Reason::AdoptionRequired.as_str() && !value.is_empty())
-        .then(|| Verdict::Adopt { value: value.to_owned(), why: degraded.message.clone() })
+    let status = cluster.status.as_ref()?;
+    let degraded = find(&status.conditions, ConditionType::Degraded).filter(|c| c.status == "True")?;
+    // An operator of an earlier build leaves the field as it was.
+    let waits = matches!(degraded.reason.parse(), Ok(Reason::AdoptionRequired | Reason::ControlPlaneLost));
+    status.adopt.clone().filter(|_| waits).map(|value| Verdict::Adopt { value, why: degraded.message.clone() })
 }
 
 fn explanation(of: &str, home: &str, cluster: &Cluster, live: Option<&Value>, why: &str) -> String {
@@ -209,16 +205,17 @@ mod tests {
     }
 
     #[test]
-    fn who_may_not_look_at_namespaces_goes_by_the_condition() {
-        let degraded = |reason: &str, message: &str| {
-            let condition = json!({"type": "Degraded", "status": "True", "reason": reason, "message": message,
+    fn who_may_not_look_at_namespaces_goes_by_the_status() {
+        let degraded = |reason: &str, adopt: Option<&str>| {
+            let condition = json!({"type": "Degraded", "status": "True", "reason": reason, "message": "why",
                 "lastTransitionTime": "2026-01-01T00:00:00Z"});
-            told(&cluster(&json!({"status": {"conditions": [condition]}})))
+            told(&cluster(&json!({"status": {"conditions": [condition], "adopt": adopt}})))
         };
-        let verdict = degraded("AdoptionRequired", "namespace: set the annotation berth.dev/adopt=old on this Cluster");
-        assert_eq!(value(verdict.unwrap()), "old");
-        assert_eq!(degraded("ControlPlaneLost", "berth.dev/adopt=old"), None);
-        assert_eq!(degraded("AdoptionRequired", "no value"), None);
+        for reason in ["AdoptionRequired", "ControlPlaneLost"] {
+            assert_eq!(value(degraded(reason, Some("old")).unwrap()), "old");
+            assert_eq!(degraded(reason, None), None, "not there, or of an operator that does not say it");
+        }
+        assert_eq!(degraded("DataLost", Some("old")), None, "left over");
         assert_eq!(told(&cluster(&json!({}))), None);
     }
 

@@ -60,6 +60,13 @@ pub enum State {
         /// What for, for people.
         on: String,
     },
+    /// Another controller works on it, and says in its own words what it waits for. Not an error.
+    Reported {
+        /// Why, for machines.
+        reason: Reason,
+        /// Its words.
+        message: String,
+    },
     /// Nothing goes on until a person does something.
     Blocked {
         /// Why, for machines.
@@ -70,9 +77,6 @@ pub enum State {
     /// Not asked for.
     Disabled,
 }
-
-/// How the sentence of a stage that waits begins.
-pub(crate) const WAITING_FOR: &str = "waiting for ";
 
 impl State {
     /// Waiting for `on`.
@@ -91,17 +95,15 @@ impl State {
     pub fn problem(&self) -> Option<(Reason, &str)> {
         match self {
             Self::Waiting { reason, on } => Some((*reason, on)),
-            Self::Blocked { reason, message } => Some((*reason, message)),
+            Self::Reported { reason, message } | Self::Blocked { reason, message } => Some((*reason, message)),
             Self::Ready | Self::Disabled => None,
         }
     }
     /// [`State::problem`] as a sentence for people.
     pub fn sentence(&self) -> Option<(Reason, String)> {
-        match self {
-            Self::Waiting { reason, on } => Some((*reason, format!("{WAITING_FOR}{on}"))),
-            Self::Blocked { reason, message } => Some((*reason, message.clone())),
-            Self::Ready | Self::Disabled => None,
-        }
+        let (reason, text) = self.problem()?;
+        let waits = matches!(self, Self::Waiting { .. });
+        Some((reason, if waits { format!("waiting for {text}") } else { text.to_owned() }))
     }
 }
 

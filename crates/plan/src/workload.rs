@@ -3,7 +3,9 @@
 use crate::observed::{Observed, annotation, deleting, label};
 use berth_api::common::Images;
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::Hold;
 use berth_api::labels;
+use berth_api::version::Version;
 use berth_render::{Component, Kind, Object, ObjectKey, image, relocated};
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -70,14 +72,14 @@ pub fn deployment(d: &Value) -> Rollout {
     }
 }
 
-/// The version label of the image that a workload's first container runs.
-pub fn image_of(workload: &Value) -> Option<&str> {
-    workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
+/// The version that a workload runs, or rolls out.
+pub fn version_of(workload: &Value) -> Option<Version> {
+    label(workload.pointer("/spec/template")?, labels::VERSION)?.parse().ok()
 }
 
-/// The Kubernetes version that a workload runs, from its image's tag.
-pub fn version_of(workload: &Value) -> Option<&str> {
-    image_of(workload)?.rsplit_once(":v").map(|(_, version)| version)
+/// The image of a workload's first container.
+pub fn image_of(workload: &Value) -> Option<&str> {
+    workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
 }
 
 /// The agent's image, which a workload's pods copy or mount.
@@ -122,7 +124,7 @@ pub(crate) fn images(
     live: Option<&Value>,
     asked: &Images,
     registry: &str,
-    (binary, version): (Component, &str),
+    (binary, version): (Component, Version),
     agent: &str,
 ) -> (String, String) {
     if let Some(registry) = &asked.registry {
@@ -193,17 +195,16 @@ fn container_statuses(pod: &Value) -> impl Iterator<Item = &Value> {
 
 /// What the guard of an etcd member said about its volume.
 fn data_problem(container: &Value) -> Option<(Reason, String)> {
-    let said = ["/state/terminated", "/lastState/terminated"].iter().find_map(|p| {
-        let t = container.pointer(p)?;
-        (t["exitCode"].as_i64() == Some(42)).then(|| t["message"].as_str().unwrap_or_default().trim().to_owned())
+    let hold = ["/state/terminated", "/lastState/terminated"].iter().find_map(|p| {
+        let ended = container.pointer(p)?;
+        Hold::of(ended["exitCode"].as_i64()?, ended["message"].as_str().unwrap_or_default())
     })?;
     // A guard that has passed since has nothing to complain about.
     if container["ready"] == true || container.pointer("/state/terminated/exitCode").and_then(Value::as_i64) == Some(0)
     {
         return None;
     }
-    let reason = if said.starts_with("ForeignData") { Reason::ForeignData } else { Reason::DataLost };
-    Some((reason, said))
+    Some((hold.reason.into(), hold.to_string()))
 }
 
 /// Pods of a component, by label.
@@ -262,6 +263,17 @@ mod tests {
         assert!(!deployment(&d(2, 1, 3, 2)).settled, "old pod left");
         let r = deployment(&d(2, 1, 3, 2));
         assert!(r.serving && r.ready == 1);
+    }
+
+    #[test]
+    fn a_workload_tells_its_version() {
+        let of = |labels: Value| {
+            let template =
+                json!({"metadata": {"labels": labels}, "spec": {"containers": [{"image": "r/etcd:3.5.1-0"}]}});
+            version_of(&json!({"spec": {"template": template}}))
+        };
+        assert_eq!(of(json!({labels::VERSION: "3.6.16"})), Some("3.6.16".parse().unwrap()));
+        assert_eq!((of(json!({labels::VERSION: "newest"})), of(json!({}))), (None, None));
     }
 
     #[test]

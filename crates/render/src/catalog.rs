@@ -9,6 +9,7 @@ use std::{
     sync::LazyLock,
 };
 
+use berth_api::version::{Minor, Version};
 use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
@@ -32,8 +33,8 @@ const SEPARATOR: &str = "__";
 /// All template sets that are built in.
 #[derive(Debug)]
 pub struct Catalog {
-    kubernetes: BTreeMap<String, TemplateSet>,
-    etcd: BTreeMap<String, TemplateSet>,
+    kubernetes: BTreeMap<Minor, TemplateSet>,
+    etcd: BTreeMap<Minor, TemplateSet>,
 }
 
 /// The templates of one Kubernetes minor (with those that all minors share), or of one etcd minor.
@@ -52,11 +53,10 @@ pub struct TemplateSet {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Versions {
     /// The etcd version for a new tenant of a Kubernetes minor.
-    #[serde(default)]
-    etcd_default: String,
+    etcd_default: Option<Version>,
     /// The etcd minors that the Kubernetes minor may run on, oldest first.
     #[serde(default)]
-    etcd_minors: Vec<String>,
+    etcd_minors: Vec<Minor>,
 }
 
 impl Catalog {
@@ -66,12 +66,12 @@ impl Catalog {
     }
 
     fn from_files(files: &BTreeMap<String, String>) -> Self {
-        let under = |prefix: &str| -> BTreeMap<String, BTreeMap<String, String>> {
-            let mut folders: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
+        let under = |prefix: &str| -> BTreeMap<Minor, BTreeMap<String, String>> {
+            let mut folders: BTreeMap<Minor, BTreeMap<String, String>> = BTreeMap::new();
             for (path, text) in files {
-                let minor = path.strip_prefix(prefix).and_then(|rest| rest.split_once('/'));
-                if let Some((minor, rest)) = minor {
-                    folders.entry(minor.to_owned()).or_default().insert(rest.to_owned(), text.clone());
+                let parts = path.strip_prefix(prefix).and_then(|rest| rest.split_once('/'));
+                if let Some((minor, rest)) = parts.and_then(|(minor, rest)| Some((minor.parse().ok()?, rest))) {
+                    folders.entry(minor).or_default().insert(rest.to_owned(), text.clone());
                 }
             }
             folders
@@ -91,29 +91,28 @@ impl Catalog {
             (minor, set)
         });
         // A malformed versions.yaml cannot be shipped: a test parses every one.
-        let good = |(minor, set): (String, Result<TemplateSet, TemplateSetError>)| Some((minor, set.ok()?));
+        let good = |(minor, set): (Minor, Result<TemplateSet, TemplateSetError>)| Some((minor, set.ok()?));
         Self { kubernetes: kubernetes.filter_map(good).collect(), etcd: etcd.filter_map(good).collect() }
     }
 
     /// The Kubernetes minors, oldest first: `1.34`, `1.35`, …
-    pub fn minors(&self) -> Vec<&str> {
-        self.kubernetes.keys().map(String::as_str).collect()
+    pub fn minors(&self) -> Vec<Minor> {
+        self.kubernetes.keys().copied().collect()
     }
 
     /// The etcd minors, oldest first: `3.5`, `3.6`, …
-    pub fn etcd_minors(&self) -> Vec<&str> {
-        self.etcd.keys().map(String::as_str).collect()
+    pub fn etcd_minors(&self) -> Vec<Minor> {
+        self.etcd.keys().copied().collect()
     }
 
-    /// The templates for a Kubernetes version (`1.36.3`) or minor (`1.36`). Any patch of a known minor will do: flags do not change
-    /// within a minor.
-    pub fn kubernetes(&self, version: &str) -> Option<&TemplateSet> {
-        self.kubernetes.get(minor_of(version)?)
+    /// The templates of a Kubernetes minor. They do for every patch version of it: flags do not change within a minor.
+    pub fn kubernetes(&self, minor: Minor) -> Option<&TemplateSet> {
+        self.kubernetes.get(&minor)
     }
 
-    /// The templates for an etcd version (`3.6.16`) or minor (`3.6`).
-    pub fn etcd(&self, version: &str) -> Option<&TemplateSet> {
-        self.etcd.get(minor_of(version)?)
+    /// The templates of an etcd minor.
+    pub fn etcd(&self, minor: Minor) -> Option<&TemplateSet> {
+        self.etcd.get(&minor)
     }
 }
 
@@ -145,13 +144,13 @@ impl TemplateSet {
         self.format
     }
 
-    /// The etcd version for new tenants of this Kubernetes minor; empty for sets of etcd.
-    pub fn default_etcd(&self) -> &str {
-        &self.versions.etcd_default
+    /// The etcd version for new tenants of this Kubernetes minor; none for sets of etcd.
+    pub fn default_etcd(&self) -> Option<Version> {
+        self.versions.etcd_default
     }
 
     /// The etcd minors that this Kubernetes minor may run on, oldest first; empty for sets of etcd.
-    pub fn etcd_minors(&self) -> &[String] {
+    pub fn etcd_minors(&self) -> &[Minor] {
         &self.versions.etcd_minors
     }
 
@@ -218,17 +217,6 @@ impl TemplateSet {
     }
 }
 
-/// `1.36` of `1.36.3`, `v1.36.3` or `1.36`; none of anything else.
-pub fn minor_of(version: &str) -> Option<&str> {
-    let version = version.strip_prefix('v').unwrap_or(version);
-    let number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    let mut parts = version.split('.');
-    let (major, minor) = (parts.next()?, parts.next()?);
-    let patch = parts.next();
-    let good = number(major) && number(minor) && patch.is_none_or(number) && parts.next().is_none();
-    if good { version.get(..=major.len() + minor.len()) } else { None }
-}
-
 /// Every embedded file by its path.
 fn embedded() -> BTreeMap<String, String> {
     fn walk(dir: &Dir<'_>, out: &mut BTreeMap<String, String>) {
@@ -256,13 +244,8 @@ mod tests {
 
     #[test]
     fn minors() {
-        for (version, minor) in
-            [("1.36.3", Some("1.36")), ("v1.34.0", Some("1.34")), ("3.6", Some("3.6")), ("1", None), ("1.x.2", None)]
-        {
-            assert_eq!(minor_of(version), minor, "{version}");
-        }
-        assert_eq!(Catalog::builtin().minors(), ["1.34", "1.35", "1.36"]);
-        assert_eq!(Catalog::builtin().etcd_minors(), ["3.5", "3.6"]);
+        assert_eq!(Minor::list(&Catalog::builtin().minors()), "1.34, 1.35, 1.36");
+        assert_eq!(Minor::list(&Catalog::builtin().etcd_minors()), "3.5, 3.6");
     }
 
     #[test]
@@ -275,8 +258,9 @@ mod tests {
         file_sets.dedup();
         assert_eq!(file_sets.len(), 1);
         for set in catalog.kubernetes.values() {
-            assert!(catalog.etcd(set.default_etcd()).is_some(), "{}: {}", set.name(), set.default_etcd());
-            assert!(set.etcd_minors().iter().all(|minor| catalog.etcd(minor).is_some()), "{}", set.name());
+            let default = set.default_etcd().expect("an etcd for new tenants");
+            assert!(set.etcd_minors().contains(&default.minor()), "{}: {default}", set.name());
+            assert!(set.etcd_minors().iter().all(|minor| catalog.etcd(*minor).is_some()), "{}", set.name());
         }
     }
 
@@ -289,7 +273,7 @@ mod tests {
             let back = TemplateSet::from_data(data).unwrap();
             assert_eq!((&back, back.digest()), (set, set.digest()));
         }
-        let mut newer = Catalog::builtin().kubernetes("1.36").unwrap().to_data();
+        let mut newer = Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap().to_data();
         newer.insert(FORMAT_KEY.to_owned(), "99".to_owned());
         TemplateSet::from_data(newer).unwrap_err();
         TemplateSet::from_data(BTreeMap::new()).unwrap_err();

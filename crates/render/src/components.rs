@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::etcd_bootstrap::BootstrapState;
 use serde::Serialize;
 
 use crate::{
     Object, RenderError, TemplateSet, env,
     finish::{Document, finish},
     shape,
-    values::{ApiClientValues, ApiServerServiceValues, ApiServerValues, EtcdServicesValues, EtcdState, EtcdValues},
+    values::{ApiClientValues, ApiServerServiceValues, ApiServerValues, EtcdServicesValues, EtcdValues},
 };
 
 /// The parts of a tenant that Berth runs in pods.
@@ -123,8 +124,8 @@ pub fn render_etcd(set: &TemplateSet, values: &EtcdValues) -> Result<Vec<Object>
         initial_cluster: values.members.iter().map(peer).collect::<Vec<_>>().join(","),
         initial_cluster_token: format!("{}-{}", values.cluster_uid, values.epoch),
         initial_cluster_state: match values.state {
-            EtcdState::Bootstrapping => "new",
-            EtcdState::Established => "existing",
+            BootstrapState::Bootstrapping => "new",
+            BootstrapState::Established => "existing",
         },
     };
     finish(documents(set, Component::Etcd.folder(), values, derived)?, &values.meta, Some(&values.workload))

@@ -19,7 +19,7 @@ mod shape;
 pub mod values;
 mod yaml;
 
-pub use catalog::{Catalog, FORMAT, TemplateSet, minor_of};
+pub use catalog::{Catalog, FORMAT, TemplateSet};
 pub use components::{
     Component, render_api_client, render_apiserver, render_apiserver_service, render_etcd, render_etcd_services,
 };

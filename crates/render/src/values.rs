@@ -13,6 +13,6 @@ mod workload;
 
 pub use apiserver::{ApiServerSecrets, ApiServerValues, EtcdAccess};
 pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
-pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdState, EtcdStorage, EtcdValues};
+pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};
 pub use workload::{AntiAffinity, ExtraArg, HostAlias, Meta, Placement, Workload};

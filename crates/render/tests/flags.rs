@@ -186,7 +186,7 @@ fn a_flag_with_a_field_reaches_tenants_with_older_templates() {
         source: Source::Field(|spec| spec.endpoint.host.iter().cloned().collect()),
         instead: "spec.endpoint.host",
     }];
-    let mut data = Catalog::builtin().kubernetes("1.36").expect("built in").to_data();
+    let mut data = Catalog::builtin().kubernetes("1.36".parse().expect("a minor")).expect("built in").to_data();
     let text = data.get_mut("apiserver__deployment.yaml.j2").expect("a template");
     *text = text.replace("            - --profiling=false\n", "");
     let older = TemplateSet::from_data(data).expect("a set");

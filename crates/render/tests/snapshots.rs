@@ -2,6 +2,7 @@
 
 mod fixtures;
 
+use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, keys};
 use berth_render::{Component, Kind, Object, lint};
 use fixtures::{Fixture, full, minimal};
 
@@ -72,10 +73,32 @@ fn etcd_members_do_not_change_with_the_cluster() {
     };
     let mut fixture = minimal("1.36.3", "3.6.16");
     let before = pods(&fixture);
-    fixture.etcd.state = berth_render::values::EtcdState::Established;
+    fixture.etcd.state = BootstrapState::Established;
     fixture.etcd.workload.replicas = 3;
     fixture.etcd.members = vec!["acme-0".to_owned(), "acme-1".to_owned(), "acme-2".to_owned()];
     assert_eq!(pods(&fixture), before);
+}
+
+/// Templates are text: that they say what the guard and etcd read, under the keys that the planner reads, shows only here.
+#[test]
+fn the_bootstrap_config_map_is_what_the_guard_reads() {
+    for (name, mut fixture) in every() {
+        for joined in [vec![], vec!["acme-0".to_owned(), "acme-1".to_owned()]] {
+            fixture.etcd.joined.clone_from(&joined);
+            let objects = fixture.component(Component::Etcd).expect("renders");
+            let map = objects.iter().find(|object| object.key().kind == Kind::ConfigMap).expect("a ConfigMap");
+            let data = map.get("/data").and_then(|data| data.as_object()).expect("data");
+            let all =
+                [keys::BOOTSTRAP, keys::INITIAL_CLUSTER, keys::INITIAL_CLUSTER_STATE, keys::INITIAL_CLUSTER_TOKEN];
+            assert_eq!(data.keys().collect::<Vec<_>>(), all, "{name}");
+            let text = data[keys::BOOTSTRAP].as_str().expect("a string");
+            let told: Bootstrap = serde_json::from_str(text).expect("what the guard reads");
+            let values = &fixture.etcd;
+            let want =
+                Bootstrap { cluster_uid: values.cluster_uid.clone(), epoch: values.epoch, state: values.state, joined };
+            assert_eq!(told, want, "{name}");
+        }
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::images;
 use crate::shell::{Result, cargo, ours, output, run as shell_run, say, target_dir};
 
 /// Crates whose tests need nothing but a processor.
-const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
+const PURE: &[&str] = &["berth-contract", "berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
 
 /// What a run has come to.
 #[derive(Debug, Default)]

@@ -112,8 +112,11 @@ fn part(stage: &Stage, observed: &Observed) -> Part {
     let (state, message) = match &stage.state {
         State::Waiting { .. } if unasked => (Standing::NotLookedAt, Some(UNASKED.to_owned())),
         State::Blocked { message, .. } => (Standing::Blocked, Some(message.clone())),
-        State::Waiting { .. } | State::Ready if !changes.is_empty() => (Standing::Changes, None),
+        State::Waiting { .. } | State::Reported { .. } | State::Ready if !changes.is_empty() => {
+            (Standing::Changes, None)
+        }
         State::Waiting { on, .. } => (Standing::Waiting, Some(on.clone())),
+        State::Reported { message, .. } => (Standing::Waiting, Some(format!("its controller, which says: {message}"))),
         State::Ready => (Standing::Ready, None),
         State::Disabled => (Standing::Disabled, None),
     };

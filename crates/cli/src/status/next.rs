@@ -66,7 +66,7 @@ pub(super) fn next(cluster: &Cluster, report: &Report, lifetime: Option<SignedDu
         }
         let moving = of(ConditionType::Progressing).filter(|c| c.status == "True");
         return match moving {
-            Some(c) => format!("wait: {}", bare(&c.message)),
+            Some(c) => format!("wait: {}", c.message),
             None => format!("look into it: {}", advised(ready)),
         };
     }
@@ -100,25 +100,19 @@ fn unseen(cluster: &Cluster, now: Timestamp) -> String {
 
 fn degraded(problem: &Condition, report: &Report) -> String {
     let adopt = || format!("kubectl berth adopt {} -n {}", report.name, report.namespace);
-    let reason = |r: Reason| problem.reason == r.as_str();
-    if reason(Reason::AdoptionRequired) {
-        return format!("if this Cluster is to take over what is there: {}", adopt());
+    match problem.reason.parse() {
+        Ok(Reason::AdoptionRequired) => format!("if this Cluster is to take over what is there: {}", adopt()),
+        Ok(Reason::ControlPlaneLost) => format!("{}; then: {}", problem.message, adopt()),
+        _ => advised(problem),
     }
-    if reason(Reason::ControlPlaneLost) {
-        return format!("{}; then: {}", problem.message, adopt());
-    }
-    advised(problem)
 }
 
 /// The message, which ends with the way out where Berth wrote it, and what the reference says where others did.
 fn advised(condition: &Condition) -> String {
-    match Reason::parse(&condition.reason).filter(|r| WORDS_OF_OTHERS.contains(r)) {
-        Some(reason) => format!("{}. {}", condition.message.trim_end_matches('.'), reason.what_to_do()),
-        None => condition.message.clone(),
+    match condition.reason.parse::<Reason>() {
+        Ok(reason) if WORDS_OF_OTHERS.contains(&reason) => {
+            format!("{}. {}", condition.message.trim_end_matches('.'), reason.what_to_do())
+        }
+        _ => condition.message.clone(),
     }
-}
-
-/// Without the words that this line says itself.
-fn bare(message: &str) -> String {
-    message.replacen(": waiting for ", " waits for ", 1)
 }

@@ -216,6 +216,10 @@ fn the_next_thing_is_named() {
     assert!(text.starts_with("Cluster team-a/acme Ready, but the newest spec was not seen yet\n"), "{text}");
     assert!(next(newer).starts_with("wait: the operator has not seen the newest spec"));
 
+    let why = "etcd: waiting for its members: 0 of 1 are ready";
+    let moving = [condition("Ready", "False", "Waiting", why), condition("Progressing", "True", "RollingOut", why)];
+    assert_eq!(next(cluster(status("Provisioning", &conditions(&moving)))), format!("wait: {why}"));
+
     let mut paused = cluster(status("Paused", &conditions(&[])));
     paused["spec"]["paused"] = true.into();
     assert!(next(paused).contains("patch clusters.berth.dev acme"));

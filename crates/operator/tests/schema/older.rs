@@ -4,6 +4,7 @@ use super::subject::{Kind, Subject, Verdict};
 use crate::common::SOON;
 use crate::common::team::ACME;
 use anyhow::{Result, ensure};
+use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_render::{Catalog, TemplateSet};
 use berth_testkit::FaultPlan;
@@ -31,9 +32,9 @@ pub(super) fn unread(kind: Kind, path: &str) -> bool {
 
 fn builtin(kind: Kind) -> &'static TemplateSet {
     let first = kind.first();
-    let version = first["version"].as_str().expect("a version");
-    let catalog = Catalog::builtin();
-    let set = if kind == Kind::Cluster { catalog.kubernetes(version) } else { catalog.etcd(version) };
+    let version: Version = first["version"].as_str().and_then(|text| text.parse().ok()).expect("a version");
+    let (catalog, minor) = (Catalog::builtin(), version.minor());
+    let set = if kind == Kind::Cluster { catalog.kubernetes(minor) } else { catalog.etcd(minor) };
     set.expect("built in")
 }
 

@@ -3,39 +3,37 @@
 use super::ensure;
 use super::tenant::Tenant;
 use super::validate::writers;
-use crate::etcd::Stand;
-use crate::model::{Action, Stage, StageId, State, WAITING_FOR};
+use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, label};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
+use berth_api::version::{Minor, Version};
 use berth_api::{EtcdCluster, labels, names};
-use berth_render::{Catalog, Kind, Object, minor_of};
+use berth_render::{Catalog, Kind, Object, TemplateSet};
 use serde_json::json;
 
 /// Name of the tenant's API server among the etcd's clients.
 pub(super) const CLIENT: &str = names::APISERVER;
 
 /// The version to run: the one asked for, or the newest that the Kubernetes minor supports.
-fn wanted_version(t: &Tenant<'_>) -> Result<String, State> {
-    let supported = t.templates().map(|s| s.etcd_minors().to_vec()).unwrap_or_default();
-    match &t.cluster.spec.etcd.version {
-        None => t.templates().map(|s| s.default_etcd().to_owned()).ok_or_else(|| State::waiting("the template set")),
-        Some(v)
-            if minor_of(v).is_some_and(|m| supported.iter().any(|s| s == m))
-                && Catalog::builtin().etcd(v).is_some() =>
-        {
-            Ok(v.clone())
-        }
-        Some(v) => Err(State::blocked(
+fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
+    let Some(asked) = &t.cluster.spec.etcd.version else {
+        return t.templates().and_then(TemplateSet::default_etcd).ok_or_else(|| State::waiting("the template set"));
+    };
+    let supported = t.templates().map(TemplateSet::etcd_minors).unwrap_or_default();
+    let known = |v: &Version| supported.contains(&v.minor()) && Catalog::builtin().etcd(v.minor()).is_some();
+    asked.parse().ok().filter(known).ok_or_else(|| {
+        State::blocked(
             Reason::VersionUnsupported,
             format!(
-                "spec.etcd.version: {v} is not supported with Kubernetes {}; supported are the patch versions of {}",
+                "spec.etcd.version: {asked} is not supported with Kubernetes {}; supported are the patch versions of {}",
                 t.pin.version,
-                supported.join(", ")
+                Minor::list(supported)
             ),
-        )),
-    }
+        )
+    })
 }
 
 /// Whether volumes of that class may be made. Those that are there stay, whatever is allowed by now.
@@ -48,11 +46,11 @@ fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
 
 /// Version and number of members that run, or that the data was kept of: the record beside it says so, whatever became of the
 /// `EtcdCluster`, which can be made anew, or changed by hand. What no record says is as it is there.
-fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<(String, i32)> {
+fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<(Version, i32)> {
     let mut etcd = live.cloned().unwrap_or_else(|| EtcdCluster::new(names::ETCD, spec.clone()));
     etcd.metadata.namespace = Some(t.home.clone());
     let recorded = crate::etcd::running(&etcd, t.observed).map(|r| (r.version, r.replicas));
-    recorded.or_else(|| live.map(|l| (l.spec.version.clone(), l.spec.replicas))).filter(|(v, _)| !v.is_empty())
+    recorded.or_else(|| live.and_then(|l| Some((l.spec.version.parse().ok()?, l.spec.replicas))))
 }
 
 /// The stage.
@@ -66,7 +64,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         .and_then(|()| volumes(t, live));
     let wanted = allowed.clone().and_then(|()| wanted_version(t));
     let mut spec = EtcdClusterSpec {
-        version: wanted.clone().unwrap_or_default(),
+        version: wanted.as_ref().map(Version::to_string).unwrap_or_default(),
         replicas: etcd.replicas,
         storage: etcd.storage.clone(),
         resources: etcd.resources.clone(),
@@ -93,6 +91,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     if let Some(live) = live {
         spec.storage.clone_from(&live.spec.storage);
         if wanted.is_err() {
+            spec.version.clone_from(&live.spec.version);
             spec.placement.clone_from(&live.spec.placement);
             spec.images.clone_from(&live.spec.images);
         }
@@ -101,13 +100,15 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     if let Some((version, replicas)) = running {
         refusal = match wanted {
             Err(state @ State::Blocked { .. }) => Some(state),
-            Ok(v) if etcd.version.is_some() && v != version => Some(changed("version", &version, &v)),
+            Ok(v) if etcd.version.is_some() && v != version => {
+                Some(changed("version", &version.to_string(), &v.to_string()))
+            }
             _ if etcd.replicas != replicas => {
                 Some(changed("replicas", &replicas.to_string(), &etcd.replicas.to_string()))
             }
             _ => None,
         };
-        (spec.version, spec.replicas) = (version, replicas);
+        (spec.version, spec.replicas) = (version.to_string(), replicas);
     }
     write(t, &mut stage, &spec);
     if stage.state.is_done() {
@@ -134,7 +135,8 @@ fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
 
 /// Whether the etcd is to be paused. One that is still forming is not: until it is formed, nothing says that a member without data lost them.
 fn is_paused(t: &Tenant<'_>, live: &EtcdCluster) -> bool {
-    let recorded = || crate::etcd::running(live, t.observed).is_some_and(|record| record.state == Stand::Established);
+    let established = BootstrapState::Established;
+    let recorded = || crate::etcd::running(live, t.observed).is_some_and(|r| r.bootstrap.state == established);
     let formed = || live.status.as_ref().is_some_and(|s| s.cluster_id.is_some()) || recorded();
     t.cluster.spec.paused && (live.spec.paused || formed())
 }
@@ -175,7 +177,7 @@ fn judge(live: &EtcdCluster) -> State {
     if ready.status == "True" {
         return State::Ready;
     }
-    let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == ready.reason).unwrap_or(Reason::Waiting);
+    let reason = ready.reason.parse().unwrap_or(Reason::Waiting);
     let message = ready.message.clone();
     match reason {
         Reason::DataLost
@@ -187,7 +189,6 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::EtcdChangeUnsupported
         | Reason::NotInTemplates
         | Reason::VersionUnsupported => State::Blocked { reason, message },
-        // It says what it waits for in the same words.
-        _ => State::Waiting { reason, on: message.strip_prefix(WAITING_FOR).unwrap_or(&message).to_owned() },
+        _ => State::Reported { reason, message },
     }
 }

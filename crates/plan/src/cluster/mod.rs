@@ -31,7 +31,7 @@ use jiff::{SignedDuration, Timestamp};
 use tenant::Tenant;
 
 pub use inside::is_kept;
-pub use namespace::Pin;
+pub use namespace::{Pin, adoptable};
 pub use probe::{Question, key_at, probe_key, question};
 pub use validate::pin_of;
 

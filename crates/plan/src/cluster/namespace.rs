@@ -4,11 +4,12 @@ use super::tenant::Tenant;
 use super::validate::recorded;
 use super::{ensure, is_ours};
 use crate::ensure::ensure_templates;
-use crate::model::{Action, Stage, StageId, State};
-use crate::observed::{self, annotation, label};
+use crate::model::{Action, Plan, Stage, StageId, State};
+use crate::observed::{self, Observed, annotation, label};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
-use berth_api::{labels, names};
+use berth_api::version::Version;
+use berth_api::{Cluster, labels, names};
 use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
 use serde_json::{Value, json};
 
@@ -16,7 +17,7 @@ use serde_json::{Value, json};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pin {
     /// Kubernetes version.
-    pub version: String,
+    pub version: Version,
     /// Digest of the template set.
     pub templates: String,
     /// Agent image.
@@ -28,7 +29,7 @@ pub struct Pin {
 impl Tenant<'_> {
     /// The template set that the tenant is pinned to, if it is at hand.
     pub(super) fn templates(&self) -> Option<&TemplateSet> {
-        let builtin = Catalog::builtin().kubernetes(&self.pin.version);
+        let builtin = Catalog::builtin().kubernetes(self.pin.version.minor());
         builtin
             .filter(|s| s.digest() == self.pin.templates)
             .or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates))
@@ -131,6 +132,19 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
     None
 }
 
+/// What the annotation `berth.dev/adopt` has to say for the namespace that is there to be taken over, while the plan waits for that.
+pub fn adoptable(cluster: &Cluster, observed: &Observed, plan: &Plan) -> Option<String> {
+    let State::Blocked { reason, .. } = &plan.stage(StageId::Namespace)?.state else { return None };
+    let meta = &cluster.metadata;
+    let home = names::control_plane_namespace(meta.namespace.as_deref()?, meta.name.as_deref()?);
+    let live = observed.get(&ObjectKey::cluster(Kind::Namespace, home))?;
+    match reason {
+        Reason::AdoptionRequired => label(live, labels::CLUSTER_UID).map(str::to_owned),
+        Reason::ControlPlaneLost => meta.uid.clone(),
+        _ => None,
+    }
+}
+
 fn namespace(t: &Tenant<'_>) -> Value {
     let mut all = t.labels();
     all.insert(labels::CLUSTER_UID.into(), t.uid.into());
@@ -155,7 +169,7 @@ fn namespace(t: &Tenant<'_>) -> Value {
 /// The pin that a namespace records, if it has one.
 pub(super) fn recorded_pin(live: &Value) -> Option<Pin> {
     Some(Pin {
-        version: annotation(live, labels::KUBERNETES_VERSION)?.to_owned(),
+        version: annotation(live, labels::KUBERNETES_VERSION)?.parse().ok()?,
         templates: annotation(live, labels::TEMPLATES)?.to_owned(),
         agent_image: annotation(live, labels::AGENT_IMAGE)?.to_owned(),
         agent_delivery: AgentDelivery::of(annotation(live, labels::AGENT_DELIVERY)),

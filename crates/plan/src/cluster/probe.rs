@@ -38,13 +38,13 @@ pub fn question(input: Input<'_>) -> Option<Question> {
         .any(|(_, pod)| workload::pod_ready(pod));
     let (host, port) = t.endpoint.dialled.clone().filter(|_| up)?;
     let published = cluster.status.as_ref().and_then(|s| s.version.as_deref());
-    let runs = t.get(Kind::Deployment, names::APISERVER).and_then(workload::version_of);
+    let runs = t.get(Kind::Deployment, names::APISERVER).and_then(workload::version_of).map(|v| v.to_string());
     Some(Question {
         host,
         port,
         ca: t.secret(names::ca(t.name)),
         key: probe_key(input),
-        version: published.is_none() || published != runs,
+        version: published.is_none() || published != runs.as_deref(),
         advertised: t.endpoint.advertised,
     })
 }

@@ -1,7 +1,7 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
 use super::components::{self, Component};
-use super::{ClusterPlan, Input};
+use super::{ClusterPlan, Input, adoptable};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::{ApiProbe, Published, uid};
@@ -28,6 +28,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         observed_generation: Some(generation),
         version: version(input, &old, &home),
         control_plane_namespace: home_ref(input, &old, &home),
+        adopt: adoptable(cluster, observed, &planned.plan),
         ..old.clone()
     };
     // What was not looked at is as it was.
@@ -107,7 +108,8 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     } else if deleting {
         Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted")
     } else {
-        let moving = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(Stage::sentence);
+        let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
+        let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);
         match moving {
             Some((_, m)) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, m),
             None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
@@ -201,7 +203,7 @@ fn etcd_verdict(input: Input<'_>, home: &str) -> Verdict {
     match conditions::find(&status.conditions, T::Available) {
         None => Verdict::new(T::EtcdAvailable, None, Reason::NotYetObserved, "EtcdCluster etcd has no status yet"),
         Some(c) => {
-            let reason = Reason::ALL.iter().copied().find(|r| r.as_str() == c.reason).unwrap_or(Reason::Waiting);
+            let reason = c.reason.parse().unwrap_or(Reason::Waiting);
             let value = match c.status.as_str() {
                 "True" => Some(true),
                 "False" => Some(false),
@@ -271,9 +273,9 @@ fn component_statuses(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
             let name = component.name();
             let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home, name))?;
             let rollout = workload::deployment(d);
-            let image = workload::version_of(d).map(str::to_owned);
-            let version = image
+            let version = workload::version_of(d)
                 .filter(|_| rollout.settled)
+                .map(|v| v.to_string())
                 .or_else(|| input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone());
             Some(ComponentStatus { name: name.into(), version, ready: rollout.ready, desired: rollout.desired })
         })

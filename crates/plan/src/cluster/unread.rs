@@ -3,7 +3,7 @@
 use super::components;
 use super::tenant::Tenant;
 use crate::unread::{self, Row, row};
-use berth_render::{Catalog, Component as Binary, minor_of};
+use berth_render::{Catalog, Component as Binary};
 use std::sync::LazyLock;
 
 const SERVICE: &str = "common/apiserver";
@@ -55,7 +55,7 @@ pub(super) fn message(t: &Tenant<'_>) -> Option<String> {
     if fields.is_empty() {
         return None;
     }
-    let minor = minor_of(&t.pin.version).unwrap_or_default();
+    let minor = t.pin.version.minor();
     let newer = Catalog::builtin().kubernetes(minor).is_some_and(|set| unread(set).is_empty());
     let way_out = if newer {
         format!("To apply, set spec.version to another patch version of {minor}")

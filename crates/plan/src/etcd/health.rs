@@ -1,11 +1,11 @@
 //! How the members are: what they said themselves, and what their pods show.
 
-use super::{Stand, Subject};
+use super::Subject;
 use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{pod_problem, pod_ready};
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::BootstrapState;
 use berth_render::Kind;
-use semver::Version;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -228,21 +228,22 @@ fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
     )
 }
 
+/// Text, and not a version of ours: a registry may hold a build such as `3.6.16-rc.1+somebody`.
 fn lowest(answers: &[&MemberProbe]) -> Option<String> {
-    answers.iter().filter_map(|a| Version::parse(&a.version).ok()).min().map(|v| v.to_string())
+    answers.iter().filter_map(|a| semver::Version::parse(&a.version).ok()).min().map(|v| v.to_string())
 }
 
 /// Members whose volume may not be empty any more although the cluster is not formed. None is ever taken off: a majority may have
 /// acknowledged writes long before the last member comes.
 pub(super) fn joined(s: &Subject<'_>, health: &Health) -> Vec<String> {
-    if stand(s, health) == Stand::Established {
+    if bootstrap_state(s, health) == BootstrapState::Established {
         return vec![];
     }
-    let seen = |m: &&Member| m.joined || s.record.joined.contains(&m.name);
+    let seen = |m: &&Member| m.joined || s.record.bootstrap.joined.contains(&m.name);
     health.members.iter().filter(seen).map(|m| m.name.clone()).collect()
 }
 
 /// Whether an empty volume may still start. Never goes back.
-pub(super) fn stand(s: &Subject<'_>, health: &Health) -> Stand {
-    if health.complete { Stand::Established } else { s.record.state }
+pub(super) fn bootstrap_state(s: &Subject<'_>, health: &Health) -> BootstrapState {
+    if health.complete { BootstrapState::Established } else { s.record.bootstrap.state }
 }

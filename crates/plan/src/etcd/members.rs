@@ -1,11 +1,12 @@
 //! Stage 4: the members: what starts them, and how they are.
 
-use super::{EtcdPlan, Health, Stand, Subject, health, is_ours, roll, services};
+use super::{EtcdPlan, Health, Subject, health, is_ours, roll, services};
 use crate::ensure::ensure;
 use crate::model::{Stage, StageId, State};
 use crate::observed::sha256;
 use crate::workload;
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState};
 use berth_api::{labels, names};
 use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
 use berth_render::{Component as Binary, Kind, Object, render_etcd};
@@ -56,16 +57,17 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
 fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     let templates = s.templates().ok_or_else(|| State::waiting("the template set"))?;
     let mut record = s.record.clone();
-    record.state = health::stand(s, health);
-    record.joined = health::joined(s, health);
+    record.bootstrap.state = health::bootstrap_state(s, health);
+    record.bootstrap.joined = health::joined(s, health);
+    let Bootstrap { cluster_uid, epoch, state, joined } = record.bootstrap.clone();
     let values = EtcdValues {
         meta: s.meta(),
         workload: process(s)?,
         name: s.name.to_owned(),
-        cluster_uid: record.cluster_uid.clone(),
-        epoch: record.epoch,
-        state: record.state.into(),
-        joined: record.joined.clone(),
+        cluster_uid,
+        epoch,
+        state,
+        joined,
         members: s.members(),
         storage: EtcdStorage {
             class_name: s.etcd.spec.storage.class_name.clone(),
@@ -94,11 +96,11 @@ fn process(s: &Subject<'_>) -> Result<Workload, State> {
     let pods = workload::pods_of(s.observed, s.namespace, labels::ETCD_CLUSTER, s.name);
     let live = s.get(Kind::StatefulSet, s.name).filter(|live| !workload::lacks_its_image(live, pods));
     let asked = &s.etcd.spec.images;
-    let component = (Binary::Etcd, &*s.record.version);
+    let component = (Binary::Etcd, s.record.version);
     let (image, agent_image) = workload::images(live, asked, &s.settings.registry, component, &s.record.agent_image);
     Ok(Workload {
         replicas: s.record.replicas,
-        version: s.record.version.clone(),
+        version: s.record.version,
         image,
         agent_image,
         image_pull_secrets: asked.pull_secrets.clone(),
@@ -146,7 +148,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
     if let Some(message) = &health.leaving {
         return Some(State::blocked(Reason::VolumeDeleting, message.clone()));
     }
-    let formed = s.record.state == Stand::Established;
+    let formed = s.record.bootstrap.state == BootstrapState::Established;
     let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
     let why = why.unwrap_or_default();
     let of = health.members.len();

@@ -23,6 +23,7 @@ use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, annotation, deleting, label};
 use crate::settings::Settings;
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::{labels, names};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet, values::Meta};
@@ -31,8 +32,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 pub use health::{Health, Member};
+pub use record::pinned_templates;
 pub(crate) use record::running;
-pub use record::{Record, Stand, pinned_templates};
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the
 /// names that a plan owns must be there too, whatever its labels, so that somebody else's object is seen.
@@ -135,7 +136,7 @@ impl<'a> Subject<'a> {
     /// The template set that the members are pinned to, if it is at hand.
     fn templates(&self) -> Option<&TemplateSet> {
         let digest = &self.record.templates;
-        let builtin = Catalog::builtin().etcd(&self.record.version).filter(|s| s.digest() == *digest);
+        let builtin = Catalog::builtin().etcd(self.record.version.minor()).filter(|s| s.digest() == *digest);
         builtin.or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == *digest))
     }
 

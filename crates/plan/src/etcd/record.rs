@@ -3,74 +3,21 @@
 //! It is decided once, and then read from what is there: the status, the `StatefulSet` and the bootstrap `ConfigMap` each hold
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
-use super::{Input, is_ours, name_of};
+use super::{Input, is_ours, name_of, validate};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
-use crate::workload::{pod_ready, pods_of, waits_for};
+use crate::workload::{pod_ready, pods_of, version_of, waits_for};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, Record, keys};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
+use berth_api::version::Version;
 use berth_api::{labels, names};
-use berth_render::values::EtcdState;
 use berth_render::{Catalog, Kind, ObjectKey, relocated};
-use semver::Version;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Deserializer};
 
 /// Numbers of members that the CRD allows.
 pub(super) const REPLICAS: [i32; 3] = [1, 3, 5];
-
-/// Whether the cluster ever had all its members.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub enum Stand {
-    /// Not yet: an empty volume starts, unless its member was seen in the cluster.
-    #[default]
-    Bootstrapping,
-    /// Yes: an empty volume is lost data. There is no way back.
-    Established,
-}
-
-impl From<Stand> for EtcdState {
-    fn from(stand: Stand) -> Self {
-        match stand {
-            Stand::Bootstrapping => Self::Bootstrapping,
-            Stand::Established => Self::Established,
-        }
-    }
-}
-
-/// What the members run with, also when the spec asks for something else by now.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Record {
-    /// UID in etcd's token and in the markers on the volumes: that of the `EtcdCluster` that the data was first made for.
-    #[serde(rename = "clusterUID")]
-    pub cluster_uid: String,
-    /// Counts the times that the data was started from nothing or from a backup.
-    pub epoch: i64,
-    /// Whether the cluster was ever formed.
-    pub state: Stand,
-    /// Members that were seen in the cluster before it was formed. None is ever taken off; once formed it says nothing more.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub joined: Vec<String>,
-    /// etcd's version.
-    pub version: String,
-    /// Members.
-    pub replicas: i32,
-    /// Digest of the template set.
-    pub templates: String,
-    /// Agent image.
-    pub agent_image: String,
-    /// How the agent gets into the pods.
-    pub agent_delivery: AgentDelivery,
-}
-
-impl Record {
-    /// As an annotation.
-    pub(crate) fn to_json(&self) -> String {
-        serde_json::to_string(self).unwrap_or_default()
-    }
-}
 
 /// What one source says; sources may be damaged, so every field is optional.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -79,9 +26,10 @@ struct Said {
     #[serde(rename = "clusterUID")]
     cluster_uid: Option<String>,
     epoch: Option<i64>,
-    state: Option<Stand>,
+    state: Option<BootstrapState>,
     joined: Vec<String>,
-    version: Option<String>,
+    #[serde(deserialize_with = "if_one")]
+    version: Option<Version>,
     replicas: Option<i32>,
     templates: Option<String>,
     agent_image: Option<String>,
@@ -95,7 +43,6 @@ impl Said {
     fn credible(self) -> Self {
         Self {
             cluster_uid: self.cluster_uid.filter(|u| is_uid(u)),
-            version: self.version.filter(|v| is_version(v)),
             replicas: self.replicas.filter(|n| REPLICAS.contains(n)),
             templates: self.templates.filter(|d| is_digest(d)),
             agent_image: self.agent_image.filter(|i| is_image(i)),
@@ -109,10 +56,9 @@ fn is_uid(text: &str) -> bool {
     (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
 }
 
-/// What `spec.version` may be.
-fn is_version(text: &str) -> bool {
-    let bare = |v: &Version| v.pre.is_empty() && v.build.is_empty();
-    text.len() <= 20 && Version::parse(text).is_ok_and(|v| bare(&v))
+/// What is no version costs only itself, not the rest of its source.
+fn if_one<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Version>, D::Error> {
+    Ok(Option::<String>::deserialize(deserializer)?.and_then(|text| text.parse().ok()))
 }
 
 /// SHA-256 in hexadecimal.
@@ -148,17 +94,13 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     all.push(Said {
         cluster_uid: status.identity,
         epoch: status.epoch,
-        state: formed.then_some(Stand::Established),
+        state: formed.then_some(BootstrapState::Established),
         templates: status.templates.map(|t| t.digest),
         ..if formed { agent.clone() } else { Said::default() }
     });
     if let Some(set) = get(Kind::StatefulSet, name) {
         all.push(parse(annotation(set, labels::ETCD_RECORD)));
-        let text = |path: &str| set.pointer(path).and_then(Value::as_str).map(str::to_owned);
-        all.push(Said {
-            version: text("/spec/template/metadata/labels/app.kubernetes.io~1version"),
-            ..Said::default()
-        });
+        all.push(Said { version: version_of(set), ..Said::default() });
     }
     all.push(agent);
     if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
@@ -166,12 +108,13 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
         let noted = parse(annotation(map, labels::ETCD_RECORD));
         all.push(Said { templates: None, agent_image: None, agent_delivery: None, ..noted });
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
-        let members = data("initial-cluster").map(|m| m.split(',').count());
-        all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data("bootstrap.json")) });
+        let members = data(keys::INITIAL_CLUSTER).map(|m| m.split(',').count());
+        all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data(keys::BOOTSTRAP)) });
     }
     if formed {
         let members = i32::try_from(status.members.len()).ok().filter(|n| *n > 0);
-        all.push(Said { version: status.version, replicas: members, ..Said::default() });
+        let version = status.version.and_then(|v| v.parse().ok());
+        all.push(Said { version, replicas: members, ..Said::default() });
     }
     all.into_iter().map(Said::credible).collect()
 }
@@ -189,36 +132,39 @@ pub(crate) fn written(etcd: &EtcdCluster, observed: &Observed) -> Option<Record>
 fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
     // Identity is what makes a cluster: without it there never was one.
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
-    let version = all.iter().find_map(|s| s.version.clone()).unwrap_or_else(|| etcd.spec.version.clone());
+    let version = all.iter().find_map(|s| s.version).or_else(|| etcd.spec.version.parse().ok())?;
     let agent = all.iter().find(|s| s.agent_image.is_some());
     let replicas = all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas);
     let seen = |member: &String| all.iter().any(|s| s.joined.contains(member));
     Some(Record {
-        cluster_uid: identity,
-        epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
-        state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
-        joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
+        bootstrap: Bootstrap {
+            cluster_uid: identity,
+            epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
+            state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
+            joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
+        },
         replicas,
-        templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(&version)),
+        templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(version)),
         agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
         agent_delivery: agent.and_then(|s| s.agent_delivery).unwrap_or_default(),
         version,
     })
 }
 
-fn builtin(version: &str) -> String {
-    Catalog::builtin().etcd(version).map(berth_render::TemplateSet::digest).unwrap_or_default()
+fn builtin(version: Version) -> String {
+    Catalog::builtin().etcd(version.minor()).map(berth_render::TemplateSet::digest).unwrap_or_default()
 }
 
-/// What the members run with, or what new ones will. Err: volumes are there of which nothing says whose they are.
-pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
+/// What the members run with, or what new ones will. Err: there is no such version, or volumes are there of which nothing says whose
+/// they are.
+pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
     let Input { etcd, observed, settings, .. } = input;
     if let Some(mut record) = running(etcd, observed) {
         if record.agent_image.is_empty() || in_vain(input, &record) {
             record.agent_image.clone_from(&settings.agent_image);
             record.agent_delivery = settings.agent_delivery;
         }
-        return Ok((record, true));
+        return Ok(record);
     }
     let (name, namespace) = name_of(etcd);
     let volume = observed
@@ -233,20 +179,21 @@ pub(crate) fn of(input: Input<'_>) -> Result<(Record, bool), State> {
                 names::etcd::bootstrap(name)
             ),
         )),
-        None => Ok((
-            Record {
-                cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),
-                epoch: 1,
-                state: Stand::Bootstrapping,
-                joined: vec![],
-                version: etcd.spec.version.clone(),
+        None => {
+            let version = validate::supported(&etcd.spec.version)?;
+            Ok(Record {
+                bootstrap: Bootstrap {
+                    cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),
+                    epoch: 1,
+                    ..Bootstrap::default()
+                },
+                version,
                 replicas: etcd.spec.replicas,
-                templates: builtin(&etcd.spec.version),
+                templates: builtin(version),
                 agent_image: settings.agent_image.clone(),
                 agent_delivery: settings.agent_delivery,
-            },
-            false,
-        )),
+            })
+        }
     }
 }
 
@@ -258,8 +205,8 @@ fn in_vain(input: Input<'_>, record: &Record) -> bool {
     let registry = etcd.spec.images.registry.as_ref();
     let agent = registry.map_or_else(|| record.agent_image.clone(), |r| relocated(r, &record.agent_image));
     let pods = || pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
-    record.state == Stand::Bootstrapping
-        && record.joined.is_empty()
+    record.bootstrap.state == BootstrapState::Bootstrapping
+        && record.bootstrap.joined.is_empty()
         && pods().any(|(_, pod)| waits_for(pod, &agent))
         && !pods().any(|(_, pod)| pod_ready(pod))
 }

@@ -1,11 +1,12 @@
 //! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
 
-use super::{EtcdPlan, Input, Stand, name_of, record, sentence};
+use super::{EtcdPlan, Input, name_of, record, sentence};
 use crate::failure::Failure;
 use crate::model::{Plan, StageId, State};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
+use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, PinnedTemplates};
 use berth_api::names;
 use berth_render::{Kind, ObjectKey};
@@ -36,11 +37,11 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     }
     // Recorded once it stands beside the members too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
-        if status.cluster_id.is_none() && record.state == Stand::Established {
+        if status.cluster_id.is_none() && record.bootstrap.state == BootstrapState::Established {
             status.cluster_id.clone_from(&health.cluster_id);
         }
-        status.identity.get_or_insert(record.cluster_uid);
-        status.epoch = status.epoch.max(Some(record.epoch));
+        status.identity.get_or_insert(record.bootstrap.cluster_uid);
+        status.epoch = status.epoch.max(Some(record.bootstrap.epoch));
         // Empty: the StatefulSet is not there yet, so that nothing is pinned.
         if !record.agent_image.is_empty() {
             let pin = PinnedTemplates {
@@ -145,7 +146,7 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
     use ConditionType as T;
     let health = &planned.health;
     let no = |reason, message: String| Verdict::new(T::Available, Some(false), reason, message);
-    let formed = planned.record.as_ref().is_some_and(|r| r.state == Stand::Established);
+    let formed = planned.record.as_ref().is_some_and(|r| r.bootstrap.state == BootstrapState::Established);
     let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
     let why = why.unwrap_or_else(|| "nothing runs yet".into());
     match health.quorum {

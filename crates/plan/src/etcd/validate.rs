@@ -1,36 +1,26 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
-use super::{Input, Record, Subject, record};
+use super::{Input, Subject, record};
 use crate::ensure::ensure_templates;
 use crate::model::{Stage, StageId, State};
 use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::EtcdClusterSpec;
 use berth_api::names;
+use berth_api::version::{Minor, Version};
 use berth_render::{Catalog, Kind};
 
 /// The stage, and what the members run with. Without a record nothing can be made.
 pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
     let mut stage = Stage::new(StageId::Spec, State::Ready);
     let spec = &input.etcd.spec;
-    let (record, known) = match record::of(input) {
-        Ok(found) => found,
+    let s = match record::of(input) {
+        Ok(record) => Subject::new(input, record),
         Err(state) => {
             stage.state = state;
             return (stage, None);
         }
     };
-    if !known && Catalog::builtin().etcd(&spec.version).is_none() {
-        stage.state = State::blocked(
-            Reason::VersionUnsupported,
-            format!(
-                "spec.version: {} is not supported; supported are the patch versions of {}",
-                spec.version,
-                Catalog::builtin().etcd_minors().join(", ")
-            ),
-        );
-        return (stage, None);
-    }
-    let s = Subject::new(input, record);
     pinned(&s, &mut stage);
     if let Some(refusal) = refusal(spec, &s.record)
         && !matches!(stage.state, State::Blocked { .. })
@@ -38,6 +28,20 @@ pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
         stage.state = refusal;
     }
     (stage, Some(s.record))
+}
+
+/// The version that new members are to run, if this operator has templates for it.
+pub(super) fn supported(asked: &str) -> Result<Version, State> {
+    let catalog = Catalog::builtin();
+    asked.parse().ok().filter(|v: &Version| catalog.etcd(v.minor()).is_some()).ok_or_else(|| {
+        State::blocked(
+            Reason::VersionUnsupported,
+            format!(
+                "spec.version: {asked} is not supported; supported are the patch versions of {}",
+                Minor::list(&catalog.etcd_minors())
+            ),
+        )
+    })
 }
 
 /// A wish that cannot be fulfilled. What runs goes on as it is, and the rest of the spec still takes effect.
@@ -54,8 +58,8 @@ fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
             ),
         )
     };
-    if spec.version != record.version {
-        return Some(changed("version", &record.version, &spec.version));
+    if spec.version.parse() != Ok(record.version) {
+        return Some(changed("version", &record.version.to_string(), &spec.version));
     }
     if spec.replicas != record.replicas {
         return Some(changed("replicas", &record.replicas.to_string(), &spec.replicas.to_string()));

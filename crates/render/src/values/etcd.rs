@@ -1,5 +1,6 @@
 //! Values of an etcd cluster.
 
+use berth_api::etcd_bootstrap::BootstrapState;
 use serde::Serialize;
 
 use super::{Meta, Workload};
@@ -29,7 +30,7 @@ pub struct EtcdValues {
     /// The other half: it grows with each bootstrap or restore, from 1.
     pub epoch: i64,
     /// Whether an empty volume may start.
-    pub state: EtcdState,
+    pub state: BootstrapState,
     /// Members whose volume may not be empty any more, whatever the state says.
     pub joined: Vec<String>,
     /// Names of the members in `--initial-cluster`, at least one; only read by a member whose data directory is empty.
@@ -40,16 +41,6 @@ pub struct EtcdValues {
     pub quota_bytes: i64,
     /// Names of the Secrets.
     pub secrets: EtcdSecrets,
-}
-
-/// What etcd's gate is told about the cluster. Written into `<name>-bootstrap`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub enum EtcdState {
-    /// Not all members were ever seen together in this epoch: empty volumes start, with `--initial-cluster-state=new`.
-    #[default]
-    Bootstrapping,
-    /// All members were: an empty volume is lost data.
-    Established,
 }
 
 /// The members' volumes.

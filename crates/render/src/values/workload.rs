@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 pub use berth_api::common::{AntiAffinity, Placement};
 
-use berth_api::common::AgentDelivery;
+use berth_api::{common::AgentDelivery, version::Version};
 use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::apis::meta::v1::OwnerReference};
 use serde::Serialize;
 
@@ -27,8 +27,8 @@ pub struct Meta {
 pub struct Workload {
     /// Pods of this component, over all of its Deployments. From 2 on there is a PodDisruptionBudget.
     pub replicas: i32,
-    /// The version that the image holds, without `v`: `1.36.3`, `3.6.16`.
-    pub version: String,
+    /// The version that the image holds.
+    pub version: Version,
     /// The component's image, by tag or digest.
     pub image: String,
     /// The image of `berth-agent`, for the gate that the component starts behind. Part of the tenant's revision.

@@ -59,11 +59,11 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
     let images = &t.cluster.spec.images;
     let pods = workload::pods_of(t.observed, &t.home, labels::COMPONENT, component.name());
     let live = t.get(Kind::Deployment, component.name()).filter(|live| !workload::lacks_its_image(live, pods));
-    let wanted = (component.binary, &*t.pin.version);
+    let wanted = (component.binary, t.pin.version);
     let (image, agent_image) = workload::images(live, images, &t.settings.registry, wanted, &t.pin.agent_image);
     let workload = Workload {
         replicas: replicas.unwrap_or(t.cluster.spec.replicas),
-        version: t.pin.version.clone(),
+        version: t.pin.version,
         image,
         agent_image,
         image_pull_secrets: images.pull_secrets.clone(),

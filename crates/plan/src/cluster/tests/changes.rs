@@ -304,6 +304,8 @@ fn a_pause_begins_and_ends_also_where_the_plan_is_stuck() {
     copy.world.put(Fixture::key(Kind::EtcdCluster, names::ETCD), json!({"spec": {"paused": true}}));
     blocked(&copy.pass(), StageId::Namespace, Reason::ControlPlaneLost);
     assert!(copy.world.log.is_empty(), "{:#?}", copy.world.log);
+    let status = copy.cluster.status.unwrap();
+    assert_eq!(status.adopt, copy.cluster.metadata.uid, "it may be taken over");
     f.cluster.metadata.uid = Some("new-uid".into());
     f.cluster.spec.paused = true;
     f.world.log.clear();

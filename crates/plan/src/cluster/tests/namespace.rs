@@ -155,6 +155,7 @@ fn a_lost_namespace_is_not_made_anew() {
         assert!(f.world.log.is_empty());
     }
     assert_eq!(f.condition("Ready").1, "ControlPlaneLost");
+    assert_eq!(f.cluster.status.as_ref().unwrap().adopt, None, "it is not there yet");
 }
 
 #[test]
@@ -164,12 +165,14 @@ fn a_restored_cluster_adopts_with_its_keys() {
     f.cluster.status = None;
     let message = blocked(&f.pass(), StageId::Namespace, Reason::AdoptionRequired);
     assert!(message.contains("berth.dev/adopt=cluster-uid"), "{message}");
+    assert_eq!(f.cluster.status.as_ref().unwrap().adopt.as_deref(), Some("cluster-uid"));
     assert!(f.world.log.is_empty());
     f.cluster.metadata.annotations = Some(BTreeMap::from([(labels::ADOPT.into(), "wrong".into())]));
     blocked(&f.pass(), StageId::Namespace, Reason::AdoptionRequired);
     f.cluster.metadata.annotations = Some(BTreeMap::from([(labels::ADOPT.into(), "cluster-uid".into())]));
     f.pass();
     assert_eq!(f.world.log, [format!("apply {}", Fixture::namespace())], "nothing else is touched");
+    assert_eq!(f.cluster.status.as_ref().unwrap().adopt, None);
     f.others();
     f.pass();
     assert_eq!(f.condition("Ready").0, "True");

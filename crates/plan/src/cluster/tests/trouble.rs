@@ -234,3 +234,18 @@ fn drift_inside_the_tenant_is_repaired() {
     f.pass();
     assert_eq!(f.world.log, ["delete", "apply"].map(|verb| format!("{verb} {binding} in the tenant")));
 }
+
+#[test]
+fn what_etcd_waits_for_is_said_in_its_own_words() {
+    for said in ["waiting for its members: 2 of 3 are ready; etcd-1: pod etcd-1 is not ready", "being looked at"] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+        f.world.observed.objects.get_mut(&key).unwrap()["status"]["conditions"][0] = json!({
+            "type": "Ready", "status": "False", "reason": "PodsNotReady", "message": said, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        f.pass();
+        let said = format!("etcd: {said}");
+        assert_eq!(f.condition("Ready"), ("False".into(), "PodsNotReady".into(), said.clone()));
+        assert_eq!(f.condition("Progressing"), ("True".into(), "RollingOut".into(), said));
+    }
+}

@@ -6,7 +6,7 @@ use berth_render::{Catalog, TemplateSet};
 /// A tenant that an operator made whose templates did not read that value yet.
 fn older(folder: &str, assignment: &str) -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.2"}));
-    let set = before(Catalog::builtin().kubernetes("1.36").unwrap(), folder, assignment);
+    let set = before(Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap(), folder, assignment);
     let home = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
     home["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
     f.world.observed.pinned = Some(set);

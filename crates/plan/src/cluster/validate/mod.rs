@@ -14,25 +14,27 @@ use crate::workload;
 use berth_api::ClusterSpec;
 use berth_api::cluster::Network;
 use berth_api::conditions::Reason;
-use berth_render::{Catalog, FLAGS, Kind, minor_of, relocated, values::ExtraArg};
+use berth_api::version::{Minor, Version};
+use berth_render::{Catalog, FLAGS, Kind, relocated, values::ExtraArg};
 use ipnet::IpNet;
 use serde_json::Value;
 
 /// What the tenant is to be rendered with, and why a wish was refused. Without a pin nothing can be made.
 pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings) -> (Option<Pin>, Option<State>) {
     let old = namespace.and_then(recorded_pin);
+    let asked: Option<Version> = spec.version.parse().ok();
     if let Some(old) = &old
-        && old.version == spec.version
+        && Some(old.version) == asked
     {
         return (Some(old.clone()), None);
     }
     let catalog = Catalog::builtin();
-    let supported = catalog.minors().join(", ");
-    let same_minor = old.as_ref().is_none_or(|o| minor_of(&o.version) == minor_of(&spec.version));
-    match (catalog.kubernetes(&spec.version), same_minor) {
-        (Some(set), true) => {
+    let supported = Minor::list(&catalog.minors());
+    let same_minor = old.as_ref().zip(asked).is_none_or(|(old, asked)| old.version.minor() == asked.minor());
+    match (asked.and_then(|v| Some((v, catalog.kubernetes(v.minor())?))), same_minor) {
+        (Some((version, set)), true) => {
             let pin = Pin {
-                version: spec.version.clone(),
+                version,
                 templates: set.digest(),
                 agent_image: settings.agent_image.clone(),
                 agent_delivery: settings.agent_delivery,
@@ -50,13 +52,13 @@ pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings
             (old, Some(state))
         }
         (Some(_), false) => {
-            let running = old.as_ref().map(|o| o.version.clone()).unwrap_or_default();
+            let running = old.as_ref().map(|o| o.version).unwrap_or_default();
             let state = State::blocked(
                 Reason::MinorChangeUnsupported,
                 format!(
                     "spec.version: {} is another minor than {running}, which runs; changes of the minor are refused until releases are supported. Set a patch version of {}",
                     spec.version,
-                    minor_of(&running).unwrap_or_default()
+                    running.minor()
                 ),
             );
             (old, Some(state))

@@ -112,7 +112,7 @@ fn templates_from_before_the_list_render_as_they_did() {
     e.pass();
     e.members_run();
     let catalog = berth_render::Catalog::builtin();
-    let mut data = catalog.etcd("3.6").unwrap().to_data();
+    let mut data = catalog.etcd("3.6".parse().unwrap()).unwrap().to_data();
     let (_, text) = data.iter_mut().find(|(k, _)| k.contains("bootstrap.json")).unwrap();
     *text = r#"{"clusterUID": {{ cluster_uid }}, "epoch": {{ epoch }}, "state": {{ state }}}"#.into();
     let set = berth_render::TemplateSet::from_data(data).unwrap();
@@ -215,7 +215,7 @@ fn templates_of_another_operator_are_read_from_the_pinned_set() {
     let mut e = Etcd::formed(1);
     // As if an operator with other templates had made it.
     let catalog = berth_render::Catalog::builtin();
-    let mut data = catalog.etcd("3.6").unwrap().to_data();
+    let mut data = catalog.etcd("3.6".parse().unwrap()).unwrap().to_data();
     let (_, text) = data.iter_mut().find(|(k, _)| k.contains("statefulset")).unwrap();
     *text = text.replace("revisionHistoryLimit: 2", "revisionHistoryLimit: 3");
     let set = berth_render::TemplateSet::from_data(data).unwrap();

@@ -6,7 +6,7 @@ use berth_render::Catalog;
 #[test]
 fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     let mut e = Etcd::formed(1);
-    let set = before(Catalog::builtin().etcd("3.6").unwrap(), "cluster", "quota_bytes = 2147483648");
+    let set = before(Catalog::builtin().etcd("3.6".parse().unwrap()).unwrap(), "cluster", "quota_bytes = 2147483648");
     e.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
     let key = super::super::pinned_templates(&e.cr, &e.world.observed).unwrap();
     e.world.put(key, json!({"immutable": true, "metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));

@@ -1,0 +1,215 @@
+//! What the operator and the guard in front of an etcd member agree on: what the guard is given, the marker that it leaves on the
+//! volume, and how it ends when it holds its member.
+//!
+//! A pod keeps the agent that it was made with, and an operator can be rolled back. So whatever is here is written and read by older
+//! and newer builds than this one: forms stay, and what is added is optional.
+//!
+//! A crate of its own, since the agent is copied into every pod: with the whole of `berth-api` it would be 0.6 MiB larger. All others
+//! have it from `berth_api::etcd_bootstrap`.
+
+use serde::{Deserialize, Serialize};
+use std::{fmt, str::FromStr};
+
+/// Keys of the ConfigMap `<cluster>-bootstrap`.
+pub mod keys {
+    /// [`super::Bootstrap`] as JSON, for the guard.
+    pub const BOOTSTRAP: &str = "bootstrap.json";
+    /// `<member>=<peer URL>`, comma-separated. etcd reads this key and the next two from its environment.
+    pub const INITIAL_CLUSTER: &str = "initial-cluster";
+    /// `new` or `existing`.
+    pub const INITIAL_CLUSTER_STATE: &str = "initial-cluster-state";
+    /// `<identity>-<epoch>`.
+    pub const INITIAL_CLUSTER_TOKEN: &str = "initial-cluster-token";
+}
+
+/// Name of the file with the [`Marker`], beside the data directory.
+pub const MARKER_FILE: &str = "berth-member.json";
+
+/// How far a cluster is in its epoch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum BootstrapState {
+    /// Not all members were seen together yet: an empty volume starts, unless its member was seen in the cluster.
+    #[default]
+    Bootstrapping,
+    /// All members were: an empty volume is lost data. There is no way back.
+    Established,
+}
+
+/// What the operator tells the guard.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Bootstrap {
+    /// UID of the `EtcdCluster` that the data was first made for.
+    #[serde(rename = "clusterUID")]
+    pub cluster_uid: String,
+    /// Grows each time that the data is started from nothing or from a backup.
+    pub epoch: i64,
+    /// Whether all members were ever seen together in this epoch.
+    pub state: BootstrapState,
+    /// Members that were seen as part of a quorum before all of them were.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub joined: Vec<String>,
+}
+
+impl Bootstrap {
+    /// The marker that the volume of this member has.
+    pub fn marker(&self, member: &str) -> Marker {
+        Marker { cluster_uid: self.cluster_uid.clone(), epoch: self.epoch, member: member.to_owned() }
+    }
+}
+
+/// Whose data a volume holds. The guard writes it before etcd's first start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Marker {
+    /// As in [`Bootstrap`].
+    #[serde(rename = "clusterUID")]
+    pub cluster_uid: String,
+    /// As in [`Bootstrap`].
+    pub epoch: i64,
+    /// The member's name.
+    pub member: String,
+}
+
+/// Exit code of a guard that holds its member. It is the same for every reason: operators of earlier builds know only this one, and
+/// take any other for a container that fails.
+pub const HELD: u8 = 42;
+
+/// Why a guard holds its member. Conditions have a reason of the same name for each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HoldReason {
+    /// The volume should hold the member's data and does not.
+    DataLost,
+    /// The volume holds something that is not this member's.
+    ForeignData,
+}
+
+impl HoldReason {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::DataLost, Self::ForeignData];
+
+    /// As it is written.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::DataLost => "DataLost",
+            Self::ForeignData => "ForeignData",
+        }
+    }
+}
+
+/// Termination message of a guard that holds its member: `<reason>: <why>`. Programs read the reason, people the rest. The reason is
+/// a word before a colon, and not JSON or an exit code of its own, since that is what operators of earlier builds read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// For programs.
+    pub reason: HoldReason,
+    /// For people.
+    pub why: String,
+}
+
+impl Hold {
+    /// What the guard said whose container ended so. None: it did not hold its member.
+    pub fn of(exit_code: i64, message: &str) -> Option<Self> {
+        let message = message.trim();
+        // A reason that only a newer agent knows, or a message that got lost, holds the member all the same.
+        let unknown = || Self { reason: HoldReason::DataLost, why: message.to_owned() };
+        (exit_code == i64::from(HELD)).then(|| message.parse().unwrap_or_else(|_| unknown()))
+    }
+}
+
+impl fmt::Display for Hold {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.reason.as_str(), self.why)
+    }
+}
+
+impl FromStr for Hold {
+    type Err = UnknownReason;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (word, why) = text.split_once(':').ok_or(UnknownReason)?;
+        let reason = HoldReason::ALL.into_iter().find(|r| r.as_str() == word).ok_or(UnknownReason)?;
+        Ok(Self { reason, why: why.strip_prefix(' ').unwrap_or(why).to_owned() })
+    }
+}
+
+/// The text does not begin with a [`HoldReason`] that this build knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct UnknownReason;
+
+impl fmt::Display for UnknownReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no reason that this build knows")
+    }
+}
+
+impl std::error::Error for UnknownReason {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_hold_comes_back_as_it_was_written() {
+        for reason in HoldReason::ALL {
+            for why in ["", "the volume is empty", "a: colon: and\na line"] {
+                let hold = Hold { reason, why: why.to_owned() };
+                assert_eq!(hold.to_string().parse(), Ok(hold.clone()));
+            }
+        }
+    }
+
+    /// Word for word from agents of the builds before this module: their pods run on under newer operators.
+    #[test]
+    fn what_earlier_agents_write_is_understood() {
+        let earlier = [
+            (
+                "DataLost: the volume of etcd member etcd-0 is empty, but its cluster has had a quorum in epoch 1; etcd is not started, since the member would have forgotten what it acknowledged",
+                HoldReason::DataLost,
+            ),
+            (
+                "ForeignData: the volume of etcd member etcd-0 (epoch 1) holds a marker that cannot be read; etcd is not started and nothing is touched",
+                HoldReason::ForeignData,
+            ),
+            (
+                "ForeignData: the volume of etcd member etcd-0 (epoch 2) holds the data of member etcd-1 of cluster 6f1c-9 in epoch 1; etcd is not started and nothing is touched",
+                HoldReason::ForeignData,
+            ),
+            (
+                "ForeignData: the volume of etcd member etcd-0 (epoch 1) holds data that no marker vouches for; etcd is not started and nothing is touched",
+                HoldReason::ForeignData,
+            ),
+        ];
+        for (message, reason) in earlier {
+            let hold = Hold::of(42, &format!("{message}\n")).unwrap();
+            assert_eq!((hold.reason, hold.to_string().as_str()), (reason, message));
+            assert_eq!(Hold::of(1, message), None, "only the exit code says that it is held");
+        }
+    }
+
+    /// What the operator of the builds before this module looks at, in its own words.
+    #[test]
+    fn earlier_operators_understand_what_this_build_writes() {
+        assert_eq!(HELD, 42);
+        let said = |reason| Hold { reason, why: "because".to_owned() }.to_string();
+        assert!(said(HoldReason::ForeignData).starts_with("ForeignData"));
+        assert!(!said(HoldReason::DataLost).starts_with("ForeignData"));
+    }
+
+    #[test]
+    fn what_is_not_understood_is_held_all_the_same() {
+        for message in ["", "SomethingNew: the volume is odd", "etcd: ForeignData: no"] {
+            assert_eq!(Hold::of(42, message), Some(Hold { reason: HoldReason::DataLost, why: message.to_owned() }));
+        }
+    }
+
+    /// As builds before this module wrote them, with a field of a later build.
+    #[test]
+    fn files_of_other_builds_are_read() {
+        let begun: Bootstrap =
+            serde_json::from_str(r#"{"clusterUID": "u", "epoch": 1, "state": "Bootstrapping", "later": true}"#)
+                .unwrap();
+        assert_eq!(begun, Bootstrap { cluster_uid: "u".to_owned(), epoch: 1, ..Bootstrap::default() });
+        let marker = r#"{"clusterUID":"u","epoch":1,"member":"etcd-0"}"#;
+        assert_eq!(serde_json::from_str::<Marker>(marker).unwrap(), begun.marker("etcd-0"));
+        assert_eq!(serde_json::to_string(&begun.marker("etcd-0")).unwrap(), marker);
+    }
+}
