@@ -20,11 +20,11 @@ demo: prepare ## A meta cluster on this machine with Berth and a first tenant. A
 demo-down: prepare ## Removes the demo: nothing of it is left. With BERTH_KUBECONFIG: from that cluster.
 	@$(XTASK) demo-down
 
-test: prepare ## All checks and tests, with real binaries and real clusters. Ends with a count.
+test: prepare ## The checks and tests of every change, with real binaries and real clusters. Ends with a count.
 	@$(XTASK) test
 
 test-all: prepare ## All of that and what takes longest. Cut off, it goes on where it was, at the same commit.
-	@BERTH_E2E=all $(XTASK) test
+	@$(XTASK) test --all
 
 test-fast: prepare ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
 	@$(XTASK) test --fast
@@ -47,7 +47,7 @@ gen: prepare ## Writes CustomResourceDefinitions, RBAC and the reference in docs
 images: prepare ## Static binaries of the operator and the agent, as images in target/demo/images.
 	@$(XTASK) images
 
-binaries: prepare ## What clusters are made of, from Go modules into the cache (half an hour when it is empty).
+binaries: prepare ## What clusters and tests are made of, from Go modules into the cache (half an hour when it is empty).
 	@cargo build --quiet --locked -p berth-devcluster
 	@"$(CARGO_TARGET_DIR)/debug/devcluster" deps --install
 	@"$(CARGO_TARGET_DIR)/debug/devcluster" build

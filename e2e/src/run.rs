@@ -37,15 +37,6 @@ pub fn must_be_real() {
     );
 }
 
-/// Whether the long tests were asked for, too: `make test-all`.
-pub fn all() -> bool {
-    let all = env::var_os("BERTH_E2E").is_some_and(|value| value == "all");
-    if !all {
-        println!("    left to `make test-all` (BERTH_E2E=all)");
-    }
-    all
-}
-
 fn attempt(name: &str, open: &impl Fn() -> Result<World>, test: &impl Fn(&World) -> Result<()>) -> Result<()> {
     println!("{name}");
     let start = Instant::now();

@@ -15,7 +15,7 @@ use serde_json::json;
 
 const FOCUS: &str = r"\[sig-api-machinery\] (Discovery|Watchers|CustomResourceDefinition|Servers with support|FieldValidation|ValidatingAdmissionPolicy).*\[Conformance\]|\[sig-auth\].*(SelfSubjectReview|SubjectReview|Certificates API).*\[Conformance\]";
 const SKIP: &str = r"\[Slow\]|chunking|Aggregator|Webhook";
-/// They wait up to a minute each for events that shall not come: of `make test-all`.
+/// They wait up to a minute each for events that shall not come.
 const SLOW: [&str; 3] = [
     "add, update, and delete watch notifications",
     "watch on custom resource definition",
@@ -24,21 +24,46 @@ const SLOW: [&str; 3] = [
 /// As many as the filter selects, in each of the versions.
 const SPECS: usize = 27;
 
-#[test]
-fn kubernetes_own_tests_pass() {
-    berth_e2e::run("conformance", |world| conforms(world, versions::KUBERNETES));
+/// Which of them are run.
+#[derive(Clone, Copy)]
+enum Specs {
+    Quick,
+    Slow,
+    All,
+}
+
+impl Specs {
+    /// What is run, what of that is skipped, and how many are left.
+    fn chosen(self) -> (String, String, usize) {
+        let slow = SLOW.join("|");
+        match self {
+            Self::Quick => (FOCUS.to_owned(), format!("{SKIP}|{slow}"), SPECS - SLOW.len()),
+            Self::Slow => (format!(r"({slow}).*\[Conformance\]"), SKIP.to_owned(), SLOW.len()),
+            Self::All => (FOCUS.to_owned(), SKIP.to_owned(), SPECS),
+        }
+    }
 }
 
 #[test]
+fn kubernetes_own_tests_pass() {
+    berth_e2e::run("conformance", |world| conforms(world, versions::KUBERNETES, Specs::Quick));
+}
+
+#[test]
+#[ignore = "make test-all: they wait up to a minute each for events that shall not come"]
+fn kubernetes_own_slow_tests_pass() {
+    berth_e2e::run("conformance", |world| conforms(world, versions::KUBERNETES, Specs::Slow));
+}
+
+#[test]
+#[ignore = "make test-all: two more suites are built, and they run for minutes"]
 fn those_of_older_minors_pass_on_older_minors() {
-    if !berth_e2e::run::all() {
-        return;
-    }
-    berth_e2e::run("conformance", |world| versions::KUBERNETES_OLDER.iter().try_for_each(|v| conforms(world, v)));
+    let older = versions::KUBERNETES_OLDER;
+    berth_e2e::run("conformance", |world| older.iter().try_for_each(|v| conforms(world, v, Specs::All)));
 }
 
 /// A tenant of that version is judged by the suite of that version.
-fn conforms(world: &World, version: &str) -> Result<()> {
+fn conforms(world: &World, version: &str, specs: Specs) -> Result<()> {
     // Does nothing where they are there.
     binaries::build(&Selection::Named(vec![format!("e2e.test-{version}"), "kwok".to_owned()]))?;
     let name = format!("conform-{}", version.trim_start_matches('v').replace('.', "-"));
@@ -46,7 +71,7 @@ fn conforms(world: &World, version: &str) -> Result<()> {
     let kubeconfig = world.cluster.dir().join(format!("e2e-{name}.kubeconfig"));
     fs::write(&kubeconfig, tenant.kubeconfig()?)?;
     let _kwok = pretend_a_node(world, &tenant, &kubeconfig)?;
-    run_suite(world, version, &kubeconfig)?;
+    run_suite(world, version, specs, &kubeconfig)?;
     tenant.nothing_restarted()?;
     tenant.let_go()
 }
@@ -86,14 +111,10 @@ fn pretend_a_node(world: &World, tenant: &Tenant<'_>, kubeconfig: &std::path::Pa
     Ok(kwok)
 }
 
-fn run_suite(world: &World, version: &str, kubeconfig: &std::path::Path) -> Result<()> {
+fn run_suite(world: &World, version: &str, specs: Specs, kubeconfig: &std::path::Path) -> Result<()> {
     let suite = binaries::path("kubernetes", version, "e2e.test")?;
-    let (skip, specs) = if berth_e2e::run::all() {
-        (SKIP.to_owned(), SPECS)
-    } else {
-        (format!("{SKIP}|{}", SLOW.join("|")), SPECS - SLOW.len())
-    };
-    let wanted = format!("{specs} Passed | 0 Failed");
+    let (focus, skip, number) = specs.chosen();
+    let wanted = format!("{number} Passed | 0 Failed");
     let kubectl = binaries::kubectl()?;
     let log = world.cluster.dir().join("log").join(format!("e2e-conformance-{version}.log"));
     let file = File::create(&log)?;
@@ -101,7 +122,7 @@ fn run_suite(world: &World, version: &str, kubeconfig: &std::path::Path) -> Resu
         .arg(format!("--kubeconfig={}", kubeconfig.display()))
         .arg(format!("--kubectl-path={}", kubectl.display()))
         .args(["--provider=skeleton", "--allowed-not-ready-nodes=10", "--disable-log-dump", "--ginkgo.no-color"])
-        .arg(format!("--ginkgo.focus={FOCUS}"))
+        .arg(format!("--ginkgo.focus={focus}"))
         .arg(format!("--ginkgo.skip={skip}"))
         .stdin(Stdio::null())
         .stdout(file.try_clone()?)

@@ -1,13 +1,20 @@
 //! `make demo` from a shell, as a reader of the README types it: the printed commands work as printed, a second run changes
 //! nothing, and `make demo-down` leaves nothing.
 
-use std::{collections::BTreeSet, env, fs, path::PathBuf, process::Command, time::Duration};
+use std::{
+    collections::BTreeSet,
+    env, fs,
+    path::PathBuf,
+    process::Command,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_e2e::{
     make::{self, building, plain},
     pages, paths,
-    run::{all, must_be_real},
+    run::must_be_real,
     until,
 };
 
@@ -16,8 +23,31 @@ const NAME: &str = "e2e-demo";
 
 #[test]
 fn the_demo_twice_and_away() {
+    away_after(demo);
+}
+
+/// docs/operate.md and docs/tutorial.md, as they are printed.
+#[test]
+#[ignore = "make test-all: five minutes"]
+fn the_pages_about_the_demo_do_what_they_say() {
+    away_after(|| {
+        make("demo")?;
+        in_a_checkout("docs/operate.md", |bash| {
+            let path = env::var("PATH").unwrap_or_default();
+            bash.env("PATH", format!("{}:{path}", dir().join("bin").display()))
+                .env("KUBECONFIG", dir().join("meta.kubeconfig"));
+        })?;
+        in_a_checkout("docs/tutorial.md", |_| {})
+    });
+}
+
+/// Runs a test on that demo, one at a time, and removes it.
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+fn away_after(test: impl FnOnce() -> Result<()>) {
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     must_be_real();
-    let result = demo();
+    let result = test();
     let down = make("demo-down").and_then(|_| nothing_is_left());
     if let Err(error) = result.and(down) {
         panic!("{error:#}");
@@ -67,14 +97,6 @@ fn demo() -> Result<()> {
         }
     }
     ensure!(refused == 1, "the deletion of a protected Cluster is refused once: {refused}");
-    if all() {
-        in_a_checkout("docs/operate.md", |bash| {
-            let path = env::var("PATH").unwrap_or_default();
-            bash.env("PATH", format!("{}:{path}", dir().join("bin").display()))
-                .env("KUBECONFIG", dir().join("meta.kubeconfig"));
-        })?;
-        in_a_checkout("docs/tutorial.md", |_| {})?;
-    }
     Ok(())
 }
 

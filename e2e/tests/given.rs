@@ -10,10 +10,8 @@ use berth_e2e::{images, make, pages, paths, run};
 const NAME: &str = "e2e-given";
 
 #[test]
+#[ignore = "make test-all: a cluster of its own, and six minutes"]
 fn a_demo_on_a_cluster_that_is_there() {
-    if !run::all() {
-        return;
-    }
     run::must_be_real();
     let result = Cluster::up(&Config::named(NAME)).and_then(|cluster| demo(&Given { cluster }));
     let removed = Cluster::remove(NAME);

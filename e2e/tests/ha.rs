@@ -14,10 +14,8 @@ const KILLED: Duration = Duration::from_secs(45);
 const ZONE: &str = "topology.kubernetes.io/zone";
 
 #[test]
+#[ignore = "make test-all: three nodes, and four minutes"]
 fn nodes_come_and_go_and_clients_are_served() {
-    if !berth_e2e::run::all() {
-        return;
-    }
     berth_e2e::run::run_on_three_nodes("ha", |world| {
         let tenant = created_over_two_zones(world)?;
         replicas_are_apart(&tenant)?;

@@ -16,6 +16,7 @@ use anyhow::bail;
 use clap::{Parser, Subcommand};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use testing::Extent;
 
 #[derive(Parser)]
 struct Args {
@@ -35,8 +36,12 @@ enum Command {
     CheckCrates,
     /// Lints the charts, and checks what they render.
     CheckCharts,
-    /// Checks the documentation: links, the book's table of contents, and that the book builds without a warning.
+    /// Checks the documentation: links, and the book's table of contents.
     CheckDocs,
+    /// Checks that the book builds without a warning. Builds mdBook first where it is missing.
+    CheckBook,
+    /// Checks dependencies: bans, licenses, sources.
+    CheckDependencies,
     /// Builds the static binaries and their images into target/demo/images.
     Images,
     /// A meta cluster with Berth and a first tenant. Run again, it changes nothing.
@@ -62,8 +67,11 @@ enum Command {
     /// Runs all checks and tests and ends with their count.
     Test {
         /// Only what a developer runs in a minute.
-        #[arg(long)]
+        #[arg(long, conflicts_with = "all")]
         fast: bool,
+        /// Also what takes longest. Cut off, it goes on where it was, at the same commit.
+        #[arg(long)]
+        all: bool,
         /// Only steps whose name contains one of these.
         #[arg(long)]
         only: Vec<String>,
@@ -79,13 +87,17 @@ fn main() -> ExitCode {
         Command::CheckCrates => crates::check(),
         Command::CheckCharts => charts::check(),
         Command::CheckDocs => pages::check(),
+        Command::CheckBook => pages::book(),
+        Command::CheckDependencies => testing::deny(),
         Command::Images => images::build().map(|_| ()),
         Command::Demo => demo::up(),
         Command::DemoDown => demo::down(),
         Command::Bench { args } => bench::run_all(&args),
         Command::BenchDown => bench::down(),
         Command::Chaos { seed, filters } => testing::chaos::run(seed, &filters),
-        Command::Test { fast, only } => testing::run(fast, &only),
+        Command::Test { fast: true, only, .. } => testing::run(Extent::Fast, &only),
+        Command::Test { all: true, only, .. } => testing::run(Extent::All, &only),
+        Command::Test { only, .. } => testing::run(Extent::Usual, &only),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,7 +12,7 @@ use crate::shell::{Result, cache, cargo, run};
 /// The folder of the book. Its pages are also read without the files around them, so their links stay within it.
 const BOOK: &str = "docs";
 
-/// Checks all pages, and builds the book where mdBook is there.
+/// Checks all pages.
 pub(crate) fn check() -> Result<()> {
     let pages = pages()?;
     let mut wrong: Vec<String> = dead(&pages, &|path| root().join(path).exists());
@@ -21,7 +21,7 @@ pub(crate) fn check() -> Result<()> {
         bail!("the documentation has {} faults:\n  {}", wrong.len(), wrong.join("\n  "));
     }
     println!("{} pages, {} links", pages.len(), pages.values().map(|t| links(t).len()).sum::<usize>());
-    book()
+    Ok(())
 }
 
 /// Every page of the checkout by its path in there.
@@ -144,19 +144,24 @@ fn anchors(text: &str) -> BTreeSet<String> {
     found
 }
 
-/// Builds the book; a warning is an error. Building mdBook takes minutes, so it is made for `make test-all` only.
-fn book() -> Result<()> {
-    const VERSION: &str = "0.5.4";
-    let place = cache().join("tools").join(format!("mdbook-{VERSION}"));
-    let tool = place.join("bin/mdbook");
+const MDBOOK: &str = "0.5.4";
+
+fn mdbook_dir() -> PathBuf {
+    cache().join("tools").join(format!("mdbook-{MDBOOK}"))
+}
+
+/// Where mdBook is, if it is there.
+pub(crate) fn mdbook() -> PathBuf {
+    mdbook_dir().join("bin/mdbook")
+}
+
+/// Builds the book; a warning is an error. Builds mdBook first where it is missing, which takes minutes.
+pub(crate) fn book() -> Result<()> {
+    let tool = mdbook();
     if !tool.exists() {
-        if std::env::var_os("BERTH_E2E").is_none_or(|v| v != "all") {
-            println!("the book is not built: mdBook comes with `make test-all`");
-            return Ok(());
-        }
-        println!("building mdBook {VERSION}");
-        let install = ["install", "--quiet", "--locked", "mdbook", "--version", VERSION, "--no-default-features"];
-        run(cargo().args(install).arg("--root").arg(&place).env_remove("CARGO_TARGET_DIR"))?;
+        println!("building mdBook {MDBOOK}");
+        let install = ["install", "--quiet", "--locked", "mdbook", "--version", MDBOOK, "--no-default-features"];
+        run(cargo().args(install).arg("--root").arg(mdbook_dir()).env_remove("CARGO_TARGET_DIR"))?;
     }
     let output = Command::new(&tool).arg("build").arg(root().join(BOOK)).output().context("cannot run mdBook")?;
     let said = String::from_utf8_lossy(&output.stderr).into_owned() + &String::from_utf8_lossy(&output.stdout);

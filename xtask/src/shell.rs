@@ -30,6 +30,15 @@ pub(crate) fn cargo() -> Command {
     command
 }
 
+/// This program again, for a part of the work whose output is to be kept.
+pub(crate) fn xtask(arguments: &[&str]) -> Command {
+    let exe = std::env::current_exe().unwrap_or_else(|_| "xtask".into()).display().to_string();
+    // A build may have put another one in its place since this one was started.
+    let mut command = Command::new(exe.trim_end_matches(" (deleted)"));
+    command.args(arguments);
+    command
+}
+
 /// To be called before a build: another checkout may have built in the same place since this run began.
 pub(crate) fn ours() -> Result<()> {
     run(Command::new(root().join("xtask/prepare.sh")).current_dir(root()))

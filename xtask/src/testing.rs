@@ -1,55 +1,70 @@
-//! `make test`: every check and test, one after the other, with a count at the end.
+//! `make test`: every check and test, as many at the same time as two cores allow, with a count at the end.
 
+mod binaries;
 pub(crate) mod chaos;
+mod lanes;
 mod program;
 mod progress;
 mod report;
+mod results;
+mod steps;
 
 use anyhow::Context as _;
+use lanes::Run;
 use progress::Progress;
 use report::{Of, Report};
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
+use steps::Outcome;
 
-use crate::shell::{Result, cache, cargo, output, run as shell_run, target_dir};
+use crate::shell::{Result, cache, cargo, output, run as shell_run, say, target_dir};
 
 /// The crate whose programs share the cluster `e2e`.
 const E2E: &str = "berth-e2e";
 
-pub(crate) fn run(fast: bool, only: &[String]) -> Result<()> {
-    let wanted = |name: &str| only.is_empty() || only.iter().any(|o| name.contains(o.as_str()));
-    let mut report = Report::default();
-    if !fast && std::env::var_os("BERTH_E2E").is_some_and(|v| v == "all") {
-        report.progress = Progress::of_checkout("test-all")?;
-        let all = Of { command: "make test-all".into(), what: "all checks and tests" };
-        report.of = only.is_empty().then_some(all);
-    }
-    let _alone = if fast { None } else { Some(alone()?) };
+/// How much is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// What a developer runs in a minute.
+    Fast,
+    /// What runs with every change.
+    Usual,
+    /// Also what `#[ignore = "make test-all: …"]` leaves out of that. Cut off, it goes on where it was.
+    All,
+}
 
-    if !fast && wanted("prepare") {
-        report.check("prepare: leftovers of a run that was cut off, packages, binaries", prepare)?;
+pub(crate) fn run(extent: Extent, only: &[String]) -> Result<()> {
+    let wanted = |name: &str| only.is_empty() || only.iter().any(|o| name.contains(o.as_str()));
+    let mut report = Report::new(Progress::default(), None);
+    if extent == Extent::All {
+        let all = Of { command: "make test-all".into(), what: "all checks and tests" };
+        report = Report::new(Progress::of_checkout("test-all")?, only.is_empty().then_some(all));
     }
-    let exe = std::env::current_exe()?;
-    let ours = |argument: &[&str]| shell_run(Command::new(&exe).args(argument));
-    if wanted("lint") {
-        report.check("lint: format", || shell_run(cargo().args(["fmt", "--all", "--check"])))?;
-        report.check("lint: generated files", || ours(&["gen", "--check"]))?;
-        report.check("lint: rules between crates", || ours(&["check-crates"]))?;
-        report.check("lint: documentation", || ours(&["check-docs"]))?;
+    let _alone = if extent == Extent::Fast { None } else { Some(alone()?) };
+
+    let prepared = extent != Extent::Fast && wanted("prepare");
+    if prepared {
+        let name = "prepare: leftovers of a run that was cut off, packages";
+        say(name);
+        let began = Instant::now();
+        prepare()?;
+        report.add(name, Outcome { time: began.elapsed(), ..Outcome::passed() });
     }
-    if wanted("lint") && !fast {
-        report.check("lint: charts", || ours(&["check-charts"]))?;
-        let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
-        report.check("lint: clippy", || shell_run(cargo().args(clippy)))?;
-        report
-            .check("lint: dependencies (bans, licenses, sources; no advisories: their database is not asked)", deny)?;
-    }
-    if wanted("test") || only.iter().any(|o| o.starts_with("berth-") || o == "xtask") {
-        let packages: Vec<&str> = only.iter().map(String::as_str).filter(|o| *o != "test").collect();
-        report.programs(fast, &packages)?;
-    }
-    report.end();
+    let packages: Vec<String> = only.iter().filter(|o| *o != "test").cloned().collect();
+    let tests = wanted("test") || only.iter().any(|o| o.starts_with("berth-") || o == "xtask");
+    let run = Run {
+        extent,
+        lint: wanted("lint"),
+        packages: tests.then_some(packages),
+        prepared,
+        binaries: binaries::Binaries::default(),
+        report: Mutex::new(report),
+    };
+    run.all();
+    run.report.into_inner().unwrap_or_else(PoisonError::into_inner).end();
     Ok(())
 }
 
@@ -81,10 +96,9 @@ pub(crate) fn deny() -> Result<()> {
 
 fn prepare() -> Result<()> {
     shell_run(cargo().args(["build", "--quiet", "--locked", "-p", "berth-devcluster"]))?;
-    let devcluster = || Command::new(target_dir().join("debug/devcluster"));
-    shell_run(devcluster().args(["deps", "--install"]))?;
+    shell_run(&mut devcluster(&["deps", "--install"]))?;
     // The lock says that no run of tests is under way, so what has a test's name is of one that was cut off.
-    for name in clusters(&output(&mut devcluster_status(devcluster())).unwrap_or_default()) {
+    for name in clusters(&output(&mut devcluster(&["status"])).unwrap_or_default()) {
         // A test by hand, outside of `make test`, holds this while it uses the cluster.
         let turn = fs::File::open(state().join(format!("{name}.turn")));
         if turn.as_ref().is_ok_and(|turn| turn.try_lock().is_err()) {
@@ -92,19 +106,21 @@ fn prepare() -> Result<()> {
             continue;
         }
         println!("removing the cluster {name}, which a run left");
-        shell_run(devcluster().args(["down", "--name", &name]))?;
+        shell_run(&mut devcluster(&["down", "--name", &name]))?;
     }
-    shell_run(devcluster().arg("build"))
+    Ok(())
+}
+
+/// The devcluster program, as it was built last.
+fn devcluster(arguments: &[&str]) -> Command {
+    let mut command = Command::new(target_dir().join("debug/devcluster"));
+    command.args(arguments);
+    command
 }
 
 /// Where devcluster keeps its clusters.
 fn state() -> PathBuf {
     std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from)
-}
-
-fn devcluster_status(mut command: Command) -> Command {
-    command.arg("status");
-    command
 }
 
 /// Clusters of tests, from `devcluster status`.

@@ -157,9 +157,13 @@ enum Verb {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Only {
+    /// What tests with an API server and without pods need.
+    Server,
+    /// What a cluster needs.
+    Cluster,
     /// What clusters and everyday tests need.
     Core,
-    /// Also Kubernetes' own e2e suite and kwok.
+    /// Also what only `make test-all` needs.
     All,
 }
 
@@ -179,6 +183,8 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Deps { install: false } => deps::check()?,
         Verb::Build { only, names } => binaries::build(&match only {
             _ if !names.is_empty() => Selection::Named(names),
+            Only::Server => Selection::Server,
+            Only::Cluster => Selection::Cluster,
             Only::Core => Selection::Core,
             Only::All => Selection::All,
         })?,

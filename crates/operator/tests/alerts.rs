@@ -9,6 +9,7 @@ use berth_testkit::prometheus::{Prometheus, binary};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -115,7 +116,7 @@ async fn each_alert_fires_and_clears() {
     // Somebody who deletes or pauses a tenant wakes nobody.
     say(&metrics, ("False", "Deleting"), "True", ("False", "AsExpected"), 60);
     not_ready(&metrics, "paused", "Paused");
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    judged(&prometheus, "paused").await;
     fires(&[]).await;
     // One that is paused hides no other.
     not_ready(&metrics, "stuck", "Settled");
@@ -128,6 +129,21 @@ async fn each_alert_fires_and_clears() {
     fires(&[]).await;
     endpoint.shutdown_background();
     fires(&["BerthOperatorAbsent"]).await;
+}
+
+/// Waits until Prometheus has heard of that tenant, and has judged the rules often enough since for any to fire.
+async fn judged(prometheus: &Prometheus, tenant: &str) {
+    let query = format!("/api/v1/query?query=count(%7Bname%3D%22{tenant}%22%7D)");
+    let heard = || prometheus.get(&query).is_ok_and(|answer| !answer["result"][0].is_null());
+    until(SOON, "it is heard of", async || heard()).await;
+    let mut times = BTreeSet::new();
+    until(SOON, "the rules to be judged", async || {
+        times
+            .extend(prometheus.get("/api/v1/rules").ok().map(|rules| rules["groups"][0]["lastEvaluation"].to_string()));
+        // Pending, its second, and one more; the first may have been before.
+        times.len() > 4
+    })
+    .await;
 }
 
 /// Metrics that a dashboard asks for are there, and its queries are well-formed.

@@ -2,6 +2,8 @@
 //!
 //! The binaries come from `$BERTH_CACHE/bin` (default `~/.cache/berth/bin`): `kubernetes/v<version>/` and `etcd/v<version>/`.
 
+#![expect(clippy::panic, reason = "tests; clippy's own exception does not reach their helpers")]
+
 mod fixtures;
 
 use std::{
@@ -14,7 +16,10 @@ use berth_api::{ClusterSpec, common::Arg};
 use berth_render::{Catalog, Component, FLAGS, Flag, Source, TemplateSet, extra_args, render_apiserver};
 use fixtures::{Fixture, args, full, minimal};
 
-const KUBERNETES: [&str; 3] = ["1.34.4", "1.35.4", "1.36.3"];
+/// `make test` asks the binaries of the oldest and the newest minor. A minor in between could fail where they do not only by an argument
+/// that one of them has not got; of those there is none, see [`a_minor_in_between_renders_what_both_neighbours_do`].
+const ENDS: [&str; 2] = ["1.34.4", "1.36.3"];
+const BETWEEN: [&str; 1] = ["1.35.4"];
 const ETCD: [&str; 2] = ["3.5.35", "3.6.16"];
 
 /// Flags that templates set and users may set again: defaults of taste, or where more is not worse.
@@ -86,17 +91,25 @@ fn known(component: Component, version: &str) -> BTreeMap<String, String> {
     flags
 }
 
-fn rendered() -> Vec<(Component, &'static str, Fixture)> {
-    let mut out = Vec::new();
-    for version in KUBERNETES {
-        for component in [Component::ApiServer, Component::ControllerManager, Component::Scheduler] {
-            out.extend([minimal, full].map(|fixture| (component, version, fixture(version, "3.6.16"))));
-        }
-    }
-    for version in ETCD {
-        out.extend([minimal, full].map(|fixture| (Component::Etcd, version, fixture("1.36.3", version))));
-    }
-    out
+type Rendered = Vec<(Component, &'static str, Fixture)>;
+
+const CONTROL_PLANE: [Component; 3] = [Component::ApiServer, Component::ControllerManager, Component::Scheduler];
+
+fn of_kubernetes(versions: &[&'static str]) -> Rendered {
+    let of = |version| CONTROL_PLANE.into_iter().map(move |component| (component, version));
+    let fixtures = |(component, version)| [minimal, full].map(|f| (component, version, f(version, "3.6.16")));
+    versions.iter().copied().flat_map(of).flat_map(fixtures).collect()
+}
+
+fn of_etcd() -> Rendered {
+    ETCD.into_iter()
+        .flat_map(|version| [minimal, full].map(|f| (Component::Etcd, version, f("1.36.3", version))))
+        .collect()
+}
+
+/// What `make test` asks binaries about.
+fn asked() -> Rendered {
+    of_kubernetes(&ENDS).into_iter().chain(of_etcd()).collect()
 }
 
 fn name(arg: &str) -> &str {
@@ -105,8 +118,24 @@ fn name(arg: &str) -> &str {
 
 #[test]
 fn every_flag_exists_and_is_not_deprecated() {
+    exist(asked());
+}
+
+#[test]
+fn every_value_parses() {
+    parse(asked());
+}
+
+#[test]
+#[ignore = "make test-all: the binaries of that minor take minutes to build, and its neighbours' are asked"]
+fn flags_and_values_of_a_minor_in_between_are_taken() {
+    exist(of_kubernetes(&BETWEEN));
+    parse(of_kubernetes(&BETWEEN));
+}
+
+fn exist(rendered: Rendered) {
     let mut seen = BTreeMap::new();
-    for (component, version, fixture) in rendered() {
+    for (component, version, fixture) in rendered {
         let known = seen.entry((component, version)).or_insert_with(|| known(component, version));
         for arg in args(&fixture.component(component).expect("renders")) {
             let help = known.get(name(&arg));
@@ -118,10 +147,9 @@ fn every_flag_exists_and_is_not_deprecated() {
 }
 
 /// With the rendered command line and then a flag that does not exist: whoever complains about that one has parsed all before it.
-#[test]
-fn every_value_parses() {
+fn parse(rendered: Rendered) {
     const PROBE: &str = "berth-no-such-flag";
-    for (component, version, fixture) in rendered() {
+    for (component, version, fixture) in rendered {
         let mut command = Command::new(binary(component, version));
         command.args(args(&fixture.component(component).expect("renders"))).arg(format!("--{PROBE}"));
         let output = output(&mut command);
@@ -135,7 +163,8 @@ fn every_value_parses() {
 #[test]
 fn every_rendered_flag_is_owned_or_listed() {
     let mut used = BTreeSet::new();
-    for (component, version, mut fixture) in rendered() {
+    for (component, version, mut fixture) in of_kubernetes(&[ENDS[0], BETWEEN[0], ENDS[1]]).into_iter().chain(of_etcd())
+    {
         fixture.apiserver.workload.extra_args.clear();
         for arg in args(&fixture.component(component).expect("renders")) {
             let name = name(&arg).to_owned();
@@ -161,7 +190,7 @@ fn every_rendered_flag_is_owned_or_listed() {
 #[test]
 fn every_flag_of_the_table_exists() {
     for component in Component::ALL {
-        let versions: &[&str] = if component == Component::Etcd { &ETCD } else { &KUBERNETES };
+        let versions: &[&str] = if component == Component::Etcd { &ETCD } else { &ENDS };
         let helps: Vec<String> = versions.iter().map(|version| help(component, version)).collect();
         for flag in FLAGS.iter().filter(|flag| flag.components.contains(&component)) {
             for name in flag.names {
@@ -198,4 +227,21 @@ fn a_flag_with_a_field_reaches_tenants_with_older_templates() {
     let args = args(&render_apiserver(&older, &values).expect("renders"));
     assert!(!args.contains(&"--profiling=false".to_owned()), "{args:#?}");
     assert!(args.ends_with(&["--external-hostname=acme.example.com".to_owned(), "--v=2".to_owned()]), "{args:#?}");
+}
+
+/// So whoever asks the binaries of both neighbours learns of no argument less.
+#[test]
+fn a_minor_in_between_renders_what_both_neighbours_do() {
+    let of = |component, version, fixture: fn(&'static str, &'static str) -> Fixture| -> BTreeSet<String> {
+        args(&fixture(version, "3.6.16").component(component).expect("renders")).into_iter().collect()
+    };
+    for (component, fixture) in CONTROL_PLANE.into_iter().flat_map(|c| [minimal, full].map(|f| (c, f))) {
+        let [oldest, newest] = ENDS.map(|version| of(component, version, fixture));
+        for version in BETWEEN {
+            let all = of(component, version, fixture);
+            let own: Vec<_> = all.iter().filter(|arg| !oldest.contains(*arg) || !newest.contains(*arg)).collect();
+            let name = component.name();
+            assert!(own.is_empty(), "only {name} {version} can say whether it takes {own:?}: move {version} to ENDS");
+        }
+    }
 }

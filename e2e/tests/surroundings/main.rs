@@ -18,16 +18,24 @@ const REJECTED: Verdict = ["Ready", "False", "Rejected"];
 const ERROR: Verdict = ["Ready", "False", "Error"];
 
 #[test]
+#[ignore = "make test-all: where names do not resolve, each pull takes half a minute to fail, and kubelet pulls one after the other"]
 fn what_is_missing_at_birth_is_named_and_awaited() {
-    // Where names do not resolve, each pull takes half a minute to fail, and kubelet pulls one after the other.
-    if !berth_e2e::run::all() {
-        return;
-    }
     berth_e2e::run("surroundings", birth::missing);
 }
 
 #[test]
-fn what_is_refused_later_is_named_and_tried_again() {
+fn pods_that_are_refused_are_named_and_tried_again() {
+    berth_e2e::run("surroundings", |world| {
+        let crowded = Tenant::ready(world, "crowded", &json!({}))?;
+        pods::no_node_takes_it(world, &crowded)?;
+        pods::a_quota(world, &crowded)?;
+        crowded.let_go()
+    });
+}
+
+#[test]
+#[ignore = "make test-all: a StatefulSet takes minutes to try again, and so do the others as a whole"]
+fn writes_that_are_refused_are_named_and_tried_again() {
     berth_e2e::run("surroundings", |world| {
         // A run that was cut off may have left them, and they would refuse this one's tenants.
         writes::nothing_refuses(world)?;
@@ -38,18 +46,15 @@ fn what_is_refused_later_is_named_and_tried_again() {
 }
 
 fn refused_later(world: &World) -> Result<()> {
-    let crowded = Tenant::ready(world, "crowded", &json!({}))?;
-    pods::no_node_takes_it(world, &crowded)?;
-    pods::a_quota(world, &crowded)?;
-    if berth_e2e::run::all() {
-        let refused = Tenant::ready(world, "refused", &json!({}))?;
-        writes::a_policy_that_refuses(world, &refused)?;
-        away::the_operator_is_away(world, &refused)?;
-        crowded.wait_ready()?;
-        writes::a_webhook_that_hangs(world, &refused, &crowded)?;
-        refused.delete()?;
-    }
-    crowded.let_go()
+    let short = Tenant::ready(world, "short", &json!({}))?;
+    pods::a_quota_for_etcd(world, &short)?;
+    let refused = Tenant::ready(world, "refused", &json!({}))?;
+    writes::a_policy_that_refuses(world, &refused)?;
+    away::the_operator_is_away(world, &refused)?;
+    short.wait_ready()?;
+    writes::a_webhook_that_hangs(world, &refused, &short)?;
+    refused.delete()?;
+    short.let_go()
 }
 
 /// Waits until a condition says all of that.

@@ -28,18 +28,29 @@ fn unschedulable(world: &World, tenant: &Tenant<'_>) -> Result<()> {
 
 /// Meanwhile a policy is made, which is an earlier stage. Does not wait for what comes after the quota.
 pub(crate) fn a_quota(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
-    world.kube.ensure(&core(&tenant.home, "resourcequotas"), &quota)?;
+    no_pods(world, tenant)?;
     delete(world, tenant, names::SCHEDULER)?;
     let cause = ["kube-scheduler", "exceeded quota: none"];
     says(tenant, REJECTED, &cause)?;
     comes_back(world, &path("/apis/networking.k8s.io/v1", &tenant.home, "networkpolicies/etcd"))?;
     says(tenant, REJECTED, &cause)?;
-    // A StatefulSet has no condition for that, and takes minutes to try again.
-    if berth_e2e::run::all() {
-        delete(world, tenant, names::ETCD)?;
-        says(tenant, QUORUM_LOST, &["etcd-0 is not there", "exceeded quota: none"])?;
-    }
+    pods_again(world, tenant)
+}
+
+/// A StatefulSet has no condition for that, and takes minutes to try again. Does not wait for that.
+pub(crate) fn a_quota_for_etcd(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    no_pods(world, tenant)?;
+    delete(world, tenant, names::ETCD)?;
+    says(tenant, QUORUM_LOST, &["etcd-0 is not there", "exceeded quota: none"])?;
+    pods_again(world, tenant)
+}
+
+fn no_pods(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
+    world.kube.ensure(&core(&tenant.home, "resourcequotas"), &quota)
+}
+
+fn pods_again(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     world.kube.delete(&format!("{}/none", core(&tenant.home, "resourcequotas")))
 }
 

@@ -2,16 +2,17 @@
 //! and what passed is not run again at the same commit.
 
 use super::alone;
-use super::program::{Program, built, program};
+use super::program::{Program, Screen, built, listed, program};
 use super::progress::Progress;
 use super::report::{Of, Report};
+use super::steps::{Outcome, check};
 use crate::shell::{Result, cache, cargo, ours, output, say};
 use anyhow::bail;
 use std::time::Duration;
 
-const PACKAGE: &str = "berth-operator";
+pub(super) const PACKAGE: &str = "berth-operator";
 
-const PROGRAMS: &[&str] = &["sweep", "faults", "refusals", "processes"];
+pub(super) const PROGRAMS: &[&str] = &["sweep", "faults", "refusals", "processes"];
 
 /// In the cache: what passed, a file for each commit, and beside these what sweeps keep.
 const FOLDER: &str = "chaos";
@@ -23,9 +24,7 @@ const PATIENCE: Duration = Duration::from_hours(24);
 /// walks.
 pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
     let _alone = alone()?;
-    let mut report = Report::default();
-    report.progress = Progress::of_checkout(FOLDER)?;
-    report.of = Some(of(seed, filters));
+    let mut report = Report::new(Progress::of_checkout(FOLDER)?, Some(of(seed, filters)));
     say("building tests");
     let mut found = false;
     for program in build()? {
@@ -35,12 +34,18 @@ pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
                 continue;
             }
             found = true;
-            let mut command = program.command(&["--exact", &test, "--nocapture", "--test-threads", "1"]);
+            let step = step(&name, seed);
+            if report.passed_before(&step, "") {
+                continue;
+            }
+            let exactly = ["--exact", &test, "--include-ignored", "--nocapture", "--test-threads", "1"];
+            let mut command = program.command(&exactly);
             command
                 .env("BERTH_SWEEP", "full")
                 .env("BERTH_SWEEP_SEED", seed.to_string())
                 .env("BERTH_SWEEP_STATE", cache().join(FOLDER));
-            report.test(&step(&name, seed), command, PATIENCE)?;
+            say(&step);
+            report.add(&step, Outcome { lasting: true, ..check(command, PATIENCE, Screen::Live) });
         }
     }
     if !found {
@@ -57,15 +62,11 @@ fn build() -> Result<Vec<Program>> {
     for program in PROGRAMS {
         build.args(["--test", program]);
     }
-    let Some(messages) = built(&mut build)? else { bail!("the tests could not be built") };
+    let (messages, text) = built(&mut build)?;
+    let Some(messages) = messages else { bail!("the tests could not be built:\n{text}") };
     let mut programs: Vec<Program> = messages.lines().filter_map(program).collect();
     programs.sort_by(|a, b| a.target.cmp(&b.target));
     Ok(programs)
-}
-
-/// Tests, from what a test program says of itself.
-fn listed(text: &str) -> Vec<String> {
-    text.lines().filter_map(|line| line.strip_suffix(": test")).map(ToOwned::to_owned).collect()
 }
 
 /// Such as `processes lease::one_leads`.

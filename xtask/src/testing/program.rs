@@ -1,13 +1,17 @@
-//! Test programs: found in what cargo says, run, and their output understood.
+//! Test programs: found in what cargo says, and run.
 
 use anyhow::Context as _;
 use serde_json::Value;
 use std::io::{BufRead as _, BufReader};
+use std::mem;
 use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::E2E;
+use super::binaries::Stage;
+use super::results::Results;
+use super::{E2E, chaos};
 use crate::shell::Result;
 
 /// Nothing that `make test` runs takes longer; what does hangs.
@@ -16,41 +20,76 @@ pub(super) const PATIENCE: Duration = Duration::from_mins(40);
 /// Tests of one program at once, where they have no pods: they wait for most of their time.
 const AT_ONCE: &str = "3";
 
-/// What was counted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Count {
-    pub(super) passed: u32,
-    pub(super) failed: u32,
-}
+/// How long output is waited for once the program has ended: what it left running may hold the pipe.
+const GRACE: Duration = Duration::from_secs(5);
 
 /// One test program.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) package: String,
+    /// Such as `test sweep`.
     pub(super) target: String,
     pub(super) file: PathBuf,
     pub(super) dir: PathBuf,
-    /// Runs real pods. These run last, and may be tried twice.
-    pub(super) pods: bool,
 }
 
 impl Program {
+    pub(super) fn name(&self) -> String {
+        format!("{} {}", self.package, self.target)
+    }
+
     /// Runs it as cargo would.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.file);
         command.args(arguments).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir).env("BERTH_REAL", "1");
-        if !self.pods {
+        if !self.has_pods() {
             command.env("RUST_TEST_THREADS", AT_ONCE);
         }
         command
     }
+
+    /// Real pods are slow where a machine is busy: a test that failed is run again.
+    pub(super) fn has_pods(&self) -> bool {
+        [E2E, "berth-devcluster"].contains(&&*self.package)
+    }
+
+    /// Its tests take turns at the cluster `e2e`.
+    pub(super) fn shares_a_cluster(&self) -> bool {
+        self.package == E2E && !self.makes_a_cluster()
+    }
+
+    /// It calls `make`, which waits as long as cargo builds something else.
+    pub(super) fn makes_a_cluster(&self) -> bool {
+        self.package == E2E && ["test demo", "test given"].contains(&&*self.target)
+    }
+
+    /// The command that runs what of it is `#[ignore]`d.
+    pub(super) fn left_to(&self) -> &'static str {
+        let chaos = self.package == chaos::PACKAGE
+            && self.target.strip_prefix("test ").is_some_and(|name| chaos::PROGRAMS.contains(&name));
+        if chaos { "make chaos" } else { "make test-all" }
+    }
+
+    /// What has to be built of Kubernetes before it can run.
+    pub(super) fn needs(&self) -> Stage {
+        match (&*self.package, &*self.target) {
+            (E2E, "test versions" | "test conformance")
+            | ("berth-render", "test flags")
+            | ("berth-etcdio", "test real_etcd") => Stage::Core,
+            (E2E | "berth-devcluster", _) => Stage::Cluster,
+            ("berth-cli" | "berth-operator" | "berth-testkit" | "xtask", target) if target.starts_with("test ") => {
+                Stage::Server
+            }
+            _ => Stage::Nothing,
+        }
+    }
 }
 
-/// What cargo says on its standard output; none if it could not build.
-pub(super) fn built(command: &mut Command) -> Result<Option<String>> {
-    let output = command.stderr(Stdio::inherit()).output().context("cannot run cargo")?;
-    let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    Ok(output.status.success().then_some(text))
+/// What cargo says on its standard output, and what it says to people. No first one: it could not build.
+pub(super) fn built(command: &mut Command) -> Result<(Option<String>, String)> {
+    let output = command.stdin(Stdio::null()).output().context("cannot run cargo")?;
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok((output.status.success().then(|| text(&output.stdout)), text(&output.stderr)))
 }
 
 /// A test program in cargo's messages.
@@ -67,89 +106,121 @@ pub(super) fn program(line: &str) -> Option<Program> {
     };
     let kind = message["target"]["kind"][0].as_str()?;
     let target = format!("{kind} {}", message["target"]["name"].as_str()?);
-    let pods = [E2E, "berth-devcluster"].contains(&package.as_str());
-    Some(Program { pods, package, target, file: file.into(), dir })
+    Some(Program { package, target, file: file.into(), dir })
 }
 
-/// Runs a test program, and reads what it prints.
-pub(super) fn execute(mut command: Command, patience: Duration) -> Result<(ExitStatus, Results)> {
+/// Tests, from what a test program says of itself.
+pub(super) fn listed(text: &str) -> Vec<String> {
+    text.lines().filter_map(|line| line.strip_suffix(": test")).map(ToOwned::to_owned).collect()
+}
+
+/// Where the output of a program goes while it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Screen {
+    /// To the screen at once: nothing else runs.
+    Live,
+    /// Kept, and printed as a whole when it has ended.
+    Kept,
+}
+
+/// A program that has ended.
+#[derive(Debug)]
+pub(super) struct Ran {
+    pub(super) status: ExitStatus,
+    pub(super) results: Results,
+    /// What it printed, where that was [`Screen::Kept`].
+    pub(super) text: String,
+}
+
+/// Runs a program, and reads what it prints.
+pub(super) fn execute(mut command: Command, patience: Duration, screen: Screen) -> Result<Ran> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
     // The command holds the writing end; without it the reader would wait for ever.
     drop(command);
+    let said = Arc::new(Mutex::new((Results::default(), String::new())));
+    let heard = said.clone();
     let reader = std::thread::spawn(move || {
-        let mut results = Results::default();
         let mut lines = BufReader::new(reader);
         let mut line = vec![];
         while lines.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
             let text = String::from_utf8_lossy(&line).into_owned();
-            print!("{text}");
-            results.line(text.trim_end());
+            let mut heard = heard.lock().unwrap_or_else(PoisonError::into_inner);
+            heard.0.line(text.trim_end());
+            match screen {
+                Screen::Live => print!("{text}"),
+                Screen::Kept => heard.1.push_str(&text),
+            }
             line.clear();
         }
-        results
     });
     let deadline = Instant::now() + patience;
+    let mut late = false;
     let status = loop {
         if let Some(status) = child.try_wait()? {
             break status;
         }
-        if Instant::now() > deadline {
-            println!("FAILED: no end after {patience:?}");
+        if Instant::now() > deadline && !late {
+            late = true;
             child.kill()?;
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    // What a test left running may hold the pipe; its output is no longer of interest.
-    let grace = Instant::now() + Duration::from_secs(5);
+    let grace = Instant::now() + GRACE;
     while !reader.is_finished() && Instant::now() < grace {
         std::thread::sleep(Duration::from_millis(20));
     }
-    let results = if reader.is_finished() { reader.join().unwrap_or_default() } else { Results::default() };
-    Ok((status, results))
-}
-
-/// What a test program prints, read line by line.
-#[derive(Debug, Default)]
-pub(super) struct Results {
-    pub(super) count: Count,
-    pub(super) failures: Vec<String>,
-    in_failures: bool,
-}
-
-impl Results {
-    fn line(&mut self, line: &str) {
-        if line == "failures:" {
-            // Printed twice: before the outputs, and before the names.
-            self.in_failures = true;
-            self.failures.clear();
-        } else if let Some(rest) = line.strip_prefix("test result: ") {
-            let number = |word: &str| {
-                let before = rest.split(word).next().unwrap_or_default();
-                before.split_whitespace().last().and_then(|n| n.parse().ok()).unwrap_or(0)
-            };
-            self.count = Count { passed: number(" passed"), failed: number(" failed") };
-            self.in_failures = false;
-        } else if self.in_failures {
-            match line.strip_prefix("    ") {
-                Some(name) if !name.contains(' ') => self.failures.push(name.to_owned()),
-                _ => {}
-            }
-        }
+    let (results, mut text) = mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
+    if late {
+        text.extend(["\nit did not end within ", &format!("{patience:?}"), "\n"]);
     }
+    Ok(Ran { status, results, text })
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::results::Count;
     use super::*;
 
+    fn named(package: &str, target: &str) -> Program {
+        Program { package: package.into(), target: target.into(), file: "/t".into(), dir: "/".into() }
+    }
+
     #[test]
-    fn the_output_of_a_test_program_is_understood() {
-        let mut results = Results::default();
-        let text = "running 3 tests\ntest a ... ok\ntest b::c ... FAILED\n\nfailures:\n\n---- b::c stdout ----\n    left: 1\n    boom\n\n\nfailures:\n    b::c\n\ntest result: FAILED. 2 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n";
-        text.lines().for_each(|l| results.line(l));
-        assert_eq!(results.count, Count { passed: 2, failed: 1 });
-        assert_eq!(results.failures, ["b::c"]);
+    fn what_a_program_left_running_costs_no_count() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 30 & echo 'test a ... ok'; echo 'test result: ok. 1 passed; 0 failed; 2 ignored'"]);
+        let began = Instant::now();
+        let ran = execute(command, PATIENCE, Screen::Kept).unwrap();
+        assert!(ran.status.success() && began.elapsed() < 3 * GRACE);
+        assert_eq!(ran.results.count, Count { passed: 1, skipped: 2, ..Count::default() });
+        assert!(ran.text.starts_with("test a ... ok\n"), "{}", ran.text);
+    }
+
+    #[test]
+    fn what_hangs_is_ended_and_what_it_said_is_counted() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo 'test a ... ok'; exec sleep 30"]);
+        let ran = execute(command, Duration::from_millis(300), Screen::Kept).unwrap();
+        assert_eq!((ran.status.success(), ran.results.ended, ran.results.count.passed), (false, false, 1));
+        assert!(ran.text.contains("did not end within"), "{}", ran.text);
+    }
+
+    #[test]
+    fn what_is_left_out_of_the_long_fault_runs_is_left_to_them() {
+        assert_eq!(named("berth-operator", "test faults").left_to(), "make chaos");
+        for (package, target) in [("berth-operator", "test rest"), ("berth-testkit", "test sweep"), (E2E, "test ha")] {
+            assert_eq!(named(package, target).left_to(), "make test-all", "{package} {target}");
+        }
+    }
+
+    #[test]
+    fn what_needs_only_a_processor_waits_for_no_binaries() {
+        assert_eq!(named("berth-plan", "lib berth_plan").needs(), Stage::Nothing);
+        assert_eq!(named("berth-operator", "lib berth_operator").needs(), Stage::Nothing);
+        assert_eq!(named("berth-operator", "test faults").needs(), Stage::Server);
+        assert_eq!(named(E2E, "test create").needs(), Stage::Cluster);
+        assert_eq!(named(E2E, "test versions").needs(), Stage::Core);
     }
 }

@@ -1,6 +1,6 @@
 //! What of a long run has passed already, so that a run that was cut off goes on where it was.
 
-use super::program::Count;
+use super::results::Count;
 use crate::shell::{Result, cache, output};
 use anyhow::Context as _;
 use std::fs;
@@ -13,8 +13,6 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) count: Count,
-    /// Tests of these that passed only when they were run again.
-    pub(super) again: u32,
     pub(super) time: Duration,
 }
 
@@ -66,19 +64,19 @@ impl Progress {
         let dir = file.parent().context("a file in a folder")?;
         fs::create_dir_all(dir)?;
         let mut file = fs::File::options().create(true).append(true).open(file)?;
-        writeln!(file, "{}\t{}\t{}\t{name}", step.count.passed, step.again, step.time.as_millis())?;
+        let Count { passed, skipped, flaky, .. } = step.count;
+        writeln!(file, "{passed}\t{skipped}\t{flaky}\t{}\t{name}", step.time.as_millis())?;
         Ok(())
     }
 }
 
 /// A line that was cut off has no name, and is passed over.
 fn line(text: &str) -> Option<(String, Step)> {
-    let mut parts = text.splitn(4, '\t');
+    let mut parts = text.splitn(5, '\t');
     let mut number = || parts.next()?.parse().ok();
-    let (passed, again, millis) = (number()?, number()?, number()?);
-    let name = parts.next()?.to_owned();
-    let count = Count { passed, failed: 0 };
-    Some((name, Step { count, again, time: Duration::from_millis(millis.into()) }))
+    let count = Count { passed: number()?, failed: 0, skipped: number()?, flaky: number()? };
+    let time = Duration::from_millis(number()?.into());
+    Some((parts.next()?.to_owned(), Step { count, time }))
 }
 
 #[cfg(test)]
@@ -90,11 +88,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("c0ffee");
         let progress = Progress::at(&file);
-        let step =
-            |passed, failed| Step { count: Count { passed, failed }, again: 1, time: Duration::from_millis(2500) };
+        let step = |passed, failed| {
+            let count = Count { passed, failed, skipped: 3, flaky: 1 };
+            Step { count, time: Duration::from_millis(2500) }
+        };
         progress.keep("berth-e2e test ha", step(2, 0)).unwrap();
         progress.keep("berth-e2e test drift", step(1, 1)).unwrap();
-        fs::File::options().append(true).open(&file).unwrap().write_all(b"3\t0\t17").unwrap();
+        fs::File::options().append(true).open(&file).unwrap().write_all(b"3\t0\t0\t17").unwrap();
         let again = Progress::at(&file);
         assert_eq!(again.before("berth-e2e test ha"), Some(step(2, 0)));
         assert_eq!(again.before("berth-e2e test drift"), None);

@@ -1,31 +1,30 @@
-//! What is run, counted and timed, and what is said of it at the end.
+//! What is counted and timed, and what is said of it at the end.
 
-use anyhow::bail;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::E2E;
-use super::program::{Count, PATIENCE, Program, built, execute, program};
 use super::progress::{Progress, Step};
-use crate::images;
-use crate::shell::{Result, cargo, ours, output, run as shell_run, say, target_dir};
-
-/// Crates whose tests need nothing but a processor.
-const PURE: &[&str] = &["berth-contract", "berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
+use super::results::Count;
+use super::steps::Outcome;
+use crate::shell::{output, say};
 
 /// What a run has come to.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Report {
+    began: Instant,
     total: Count,
-    pub(super) progress: Progress,
+    progress: Progress,
     failures: Vec<String>,
     flaky: Vec<String>,
+    /// By the command that runs it: how much was left out.
+    left_to: BTreeMap<&'static str, u32>,
     times: Vec<(String, Duration)>,
-    /// What passed in a run before that was cut off.
-    before: Step,
+    /// How long that took which passed in a run before that was cut off.
+    before: Duration,
     /// What the row for docs/test-results.md says that was run, if there is to be one.
-    pub(super) of: Option<Of>,
+    of: Option<Of>,
 }
 
 /// A command that has rows in docs/test-results.md.
@@ -36,188 +35,103 @@ pub(super) struct Of {
 }
 
 impl Report {
-    /// A check counts as one.
-    pub(super) fn check(&mut self, name: &str, body: impl FnOnce() -> Result<()>) -> Result<()> {
-        say(name);
-        // Other checks make what the steps after them need.
-        let lasting = name.starts_with("lint");
-        if lasting && self.passed_before(name) {
-            return Ok(());
+    pub(super) fn new(progress: Progress, of: Option<Of>) -> Self {
+        Self {
+            began: Instant::now(),
+            total: Count::default(),
+            progress,
+            failures: vec![],
+            flaky: vec![],
+            left_to: BTreeMap::new(),
+            times: vec![],
+            before: Duration::ZERO,
+            of,
         }
-        let started = Instant::now();
-        let result = body();
-        let time = started.elapsed();
-        self.times.push((name.to_owned(), time));
-        if let Err(error) = result {
-            println!("FAILED {name}: {error:#}");
-            self.failed(name);
-            if name.starts_with("prepare") {
-                // Without it, everything else would fail for no reason of its own.
-                bail!("{error:#}");
-            }
-        } else {
-            self.total.passed += 1;
-            if lasting {
-                self.progress.keep(name, Step { count: Count { passed: 1, failed: 0 }, again: 0, time })?;
-            }
-        }
-        Ok(())
     }
 
-    fn passed_before(&mut self, name: &str) -> bool {
+    /// Whether a step passed before at this commit: then it counts, and need not be run. `left_to` runs what it leaves out.
+    pub(super) fn passed_before(&mut self, name: &str, left_to: &'static str) -> bool {
         let Some(step) = self.progress.before(name) else { return false };
-        println!("passed before at this commit: {}", step.count.passed);
-        self.total.passed += step.count.passed;
-        self.before.again += step.again;
-        self.before.time += step.time;
+        println!("passed before at this commit: {name}");
+        self.before += step.time;
+        self.count(step.count, left_to);
         true
     }
 
-    /// Builds the test programs, of these packages or of all, and runs them.
-    pub(super) fn programs(&mut self, fast: bool, packages: &[&str]) -> Result<()> {
-        say("building tests");
-        let started = Instant::now();
-        ours()?;
-        let mut build = cargo();
-        build.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]);
-        match (fast, packages) {
-            (true, []) => PURE.iter().for_each(|p| {
-                build.args(["-p", p]);
-            }),
-            (_, []) => {
-                build.arg("--workspace");
-            }
-            (_, some) => some.iter().for_each(|p| {
-                build.args(["-p", p]);
-            }),
+    /// Takes in what came of a step, and prints what it said.
+    pub(super) fn add(&mut self, name: &str, outcome: Outcome) {
+        let Outcome { count, failures, flaky, text, left_to, time, lasting } = outcome;
+        say(&format!("{name} ({:.1} s)", time.as_secs_f32()));
+        if !text.is_empty() {
+            println!("{}", text.trim_end());
         }
-        let Some(text) = built(&mut build)? else {
-            self.failed("building tests");
-            return Ok(());
-        };
-        self.times.push(("building tests".into(), started.elapsed()));
-        let mut programs: Vec<Program> = text.lines().filter_map(program).collect();
-        programs.sort_by_key(|p| (p.pods, p.package.clone(), p.target.clone()));
-        let on_e2e = programs.iter().any(|p| p.package == E2E);
-        if on_e2e {
-            // What the e2e tests install, as this checkout has it.
-            self.check("images of the operator and the agent", || images::build().map(|_| ()))?;
+        for failure in &failures {
+            println!("FAILED {name} {failure}");
         }
-        for program in &programs {
-            self.program(program)?;
+        self.failures.extend(failures.iter().map(|f| format!("{name} {f}").trim_end().to_owned()));
+        self.flaky.extend(flaky.iter().map(|f| format!("{name} {f}")));
+        self.count(count, left_to);
+        self.times.push((name.to_owned(), time));
+        if lasting && let Err(error) = self.progress.keep(name, Step { count, time }) {
+            println!("it will be run again, since that it passed cannot be kept: {error:#}");
         }
-        if on_e2e {
-            // One cluster serves all of its programs.
-            self.check("removing the e2e cluster", || {
-                shell_run(Command::new(target_dir().join("debug/devcluster")).args(["down", "--name", "e2e"]))
-            })?;
-        }
-        Ok(())
+        let _ = std::io::stdout().flush();
     }
 
-    fn program(&mut self, program: &Program) -> Result<()> {
-        let name = format!("{} {}", program.package, program.target);
-        say(&name);
-        if self.passed_before(&name) {
-            return Ok(());
+    fn count(&mut self, count: Count, left_to: &'static str) {
+        self.total += count;
+        if count.skipped > 0 {
+            *self.left_to.entry(left_to).or_default() += count.skipped;
         }
-        let started = Instant::now();
-        let (status, results) = execute(program.command(&[]), PATIENCE)?;
-        let (mut count, mut again) = (results.count, 0);
-        for failed in &results.failures {
-            // Only what runs real pods has a second chance.
-            if !program.pods {
-                self.failures.push(format!("{name} {failed}"));
-                continue;
-            }
-            println!("\nagain: {failed}");
-            let (status, _) = execute(program.command(&["--exact", failed, "--nocapture"]), PATIENCE)?;
-            if status.success() {
-                println!("FLAKY {name} {failed}: it failed, and passed when run again");
-                self.flaky.push(format!("{name} {failed}"));
-                count.failed -= 1;
-                count.passed += 1;
-                again += 1;
-            } else {
-                self.failures.push(format!("{name} {failed}"));
-            }
-        }
-        if !status.success() && results.failures.is_empty() {
-            println!("FAILED {name}: it ended with {status}");
-            self.failures.push(format!("{name} ({status})"));
-            count.failed = count.failed.max(1);
-        }
-        self.add(&name, Step { count, again, time: started.elapsed() })
-    }
-
-    /// Runs one test, by a command that runs nothing else.
-    pub(super) fn test(&mut self, name: &str, command: Command, patience: Duration) -> Result<()> {
-        say(name);
-        if self.passed_before(name) {
-            return Ok(());
-        }
-        let started = Instant::now();
-        let (status, _) = execute(command, patience)?;
-        let passed = status.success();
-        if !passed {
-            println!("FAILED {name}: it ended with {status}");
-            self.failures.push(name.to_owned());
-        }
-        let count = Count { passed: passed.into(), failed: (!passed).into() };
-        self.add(name, Step { count, again: 0, time: started.elapsed() })
-    }
-
-    /// Something that could not even be tried.
-    pub(super) fn failed(&mut self, name: &str) {
-        self.total.failed += 1;
-        self.failures.push(name.to_owned());
-    }
-
-    fn add(&mut self, name: &str, step: Step) -> Result<()> {
-        self.total.passed += step.count.passed;
-        self.total.failed += step.count.failed;
-        self.times.push((name.to_owned(), step.time));
-        self.progress.keep(name, step)
     }
 
     /// The row of docs/test-results.md for this run, with what earlier ones at the same commit had done.
-    fn row(&self, of: &Of, commit: &str, date: &str) -> String {
-        let Count { passed, failed } = self.total;
+    fn row(&self, of: &Of, commit: &str, date: &str, time: Duration) -> String {
+        let Count { passed, failed, skipped, flaky } = self.total;
         let failures = if failed > 0 { format!(" ({})", self.failures.join(", ")) } else { String::new() };
-        let again = match self.before.again as usize + self.flaky.len() {
-            0 => String::new(),
-            n => format!("; {n} of those that passed did so only when they were run again"),
-        };
-        let time: Duration = self.times.iter().map(|(_, time)| *time).sum::<Duration>() + self.before.time;
-        let whole = if self.before.time.is_zero() { "" } else { ", in several runs" };
+        let flaky = if flaky > 0 { format!("; {flaky} more passed at the second try") } else { String::new() };
+        let whole = if self.before.is_zero() { "" } else { ", in several runs" };
         let commit = commit.get(..7).unwrap_or(commit);
-        let minutes = (time.as_secs() + 30) / 60;
+        let minutes = ((time + self.before).as_secs() + 30) / 60;
         let Of { command, what } = of;
         format!(
             "| `{command}` | {what} | `{commit}`, {date} | \
-             {passed} passed, {failed} failed{failures}{again}; {minutes} min{whole} |"
+             {passed} passed, {failed} failed{failures}, {skipped} skipped{flaky}; {minutes} min{whole} |"
         )
+    }
+
+    /// What is said last. Programs read the last line.
+    fn closing(&self) -> String {
+        let Count { passed, failed, skipped, flaky } = self.total;
+        let flaky_ones = self.flaky.iter().map(|name| format!("FLAKY  {name}"));
+        let mut lines: Vec<String> =
+            flaky_ones.chain(self.failures.iter().map(|name| format!("FAILED {name}"))).collect();
+        lines.push(String::new());
+        if flaky > 0 {
+            lines.push(format!("{flaky} passed at the second try, after a failure: not counted as passed."));
+        }
+        if skipped > 0 {
+            let by: Vec<_> = self.left_to.iter().map(|(command, n)| format!("`{command}` runs {n}")).collect();
+            lines.push(format!("{skipped} left out, counted as skipped: {}.", by.join(", ")));
+        }
+        lines.push(format!("{passed} passed, {failed} failed, {skipped} skipped"));
+        lines.join("\n")
     }
 
     /// Prints it, and ends with exit code 1 if anything failed.
     pub(super) fn end(mut self) {
         self.times.sort_by_key(|(_, t)| std::cmp::Reverse(*t));
-        say("what took longest");
-        for (name, time) in self.times.iter().take(8) {
+        let time = self.began.elapsed();
+        say(&format!("what took longest of {:.1} minutes", time.as_secs_f32() / 60.0));
+        for (name, time) in self.times.iter().take(12) {
             println!("{:>6.1} s  {name}", time.as_secs_f32());
-        }
-        for name in &self.flaky {
-            println!("FLAKY  {name}");
-        }
-        for name in &self.failures {
-            println!("FAILED {name}");
         }
         let today = output(Command::new("date").args(["-u", "+%F"]));
         if let (Some(of), Some(commit), Ok(today)) = (&self.of, self.progress.commit(), today) {
             say("for docs/test-results.md");
-            println!("{}", self.row(of, &commit, today.trim()));
+            println!("{}", self.row(of, &commit, today.trim(), time));
         }
-        println!("\n{} passed, {} failed", self.total.passed, self.total.failed);
+        println!("{}", self.closing());
         let _ = std::io::stdout().flush();
         if self.total.failed > 0 || self.total.passed == 0 {
             // The count is the last line; nothing is said after it.
@@ -230,40 +144,68 @@ impl Report {
 mod tests {
     use super::*;
 
+    fn report(of: &[(&str, Outcome)]) -> Report {
+        let mut report = Report::new(Progress::default(), None);
+        for (name, outcome) in of {
+            report.add(name, outcome.clone());
+        }
+        report
+    }
+
+    fn counted(passed: u32, failed: u32, skipped: u32, flaky: u32) -> Outcome {
+        Outcome { count: Count { passed, failed, skipped, flaky }, ..Outcome::default() }
+    }
+
     #[test]
-    fn a_run_ends_with_the_row_for_the_docs() {
-        let mut report = Report { total: Count { passed: 812, failed: 0 }, ..Report::default() };
-        report.times = vec![("a".into(), Duration::from_secs(50)), ("b".into(), Duration::from_secs(100))];
-        let of = Of { command: "make test-all".into(), what: "all checks and tests" };
-        let row = report.row(&of, "c0ffee123456", "2026-11-21");
+    fn a_run_ends_with_a_line_that_programs_read() {
+        assert_eq!(report(&[("a", counted(630, 0, 0, 0))]).closing(), "\n630 passed, 0 failed, 0 skipped");
+    }
+
+    #[test]
+    fn what_was_left_out_and_what_passed_at_the_second_try_has_not_passed() {
+        let flaky = Outcome { flaky: vec!["b::c".into()], left_to: "make test-all", ..counted(3, 0, 2, 1) };
+        let failed = Outcome { failures: vec!["d".into()], left_to: "make chaos", ..counted(0, 1, 1, 0) };
         assert_eq!(
-            row,
-            "| `make test-all` | all checks and tests | `c0ffee1`, 2026-11-21 | 812 passed, 0 failed; 3 min |"
-        );
-        report.before = Step { again: 1, time: Duration::from_hours(1), ..Step::default() };
-        (report.flaky, report.failures) = (vec!["c".into()], vec!["d".into(), "e".into()]);
-        report.total.failed = 2;
-        let row = report.row(&of, "c0ffee123456", "2026-11-21");
-        assert!(
-            row.ends_with(
-                "| 812 passed, 2 failed (d, e); 2 of those that passed did so only when they were run again; 63 min, in several runs |"
-            ),
-            "{row}"
+            report(&[("x test e", flaky), ("y test f", failed)]).closing(),
+            "FLAKY  x test e b::c\nFAILED y test f d\n\n\
+             1 passed at the second try, after a failure: not counted as passed.\n\
+             3 left out, counted as skipped: `make chaos` runs 1, `make test-all` runs 2.\n\
+             3 passed, 1 failed, 3 skipped"
         );
     }
 
     #[test]
-    fn a_test_that_failed_is_run_again_by_the_next_run_and_one_that_passed_is_not() {
+    fn a_run_ends_with_the_row_for_the_docs() {
+        let of = Of { command: "make test-all".into(), what: "all checks and tests" };
+        let mut report = report(&[("a", counted(812, 0, 2, 0))]);
+        let time = Duration::from_secs(150);
+        assert_eq!(
+            report.row(&of, "c0ffee123456", "2026-11-21", time),
+            "| `make test-all` | all checks and tests | `c0ffee1`, 2026-11-21 | 812 passed, 0 failed, 2 skipped; 3 min |"
+        );
+        report.before = Duration::from_hours(1);
+        report.add("b", Outcome { failures: vec!["d".into(), "e".into()], ..counted(0, 2, 0, 1) });
+        let row = report.row(&of, "c0ffee123456", "2026-11-21", time);
+        let end =
+            "| 812 passed, 2 failed (b d, b e), 2 skipped; 1 more passed at the second try; 63 min, in several runs |";
+        assert!(row.ends_with(end), "{row}");
+    }
+
+    #[test]
+    fn a_step_that_failed_is_run_again_by_the_next_run_and_one_that_passed_is_not() {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("c0ffee");
-        let run = |name: &str, program: &str| {
-            let mut report = Report { progress: Progress::at(&file), ..Report::default() };
-            report.test(name, Command::new(program), PATIENCE).unwrap();
-            (report.total, report.failures, report.times.len())
+        let run = |name: &str, outcome: Outcome| {
+            let mut report = Report::new(Progress::at(&file), None);
+            if !report.passed_before(name, "make chaos") {
+                report.add(name, Outcome { lasting: true, left_to: "make chaos", ..outcome });
+            }
+            (report.total, report.left_to.values().sum::<u32>(), report.times.len())
         };
-        assert_eq!(run("a", "true"), (Count { passed: 1, failed: 0 }, vec![], 1));
-        assert_eq!(run("b", "false"), (Count { passed: 0, failed: 1 }, vec!["b".to_owned()], 1));
-        assert_eq!(run("a", "false"), (Count { passed: 1, failed: 0 }, vec![], 0));
-        assert_eq!(run("b", "true"), (Count { passed: 1, failed: 0 }, vec![], 1));
+        let (passed, failed) = (counted(1, 0, 2, 0), counted(0, 1, 0, 0));
+        assert_eq!(run("a", passed.clone()), (passed.count, 2, 1));
+        assert_eq!(run("b", failed.clone()), (failed.count, 0, 1));
+        assert_eq!(run("a", failed.clone()), (passed.count, 2, 0));
+        assert_eq!(run("b", passed.clone()), (passed.count, 2, 1));
     }
 }

@@ -3,16 +3,18 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_PREVIOUS_PATCH,
-    KWOK, RUNC,
+    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST,
+    KUBERNETES_PREVIOUS_PATCH, KWOK, RUNC,
 };
 
 /// Which artifacts to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
+    /// What tests with an API server and without pods need: the newest Kubernetes and etcd, and helm.
+    Server,
     /// What `devcluster up` and the tests of every day need.
     Core,
-    /// Also Kubernetes' own e2e suite and kwok.
+    /// Also what only `make test-all` needs: the minors between the newest and the oldest, and the older minors' e2e suites.
     All,
     /// No more than one cluster needs: the newest Kubernetes and etcd, containerd and so on.
     Cluster,
@@ -66,13 +68,20 @@ impl Artifact {
             && (self.component != "kwok" || self.binary("stages").exists())
     }
 
+    fn is_for_servers(&self) -> bool {
+        ["kubernetes", "etcd", "helm"].contains(&self.label) && self.is_newest()
+    }
+
     fn is_for_clusters(&self) -> bool {
-        let version = match self.component {
-            "kubernetes" => KUBERNETES,
-            "etcd" => ETCD,
-            _ => self.version,
-        };
-        self.core && self.component != "helm" && self.version == version
+        !["helm", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
+    }
+
+    fn is_newest(&self) -> bool {
+        match self.component {
+            "kubernetes" => self.version == KUBERNETES,
+            "etcd" => self.version == ETCD,
+            _ => true,
+        }
     }
 
     fn matches(&self, wanted: &str) -> bool {
@@ -87,6 +96,7 @@ impl Selection {
     pub fn artifacts(&self) -> Result<Vec<Artifact>, Vec<String>> {
         let all = catalog();
         match self {
+            Self::Server => Ok(all.into_iter().filter(Artifact::is_for_servers).collect()),
             Self::Core => Ok(all.into_iter().filter(|a| a.core).collect()),
             Self::All => Ok(all),
             Self::Cluster => Ok(all.into_iter().filter(Artifact::is_for_clusters).collect()),
@@ -135,10 +145,14 @@ fn catalog() -> Vec<Artifact> {
         // two versions that report different numbers, not two different programs, and this spares a build.
         kubernetes(KUBERNETES_PREVIOUS_PATCH, KUBERNETES, &CONTROL_PLANE),
     ];
-    all.extend(KUBERNETES_OLDER.map(|version| kubernetes(version, version, &CONTROL_PLANE)));
+    all.push(kubernetes(KUBERNETES_OLDEST, KUBERNETES_OLDEST, &CONTROL_PLANE));
     all.push(etcd(ETCD_OLDER));
-    all.extend(std::iter::once(KUBERNETES).chain(KUBERNETES_OLDER).map(conformance));
-    all.push(Artifact { core: false, ..tool("kwok", KWOK, "sigs.k8s.io/kwok/cmd/", &["kwok"]) });
+    all.push(conformance(KUBERNETES));
+    all.push(tool("kwok", KWOK, "sigs.k8s.io/kwok/cmd/", &["kwok"]));
+    let seldom = |artifact| Artifact { core: false, ..artifact };
+    let between = KUBERNETES_OLDER.into_iter().filter(|version| *version != KUBERNETES_OLDEST);
+    all.extend(between.map(|version| seldom(kubernetes(version, version, &CONTROL_PLANE))));
+    all.extend(KUBERNETES_OLDER.map(|version| seldom(conformance(version))));
     all
 }
 
@@ -158,7 +172,6 @@ fn conformance(version: &'static str) -> Artifact {
     Artifact {
         label: "e2e.test",
         binaries: vec![("e2e.test", "k8s.io/kubernetes/test/e2e".to_owned())],
-        core: false,
         recipe: kubernetes_recipe(version, true),
         ..kubernetes(version, version, &[])
     }
@@ -227,9 +240,16 @@ mod tests {
     }
 
     #[test]
-    fn core_leaves_out_what_takes_long_and_is_seldom_needed() {
-        let core = Selection::Core.artifacts().unwrap();
-        assert!(core.iter().all(|a| a.binaries.iter().all(|(name, _)| *name != "e2e.test" && *name != "kwok")));
-        assert_eq!(Selection::All.artifacts().unwrap().len(), core.len() + 4);
+    fn each_selection_has_what_the_one_before_has_and_core_leaves_out_what_is_seldom_needed() {
+        let names = |selection: Selection| -> Vec<String> {
+            selection.artifacts().unwrap().iter().map(Artifact::name).collect()
+        };
+        let [server, cluster, core, all] =
+            [Selection::Server, Selection::Cluster, Selection::Core, Selection::All].map(names);
+        assert_eq!(server, ["kubernetes-v1.36.3", "etcd-v3.6.16", "helm-3.22.0"]);
+        assert!(server.iter().filter(|n| !n.starts_with("helm")).all(|n| cluster.contains(n)), "{cluster:?}");
+        assert!(server.iter().chain(&cluster).all(|n| core.contains(n)), "{core:?}");
+        let seldom: Vec<_> = all.iter().filter(|n| !core.contains(n)).collect();
+        assert_eq!(seldom, ["kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4"]);
     }
 }

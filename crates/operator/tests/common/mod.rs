@@ -13,10 +13,10 @@ pub(crate) mod tenant;
 use anyhow::Result;
 use berth_etcdio::EtcdTarget;
 use berth_kubeio::Fence;
-use berth_operator::{Context, run, run::surroundings};
+use berth_operator::{Context, metrics::Metrics, run, run::surroundings};
 use berth_plan::Settings;
 use berth_plan::observed::{EtcdProbe, MemberProbe};
-use berth_testkit::{ApiServer, FaultPlan, World, world::Fate};
+use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
@@ -157,6 +157,7 @@ fn healthy(target: &EtcdTarget) -> EtcdProbe {
 pub(crate) struct Running {
     /// `Cluster`s that it works on at once.
     pub(crate) concurrency: u16,
+    metrics: Metrics,
     plan: FaultPlan,
     task: JoinHandle<Result<()>>,
 }
@@ -187,14 +188,26 @@ impl Running {
         plan.restart();
         let mut context = context(server, config, plan);
         change(&mut context);
-        let concurrency = context.concurrency;
+        let (concurrency, metrics) = (context.concurrency, context.metrics.clone());
         let context = Arc::new(context);
         let work = async move {
             surroundings(&context).await;
             run(context, CancellationToken::new()).await;
             Ok(())
         };
-        Self { concurrency, plan: plan.clone(), task: tokio::spawn(work) }
+        Self { concurrency, metrics, plan: plan.clone(), task: tokio::spawn(work) }
+    }
+
+    /// Waits until so many reconciles of `cluster` or `etcdcluster` have ended in this life, however they ended.
+    pub(crate) async fn reconciled(&self, controller: &str, times: u64) {
+        let of = format!("berth_reconcile_total{{controller=\"{controller}\",");
+        let what = format!("{times} reconciles by {controller}");
+        until(SOON, &what, async || {
+            let text = self.metrics.text();
+            let counts = text.lines().filter_map(|l| l.strip_prefix(&of)?.split_once("} ")?.1.parse::<u64>().ok());
+            counts.sum::<u64>() >= times
+        })
+        .await;
     }
 }
 
@@ -204,6 +217,9 @@ impl Drop for Running {
         self.task.abort();
     }
 }
+
+/// What [`shared_operator`] calls, for all tests.
+pub(crate) static SHARED_CALLS: LazyLock<FaultPlan> = LazyLock::new(FaultPlan::new);
 
 /// What [`shared_operator`] logs, for all tests.
 pub(crate) static SHARED_LOG: LazyLock<log::Log> = LazyLock::new(log::Log::default);
@@ -215,7 +231,7 @@ pub(crate) async fn shared_operator() -> &'static ApiServer {
     let start = async || {
         background(async move {
             let _guard = SHARED_LOG.listen_for_all();
-            operator(server, &FaultPlan::new()).await.expect("the operator");
+            operator(server, &SHARED_CALLS).await.expect("the operator");
         });
     };
     READY.get_or_init(start).await;

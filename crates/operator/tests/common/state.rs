@@ -2,9 +2,9 @@
 
 use super::Team;
 use anyhow::{Result, ensure};
+use berth_testkit::FaultPlan;
 use berth_testkit::fault::{Call, Verb};
 use berth_testkit::oracle::{Counts, Dump, Dumper, call_counts, renamed};
-use berth_testkit::{FaultPlan, fixtures::eventually};
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -101,14 +101,7 @@ pub(crate) fn counts(team: &Team, tenant: &str, plan: &FaultPlan) -> Counts {
 pub(crate) async fn second_pass(team: &Team, plan: &FaultPlan) -> Result<()> {
     settled(plan).await;
     let before = plan.calls().len();
-    team.touch().await;
-    let looked = async || {
-        let calls = plan.calls();
-        let fresh = |resource: &str| calls[before..].iter().any(|c| c.verb == Verb::Get && c.resource == resource);
-        ensure!(fresh("clusters") && fresh("etcdclusters"), "no pass yet");
-        Ok(())
-    };
-    eventually(super::SOON, "a pass", looked).await?;
+    team.try_reconciled(plan).await?;
     settled(plan).await;
     let calls = plan.calls();
     let written: Vec<_> = calls[before..].iter().filter(|c| c.mutation.is_some()).map(ToString::to_string).collect();

@@ -4,7 +4,8 @@ use super::{SOON, tenant};
 use anyhow::{Context as _, Result, anyhow, ensure};
 use berth_api::conditions::{ConditionType, find};
 use berth_api::{Cluster, EtcdCluster, names};
-use berth_testkit::{ApiServer, fixtures::eventually};
+use berth_testkit::fault::{Call, Verb};
+use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -12,7 +13,6 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::core::NamespaceResourceScope;
 use kube::{Api, Client, Resource, ResourceExt};
 use serde_json::{Value, json};
-use std::time::Duration;
 
 /// The name of every team's `Cluster`, unless it is about names.
 pub(crate) const ACME: &str = "acme";
@@ -102,6 +102,42 @@ impl Team {
         if etcds.get_opt(names::ETCD).await.expect("get").is_some() {
             etcds.patch(names::ETCD, &PatchParams::default(), &patch).await.expect("touch");
         }
+    }
+
+    /// Waits until reconciles of the `Cluster`, and of its etcd, have ended that began after this. What they did not do does not happen.
+    pub(crate) async fn reconciled(&self, plan: &FaultPlan) {
+        self.try_reconciled(plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    }
+
+    /// Likewise, where that may fail: a sweep has other cases.
+    pub(crate) async fn try_reconciled(&self, plan: &FaultPlan) -> Result<()> {
+        let mark = plan.calls().len();
+        self.reconciled_by(|| {
+            let calls = plan.calls_after(mark);
+            let reads = |resource: &str, namespace: &str| {
+                let of = |c: &&Call| c.verb == Verb::Get && c.resource == resource && c.namespace == namespace;
+                calls.iter().filter(of).count()
+            };
+            [reads("clusters", &self.ns), reads("etcdclusters", &self.home)]
+        })
+        .await
+    }
+
+    /// Likewise, where somebody else counts how often the operator has read the two. It reads an object once in a reconcile, and the
+    /// reconciles of one object come one after the other: with the third read, two have ended. Should it read twice, one has.
+    pub(crate) async fn reconciled_by(&self, reads: impl Fn() -> [usize; 2]) -> Result<()> {
+        let etcd = self.inside::<EtcdCluster>().get_opt(names::ETCD).await.expect("get").is_some();
+        for _ in 0..3 {
+            let before = reads();
+            self.touch().await;
+            let again = async || {
+                let now = reads();
+                ensure!(now[0] > before[0] && (!etcd || now[1] > before[1]), "{before:?} reads, then {now:?}");
+                Ok(())
+            };
+            eventually(SOON, "another reconcile", again).await?;
+        }
+        Ok(())
     }
 
     pub(crate) async fn cluster(&self) -> Cluster {
@@ -216,9 +252,4 @@ impl Team {
     {
         self.inside::<K>().create(&PostParams::default(), &object).await.expect("create")
     }
-}
-
-/// A moment in which anything that was going to happen at once has happened.
-pub(crate) async fn moment() {
-    tokio::time::sleep(Duration::from_millis(400)).await;
 }

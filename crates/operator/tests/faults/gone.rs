@@ -2,7 +2,7 @@
 //! and while it does not.
 
 use crate::common::log::Log;
-use crate::common::{Running, SOON, Team, alone_at_a_server, crds, operator_world, team::moment};
+use crate::common::{Running, SOON, Team, alone_at_a_server, crds, operator_world};
 use crate::templates;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
@@ -32,7 +32,7 @@ async fn a_team_namespace_that_is_deleted_takes_its_tenant_along_unless_that_is_
         if protected {
             let said = team.says(ConditionType::Ready, "Deleting").await;
             assert!(said.contains("spec.deletion.protected is true: set it to false to go on"), "{said}");
-            moment().await;
+            team.reconciled(&plan).await;
             assert_eq!(team.inside::<Deployment>().list(&ListParams::default()).await.expect("list").items.len(), 3);
             assert_eq!(team.condition(ConditionType::Available).await.expect("condition").status, "True");
             team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");
@@ -77,7 +77,7 @@ async fn crds_that_are_deleted_and_put_back_cost_no_key_and_no_data() {
     delete("clusters.berth.dev").await;
     let said = team.says(ConditionType::Ready, "Deleting").await;
     assert!(said.contains("spec.deletion.protected is true"), "{said}");
-    moment().await;
+    team.reconciled(&plan).await;
     assert_eq!((keys().await, templates(&team).await), before, "what runs is left alone");
     // The way out, with the operator scaled to zero: objects go without their finalizers, and the tenant stays.
     drop(running);

@@ -2,7 +2,7 @@
 //! it is told which right is missing, and the return heals without a touch.
 
 use crate::common::log::Log;
-use crate::common::team::{TOUCHED, moment};
+use crate::common::team::TOUCHED;
 use crate::common::{Running, SOON, Team, alone_at_a_server, context};
 use crate::full;
 use crate::lack::{ACCOUNT, GROUPS, Lack, deletions, events, grant, rules};
@@ -164,20 +164,26 @@ impl<'a> Life<'a> {
         Ok(team)
     }
 
-    /// What is looked at each five minutes, and each five seconds once that was refused.
+    /// What is looked at each five minutes, and each five seconds once that was refused. What is refused for ten is told.
     async fn tells_of_a_look(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
-        for _ in 0..4 {
+        let look = async || {
             meta::look(&self.context, &MetaRanges::default()).await;
-            tokio::time::sleep(Duration::from_secs(4)).await;
-        }
-        self.tells_one_that_is_touched(lack, team).await
+        };
+        self.tells_in_time(lack, team, look).await
     }
 
     /// Of one that is well nobody looks at the status for minutes.
     async fn tells_one_that_is_touched(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
+        self.tells_in_time(lack, team, async || ()).await
+    }
+
+    /// By a condition, while somebody makes the operator look again and again.
+    async fn tells_in_time(&self, lack: &Lack, team: &Team, look: impl AsyncFn()) -> Result<&'static str> {
         let told = async || {
+            look().await;
             team.touch().await;
-            moment().await;
+            // Only between two tries: without a watch the operator hears of no touch, so nothing says that it has looked.
+            tokio::time::sleep(Duration::from_millis(400)).await;
             let place = self.told(lack, team).await?;
             place.filter(|place| *place == "condition").with_context(|| format!("not told: {}", self.log.text()))
         };

@@ -1,6 +1,6 @@
 //! A webhook of the meta cluster that is down, and one that hangs: one write of a tenant fails in every pass, others go on.
 
-use crate::common::team::{ACME, moment};
+use crate::common::team::ACME;
 use crate::common::{Running, SOON, Team, alone_at_a_server};
 use berth_api::conditions::ConditionType;
 use berth_api::names;
@@ -164,14 +164,13 @@ async fn one_that_hangs_for_all_deployments_holds_up_nothing_else() {
 #[tokio::test]
 async fn one_that_is_down_for_the_published_kubeconfig_holds_up_nothing_else() {
     let (_turn, server) = alone_at_a_server().await;
-    let team = Team::with_cluster(server).await;
-    let _running = Running::start(server, &FaultPlan::new());
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let _running = Running::start(server, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let secret = names::kubeconfig(ACME);
     install(&team, &closed().await, ["", "secrets"], [&team.ns, &secret]).await;
     until(SOON, "it is told", async || {
-        team.touch().await;
-        moment().await;
+        team.reconciled(&plan).await;
         let ready = team.condition(ConditionType::Ready).await.expect("condition");
         ready.reason == "Error" && ready.message.contains(&format!("Secret {}/{secret}: ", team.ns))
     })

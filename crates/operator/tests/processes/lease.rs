@@ -17,14 +17,23 @@ use std::time::{Duration, Instant};
 /// Another may have the lease only after it ran out: 15 s and a look a second.
 const FAILOVER: Duration = Duration::from_mins(2);
 
-/// How soon another leads after one that was stopped, and after one that was asked to end.
-const FAILOVER_LIMIT: Duration = Duration::from_secs(20);
-const HANDOVER_LIMIT: Duration = Duration::from_secs(2);
+/// How soon another leads: with a quiet machine (`BERTH_SWEEP=full`), and with any.
+struct Limit {
+    quiet: Duration,
+    any: Duration,
+}
 
-/// Says how long it took. `BERTH_SWEEP=full`: that must be within the limit.
-fn took(what: &str, time: Duration, limit: Duration) {
+/// After one that was stopped. In any case nobody waits for two leases.
+const FAILOVER_LIMIT: Limit = Limit { quiet: Duration::from_secs(20), any: Duration::from_secs(30) };
+
+/// After one that was asked to end. In any case sooner than its lease would run out: it gave it back.
+const HANDOVER_LIMIT: Limit = Limit { quiet: Duration::from_secs(2), any: Duration::from_secs(12) };
+
+/// Says how long it took, which must be within the limit.
+fn took(what: &str, time: Duration, limit: &Limit) {
     println!("{what}: {:.1} s", time.as_secs_f32());
-    assert!(!full() || time <= limit, "{what}: {time:.1?}");
+    let limit = if full() { limit.quiet } else { limit.any };
+    assert!(time <= limit, "{what}: {time:.1?}, not {limit:.0?}");
 }
 
 /// How long after `since` it leads.
@@ -83,8 +92,8 @@ async fn one_leads_and_the_other_writes_nothing() {
     let mark = server.audit_mark();
     taken_up(&Team::with_cluster(server).await).await;
     assert!(!third.writes(server, mark).is_empty());
-    took("failover", failover, FAILOVER_LIMIT);
-    took("hand-over", handover, HANDOVER_LIMIT);
+    took("failover", failover, &FAILOVER_LIMIT);
+    took("hand-over", handover, &HANDOVER_LIMIT);
 }
 
 /// Waits until it has made no call, renewals aside, for a while that is long for one.
@@ -197,7 +206,7 @@ async fn one_that_was_stopped_at_rest_writes_nothing_at_all() {
     assert_eq!(first.writes(server, mark), [""; 0]);
     second.signal(Signal::CONT);
     taken_up(&unseen).await;
-    took("failover from one at rest", failover, FAILOVER_LIMIT);
+    took("failover from one at rest", failover, &FAILOVER_LIMIT);
 }
 
 /// Asked to end while reads of one `Cluster` and writes of another have no answer, it does not wait for them.
@@ -234,5 +243,5 @@ async fn one_whose_calls_hang_hands_over_as_soon() {
         unwritten.inside::<EtcdCluster>().get_opt(names::ETCD).await.is_ok_and(|e| e.is_some())
     })
     .await;
-    took("hand-over by one whose calls hang", handover, HANDOVER_LIMIT);
+    took("hand-over by one whose calls hang", handover, &HANDOVER_LIMIT);
 }

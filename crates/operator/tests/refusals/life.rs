@@ -1,6 +1,6 @@
 //! Pausing, deletion that is refused, and what deletion keeps.
 
-use crate::common::{SOON, Team, shared_operator, team::moment};
+use crate::common::{SHARED_CALLS, SOON, Team, shared_operator};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
@@ -25,14 +25,13 @@ async fn paused_stops_changes_and_says_so_and_deletion_goes_on() {
         etcds.get(names::ETCD).await.is_ok_and(|e| e.status.is_some_and(|s| s.phase.as_deref() == Some("Paused")))
     };
     until(SOON, "an etcd that is paused, too", paused).await;
-    moment().await;
+    team.reconciled(&SHARED_CALLS).await;
     assert_eq!(workloads(&team).await, running);
     let services = team.inside::<Service>();
     services.delete("etcd-peer", &DeleteParams::default()).await.expect("delete");
     let deployments = team.inside::<Deployment>();
     deployments.delete(names::SCHEDULER, &DeleteParams::default()).await.expect("delete");
-    team.touch().await;
-    moment().await;
+    team.reconciled(&SHARED_CALLS).await;
     assert!(deployments.get_opt(names::SCHEDULER).await.expect("get").is_none(), "drift is not repaired");
     assert!(services.get_opt("etcd-peer").await.expect("get").is_none(), "nor is etcd's");
     team.spec(json!({"paused": false})).await.expect("go on");
@@ -54,7 +53,7 @@ async fn a_protected_cluster_that_is_deleted_all_the_same_is_held() {
     team.delete().await;
     let said = team.says(ConditionType::Ready, "Deleting").await;
     assert!(said.contains("spec.deletion.protected is true: set it to false to go on"), "{said}");
-    moment().await;
+    team.reconciled(&SHARED_CALLS).await;
     assert_eq!(workloads(&team).await, running);
     team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
@@ -77,16 +76,21 @@ async fn retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over() {
     let claim = claims.get("data-etcd-0").await.expect("claim").uid();
     team.delete().await;
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
-    moment().await;
+    // It went last: nobody works on what is kept.
     assert_eq!(keys().await, before, "the roots, and nothing but them");
     let home = team.namespaces().get(&team.home).await.expect("the namespace stays").uid();
     assert_eq!(claims.get("data-etcd-0").await.expect("the volume stays").uid(), claim);
-    assert!(team.inside::<Pod>().list(&ListParams::default()).await.expect("list").items.is_empty());
+    until(SOON, "no pod", async || {
+        team.inside::<Pod>().list(&ListParams::default()).await.expect("list").items.is_empty()
+    })
+    .await;
     assert!(team.inside::<Deployment>().list(&ListParams::default()).await.expect("list").items.is_empty());
 
     team.create(json!({})).await.expect("another Cluster of that name");
     let said = team.says(ConditionType::Ready, "AdoptionRequired").await;
     assert!(said.contains(&format!("set the annotation {}={old} on this Cluster", labels::ADOPT)), "{said}");
+    team.reconciled(&SHARED_CALLS).await;
+    assert_eq!(keys().await, before, "it takes nothing over by itself");
     let adopt = Patch::Merge(json!({"metadata": {"annotations": {labels::ADOPT: old}}}));
     team.clusters().patch("acme", &PatchParams::default(), &adopt).await.expect("adopt");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
@@ -110,8 +114,7 @@ async fn a_control_plane_namespace_deleted_by_hand_is_not_made_anew() {
         )),
         "{said}"
     );
-    team.touch().await;
-    moment().await;
+    team.reconciled(&SHARED_CALLS).await;
     assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none());
     team.delete().await;
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));

@@ -1,6 +1,6 @@
 //! What belongs to somebody else under one of our names is left byte for byte as it was.
 
-use crate::common::{SOON, Team, shared_operator, team::moment};
+use crate::common::{SHARED_CALLS, SOON, Team, shared_operator};
 use berth_api::conditions::ConditionType;
 use berth_testkit::{fixtures::until, yaml};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -16,7 +16,7 @@ async fn a_foreign_namespace_under_our_name() {
     team.create(json!({})).await.expect("Cluster");
     let said = team.says(ConditionType::Ready, "ForeignObject").await;
     assert!(said.contains(&format!("namespace {} exists and does not belong to this Cluster; it was left as it is. Remove it, or choose another name", team.home)), "{said}");
-    moment().await;
+    team.reconciled(&SHARED_CALLS).await;
     assert_eq!(team.namespaces().get(&team.home).await.expect("get"), theirs);
     // A Cluster that never had it leaves it, too.
     team.delete().await;
@@ -74,7 +74,7 @@ async fn a_foreign_secret_inside() {
         said.contains(&format!("Secret {}/{name} exists and was not made by Berth; it was left as it is", team.home)),
         "{said}"
     );
-    moment().await;
+    team.reconciled(&SHARED_CALLS).await;
     assert_eq!(secrets.get(name).await.expect("get"), theirs);
     secrets.delete(name, &DeleteParams::default()).await.expect("delete");
     team.touch().await;

@@ -1,6 +1,6 @@
 //! A CA or key that is lost or broken while things trust it: said, not replaced.
 
-use crate::common::{SHARED_LOG, SOON, Team, canary::Canary, full, shared_operator, team::moment};
+use crate::common::{SHARED_CALLS, SHARED_LOG, SOON, Team, canary::Canary, full, shared_operator};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
 use berth_testkit::fixtures::until;
@@ -40,7 +40,7 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
                 && said.contains("restore it from a backup"),
             "{said}"
         );
-        moment().await;
+        team.reconciled(&SHARED_CALLS).await;
         assert!(secrets.get_opt(root).await.expect("get").is_none(), "{root} was made anew");
         assert_eq!(workloads(&team).await, running, "{root}");
         canary.told("CertificateAuthorityLost").await;
@@ -85,7 +85,7 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
                 && said.contains("Restore it from a backup; it is not replaced"),
             "{said}"
         );
-        moment().await;
+        team.reconciled(&SHARED_CALLS).await;
         assert_eq!(secrets.get(root).await.expect("get").data, garbled, "{root}");
         assert_eq!(workloads(&team).await, running, "{root}");
         canary.told("CertificateAuthorityInvalid").await;
@@ -134,7 +134,7 @@ async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf(
         let said = team.says(ConditionType::Ready, "CertificateAuthorityInvalid").await;
         let mismatch = format!("Secret {}/{root}: the private key does not belong to the ", team.home);
         assert!(said.contains(&mismatch), "{said}");
-        moment().await;
+        team.reconciled(&SHARED_CALLS).await;
         assert_eq!(data(root).await, swapped, "{root} is not replaced");
         assert_eq!(workloads(&team).await, running, "{root}");
         canary.told("CertificateAuthorityInvalid").await;

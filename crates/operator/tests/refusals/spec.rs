@@ -1,6 +1,6 @@
 //! Specs that ask for what cannot be.
 
-use crate::common::{Team, server, shared_operator, team::moment};
+use crate::common::{SHARED_CALLS, Team, server, shared_operator};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
 use kube::Api;
@@ -192,7 +192,7 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
         assert!(said.contains(message), "{patch}\nexpected: {message}\nsaid: {said}");
         let available = team.condition(ConditionType::Available).await.expect("condition");
         assert_eq!(available.status, "True", "{patch}: it serves on: {}", available.message);
-        moment().await;
+        team.reconciled(&SHARED_CALLS).await;
         assert_eq!(workloads(&team).await, running, "{patch}");
         team.spec(back).await.expect("back");
         team.ready().await.unwrap_or_else(|e| panic!("{patch} and back: {e:#}"));
@@ -202,8 +202,7 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
     let etcds = team.inside::<berth_api::EtcdCluster>();
     let patch = Patch::Merge(json!({"spec": {"replicas": 5, "version": "3.6.1"}}));
     etcds.patch("etcd", &PatchParams::default(), &patch).await.expect("patch");
-    team.touch().await;
-    moment().await;
+    team.reconciled(&SHARED_CALLS).await;
     assert_eq!(workloads(&team).await, running);
 }
 
@@ -261,7 +260,7 @@ async fn what_the_platform_team_does_not_allow_is_refused_and_what_runs_goes_on(
         let said = team.says_of(ConditionType::Ready, "NotAllowed", field).await;
         let way_out = format!("have the platform team add it to writers.{value} in the values of Berth's chart");
         assert!(said.contains(&way_out), "{patch}: {said}");
-        moment().await;
+        team.reconciled(&SHARED_CALLS).await;
         assert_eq!(workloads(&team).await, running, "{patch}");
         team.spec(back).await.expect("back");
         team.ready().await.unwrap_or_else(|e| panic!("{patch} and back: {e:#}"));
