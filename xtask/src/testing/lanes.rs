@@ -19,15 +19,12 @@ use std::thread;
 use std::time::Duration;
 
 use super::binaries::{Binaries, Stage};
-use super::program::{Program, Screen, built, listed, program};
+use super::program::{PURE, Program, Screen, built, listed, program};
 use super::report::Report;
 use super::steps::{Outcome, check, tests, timed};
 use super::{E2E, Extent, devcluster};
 use crate::shell::{Result, cache, cargo, ours, output, xtask};
 use crate::{pages, root};
-
-/// Crates whose tests need nothing but a processor.
-const PURE: &[&str] = &["berth-contract", "berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
 
 /// Whatever is built takes less, also where caches are empty.
 const LONG: Duration = Duration::from_hours(2);

@@ -17,6 +17,9 @@ use crate::shell::Result;
 /// Nothing that `make test` runs takes longer; what does hangs.
 pub(super) const PATIENCE: Duration = Duration::from_mins(40);
 
+/// Crates whose tests need nothing but a processor.
+pub(super) const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
+
 /// Tests of one program at once, where they have no pods: they wait for most of their time.
 const AT_ONCE: &str = "3";
 
@@ -77,9 +80,8 @@ impl Program {
             | ("berth-render", "test flags")
             | ("berth-etcdio", "test real_etcd") => Stage::Core,
             (E2E | "berth-devcluster", _) => Stage::Cluster,
-            ("berth-cli" | "berth-operator" | "berth-testkit" | "xtask", target) if target.starts_with("test ") => {
-                Stage::Server
-            }
+            (package, _) if PURE.contains(&package) => Stage::Nothing,
+            (_, target) if target.starts_with("test ") => Stage::Server,
             _ => Stage::Nothing,
         }
     }
