@@ -11,12 +11,10 @@ mod fence;
 mod observe;
 mod refused;
 mod secrets;
-mod services;
 pub mod slim;
 mod status;
 mod surroundings;
 mod tenant;
-mod turn;
 
 pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
@@ -27,4 +25,3 @@ pub use refused::refused;
 pub use status::{Own, patch_finalizers, write_status};
 pub use surroundings::{RangesError, list_nodes, meta_ranges};
 pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};
-pub use turn::{Turn, Turns};

@@ -9,7 +9,7 @@ use berth_plan::cluster::is_ours;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{Component, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -106,17 +106,20 @@ pub(crate) fn take_data(secret: &mut Value) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// Lists of one object under way at once: a few objects whose calls hang shall not have all calls.
+const LISTS: usize = 4;
+
 /// Takes in everything of these kinds. Without the right to one of them nothing is taken in: half a view would look like
 /// things that are lost.
 async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: &str) -> Result<(), IoError> {
-    let lists = try_join_all(kinds.iter().map(|kind| async move {
-        match io.list(*kind, namespace, None).await {
+    let lists = stream::iter(kinds.to_vec()).map(|kind| async move {
+        match io.list(kind, namespace, None).await {
             Err(e) if e.kind == Kindred::Forbidden => Ok(Err(e)),
             Err(e) => Err(e),
-            Ok(items) => Ok(Ok((*kind, items))),
+            Ok(items) => Ok(Ok((kind, items))),
         }
-    }))
-    .await?;
+    });
+    let lists: Vec<_> = lists.buffered(LISTS).try_collect().await?;
     match lists.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(lists) => {
             for (kind, items) in lists {

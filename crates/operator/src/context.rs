@@ -5,7 +5,7 @@ use crate::denied::Denied;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
-use berth_kubeio::{Calls, Connect, Fence, Io, IoError, Turn};
+use berth_kubeio::{Calls, Connect, Fence, Io, IoError};
 use berth_plan::Settings;
 use berth_plan::observed::EtcdProbe;
 use futures::future::BoxFuture;
@@ -48,7 +48,7 @@ impl std::fmt::Debug for Context {
 }
 
 /// How long a call to the meta cluster may take.
-const DEADLINE: Duration = Duration::from_secs(15);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Context {
     /// The real thing: tenants and etcds are reached over the network.
@@ -70,12 +70,6 @@ impl Context {
             backoff: Arc::default(),
             concurrency: 32,
         }
-    }
-
-    /// The same for one pass: its calls belong to that turn.
-    #[must_use]
-    pub fn in_turn(&self, turn: &Turn) -> Self {
-        Self { io: self.io.in_turn(turn), ..self.clone() }
     }
 
     /// What plans of a pass depend on; a pass takes it once.

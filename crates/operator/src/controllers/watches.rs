@@ -1,10 +1,11 @@
 //! What triggers reconciles: watches of a controller's own objects and of their children, and what becomes of their errors.
 
-use super::driver::{Controller, Trigger};
-use super::passes::Passes;
+use super::driver::Controller;
+use super::report;
 use super::status_changes::{StatusWatched, status_changes};
 use crate::context::Context;
 use berth_kubeio::IoError;
+use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::{Store, reflector, store::Writer};
@@ -15,7 +16,6 @@ use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Changes of a controller's own objects that people make, by metadata alone, and the store of all of them.
@@ -43,16 +43,11 @@ fn by_people<K: Resource>(object: &K) -> Option<u64> {
 pub(super) struct Watches<C: Controller> {
     controller: kube::runtime::Controller<PartialObjectMeta<C>>,
     client: Client,
-    passes: Arc<Passes<C>>,
 }
 
 impl<C: Controller> Watches<C> {
-    pub(super) fn new(
-        controller: kube::runtime::Controller<PartialObjectMeta<C>>,
-        client: Client,
-        passes: Arc<Passes<C>>,
-    ) -> Self {
-        Self { controller, client, passes }
+    pub(super) fn new(controller: kube::runtime::Controller<PartialObjectMeta<C>>, client: Client) -> Self {
+        Self { controller, client }
     }
 
     /// All changes of a kind of children, by metadata alone; those of a status tell by their resourceVersion.
@@ -80,13 +75,7 @@ impl<C: Controller> Watches<C> {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let passes = self.passes.clone();
-        let owner = move |child: K| -> Option<Trigger<C>> {
-            let owner = C::owner(child.meta())?;
-            passes.woken(&owner);
-            Some(owner)
-        };
-        self.controller = self.controller.watches_stream(children, owner);
+        self.controller = self.controller.watches_stream(children, |child: K| C::owner(child.meta()));
         self
     }
 }
@@ -133,7 +122,6 @@ impl utils::Backoff for Backoff {
 /// reconcile of its own is forgotten. No reconcile of a namesake is harmed: the stream begins none before its item is taken from it.
 pub(super) async fn drain<C: Controller, T, E: 'static>(
     ctx: &Context,
-    passes: &Passes<C>,
     stream: impl Stream<Item = Result<T, controller::Error<E, watcher::Error>>>,
 ) {
     let mut said = Said::default();
@@ -141,7 +129,9 @@ pub(super) async fn drain<C: Controller, T, E: 'static>(
     while let Some(item) = stream.next().await {
         match item {
             Err(controller::Error::ObjectNotFound(of)) => {
-                passes.forget(ctx, of.namespace.as_deref().unwrap_or_default(), &of.name);
+                let namespace = of.namespace.unwrap_or_default();
+                report::gone(ctx, &ObjectKey::namespaced(C::KIND, &namespace, &of.name));
+                ctx.backoff.forget(&(C::NAME, namespace, of.name));
             }
             Err(controller::Error::QueueError(error)) => {
                 let error = IoError::from_watch(&error);

@@ -21,7 +21,7 @@ pub(super) async fn members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Sn
         .and_then(|credential| EtcdTarget::new(&endpoints(etcd, &snapshot.observed), credential));
     match target {
         Ok(target) if !target.members.is_empty() => {
-            snapshot.observed.etcd = Some(ctx.io.patiently((ctx.ask_etcd)(target)).await);
+            snapshot.observed.etcd = Some((ctx.ask_etcd)(target).await);
         }
         Ok(_) => {}
         Err(error) => tracing::warn!(%ca, %error, "cannot ask etcd"),
