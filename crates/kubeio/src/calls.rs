@@ -1,11 +1,10 @@
-//! Calls to one API server, with a deadline each, a fence before each write, and a count.
+//! Calls to one API server, with a deadline each and a count; the client has the fence.
 
 use crate::error::{IoError, Kindred};
-use crate::fence::Fence;
 use crate::slim::{self, Slim};
+use berth_fence::FencedClient;
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
-use kube::Client;
 use serde_json::{Value, json};
 use std::pin::pin;
 use std::sync::Arc;
@@ -43,8 +42,7 @@ pub struct Calls {
 /// Access to an API server.
 #[derive(Clone)]
 pub struct Io {
-    client: Client,
-    fence: Fence,
+    client: FencedClient,
     calls: Arc<Calls>,
     deadline: Duration,
     slots: Arc<Semaphore>,
@@ -59,19 +57,13 @@ impl std::fmt::Debug for Io {
 
 impl Io {
     /// Access through `client`. `deadline` bounds each call.
-    pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
+    pub fn new(client: FencedClient, calls: Arc<Calls>, deadline: Duration) -> Self {
         let [slots, services] = [AT_ONCE, SERVICES].map(|n| Arc::new(Semaphore::new(n)));
-        Self { client, fence, calls, deadline, slots, services }
-    }
-
-    /// The same fence and deadline for another API server; its calls are counted in `calls`.
-    #[must_use]
-    pub fn to(&self, client: Client, calls: Arc<Calls>, deadline: Duration) -> Self {
-        Self::new(client, self.fence.clone(), calls, deadline)
+        Self { client, calls, deadline, slots, services }
     }
 
     /// The client itself, for watches.
-    pub fn client(&self) -> &Client {
+    pub fn client(&self) -> &FencedClient {
         &self.client
     }
 
@@ -188,11 +180,6 @@ impl Io {
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
         let slot = self.slots.acquire().await;
-        // As late as can be: whoever waited here, or was stopped, may have lost the lease meanwhile.
-        if writes && !self.fence.is_open() {
-            self.calls.failures.fetch_add(1, Ordering::Relaxed);
-            return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
-        }
         let counter = if writes { &self.calls.writes } else { &self.calls.reads };
         counter.fetch_add(1, Ordering::Relaxed);
         let mut answer = pin!(timeout(deadline, self.client.request_text(request)));
@@ -259,7 +246,9 @@ pub(crate) fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_fence::Fence;
     use http::Response;
+    use kube::Client;
     use kube::client::Body;
     use std::convert::Infallible;
 
@@ -273,7 +262,7 @@ mod tests {
             }
             Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
         });
-        Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), DEADLINE)
+        Io::new(FencedClient::new(Client::new(service, "default"), Fence::open()), Arc::default(), DEADLINE)
     }
 
     #[tokio::test(start_paused = true)]

@@ -252,7 +252,7 @@ async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, Io
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::Fence;
+    use berth_fence::{Fence, FencedClient};
     use http::{Request, Response};
     use kube::Client;
     use kube::client::Body;
@@ -266,7 +266,11 @@ mod tests {
             let list = Body::from(json!({"items": items}).to_string().into_bytes());
             async move { Ok::<_, Infallible>(Response::new(list)) }
         });
-        Io::new(Client::new(service, "default"), Fence::closed(), Arc::default(), Duration::from_mins(1))
+        Io::new(
+            FencedClient::new(Client::new(service, "default"), Fence::closed()),
+            Arc::default(),
+            Duration::from_mins(1),
+        )
     }
 
     #[tokio::test]

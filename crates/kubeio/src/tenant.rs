@@ -6,6 +6,7 @@ use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::names;
+use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, Lifetime, Usage};
 use berth_plan::observed::ApiProbe;
 use berth_render::ObjectKey;
@@ -14,9 +15,8 @@ use http::Response;
 use http_body_util::combinators::MapErr;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
-use kube::Client;
 use kube::client::{ClientBuilder, DynBody};
-use kube::config::{AuthInfo, Config};
+use kube::config::{self, AuthInfo};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl std::fmt::Debug for TenantTarget {
 }
 
 /// Makes a client for a tenant; tests put a local API server in its place.
-pub type Connect = Arc<dyn Fn(TenantTarget, Clocks) -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(TenantTarget, Clocks) -> BoxFuture<'static, Result<FencedClient, String>> + Send + Sync>;
 
 /// The target, from what was observed.
 pub fn tenant_target(snapshot: &Snapshot, ca: &ObjectKey, host: &str, port: i32) -> Option<TenantTarget> {
@@ -62,11 +62,15 @@ pub fn tenant_target(snapshot: &Snapshot, ca: &ObjectKey, host: &str, port: i32)
 }
 
 /// The real [`Connect`].
-pub fn connect() -> Connect {
-    Arc::new(|target, clocks| Box::pin(async move { client(&target, clocks) }))
+pub fn connect(fence: Fence) -> Connect {
+    Arc::new(move |target, clocks| {
+        let fence = fence.clone();
+        Box::pin(async move { client(&target, clocks, fence) })
+    })
 }
 
-fn client(target: &TenantTarget, clocks: Clocks) -> Result<Client, String> {
+#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the fence is put above it")]
+fn client(target: &TenantTarget, clocks: Clocks, fence: Fence) -> Result<FencedClient, String> {
     let spec = CertSpec {
         common_name: names::OPERATOR_USER.into(),
         organizations: vec!["system:masters".into()],
@@ -77,11 +81,13 @@ fn client(target: &TenantTarget, clocks: Clocks) -> Result<Client, String> {
     };
     let pair = berth_pki::issue(&spec, &target.ca_cert, &target.ca_key, clocks).map_err(|e| e.to_string())?;
     let url = target.server.parse().map_err(|e| format!("{}: {e}", target.server))?;
-    let mut config = Config::new(url);
+    let mut config = config::Config::new(url);
     config.connect_timeout = Some(Duration::from_secs(3));
     config.read_timeout = Some(DEADLINE);
     config.write_timeout = Some(DEADLINE);
     config.proxy_url = None;
+    // Retries are made above the fence.
+    config.default_retry = false;
     config.root_cert = Some(vec![der(&target.ca_cert)?]);
     config.auth_info = AuthInfo {
         client_certificate_data: Some(STANDARD.encode(&pair.cert_pem)),
@@ -89,7 +95,7 @@ fn client(target: &TenantTarget, clocks: Clocks) -> Result<Client, String> {
         ..AuthInfo::default()
     };
     let builder = ClientBuilder::try_from(config).map_err(|e| chain(&e))?;
-    Ok(builder.with_layer(&MapResponseLayer::new(bounded)).build())
+    Ok(FencedClient::retrying(builder.with_layer(&MapResponseLayer::new(bounded)).build(), fence))
 }
 
 type Bounded = MapErr<Limited<Box<DynBody>>, fn(BoxError) -> BoxError>;
@@ -111,7 +117,6 @@ fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Asks the tenant's API: one object, and its version if that is wanted. Returns the connection for what is to be written.
 pub async fn probe_tenant(
-    io: &Io,
     connect: &Connect,
     target: TenantTarget,
     key: &ObjectKey,
@@ -123,7 +128,7 @@ pub async fn probe_tenant(
         Ok(client) => client,
         Err(e) => return (ApiProbe::Failed(e), None),
     };
-    let tenant = io.to(client, calls, DEADLINE);
+    let tenant = Io::new(client, calls, DEADLINE);
     match ask(&tenant, key, want_version).await {
         Ok((version, object)) => {
             let read = BTreeMap::from([(key.clone(), object)]);
@@ -158,7 +163,6 @@ fn version_of(answer: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::Fence;
     use serde_json::json;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -195,8 +199,8 @@ mod tests {
                 ca_cert: ca.cert_pem.clone().into(),
                 ca_key: ca.key_pem.expose_bytes().to_vec(),
             };
-            let client = client(&target, now.into()).unwrap();
-            let io = Io::new(client, Fence::open(), Arc::default(), Duration::from_mins(1));
+            let client = client(&target, now.into(), Fence::open()).unwrap();
+            let io = Io::new(client, Arc::default(), Duration::from_mins(1));
             let server = async { flood(listener.accept().await.unwrap().0, status).await };
             let (answer, _cut_off) = futures::join!(io.raw("/version"), server);
             assert_eq!(answer.unwrap_err().message, "an answer of more than 256 KiB", "{status}");

@@ -99,7 +99,7 @@ pub(super) struct Seen<'a, C> {
 
 /// Runs a controller until `stop`; reconciles that are under way end first.
 pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToken) {
-    let client = ctx.io.client().clone();
+    let client = (**ctx.io.client()).clone();
     let (objects, reader) = watches::own::<C>(client.clone());
     let config = controller::Config::default().debounce(DEBOUNCE).concurrency(ctx.concurrency);
     let all = kube::runtime::Controller::for_stream(objects, reader)

@@ -4,7 +4,8 @@ use super::driver::reconcile;
 use super::{report, watches};
 use crate::context::Context;
 use berth_api::{Cluster, EtcdCluster, labels};
-use berth_kubeio::{Fence, Io, IoError, Kindred};
+use berth_fence::{Fence, FencedClient};
+use berth_kubeio::{Io, IoError, Kindred};
 use berth_plan::Settings;
 use futures::stream;
 use http::{Request, Response};
@@ -33,7 +34,8 @@ fn context(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + Sync + 'static
             Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
         }
     });
-    Context::new(Client::new(service, "default"), Fence::open(), Settings::default(), "test")
+    let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+    Context::new(&client, Settings::default(), "test")
 }
 
 /// A refusal, or any other answer that is none.
@@ -133,7 +135,8 @@ async fn a_panic_is_told_as_what_it_is() {
 #[tokio::test(start_paused = true)]
 async fn one_that_takes_too_long_is_cut_off_and_reported_once_it_lasts() {
     let mut ctx = context(|_, _| unreachable!("nothing is answered"));
-    ctx.io = Io::new(Client::new(tower::service_fn(hangs), "default"), Fence::open(), Arc::default(), Duration::MAX);
+    let client = FencedClient::new(Client::new(tower::service_fn(hangs), "default"), Fence::open());
+    ctx.io = Io::new(client, Arc::default(), Duration::MAX);
     let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object("Cluster", false)).unwrap();
     let began = Instant::now();
     let error = reconcile::<Cluster>(&ctx, &meta, &ObjectReference::default()).await.unwrap_err();

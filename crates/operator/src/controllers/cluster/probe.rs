@@ -39,8 +39,7 @@ pub(super) async fn tenant(
         return None;
     };
     let (probe, tenant) =
-        probe_tenant(&ctx.io, &ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), settings.clocks(now))
-            .await;
+        probe_tenant(&ctx.connect, target, &key, want_version, ctx.tenant_calls.clone(), settings.clocks(now)).await;
     snapshot.observed.api = probe;
     tenant
 }
