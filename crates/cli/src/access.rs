@@ -4,10 +4,11 @@ use crate::args::Meta;
 use crate::output;
 use anyhow::{Context as _, anyhow};
 use berth_api::Cluster;
-use berth_kubeio::{Calls, Fence, Io, IoError, Kindred};
+use berth_fence::{Fence, FencedClient};
+use berth_kubeio::{Calls, Io, IoError, Kindred};
 use berth_render::{Kind, ObjectKey};
+use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
-use kube::{Client, Config};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use std::path::Path;
@@ -40,8 +41,8 @@ impl Access {
     async fn new(meta: &Meta, fence: Fence) -> anyhow::Result<Self> {
         let config = config(meta).await?;
         let namespace = meta.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).context("the kubeconfig of the meta cluster")?;
-        Ok(Self { io: Io::new(client, fence, Arc::new(Calls::default()), DEADLINE), namespace })
+        let client = FencedClient::connect(config, fence).context("the kubeconfig of the meta cluster")?;
+        Ok(Self { io: Io::new(client, Arc::new(Calls::default()), DEADLINE), namespace })
     }
 
     /// The `Cluster` of that name, as stored.

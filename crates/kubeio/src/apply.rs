@@ -117,7 +117,7 @@ async fn patiently(
             return result;
         }
         let Some(wait) = snapshot.next_wait() else { return result };
-        io.patiently(tokio::time::sleep(wait)).await;
+        tokio::time::sleep(wait).await;
     }
 }
 

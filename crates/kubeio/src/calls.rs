@@ -1,20 +1,18 @@
-//! Calls to one API server, with a deadline each, a fence before each write, and a count.
+//! Calls to one API server, with a deadline each and a count; the client has the fence.
 
 use crate::error::{IoError, Kindred};
-use crate::fence::Fence;
-use crate::services::Services;
 use crate::slim::{self, Slim};
-use crate::turn::{MOST, PATIENCE, Pace, Turn};
+use berth_fence::FencedClient;
 use berth_render::{Kind, Object, ObjectKey};
 use http::{Method, Request};
-use kube::Client;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, SemaphorePermit};
+use std::time::Duration;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 /// How long a write may take: what the fence leaves before another operator may hold the lease.
 pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(5);
@@ -22,6 +20,14 @@ pub(crate) const WRITE_DEADLINE: Duration = Duration::from_secs(5);
 /// Calls under way at once. Each has a connection with its buffers, so without a bound ten new tenants would take more than a
 /// hundred.
 const AT_ONCE: usize = 32;
+
+/// A call without an answer for so long gives its slot to others: those of objects that hang shall not take them all. How many there
+/// can be is bounded by the number of reconciles.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Services with an address applied at once. An API server gives out addresses one after the other (`MetaAllocator` in its `ipallocator`
+/// holds a lock meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
+const SERVICES: usize = 6;
 
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
@@ -37,14 +43,11 @@ pub struct Calls {
 /// Access to an API server.
 #[derive(Clone)]
 pub struct Io {
-    client: Client,
-    fence: Fence,
+    client: FencedClient,
     calls: Arc<Calls>,
     deadline: Duration,
     slots: Arc<Semaphore>,
-    services: Arc<Services>,
-    pace: Arc<Pace>,
-    turn: Option<Turn>,
+    services: Arc<Semaphore>,
 }
 
 impl std::fmt::Debug for Io {
@@ -55,33 +58,13 @@ impl std::fmt::Debug for Io {
 
 impl Io {
     /// Access through `client`. `deadline` bounds each call.
-    pub fn new(client: Client, fence: Fence, calls: Arc<Calls>, deadline: Duration) -> Self {
-        let slots = Arc::new(Semaphore::new(AT_ONCE));
-        Self { client, fence, calls, deadline, slots, services: Arc::default(), pace: Arc::default(), turn: None }
-    }
-
-    /// The same fence and deadline for another API server; its calls are counted in `calls`.
-    #[must_use]
-    pub fn to(&self, client: Client, calls: Arc<Calls>, deadline: Duration) -> Self {
-        Self { turn: self.turn.clone(), ..Self::new(client, self.fence.clone(), calls, deadline) }
-    }
-
-    /// The same access in a turn: calls that hang make it step aside, and hold up nobody else.
-    #[must_use]
-    pub fn in_turn(&self, turn: &Turn) -> Self {
-        Self { turn: Some(turn.clone()), ..self.clone() }
-    }
-
-    /// Waits for something else than a call in the same way.
-    pub async fn patiently<F: Future>(&self, answer: F) -> F::Output {
-        match &self.turn {
-            Some(turn) => turn.wait(answer, (), PATIENCE).await,
-            None => answer.await,
-        }
+    pub fn new(client: FencedClient, calls: Arc<Calls>, deadline: Duration) -> Self {
+        let [slots, services] = [AT_ONCE, SERVICES].map(|n| Arc::new(Semaphore::new(n)));
+        Self { client, calls, deadline, slots, services }
     }
 
     /// The client itself, for watches.
-    pub fn client(&self) -> &Client {
+    pub fn client(&self) -> &FencedClient {
         &self.client
     }
 
@@ -135,25 +118,8 @@ impl Io {
         let what = format!("apply {}", object.key());
         let addressed = object.key().kind == Kind::Service && object.value()["spec"]["clusterIP"] != "None";
         // Until it is answered, also where it hangs: one more would only wait for the same lock, and make all of them slower.
-        let _one_of_few = if addressed { Some(self.one_of_few(&what).await?) } else { None };
-        let sent = Instant::now();
-        let answer =
-            self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await;
-        // Be it by an error: those that wait get on.
-        if addressed && (answer.is_ok() || sent.elapsed() < self.deadline.min(WRITE_DEADLINE)) {
-            self.services.answered();
-        }
-        answer
-    }
-
-    /// A place among the writes of Services.
-    async fn one_of_few(&self, what: &str) -> Result<SemaphorePermit<'_>, IoError> {
-        if let Some(place) = self.services.one_of_few(self.turn.as_ref(), self.deadline, MOST).await {
-            return Ok(place);
-        }
-        self.calls.failures.fetch_add(1, Ordering::Relaxed);
-        let why = format!("not sent: other writes of Services had no answer within {:?}", self.deadline);
-        Err(IoError::new(Kindred::Transient, what, why))
+        let _one_of_few = if addressed { self.services.acquire().await.ok() } else { None };
+        self.call(Method::PATCH, &what, &url, Some(object.value()), Some("application/apply-patch+yaml")).await
     }
 
     /// Create; a 409 says that something of that name is there.
@@ -224,25 +190,16 @@ impl Io {
             .body(bytes)
             .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
-        let slot = match &self.turn {
-            Some(turn) => turn.slot(&self.slots).await,
-            None => [self.slots.acquire().await.ok(), None],
-        };
-        // As late as can be: whoever waited here, or was stopped, may have lost the lease meanwhile.
-        if writes && !self.fence.is_open() {
-            self.calls.failures.fetch_add(1, Ordering::Relaxed);
-            return Err(IoError::new(Kindred::Fenced, what, "this operator no longer holds the lease"));
-        }
+        let slot = self.slots.acquire().await;
         let counter = if writes { &self.calls.writes } else { &self.calls.reads };
         counter.fetch_add(1, Ordering::Relaxed);
-        // From here on: how long others are waited for says nothing about the API server.
-        let (sent, patience) = (Instant::now(), self.pace.patience());
-        let answer = tokio::time::timeout(deadline, self.client.request_text(request));
-        let answer = match &self.turn {
-            Some(turn) => turn.wait(answer, slot, patience).await,
-            None => answer.await,
+        let mut answer = pin!(timeout(deadline, self.client.request_text(request)));
+        let answer = if let Ok(answer) = timeout(SLOW, &mut answer).await {
+            answer
+        } else {
+            drop(slot);
+            answer.await
         };
-        self.pace.took(sent.elapsed().min(patience));
         let result = match answer {
             Ok(answer) => answer.map_err(|e| IoError::from_kube(what, &e)),
             Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
@@ -319,59 +276,61 @@ pub(crate) fn encode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::services::SERVICES;
-    use futures::future::join_all;
+    use berth_fence::Fence;
     use http::Response;
+    use kube::Client;
     use kube::client::Body;
     use std::convert::Infallible;
 
-    /// An API server that answers whatever it is asked with an empty object.
-    fn io(deadline: Duration) -> Io {
-        let service =
-            tower::service_fn(async |_: Request<Body>| Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec()))));
-        Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), deadline)
-    }
+    const DEADLINE: Duration = Duration::from_secs(10);
 
-    fn service() -> Object {
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "b"}, "spec": {},
+    /// An API server that never answers what is asked of `hangs`, and anything else at once.
+    fn io(hangs: &'static str) -> Io {
+        let service = tower::service_fn(move |request: Request<Body>| async move {
+            if request.uri().path().contains(hangs) {
+                std::future::pending::<()>().await;
+            }
+            Ok::<_, Infallible>(Response::new(Body::from(b"{}".to_vec())))
         });
-        Object::new(service).unwrap()
-    }
-
-    async fn all_places(io: &Io) -> Vec<SemaphorePermit<'_>> {
-        join_all((0..SERVICES).map(|_| io.services.one_of_few(None, Duration::MAX, Duration::MAX)))
-            .await
-            .into_iter()
-            .flatten()
-            .collect()
-    }
-
-    #[tokio::test]
-    async fn a_service_waits_for_those_that_hang_and_not_for_ever() {
-        let io = io(Duration::from_millis(20));
-        let hanging = all_places(&io).await;
-        let error =
-            tokio::time::timeout(Duration::from_mins(1), io.apply(&service(), "test")).await.unwrap().unwrap_err();
-        assert_eq!((error.kind, io.calls().writes.load(Ordering::Relaxed)), (Kindred::Transient, 0));
-        assert!(error.message.contains("other writes of Services had no answer within 20ms"), "{error}");
-        drop(hanging);
-        io.apply(&service(), "test").await.unwrap();
+        Io::new(FencedClient::new(Client::new(service, "default"), Fence::open()), Arc::default(), DEADLINE)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn those_who_wait_get_on_by_an_error_too() {
-        let failing = tower::service_fn(async |_: Request<Body>| {
-            Ok::<_, Infallible>(Response::builder().status(500).body(Body::from(b"{}".to_vec())).unwrap())
-        });
-        let io = Io::new(Client::new(failing, "default"), Fence::open(), Arc::default(), Duration::from_hours(1));
-        let (began, service) = (tokio::time::Instant::now(), service());
-        let fails = async {
-            tokio::time::sleep(Duration::from_secs(9)).await;
-            io.apply(&service, "test").await.unwrap_err()
+    async fn calls_that_hang_give_their_slots_to_others() {
+        let io = io("hung");
+        let get = |name: &str| {
+            let (io, key) = (io.clone(), ObjectKey::namespaced(Kind::Pod, "a", name));
+            async move { io.get(&key).await }
         };
-        let (error, ()) = tokio::join!(fails, io.services.hang(Duration::from_secs(10)));
-        assert_eq!((error.what.as_str(), began.elapsed().as_secs()), ("apply Service b/a", 19), "{error}");
+        let hung: Vec<_> = (0..AT_ONCE).map(|_| tokio::spawn(get("hung"))).collect();
+        tokio::task::yield_now().await;
+        let began = tokio::time::Instant::now();
+        get("well").await.unwrap();
+        assert_eq!(began.elapsed().as_secs(), SLOW.as_secs());
+        for call in hung {
+            assert!(call.await.unwrap().unwrap_err().message.contains("no answer within 10s"));
+        }
+        assert_eq!((began.elapsed().as_secs(), io.slots.available_permits()), (DEADLINE.as_secs(), AT_ONCE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_few_services_with_an_address_are_applied_at_once() {
+        let io = io("services");
+        let apply = |spec: Value| {
+            let service = json!({
+                "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "b"}, "spec": spec,
+            });
+            let (io, service) = (io.clone(), Object::new(service).unwrap());
+            tokio::spawn(async move { io.apply(&service, "test").await })
+        };
+        let all: Vec<_> = (0..2 * SERVICES).map(|_| apply(json!({}))).collect();
+        let headless: Vec<_> = (0..SERVICES).map(|_| apply(json!({"clusterIP": "None"}))).collect();
+        tokio::time::sleep(WRITE_DEADLINE / 2).await;
+        assert_eq!(io.calls().writes.load(Ordering::Relaxed), 2 * SERVICES as u64, "the rest waits");
+        for write in all.into_iter().chain(headless) {
+            assert_eq!(write.await.unwrap().unwrap_err().kind, Kindred::Transient);
+        }
+        assert_eq!(io.services.available_permits(), SERVICES);
     }
 
     #[test]

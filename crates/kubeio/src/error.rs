@@ -1,6 +1,7 @@
 //! What can go wrong with a call.
 
 use berth_api::conditions::Reason;
+use berth_fence::Closed;
 use berth_plan::Failure;
 use kube::runtime::watcher;
 
@@ -54,6 +55,7 @@ impl IoError {
                 };
                 (kind, refusal(&status.message))
             }
+            error if Closed::is(error) => (Kindred::Fenced, Closed.to_string()),
             kube::Error::HyperError(_) | kube::Error::Service(_) => (Kindred::Transient, plainly(&chain(error))),
             _ => (Kindred::Other, chain(error)),
         };

@@ -1,30 +1,27 @@
 //! The only crate that writes to Kubernetes: reading what a plan needs, carrying out its actions, writing status.
 //!
-//! Every call has a deadline. Every write asks the [`Fence`] first, so that an operator that lost its lease writes
-//! nothing. Private keys live here and nowhere else: [`Snapshot`] holds them beside the facts that plans see.
+//! Every call has a deadline. Its client is a [`FencedClient`](berth_fence::FencedClient), so that an operator that lost its
+//! lease writes nothing. Private keys live here and nowhere else: [`Snapshot`] holds them beside the facts that plans see.
+
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
 
 mod apply;
 mod calls;
 mod error;
 mod facts;
-mod fence;
 mod observe;
 mod refused;
 mod secrets;
-mod services;
 pub mod slim;
 mod status;
 mod surroundings;
 mod tenant;
-mod turn;
 
 pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
 pub use error::{IoError, Kindred, lacks};
-pub use fence::{Fence, Moment};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::refused;
 pub use status::{Own, patch_finalizers, write_status};
 pub use surroundings::{RangesError, list_nodes, meta_ranges};
 pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};
-pub use turn::{Turn, Turns};

@@ -9,7 +9,7 @@ use berth_plan::cluster::is_ours;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{Observed, StageId};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
-use futures::future::try_join_all;
+use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -114,8 +114,9 @@ const UNWATCHED: [Kind; 2] = [Kind::Secret, Kind::ConfigMap];
 
 /// What of a namespace no watch tells, as one number: as long as that is the same, nothing of it was changed.
 pub async fn fingerprint(io: &Io, namespace: &str) -> Result<u64, IoError> {
-    let lists = try_join_all(UNWATCHED.map(|kind| io.versions(kind, namespace))).await?;
-    Ok(hash(lists.into_iter().flatten().collect()))
+    let [secrets, maps] = UNWATCHED.map(|kind| io.versions(kind, namespace));
+    let (secrets, maps) = futures::try_join!(secrets, maps)?;
+    Ok(hash([secrets, maps].concat()))
 }
 
 fn hash(mut versions: Vec<[String; 3]>) -> u64 {
@@ -139,17 +140,20 @@ pub(crate) fn take_data(secret: &mut Value) -> BTreeMap<String, Vec<u8>> {
         .collect()
 }
 
+/// Lists of one object under way at once: a few objects whose calls hang shall not have all calls.
+const LISTS: usize = 4;
+
 /// Takes in everything of these kinds. Without the right to one of them nothing is taken in: half a view would look like
 /// things that are lost.
 async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: &str) -> Result<(), IoError> {
-    let lists = try_join_all(kinds.iter().map(|kind| async move {
-        match io.list(*kind, namespace, None).await {
+    let lists = stream::iter(kinds.to_vec()).map(|kind| async move {
+        match io.list(kind, namespace, None).await {
             Err(e) if e.kind == Kindred::Forbidden => Ok(Err(e)),
             Err(e) => Err(e),
-            Ok(items) => Ok(Ok((*kind, items))),
+            Ok(items) => Ok(Ok((kind, items))),
         }
-    }))
-    .await?;
+    });
+    let lists: Vec<_> = lists.buffered(LISTS).try_collect().await?;
     match lists.into_iter().collect::<Result<Vec<_>, _>>() {
         Ok(lists) => {
             for (kind, items) in lists {
@@ -282,7 +286,7 @@ async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, Io
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::Fence;
+    use berth_fence::{Fence, FencedClient};
     use http::{Request, Response};
     use kube::Client;
     use kube::client::Body;
@@ -296,7 +300,11 @@ mod tests {
             let list = Body::from(json!({"items": items}).to_string().into_bytes());
             async move { Ok::<_, Infallible>(Response::new(list)) }
         });
-        Io::new(Client::new(service, "default"), Fence::closed(), Arc::default(), Duration::from_mins(1))
+        Io::new(
+            FencedClient::new(Client::new(service, "default"), Fence::closed()),
+            Arc::default(),
+            Duration::from_mins(1),
+        )
     }
 
     #[tokio::test]

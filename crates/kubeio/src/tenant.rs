@@ -6,6 +6,7 @@ use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::names;
+use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
 use berth_plan::observed::ApiProbe;
 use berth_render::ObjectKey;
@@ -14,9 +15,8 @@ use http::Response;
 use http_body_util::combinators::MapErr;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use jiff::SignedDuration;
-use kube::Client;
 use kube::client::{ClientBuilder, DynBody};
-use kube::config::{AuthInfo, Config};
+use kube::config::{self, AuthInfo};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,7 +49,7 @@ impl std::fmt::Debug for TenantTarget {
 }
 
 /// Makes a client for a tenant; tests put a local API server in its place.
-pub type Connect = Arc<dyn Fn(TenantTarget) -> BoxFuture<'static, Result<Client, String>> + Send + Sync>;
+pub type Connect = Arc<dyn Fn(TenantTarget) -> BoxFuture<'static, Result<FencedClient, String>> + Send + Sync>;
 
 /// The target, from what was observed, with a new certificate. None: there is no CA.
 pub fn tenant_target(
@@ -80,17 +80,23 @@ impl TenantTarget {
 }
 
 /// The real [`Connect`].
-pub fn connect() -> Connect {
-    Arc::new(|target| Box::pin(async move { client(&target) }))
+pub fn connect(fence: Fence) -> Connect {
+    Arc::new(move |target| {
+        let fence = fence.clone();
+        Box::pin(async move { client(&target, fence) })
+    })
 }
 
-fn client(target: &TenantTarget) -> Result<Client, String> {
+#[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the fence is put above it")]
+fn client(target: &TenantTarget, fence: Fence) -> Result<FencedClient, String> {
     let url = target.server.parse().map_err(|e| format!("{}: {e}", target.server))?;
-    let mut config = Config::new(url);
+    let mut config = config::Config::new(url);
     config.connect_timeout = Some(Duration::from_secs(3));
     config.read_timeout = Some(DEADLINE);
     config.write_timeout = Some(DEADLINE);
     config.proxy_url = None;
+    // Retries are made above the fence.
+    config.default_retry = false;
     config.root_cert = Some(vec![der(&target.ca_cert)?]);
     config.auth_info = AuthInfo {
         client_certificate_data: Some(STANDARD.encode(&target.credential.cert_pem)),
@@ -98,7 +104,7 @@ fn client(target: &TenantTarget) -> Result<Client, String> {
         ..AuthInfo::default()
     };
     let builder = ClientBuilder::try_from(config).map_err(|e| chain(&e))?;
-    Ok(builder.with_layer(&MapResponseLayer::new(bounded)).build())
+    Ok(FencedClient::retrying(builder.with_layer(&MapResponseLayer::new(bounded)).build(), fence))
 }
 
 type Bounded = MapErr<Limited<Box<DynBody>>, fn(BoxError) -> BoxError>;
@@ -120,7 +126,6 @@ fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Asks the tenant's API: one object, and its version if that is wanted. Returns the connection for what is to be written.
 pub async fn probe_tenant(
-    io: &Io,
     connect: &Connect,
     target: TenantTarget,
     key: &ObjectKey,
@@ -131,7 +136,7 @@ pub async fn probe_tenant(
         Ok(client) => client,
         Err(e) => return (ApiProbe::Failed(e), None),
     };
-    let tenant = io.to(client, calls, DEADLINE);
+    let tenant = Io::new(client, calls, DEADLINE);
     match ask(&tenant, key, want_version).await {
         Ok((version, object)) => {
             let read = BTreeMap::from([(key.clone(), object)]);
@@ -166,7 +171,6 @@ fn version_of(answer: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fence::Fence;
     use serde_json::json;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
@@ -201,8 +205,8 @@ mod tests {
             let server = format!("http://{}", listener.local_addr().unwrap());
             let target =
                 TenantTarget::new(server, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now.into()).unwrap();
-            let client = client(&target).unwrap();
-            let io = Io::new(client, Fence::open(), Arc::default(), Duration::from_mins(1));
+            let client = client(&target, Fence::open()).unwrap();
+            let io = Io::new(client, Arc::default(), Duration::from_mins(1));
             let server = async { flood(listener.accept().await.unwrap().0, status).await };
             let (answer, _cut_off) = futures::join!(io.raw("/version"), server);
             assert_eq!(answer.unwrap_err().message, "an answer of more than 256 KiB", "{status}");

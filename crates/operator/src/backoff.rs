@@ -1,7 +1,7 @@
 //! How long to wait after failures, for each object on its own.
 
 use std::collections::HashMap;
-use std::hash::Hash;
+use std::hash::{BuildHasher, Hash, RandomState};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -18,13 +18,13 @@ impl<K> Default for Backoff<K> {
 }
 
 impl<K: Hash + Eq> Backoff<K> {
-    /// Counts a failure and says how long to wait: 100 ms, doubled each time up to a minute.
-    pub fn failed(&self, key: K) -> (u32, Duration) {
+    /// Counts a failure and says how long to wait: 100 ms, or as long as it took if that is longer, doubled each time up to a minute.
+    pub fn failed(&self, key: K, took: Duration) -> (u32, Duration) {
         let mut all = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
         let count = all.entry(key).or_default();
         *count += 1;
-        let wait = Duration::from_millis(100) * 2u32.saturating_pow((*count - 1).min(10));
-        (*count, wait.min(Duration::from_mins(1)))
+        let wait = took.max(Duration::from_millis(100)) * 2u32.saturating_pow((*count - 1).min(10));
+        (*count, spread(wait.min(Duration::from_mins(1))))
     }
 
     /// Failures in a row so far.
@@ -38,18 +38,32 @@ impl<K: Hash + Eq> Backoff<K> {
     }
 }
 
+/// Up to a half less, at random: objects that began to hang together shall not come back together.
+fn spread(wait: Duration) -> Duration {
+    let random = RandomState::new().hash_one(wait) % 1024;
+    wait / 2 + wait / 2048 * u32::try_from(random).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn grows_to_a_minute_and_starts_over() {
-        let b = Backoff::default();
-        let waits: Vec<u128> = (0..12).map(|_| b.failed("a").1.as_millis()).collect();
-        assert_eq!(&waits[..4], [100, 200, 400, 800]);
-        assert_eq!(waits[11], 60_000);
-        assert_eq!((b.failed("b").0, b.failures(&"b")), (1, 1), "each object on its own");
+        let (b, now) = (Backoff::default(), Duration::ZERO);
+        let between = |(_, wait): (u32, Duration), most: u64| {
+            let most = Duration::from_millis(most);
+            assert!(wait <= most && wait >= most / 2, "{wait:?} of {most:?}");
+        };
+        for most in [100, 200, 400, 800, 1600, 3200, 6400, 12_800, 25_600, 51_200, 60_000, 60_000] {
+            between(b.failed("a", now), most);
+        }
+        assert_eq!((b.failed("b", now).0, b.failures(&"b")), (1, 1), "each object on its own");
         b.forget(&"a");
-        assert_eq!(b.failed("a").1.as_millis(), 100);
+        between(b.failed("a", now), 100);
+        b.forget(&"a");
+        for most in [10_000, 20_000, 40_000, 60_000] {
+            between(b.failed("a", Duration::from_secs(10)), most);
+        }
     }
 }

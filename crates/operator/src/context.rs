@@ -5,12 +5,12 @@ use crate::denied::Denied;
 use crate::events::Events;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
-use berth_kubeio::{Calls, Connect, Fence, Io, IoError, Turn};
+use berth_fence::FencedClient;
+use berth_kubeio::{Calls, Connect, Io, IoError};
 use berth_plan::Settings;
 use berth_plan::observed::EtcdProbe;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
-use kube::Client;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -48,34 +48,27 @@ impl std::fmt::Debug for Context {
 }
 
 /// How long a call to the meta cluster may take.
-const DEADLINE: Duration = Duration::from_secs(15);
+const DEADLINE: Duration = Duration::from_secs(10);
 
 impl Context {
     /// The real thing: tenants and etcds are reached over the network.
-    pub fn new(client: Client, fence: Fence, settings: Settings, identity: &str) -> Self {
+    pub fn new(client: &FencedClient, settings: Settings, identity: &str) -> Self {
         let metrics = Metrics::default();
-        let io = Io::new(client.clone(), fence.clone(), metrics.meta_calls.clone(), DEADLINE);
         Self {
-            io,
+            io: Io::new(client.clone(), metrics.meta_calls.clone(), DEADLINE),
             settings: Arc::new(RwLock::new(Arc::new(settings))),
             denied: Arc::default(),
             clock: Arc::default(),
-            connect: berth_kubeio::connect(),
+            connect: berth_kubeio::connect(client.fence().clone()),
             ask_etcd: Arc::new(|target| {
                 Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
             }),
             tenant_calls: metrics.tenant_calls.clone(),
-            events: Arc::new(Events::new(client, fence, identity)),
+            events: Arc::new(Events::new(client, identity)),
             metrics,
             backoff: Arc::default(),
             concurrency: 32,
         }
-    }
-
-    /// The same for one pass: its calls belong to that turn.
-    #[must_use]
-    pub fn in_turn(&self, turn: &Turn) -> Self {
-        Self { io: self.io.in_turn(turn), ..self.clone() }
     }
 
     /// What plans of a pass depend on; a pass takes it once.

@@ -1,10 +1,9 @@
 //! Events that a person would want: what turned well, what went wrong, said once.
 
 use berth_api::conditions::{ConditionType, find};
-use berth_kubeio::Fence;
+use berth_fence::{Closed, FencedClient};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Client;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use std::time::Duration;
 
@@ -14,7 +13,6 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// Publishes Events.
 pub struct Events {
     recorder: Recorder,
-    fence: Fence,
 }
 
 impl std::fmt::Debug for Events {
@@ -25,9 +23,9 @@ impl std::fmt::Debug for Events {
 
 impl Events {
     /// Publishes as `identity`.
-    pub fn new(client: Client, fence: Fence, identity: &str) -> Self {
+    pub fn new(client: &FencedClient, identity: &str) -> Self {
         let reporter = Reporter { controller: "berth.dev/operator".into(), instance: Some(identity.into()) };
-        Self { recorder: Recorder::new(client, reporter), fence }
+        Self { recorder: Recorder::new((**client).clone(), reporter) }
     }
 
     /// Says what changed between two statuses: `Ready` and `Degraded`, when status or reason is another.
@@ -38,12 +36,10 @@ impl Events {
     }
 
     async fn publish(&self, about: &ObjectReference, event: &Event) {
-        if !self.fence.is_open() {
-            return;
-        }
         // An Event that is lost is no reason to stop.
         match tokio::time::timeout(DEADLINE, self.recorder.publish(event, about)).await {
             Ok(Ok(())) => {}
+            Ok(Err(error)) if Closed::is(&error) => {}
             Ok(Err(error)) => tracing::warn!(%error, "event not published"),
             Err(_) => tracing::warn!("event not published: no answer within {DEADLINE:?}"),
         }

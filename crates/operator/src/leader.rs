@@ -4,7 +4,7 @@
 //! its own clock, so that clocks need not agree. The fence closes earlier, counted from when the renewal was sent.
 
 use anyhow::Context as _;
-use berth_kubeio::{Fence, Moment};
+use berth_fence::{Fence, Moment};
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;

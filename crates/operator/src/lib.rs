@@ -3,6 +3,8 @@
 //! Decisions are in `berth-plan`, effects in `berth-kubeio` and `berth-etcdio`; here is only what ties them to a clock, to
 //! events of the meta cluster, and to a lease.
 
+#![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
+
 pub mod args;
 pub mod backoff;
 pub mod clock;

@@ -1,7 +1,7 @@
 //! The operator's process: arguments, logs, lease, and the end on SIGTERM.
 
 use anyhow::Context as _;
-use berth_kubeio::Fence;
+use berth_fence::{Fence, FencedClient};
 use berth_operator::leader::Candidate;
 use berth_operator::run::surroundings;
 use berth_operator::{Context, args::Args, clock, http, meta, run};
@@ -27,10 +27,10 @@ fn main() -> anyhow::Result<()> {
 }
 
 async fn serve(args: Args) -> anyhow::Result<()> {
-    let client = kube::Client::try_default().await.context("no access to a meta cluster; set KUBECONFIG")?;
     let fence = if args.leader_elect { Fence::closed() } else { Fence::open() };
+    let client = FencedClient::infer(fence.clone()).await.context("no access to a meta cluster; set KUBECONFIG")?;
     let config = args.configuration()?;
-    let mut ctx = Context::new(client.clone(), fence.clone(), args.settings(&config), &args.identity);
+    let mut ctx = Context::new(&client, args.settings(&config), &args.identity);
     ctx.concurrency = args.concurrency;
     let health = http::Health::default();
     if !args.listen.is_empty() {
@@ -65,7 +65,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         return Ok(());
     }
     let heard = health.ready.clone();
-    let mut candidate = Candidate::new(client, &args.namespace, "berth-operator", &args.identity, fence, heard);
+    let mut candidate =
+        Candidate::new((*client).clone(), &args.namespace, "berth-operator", &args.identity, fence, heard);
     tokio::select! { () = candidate.acquire() => (), () = stop.cancelled() => return Ok(()) }
     ctx.metrics.leader.set(1);
     candidate.lead(run(ctx, stop.clone()), &stop).await

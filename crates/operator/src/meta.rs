@@ -67,7 +67,7 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_kubeio::Fence;
+    use berth_fence::{Fence, FencedClient};
     use berth_plan::Settings;
     use berth_plan::config::Config;
     use http::{Request, Response, StatusCode};
@@ -94,7 +94,8 @@ mod tests {
             *response.status_mut() = status;
             async move { Ok::<_, Infallible>(response) }
         });
-        Context::new(Client::new(service, "default"), Fence::closed(), Settings::default(), "test")
+        let client = FencedClient::new(Client::new(service, "default"), Fence::closed());
+        Context::new(&client, Settings::default(), "test")
     }
 
     fn node() -> Value {

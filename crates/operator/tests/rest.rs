@@ -5,7 +5,8 @@
 mod common;
 
 use berth_api::{EtcdCluster, labels, names};
-use berth_kubeio::{Calls, Fence, Io, Snapshot, observe_cluster, observe_etcd};
+use berth_fence::{Fence, FencedClient};
+use berth_kubeio::{Calls, Io, Snapshot, observe_cluster, observe_etcd};
 use berth_plan::{Action, Plan, cluster, etcd};
 use berth_render::{Kind, Object, ObjectKey};
 use berth_testkit::fault::{Call, Verb};
@@ -82,7 +83,11 @@ async fn a_look_at_rest_reads_two_lists_and_finds_what_no_watch_tells() {
     assert!(lists("secrets").abs_diff(lists("configmaps")) <= 1, "{calls:#?}");
     assert!(calls.iter().filter(|c| c.verb == Verb::Get).count() <= lists("secrets"), "{calls:#?}");
 
-    let io = Io::new(team.client.clone(), Fence::open(), Arc::new(Calls::default()), Duration::from_secs(10));
+    let io = Io::new(
+        FencedClient::new(team.client.clone(), Fence::open()),
+        Arc::new(Calls::default()),
+        Duration::from_secs(10),
+    );
     let damaged = ObjectKey::namespaced(Kind::Secret, team.home.clone(), "kube-scheduler-pki");
     drift(&damaged, Some(&Value::Null), &io).await;
     let repaired = async || {
@@ -142,7 +147,11 @@ async fn applying_an_equal_object_leaves_its_version_alone() {
         team.ready().await.unwrap_or_else(|e| panic!("{version}: {e:#}"));
         settled(&plan).await;
         drop(running);
-        let io = Io::new(team.client.clone(), Fence::open(), Arc::new(Calls::default()), Duration::from_secs(10));
+        let io = Io::new(
+            FencedClient::new(team.client.clone(), Fence::open()),
+            Arc::new(Calls::default()),
+            Duration::from_secs(10),
+        );
         let objects = rendered(&team, &io).await;
         let mut kinds: Vec<_> = objects.iter().map(|(o, _)| o.key().kind.name()).collect();
         kinds.sort_unstable();
@@ -272,7 +281,11 @@ async fn drift_of_every_child_is_repaired() {
         keys
     };
     let before = keys().await;
-    let io = Io::new(team.client.clone(), Fence::open(), Arc::new(Calls::default()), Duration::from_secs(10));
+    let io = Io::new(
+        FencedClient::new(team.client.clone(), Fence::open()),
+        Arc::new(Calls::default()),
+        Duration::from_secs(10),
+    );
     let mut all: Vec<(ObjectKey, Option<Value>)> =
         drifts().into_iter().map(|d| (ObjectKey::namespaced(d.kind, team.home.clone(), d.name), d.edit)).collect();
     let published = ObjectKey::namespaced(Kind::Secret, team.ns.clone(), "acme-kubeconfig");

@@ -11,7 +11,8 @@ use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use berth_api::Cluster;
 use berth_api::conditions::Reason;
-use berth_kubeio::{Fence, Io};
+use berth_fence::{Fence, FencedClient};
+use berth_kubeio::Io;
 use http::{Request, Response};
 use jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -314,7 +315,7 @@ fn access(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Access {
         async move { Ok::<_, Infallible>(response.unwrap()) }
     });
     let client = Client::new(service, "default");
-    let io = Io::new(client, Fence::closed(), Arc::default(), Duration::from_secs(1));
+    let io = Io::new(FencedClient::new(client, Fence::closed()), Arc::default(), Duration::from_secs(1));
     Access { io, namespace: "team-a".into() }
 }
 

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::calls::WRITE_DEADLINE;
-use crate::fence::Fence;
+use berth_fence::{Fence, FencedClient};
 use berth_plan::{Stage, State};
 use berth_render::Component;
 use http::{Request, Response};
@@ -54,7 +54,7 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
     let asked = Arc::default();
     let mut there = slice("IPv4");
     there["metadata"]["uid"] = "u".into();
-    let new = |client, fence| Io::new(client, fence, Arc::default(), WRITE_DEADLINE);
+    let new = |client, fence| Io::new(FencedClient::new(client, fence), Arc::default(), WRITE_DEADLINE);
     let inside = new(tenant(there.clone(), Arc::clone(&asked)), Fence::open());
     let wanted = Object::new(slice("IPv6")).unwrap();
     let key = wanted.key().clone();
@@ -74,7 +74,7 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
     // Another one of that name by now: it stays, and is seen.
     let other = carry(&inside, &[delete("v"), apply.clone()]).await;
     assert_eq!((other.0, other.1), (Some(Kindred::Rejected), Some(there)));
-    let too_late = new(inside.client().clone(), Fence::closed());
+    let too_late = new((**inside.client()).clone(), Fence::closed());
     assert_eq!(carry(&too_late, &[delete("u")]).await.0, Some(Kindred::Fenced));
     assert_eq!(carry(&inside, &[delete("u"), apply]).await, (None, Some(wanted.value().clone()), true));
     let said = ["PATCH 422", "GET 200", "DELETE 409", "PATCH 422", "GET 200", "DELETE 200", "PATCH 200"];
@@ -166,7 +166,11 @@ async fn rounds(action: Action, code: u16, answer: Value) -> (usize, Option<IoEr
         let answer = Body::from(answer.to_string().into_bytes());
         async move { Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap()) }
     });
-    let io = Io::new(Client::new(service, "default"), Fence::open(), Arc::default(), Duration::from_secs(9));
+    let io = Io::new(
+        FencedClient::new(Client::new(service, "default"), Fence::open()),
+        Arc::default(),
+        Duration::from_secs(9),
+    );
     let mut stage = Stage::new(API_SERVER, State::Ready);
     stage.actions.push(action);
     let plan = Plan { stages: vec![stage], ..Plan::default() };

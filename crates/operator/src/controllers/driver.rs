@@ -1,7 +1,6 @@
 //! What all controllers do: observe (reads) → validate and plan (pure) → apply (writes) → status (pure, one write). A
 //! [`Controller`] says only what differs.
 
-use super::passes::{Next, Passes};
 use super::report::{self, Report};
 use super::rest::{Rest, Rests};
 use super::watches::{self, Watches};
@@ -25,6 +24,7 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// Rounds of planning and applying in one reconcile. Each round makes what the one before gave the answers for; a tenant
@@ -33,6 +33,10 @@ const ROUNDS: usize = 8;
 
 /// The API server announces each write; one reconcile for several that come within a moment is enough.
 const DEBOUNCE: Duration = Duration::from_millis(50);
+
+/// How long one reconcile may keep others from running. It can be cut off anywhere: what it wrote is seen by the next one. Calls that
+/// hang end it earlier, by deadlines of their own (ADR 17).
+const DEADLINE: Duration = Duration::from_secs(45);
 
 /// The object to reconcile, as watches know it.
 pub(super) type Trigger<C> = ObjectRef<PartialObjectMeta<C>>;
@@ -115,60 +119,69 @@ pub(super) struct Seen<'a, C> {
 
 /// Runs a controller until `stop`; reconciles that are under way end first.
 pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToken) {
-    let client = ctx.io.client().clone();
-    let passes = Passes::<C>::new(ctx.concurrency);
+    let client = (**ctx.io.client()).clone();
     let rests = Arc::new(Rests::<C>::default());
-    let (heard, run, disturbed) = (passes.clone(), passes.clone(), rests.clone());
+    let (run, disturbed) = (rests.clone(), rests.clone());
     let (objects, reader) = watches::own::<C>(client.clone());
-    let objects = objects.inspect_ok(move |meta| {
-        disturbed.disturb(&ObjectRef::from_obj(meta));
-        heard.news(meta);
-    });
+    let objects = objects.inspect_ok(move |meta| disturbed.disturb(&ObjectRef::from_obj(meta)));
+    let config = controller::Config::default().debounce(DEBOUNCE).concurrency(ctx.concurrency);
     let all = kube::runtime::Controller::for_stream(objects, reader)
-        .with_config(controller::Config::default().debounce(DEBOUNCE))
+        .with_config(config)
         .trigger_backoff(watches::Backoff::none());
-    let all = C::watches(Watches::new(all, client, passes.clone(), rests.clone())).done();
-    let stream = all.graceful_shutdown_on(passes.end(stop)).run(
-        move |meta, ctx| {
-            let rests = rests.clone();
-            run.clone().reconcile(meta, ctx, move |ctx, meta, about| reconcile::<C>(ctx, meta, about, rests))
+    let all = C::watches(Watches::new(all, client, rests.clone())).done();
+    let stream = all.graceful_shutdown_on(stop.cancelled_owned()).run(
+        move |meta: Arc<PartialObjectMeta<C>>, ctx: Arc<Context>| {
+            let rests = run.clone();
+            async move {
+                let about = meta.object_ref(&());
+                Ok(report::run(&ctx, C::NAME, &about, reconcile(&ctx, &meta, &about, &rests)).await)
+            }
         },
         |_, error: &Infallible, _| -> Action { match *error {} },
         ctx.clone(),
     );
-    watches::drain(&ctx, &passes, stream).await;
+    watches::drain(&ctx, &rests, stream).await;
+}
+
+/// One that takes too long is cut off.
+async fn within<T>(deadline: Instant, work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
+    timeout_at(deadline, work).await.unwrap_or_else(|_| {
+        let message = format!("not done within {DEADLINE:?}, and cut off");
+        Err(IoError { kind: Kindred::Transient, what: "reconcile".into(), message })
+    })
 }
 
 /// One reconcile of one object: a look, if it is at rest, and all of it if it is not.
 pub(super) async fn reconcile<C: Controller>(
-    ctx: Context,
-    meta: Arc<PartialObjectMeta<C>>,
-    about: ObjectReference,
-    rests: Arc<Rests<C>>,
-) -> Result<Next, IoError> {
-    let of = ObjectRef::from_obj(&*meta);
+    ctx: &Context,
+    meta: &PartialObjectMeta<C>,
+    about: &ObjectReference,
+    rests: &Rests<C>,
+) -> Result<Action, IoError> {
+    let of = ObjectRef::from_obj(meta);
     if let Some(rest) = rests.at_rest(&of, &ctx.settings())
-        && C::finds_nothing_new(&rest.look, &ctx, ctx.now()).await
+        && C::finds_nothing_new(&rest.look, ctx, ctx.now()).await
     {
-        return Ok(Some(rest.every));
+        return Ok(Action::requeue(rest.every));
     }
     rests.begin(&of);
-    let next = reconcile_fully(ctx, meta, about, &rests).await;
-    if matches!(next, Ok(None)) {
+    let next = reconcile_fully(ctx, meta, about, rests).await;
+    if next.as_ref().is_ok_and(|next| *next == Action::await_change()) {
         rests.disturb(&of);
     }
     next
 }
 
 async fn reconcile_fully<C: Controller>(
-    ctx: Context,
-    meta: Arc<PartialObjectMeta<C>>,
-    about: ObjectReference,
+    ctx: &Context,
+    meta: &PartialObjectMeta<C>,
+    about: &ObjectReference,
     rests: &Rests<C>,
-) -> Result<Next, IoError> {
-    let own = Own::of(C::KIND, &*meta);
-    let Some(live) = ctx.io.get(&own.key).await? else { return Ok(report::gone(&ctx, &own.key)) };
-    let mut report = Report { ctx: &ctx, controller: C::NAME, own, live, now: ctx.now() };
+) -> Result<Action, IoError> {
+    let deadline = Instant::now() + DEADLINE;
+    let own = Own::of(C::KIND, meta);
+    let Some(live) = within(deadline, ctx.io.get(&own.key)).await? else { return Ok(report::gone(ctx, &own.key)) };
+    let mut report = Report { ctx, controller: C::NAME, own, live, now: ctx.now() };
     let mut object: C = match serde_json::from_value(report.live.clone()) {
         Ok(object) => object,
         Err(error) => return report.unreadable(&error).await,
@@ -177,7 +190,7 @@ async fn reconcile_fully<C: Controller>(
     let finalizers = object.meta().finalizers.clone().unwrap_or_default();
     let held = finalizers.iter().any(|f| f == labels::FINALIZER);
     match (object.meta().deletion_timestamp.is_some(), held) {
-        (true, false) => return Ok(report::gone(&ctx, &report.own.key)),
+        (true, false) => return Ok(report::gone(ctx, &report.own.key)),
         (false, false) => {
             let all = [finalizers.as_slice(), &[labels::FINALIZER.to_owned()]].concat();
             match patch_finalizers(&ctx.io, &report.own, &all).await {
@@ -189,7 +202,8 @@ async fn reconcile_fully<C: Controller>(
     }
     report.own = Own::of(C::KIND, &object);
     let settings = ctx.settings();
-    let applied = report::caught(observe_and_apply(&ctx, &settings, &object, report.now)).await;
+    let applied = within(deadline, observe_and_apply(ctx, &settings, &object, report.now));
+    let applied = report::caught(applied).await;
     let (planned, snapshot, failure) = match applied {
         Ok(all) => all,
         Err(error) => return Err(report.failed(error).await),
@@ -199,7 +213,7 @@ async fn reconcile_fully<C: Controller>(
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         return match patch_finalizers(&ctx.io, &report.own, &left).await {
             Err(error) if error.kind != Kindred::NotFound => Err(report.failed(error).await),
-            _ => Ok(report::gone(&ctx, &report.own.key)),
+            _ => Ok(report::gone(ctx, &report.own.key)),
         };
     }
     // A namespace that could not be looked into is not news either, unless it stays so.
@@ -207,7 +221,7 @@ async fn reconcile_fully<C: Controller>(
     let young = snapshot.rights_are_young(report.now);
     if snapshot.denied.is_some() && young {
         // A right in a namespace that was made a moment ago is on its way.
-        return failure.map_or(Ok(None), Err);
+        return failure.map_or(Ok(Action::await_change()), Err);
     }
     // That is not so where the team is.
     let on_its_way = |e: &IoError| e.kind == Kindred::Forbidden && snapshot.unread.is_none() && young;
@@ -218,7 +232,7 @@ async fn reconcile_fully<C: Controller>(
     let told = write_status(&ctx.io, &report.own, object.status(), &new).await?;
     if told {
         let old_conditions = report.old_conditions();
-        ctx.io.patiently(ctx.events.transitions(&about, &old_conditions, &new_conditions)).await;
+        ctx.events.transitions(about, &old_conditions, &new_conditions).await;
     }
     if let Some(error) = failure {
         return Err(error);
@@ -228,10 +242,10 @@ async fn reconcile_fully<C: Controller>(
     let settled = plan.is_empty() && !snapshot.wrote() && !told && plan.stages.iter().all(|s| s.state.is_done());
     let seen = Seen { object: &object, observed: &snapshot.observed, settings: &settings, now: report.now };
     if settled && let Some(look) = C::look(seen, &snapshot) {
-        let of = ObjectRef::from_obj(&*meta);
+        let of = ObjectRef::from_obj(meta);
         rests.settle(&of, Rest::new(look, &of, next, wait(due), &settings));
     }
-    Ok(Some(next))
+    Ok(Action::requeue(next))
 }
 
 /// Observes once, then plans and applies until there is nothing left to write. The answers to writes are taken in, so that

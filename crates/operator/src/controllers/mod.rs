@@ -3,7 +3,6 @@
 mod cluster;
 mod driver;
 mod etcd_cluster;
-mod passes;
 mod report;
 mod rest;
 mod status_changes;

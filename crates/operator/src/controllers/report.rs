@@ -1,6 +1,5 @@
 //! What follows from how a reconcile went: metrics, back-off, and what the status says where it could not go on.
 
-use super::passes::Next;
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::conditions::Reason;
@@ -12,6 +11,7 @@ use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::runtime::controller::Action;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -22,9 +22,9 @@ use std::time::{Duration, Instant};
 const LASTING: u32 = 3;
 
 /// Runs one reconcile with metrics and back-off around it.
-pub(super) async fn run<F>(ctx: &Context, controller: &'static str, about: &ObjectReference, reconcile: F) -> Next
+pub(super) async fn run<F>(ctx: &Context, controller: &'static str, about: &ObjectReference, reconcile: F) -> Action
 where
-    F: Future<Output = Result<Next, IoError>>,
+    F: Future<Output = Result<Action, IoError>>,
 {
     let key = (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
     let started = Instant::now();
@@ -40,17 +40,19 @@ where
         }
         Err(error) if error.kind == Kindred::Fenced => {
             tracing::info!(controller, namespace = key.1, name = key.2, "lost the lease; reconcile aborted");
-            Some(Duration::from_secs(5))
+            Action::requeue(Duration::from_secs(5))
         }
         Err(error) => {
-            let (failures, wait) = ctx.backoff.failed(key.clone());
+            // What waited long for answers is to be cheap for others.
+            let took = if error.kind == Kindred::Transient { started.elapsed() } else { Duration::ZERO };
+            let (failures, wait) = ctx.backoff.failed(key.clone(), took);
             // A conflict or a right that is about to come is nothing to wake anybody for.
             if matches!(error.kind, Kindred::Conflict) || failures < LASTING {
                 tracing::debug!(controller, namespace = key.1, name = key.2, %error, "reconcile failed, and is retried");
             } else {
                 tracing::warn!(controller, namespace = key.1, name = key.2, failures, %error, "reconcile failed");
             }
-            Some(wait)
+            Action::requeue(wait)
         }
     }
 }
@@ -68,9 +70,9 @@ pub(super) async fn caught<T>(work: impl Future<Output = Result<T, IoError>>) ->
 }
 
 /// The object is gone, or about to be: nothing is left to do or to report.
-pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Next {
+pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
     ctx.metrics.tenants.forget(key.kind.name(), key.namespace.as_deref().unwrap_or_default(), &key.name);
-    None
+    Action::await_change()
 }
 
 /// What a plan asks for, within bounds. Where the operator lacks a right, soon: changes may not reach it, and its return is to show.
@@ -113,7 +115,7 @@ impl Report<'_> {
     }
 
     /// This build cannot read the object: its status says so, and others go on.
-    pub(super) async fn unreadable(&self, error: &serde_json::Error) -> Result<Next, IoError> {
+    pub(super) async fn unreadable(&self, error: &serde_json::Error) -> Result<Action, IoError> {
         let failure = Failure {
             reason: Reason::InvalidSpec,
             message: format!(
@@ -121,7 +123,7 @@ impl Report<'_> {
             ),
         };
         self.write(&failure).await?;
-        Ok(Some(Duration::from_mins(5)))
+        Ok(Action::requeue(Duration::from_mins(5)))
     }
 
     /// The conditions that were published before.

@@ -1,22 +1,29 @@
 //! What a reconcile reports where it cannot go on, against an API server that answers as a test wants.
 
 use super::driver::reconcile;
-use super::report;
+use super::rest::Rests;
+use super::{report, watches};
 use crate::context::Context;
 use berth_api::{Cluster, EtcdCluster, labels};
-use berth_kubeio::{Fence, IoError, Kindred};
+use berth_fence::{Fence, FencedClient};
+use berth_kubeio::{Io, IoError, Kindred};
 use berth_plan::Settings;
+use futures::stream;
 use http::{Request, Response};
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use kube::api::PartialObjectMeta;
 use kube::client::Body;
+use kube::runtime::controller;
+use kube::runtime::reflector::ObjectRef;
 use serde_json::{Value, json};
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::time::Instant;
 
 /// An operator of an API server that gives these answers to what it is asked: the request line with its query, and the body.
-pub(super) fn context(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + Sync + 'static) -> Context {
+fn context(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + Sync + 'static) -> Context {
     let answer = Arc::new(answer);
     let service = tower::service_fn(move |request: Request<Body>| {
         let answer = answer.clone();
@@ -28,7 +35,8 @@ pub(super) fn context(answer: impl Fn(&str, &Value) -> (u16, Value) + Send + Syn
             Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap())
         }
     });
-    Context::new(Client::new(service, "default"), Fence::open(), Settings::default(), "test")
+    let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+    Context::new(&client, Settings::default(), "test")
 }
 
 /// A refusal, or any other answer that is none.
@@ -80,10 +88,10 @@ async fn pass_over(
     let about = ObjectReference::default();
     let result = if object["kind"] == "Cluster" {
         let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<Cluster>(ctx, Arc::new(meta), about, Arc::default()).await
+        reconcile::<Cluster>(&ctx, &meta, &about, &Rests::default()).await
     } else {
         let meta: PartialObjectMeta<EtcdCluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<EtcdCluster>(ctx, Arc::new(meta), about, Arc::default()).await
+        reconcile::<EtcdCluster>(&ctx, &meta, &about, &Rests::default()).await
     };
     let told = told.lock().unwrap().clone();
     (result.unwrap_err(), told)
@@ -125,14 +133,49 @@ async fn a_panic_is_told_as_what_it_is() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_that_takes_too_long_is_cut_off_and_reported_once_it_lasts() {
+    let mut ctx = context(|_, _| unreachable!("nothing is answered"));
+    let client = FencedClient::new(Client::new(tower::service_fn(hangs), "default"), Fence::open());
+    ctx.io = Io::new(client, Arc::default(), Duration::MAX);
+    let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object("Cluster", false)).unwrap();
+    let began = Instant::now();
+    let error = reconcile::<Cluster>(&ctx, &meta, &ObjectReference::default(), &Rests::default()).await.unwrap_err();
+    assert_eq!((error.kind, began.elapsed().as_secs()), (Kindred::Transient, 45));
+    assert_eq!(error.to_string(), "reconcile: not done within 45s, and cut off");
+}
+
+async fn hangs(_: Request<Body>) -> Result<Response<Body>, Infallible> {
+    std::future::pending().await
+}
+
 #[tokio::test]
-async fn a_pass_that_panics_is_made_again_and_later_each_time() {
+async fn what_is_gone_without_a_reconcile_is_forgotten() {
+    let ctx = context(|line, _| unreachable!("{line}"));
+    for name in ["acme", "other"] {
+        let about = ObjectReference { name: Some(name.into()), namespace: Some("team".into()), ..Default::default() };
+        let fails = async { Err(IoError { kind: Kindred::Other, what: String::new(), message: String::new() }) };
+        report::run(&ctx, "cluster", &about, fails).await;
+        let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+        ctx.metrics.tenants.say("Cluster", "team", name, &[], Some(&expiry));
+    }
+    let not_found = ObjectRef::<Cluster>::new("acme").within("team").erase();
+    let item = Err(controller::Error::<Infallible, _>::ObjectNotFound(Box::new(not_found)));
+    watches::drain::<Cluster, (), _>(&ctx, &Rests::default(), stream::iter([item])).await;
+    let remembered = |name: &str| {
+        let failures = ctx.backoff.failures(&("cluster", "team".to_owned(), name.to_owned()));
+        (failures, ctx.metrics.text().contains(&format!("name=\"{name}\"")))
+    };
+    assert_eq!((remembered("acme"), remembered("other")), ((0, false), (1, true)));
+}
+
+#[tokio::test]
+async fn a_reconcile_that_panics_is_retried_and_later_each_time() {
     let ctx = context(|line, _| unreachable!("{line}"));
     let about = ObjectReference { name: Some("acme".into()), ..ObjectReference::default() };
-    let mut waits = vec![];
-    for _ in 0..2 {
-        waits.push(report::run(&ctx, "cluster", &about, async { panic!("a bug") }).await.unwrap());
+    for failures in 1..=2 {
+        report::run(&ctx, "cluster", &about, async { panic!("a bug") }).await;
+        assert_eq!(ctx.backoff.failures(&("cluster", String::new(), "acme".to_owned())), failures);
     }
-    assert_eq!(waits[0] * 2, waits[1]);
     assert!(ctx.metrics.text().contains("berth_reconcile_total{controller=\"cluster\",result=\"error\"} 2"));
 }

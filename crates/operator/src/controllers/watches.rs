@@ -1,14 +1,15 @@
 //! What triggers reconciles: watches of a controller's own objects and of their children, and what becomes of their errors.
 
 use super::driver::{Controller, Trigger};
-use super::passes::Passes;
+use super::report;
 use super::rest::Rests;
 use super::status_changes::{StatusWatched, status_changes};
 use crate::context::Context;
 use berth_kubeio::IoError;
+use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
 use kube::api::PartialObjectMeta;
-use kube::runtime::reflector::{Store, reflector, store::Writer};
+use kube::runtime::reflector::{ObjectRef, Store, reflector, store::Writer};
 use kube::runtime::watcher::{self, watcher};
 use kube::runtime::{Predicate, PredicateConfig, WatchStreamExt, controller, predicates, utils};
 use kube::{Api, Client, Resource};
@@ -44,7 +45,6 @@ fn by_people<K: Resource>(object: &K) -> Option<u64> {
 pub(super) struct Watches<C: Controller> {
     controller: kube::runtime::Controller<PartialObjectMeta<C>>,
     client: Client,
-    passes: Arc<Passes<C>>,
     rests: Arc<Rests<C>>,
 }
 
@@ -52,10 +52,9 @@ impl<C: Controller> Watches<C> {
     pub(super) fn new(
         controller: kube::runtime::Controller<PartialObjectMeta<C>>,
         client: Client,
-        passes: Arc<Passes<C>>,
         rests: Arc<Rests<C>>,
     ) -> Self {
-        Self { controller, client, passes, rests }
+        Self { controller, client, rests }
     }
 
     /// All changes of a kind of children, by metadata alone; those of a status tell by their resourceVersion.
@@ -83,11 +82,10 @@ impl<C: Controller> Watches<C> {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let (passes, rests) = (self.passes.clone(), self.rests.clone());
+        let rests = self.rests.clone();
         let owner = move |child: K| -> Option<Trigger<C>> {
             let owner = C::owner(child.meta())?;
             rests.disturb(&owner);
-            passes.woken(&owner);
             Some(owner)
         };
         self.controller = self.controller.watches_stream(children, owner);
@@ -137,7 +135,7 @@ impl utils::Backoff for Backoff {
 /// reconcile of its own is forgotten. No reconcile of a namesake is harmed: the stream begins none before its item is taken from it.
 pub(super) async fn drain<C: Controller, T, E: 'static>(
     ctx: &Context,
-    passes: &Passes<C>,
+    rests: &Rests<C>,
     stream: impl Stream<Item = Result<T, controller::Error<E, watcher::Error>>>,
 ) {
     let mut said = Said::default();
@@ -145,7 +143,10 @@ pub(super) async fn drain<C: Controller, T, E: 'static>(
     while let Some(item) = stream.next().await {
         match item {
             Err(controller::Error::ObjectNotFound(of)) => {
-                passes.forget(ctx, of.namespace.as_deref().unwrap_or_default(), &of.name);
+                let namespace = of.namespace.unwrap_or_default();
+                rests.disturb(&ObjectRef::new(&of.name).within(&namespace));
+                report::gone(ctx, &ObjectKey::namespaced(C::KIND, &namespace, &of.name));
+                ctx.backoff.forget(&(C::NAME, namespace, of.name));
             }
             Err(controller::Error::QueueError(error)) => {
                 let error = IoError::from_watch(&error);

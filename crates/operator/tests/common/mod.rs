@@ -1,6 +1,7 @@
 //! The whole operator in this process, against a real kube-apiserver and etcd, with the testkit's world for everything
 //! else: controllers, kubelets, load balancers. Tenants' APIs are the same server, each with names of its own.
 #![allow(dead_code, reason = "every test binary uses a part of it")]
+#![allow(clippy::disallowed_types, clippy::disallowed_methods, reason = "clients of others than the operator")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking with a message")]
 
 pub(crate) mod canary;
@@ -12,7 +13,7 @@ pub(crate) mod tenant;
 
 use anyhow::Result;
 use berth_etcdio::EtcdTarget;
-use berth_kubeio::Fence;
+use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::surroundings};
 use berth_plan::Settings;
 use berth_plan::observed::{EtcdProbe, MemberProbe};
@@ -117,7 +118,7 @@ pub(crate) fn settings() -> Settings {
 /// An operator's context whose calls to the meta cluster and into tenants all go through the plan.
 pub(crate) fn context(server: &ApiServer, config: kube::Config, plan: &FaultPlan) -> Context {
     let client = plan.client(config);
-    let mut context = Context::new(client, Fence::open(), settings(), "test");
+    let mut context = Context::new(&FencedClient::new(client, Fence::open()), settings(), "test");
     context.connect = tenant::connect(server.client(), plan.client(me(server)));
     context.ask_etcd = Arc::new(|target| Box::pin(async move { healthy(&target) }));
     context

@@ -3,6 +3,7 @@
 //! What Berth keeps inside a tenant has fixed names (`default/kubernetes`, `berth:…`). On the way in, they are turned into
 //! ones of this tenant, on the way back again into those that Berth knows.
 
+use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{Connect, TenantTarget};
 use http::{Request, Response, Uri};
 use k8s_openapi::api::core::v1::Namespace;
@@ -34,7 +35,7 @@ pub(crate) fn connect(admin: Client, client: Client) -> Connect {
                 }
                 known.lock().unwrap().insert(id.clone());
             }
-            Ok(rename(client, id))
+            Ok(FencedClient::new(rename(client, id), Fence::open()))
         })
     })
 }

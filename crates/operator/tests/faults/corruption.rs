@@ -8,7 +8,8 @@ use crate::pairs::Pairs;
 use crate::{full, templates};
 use anyhow::{Result, ensure};
 use berth_api::{labels, names};
-use berth_kubeio::{Fence, Io};
+use berth_fence::{Fence, FencedClient};
+use berth_kubeio::Io;
 use berth_render::{Kind, ObjectKey, Place};
 use berth_testkit::fault::Verb;
 use berth_testkit::oracle::{SecretKeys, secret_keys};
@@ -134,7 +135,8 @@ impl Subject {
         let running = Some(Running::start(server, &plan));
         team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
         settled(&plan).await;
-        let io = Io::new(team.client.clone(), Fence::open(), Arc::default(), Duration::from_secs(10));
+        let io =
+            Io::new(FencedClient::new(team.client.clone(), Fence::open()), Arc::default(), Duration::from_secs(10));
         Self { team, plan, io, server, running }
     }
 

@@ -4,7 +4,6 @@ use crate::common::team::TOUCHED;
 use crate::common::{Running, SOON, Team, alone_at_a_server, me, tenant};
 use berth_api::conditions::ConditionType;
 use berth_api::{labels, names};
-use berth_kubeio::{Fence, Io};
 use berth_testkit::fault::{Call, Fault};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually, fixtures::until, yaml};
 use k8s_openapi::api::core::v1::Namespace;
@@ -13,9 +12,6 @@ use serde_json::json;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-
-/// Longer than the test: what hangs stays so.
-const FOR_EVER: Duration = Duration::from_hours(1);
 
 /// More than are worked on at once.
 const POISONED: usize = 40;
@@ -57,9 +53,7 @@ async fn however_many_hang_others_come_up() {
         let (prefix, plan) = (if begun { "begun" } else { "unread" }, FaultPlan::new());
         let poison = poisoned(server, prefix, POISONED, begun).await;
         plan.when(move |c| about(c, prefix, begun), Fault::Hang);
-        let running = Running::start_changed(server, me(server), &plan, |context| {
-            context.io = Io::new(context.io.client().clone(), Fence::open(), Arc::default(), FOR_EVER);
-        });
+        let running = Running::start(server, &plan);
         until(SOON, "as many hang as are worked on at once", async || {
             hung(&plan, prefix, begun).len() >= usize::from(running.concurrency)
         })

@@ -30,7 +30,7 @@ pub(super) async fn tenant(
         }
     };
     let calls = ctx.tenant_calls.clone();
-    let (probe, tenant) = probe_tenant(&ctx.io, &ctx.connect, target, &asked.key, asked.version, calls).await;
+    let (probe, tenant) = probe_tenant(&ctx.connect, target, &asked.key, asked.version, calls).await;
     snapshot.observed.api = probe;
     tenant
 }
@@ -56,7 +56,7 @@ impl Look {
     /// Whether all is as it was.
     pub(super) async fn finds_nothing_new(&self, ctx: &Context, now: Timestamp) -> bool {
         let key = key_at(now);
-        let asked = probe_tenant(&ctx.io, &ctx.connect, self.api.clone(), &key, false, ctx.tenant_calls.clone());
+        let asked = probe_tenant(&ctx.connect, self.api.clone(), &key, false, ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.home), asked);
         let kept = match &answer {
             ApiProbe::Answered { read, .. } => {

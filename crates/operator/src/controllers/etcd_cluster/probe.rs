@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// Asks the members, if one of them runs.
 pub(super) async fn members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot, clocks: Clocks) {
     if let Some(target) = target(etcd, snapshot, clocks) {
-        snapshot.observed.etcd = Some(ctx.io.patiently((ctx.ask_etcd)(target)).await);
+        snapshot.observed.etcd = Some((ctx.ask_etcd)(target).await);
     }
 }
 

@@ -1,4 +1,10 @@
-//! A permission to write that runs out by itself.
+//! A permission to write that runs out by itself, and what no write gets past without it.
+//!
+//! Nothing in the operator has a client that is not a [`FencedClient`]: `clippy.toml` of the crates above refuses to make one.
+
+mod client;
+
+pub use client::FencedClient;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
@@ -33,6 +39,18 @@ enum Until {
     Moment(Moment),
 }
 
+/// A write was not sent.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("this operator no longer holds the lease")]
+pub struct Closed;
+
+impl Closed {
+    /// Whether that is why a call failed.
+    pub fn is(error: &kube::Error) -> bool {
+        matches!(error, kube::Error::Service(error) if error.is::<Self>())
+    }
+}
+
 /// Shared by the holder of the lease, who extends it, and by every writer, who asks it.
 #[derive(Clone, Debug)]
 pub struct Fence(Arc<Mutex<Until>>);
@@ -56,6 +74,11 @@ impl Fence {
     /// No more writing.
     pub fn close(&self) {
         self.set(Until::Never);
+    }
+
+    /// An error if this process may not write now.
+    pub fn check(&self) -> Result<(), Closed> {
+        if self.is_open() { Ok(()) } else { Err(Closed) }
     }
 
     /// May this process write now?
