@@ -87,7 +87,7 @@ fn the_time_of_renewal_is_looked_at() {
     let end = planned.next_expiry.unwrap();
     assert_eq!(end.duration_since(later.world.now), SignedDuration::from_hours(24 * 90));
     // Just before, it is known when the renewal is due.
-    later.world.now = end - SignedDuration::from_hours(24 * 30);
+    later.world.now = end - SignedDuration::from_hours(24 * 40);
     while later.plan().plan.is_empty() {
         later.world.now += SignedDuration::from_hours(1);
     }
