@@ -69,7 +69,7 @@ async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
 fn strange(access: &Access, name: &str, key: &ObjectKey, why: &anyhow::Error) -> anyhow::Error {
     let ns = &access.namespace;
     anyhow!(
-        "{key}, key `value`: {why}. Somebody else wrote it, and kubectl would do what it says, so none of it was used. Berth writes its own again within a minute, unless `kubectl berth status {name} -n {ns}` says why not; find out who wrote this one"
+        "{key}, key `value`: {why}. Somebody else wrote it, and kubectl would do what it says, so none of it was used. Berth writes its own again within 15 minutes, unless `kubectl berth status {name} -n {ns}` says why not; find out who wrote this one"
     )
 }
 
@@ -79,7 +79,7 @@ async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Result
     let status = cluster.status.unwrap_or_default();
     let why = match find(&status.conditions, ConditionType::Ready) {
         Some(c) if c.status != "True" => format!("the Cluster is not ready: {}", c.message),
-        Some(_) => "the Cluster is ready, so Berth will make it again within a minute".to_owned(),
+        Some(_) => "the Cluster is ready, so Berth will make it again within 15 minutes; any change of the Cluster makes it do so at once".to_owned(),
         None => "the operator has not seen the Cluster yet".to_owned(),
     };
     let ns = &access.namespace;
