@@ -43,8 +43,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
 /// Test suites may use everything.
 const FREE: &[&str] = &["berth-e2e", "berth-bench"];
 
-/// No client, no clock's friend, no runtime, directly or not.
-const PURE: &[&str] = &["berth-contract", "berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
+/// No client and no runtime, directly or not. Their tests need nothing but a processor.
+pub(crate) const PURE: &[&str] =
+    &["berth-contract", "berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
+
 const IMPURE: &[&str] =
     &["tokio", "kube", "kube-client", "kube-runtime", "hyper", "hyper-util", "async-std", "smol", "reqwest", "ureq"];
 

@@ -65,7 +65,7 @@ fn looks(plan: &FaultPlan, home: &str) -> Vec<Call> {
 }
 
 #[tokio::test]
-#[ignore = "takes three minutes, in which nothing happens: make test-all"]
+#[ignore = "make test-all: three minutes, in which nothing happens"]
 async fn a_look_at_rest_reads_two_lists_and_finds_what_no_watch_tells() {
     const A_WHILE: Duration = Duration::from_mins(4);
     let (_turn, server) = alone_at_a_server().await;

@@ -19,10 +19,11 @@ use std::thread;
 use std::time::Duration;
 
 use super::binaries::{Binaries, Stage};
-use super::program::{PURE, Program, Screen, built, listed, program};
+use super::program::{Program, Screen, built, listed, program};
 use super::report::Report;
 use super::steps::{Outcome, check, tests, timed};
 use super::{E2E, Extent, devcluster};
+use crate::crates::PURE;
 use crate::shell::{Result, cache, cargo, ours, output, xtask};
 use crate::{pages, root};
 

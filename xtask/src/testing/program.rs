@@ -12,13 +12,11 @@ use std::time::{Duration, Instant};
 use super::binaries::Stage;
 use super::results::Results;
 use super::{E2E, chaos};
+use crate::crates::PURE;
 use crate::shell::Result;
 
 /// Nothing that `make test` runs takes longer; what does hangs.
 pub(super) const PATIENCE: Duration = Duration::from_mins(40);
-
-/// Crates whose tests need nothing but a processor.
-pub(super) const PURE: &[&str] = &["berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
 
 /// Tests of one program at once, where they have no pods: they wait for most of their time.
 const AT_ONCE: &str = "3";

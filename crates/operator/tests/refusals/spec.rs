@@ -184,7 +184,7 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
             json!({"apiServer": {"extraArgs": [{"name": "secure-port", "value": "1"}]}}),
             json!({"apiServer": {"extraArgs": []}}),
             "InvalidSpec",
-            "the published port is spec.endpoint.port",
+            "--secure-port is managed by Berth; use spec.endpoint.port",
         ),
     ] {
         team.spec(patch.clone()).await.expect("the schema takes it");
