@@ -201,7 +201,7 @@ async fn one_that_was_stopped_at_rest_writes_nothing_at_all() {
     first.signal(Signal::CONT);
     ends(&mut first).await;
     let log = first.log();
-    assert!(log.contains("may write no more: the lease is another's"), "it wanted to write:\n{log}");
+    assert!(log.contains("lost the lease; reconcile aborted"), "it wanted to write:\n{log}");
     assert!(log.contains("the lease could not be renewed"), "{log}");
     assert_eq!(first.writes(server, mark), [""; 0]);
     second.signal(Signal::CONT);
