@@ -62,7 +62,8 @@ async fn however_many_hang_others_come_up() {
         for team in &good {
             team.ready().await.unwrap_or_else(|e| panic!("{prefix}: {e:#}"));
         }
-        assert_eq!(hung(&plan, prefix, begun).len(), POISONED, "{prefix}: each was begun, and none was answered");
+        // The queue gives no order, so the last of them may begin only now. None was answered.
+        until(SOON, "each was begun", async || hung(&plan, prefix, begun).len() == POISONED).await;
         drop(running);
         for team in &good {
             team.wipe().await;
