@@ -6,7 +6,7 @@ export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/target
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo demo-down test test-all test-fast chaos lint bench bench-down gen binaries images prepare
+.PHONY: help demo demo-down test test-all test-fast chaos upgrade lint bench bench-down gen binaries images prepare
 
 # No clusters, so neither Go nor root.
 test-fast gen images: export BERTH_NEEDS := build
@@ -34,6 +34,9 @@ chaos: prepare ## Every case of the sweeps (crashes, fields, walks) and of bad s
 
 lint: prepare ## Format, clippy, generated files, rules between crates, charts, dependencies.
 	@$(XTASK) test --only lint
+
+upgrade: prepare ## Tenants of FROM=<commit>'s operator are taken over by this one, and back: no pod may restart.
+	@$(XTASK) upgrade --from $(or $(FROM),$(error FROM=<commit> is missing)) $(ARGS)
 
 bench: prepare ## Measures; ARGS="--runs 3 single" for a part. See bench/README.md.
 	@$(XTASK) bench $(ARGS)

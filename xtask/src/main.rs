@@ -11,6 +11,7 @@ mod rbac;
 mod reference;
 mod shell;
 mod testing;
+mod upgrade;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
@@ -56,6 +57,15 @@ enum Command {
     },
     /// Removes the benches' meta cluster.
     BenchDown,
+    /// Another commit's operator makes tenants, this one takes them over, and the other one gets them back: no pod restarts.
+    Upgrade {
+        /// The other commit.
+        #[arg(long)]
+        from: String,
+        /// The cluster stays, to look at it.
+        #[arg(long)]
+        keep: bool,
+    },
     /// Runs the sweeps and bad surroundings, every case of them. Cut off, it goes on where it was, at the same commit.
     Chaos {
         /// Another order, and other random walks.
@@ -94,6 +104,7 @@ fn main() -> ExitCode {
         Command::DemoDown => demo::down(),
         Command::Bench { args } => bench::run_all(&args),
         Command::BenchDown => bench::down(),
+        Command::Upgrade { from, keep } => upgrade::run_all(&from, keep),
         Command::Chaos { seed, filters } => testing::chaos::run(seed, &filters),
         Command::Test { fast: true, only, .. } => testing::run(Extent::Fast, &only),
         Command::Test { all: true, only, .. } => testing::run(Extent::All, &only),

@@ -5,11 +5,12 @@ use anyhow::{anyhow, bail};
 use berth_api::Cluster;
 use berth_plan::cluster::{self, ClusterPlan};
 use berth_plan::observed::{ApiProbe, Observed, Published};
-use berth_plan::{Plan, Settings, State};
+use berth_plan::{MetaCluster, Plan, Settings, State};
 use berth_render::Kind;
 use berth_sim::{Choices, World};
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Stands for the address of the Service of the API. From the networks of RFC 5737, which are for documentation.
 pub(crate) const API_ADDRESS: &str = "192.0.2.1";
@@ -62,9 +63,10 @@ pub(crate) fn found(cluster: &Cluster, settings: &Settings, mut seen: Observed, 
 }
 
 /// A new tenant, made by both controllers in turns until neither has anything to write. Pods never run.
-pub(crate) fn settle(cluster: &Cluster, settings: &Settings) -> anyhow::Result<World> {
+pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) -> anyhow::Result<World> {
     let api = answers(cluster, settings);
-    let mut world = world(Observed { published: Published::Absent, api, ..Observed::default() }, now());
+    let observed = Observed { meta: Arc::new(meta), published: Published::Absent, api, ..Observed::default() };
+    let mut world = world(observed, now());
     for _ in 0..ROUNDS {
         let planned = cluster_plan(&world, cluster, settings);
         refuse(&planned.plan, "Cluster")?;

@@ -5,9 +5,9 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
 
-mod apply;
 mod calls;
 mod error;
+mod executor;
 mod facts;
 mod observe;
 mod refused;
@@ -17,9 +17,9 @@ mod status;
 mod surroundings;
 mod tenant;
 
-pub use apply::{Carried, carry_out};
 pub use calls::{Calls, Io};
 pub use error::{IoError, Kindred, lacks};
+pub use executor::{Applied, Executor};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::refused;
 pub use status::{Own, patch_finalizers, write_status};

@@ -7,17 +7,14 @@ use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_plan::cluster::is_ours;
 use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
-use berth_plan::{Observed, StageId};
+use berth_plan::{MetaCluster, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::time::Duration;
-
-/// Stages that wait for the next pass, since a write of theirs failed in this one, after so long. None: what is pruned.
-pub(crate) type Postponed = Vec<(Option<StageId>, IoError, Duration)>;
+use std::sync::Arc;
 
 /// What was observed, with the bytes of Secrets beside it.
 #[derive(Default)]
@@ -28,16 +25,6 @@ pub struct Snapshot {
     pub(crate) raw: BTreeMap<ObjectKey, BTreeMap<String, Vec<u8>>>,
     /// What names of Secrets begin with. In a namespace that is full of other people's, those are not looked into.
     secrets: String,
-    /// How often a right was waited for.
-    waits: usize,
-    /// What this pass applied, with digests, and deleted, with UIDs: nothing of it is sent again.
-    pub(crate) sent: BTreeSet<(ObjectKey, String)>,
-    /// Something was written since.
-    pub(crate) wrote: bool,
-    /// What was refused inside the tenant led to a look at what is there.
-    pub(crate) learnt: bool,
-    /// Stages that this pass does not try again.
-    pub(crate) postponed: Postponed,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: Option<IoError>,
     /// What else could not be read, and holds up nothing but its own stage.
@@ -51,6 +38,11 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
+    fn of(meta: &Arc<MetaCluster>) -> Self {
+        let observed = Observed { meta: meta.clone(), ..Observed::default() };
+        Self { observed, ..Self::default() }
+    }
+
     /// Takes in an object as the API server answered it. A Secret's data turns into facts.
     pub(crate) fn put(&mut self, kind: Kind, mut object: Value) {
         let text = |p: &str| object.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -80,18 +72,6 @@ impl Snapshot {
         let binding = self.observed.objects.iter().find(|(key, _)| ours(key)).map(|(_, binding)| binding);
         let made = binding.and_then(|b| b.pointer("/metadata/creationTimestamp")?.as_str()?.parse().ok());
         made.is_some_and(|made: Timestamp| now.duration_since(made).abs() < DELAY)
-    }
-
-    /// How long to wait for such a right before the next attempt. None: this pass has waited enough.
-    pub(crate) fn next_wait(&mut self) -> Option<Duration> {
-        let wait = [50, 100, 200, 400].get(self.waits).copied().map(Duration::from_millis);
-        self.waits += 1;
-        wait
-    }
-
-    /// Whether anything was written since it was read.
-    pub fn wrote(&self) -> bool {
-        self.wrote
     }
 
     /// The [`fingerprint`] of what was read.
@@ -182,8 +162,8 @@ const CLUSTER_KINDS: [Kind; 8] = [
 ];
 
 /// Reads a `Cluster`'s namespace, what is in it, and the published kubeconfig.
-pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoError> {
-    let mut snapshot = Snapshot::default();
+pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::of(meta);
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
     let home = names::control_plane_namespace(namespace, name);
@@ -222,9 +202,9 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster) -> Result<Snapshot, IoE
 }
 
 /// Reads the children of an `EtcdCluster`.
-pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster) -> Result<Snapshot, IoError> {
+pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) -> Result<Snapshot, IoError> {
     let name = etcd.metadata.name.as_deref().unwrap_or_default();
-    let mut snapshot = Snapshot { secrets: format!("{name}-"), ..Snapshot::default() };
+    let mut snapshot = Snapshot { secrets: format!("{name}-"), ..Snapshot::of(meta) };
     let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
     list_into(io, &mut snapshot, &berth_plan::etcd::OBSERVED, namespace).await?;
     if let Some(denied) = &snapshot.denied {
@@ -291,7 +271,7 @@ mod tests {
     use kube::Client;
     use kube::client::Body;
     use std::convert::Infallible;
-    use std::sync::Arc;
+    use std::time::Duration;
 
     /// A namespace with these Secrets, and nothing else.
     fn io(secrets: Value) -> Io {
@@ -321,7 +301,8 @@ mod tests {
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "e", "namespace": "n"},
             "spec": {"version": "3.6.16"},
         });
-        let snapshot = observe_etcd(&io(secrets), &serde_json::from_value(etcd).unwrap()).await.unwrap();
+        let snapshot =
+            observe_etcd(&io(secrets), &serde_json::from_value(etcd).unwrap(), &Arc::default()).await.unwrap();
         let all: Vec<_> = snapshot.observed.of_kind(Kind::Secret, "n").map(|(key, _)| key).collect();
         assert_eq!(all.len(), 5, "each is seen");
         assert!(all.iter().all(|key| snapshot.observed.get(key).unwrap()["data"].is_null()));

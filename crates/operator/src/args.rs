@@ -77,7 +77,7 @@ impl Args {
             registry: self.image_registry.clone(),
             agent_image: self.agent_image.clone(),
             service_account: (!account.is_empty()).then(|| (self.namespace.clone(), account)),
-            isolation: config.isolation(Err("they were not asked for yet".into())),
+            isolation: config.isolation(),
             writers: config.writers.clone(),
             leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(self.leaf_lifetime_minutes)),
             ..Settings::default()

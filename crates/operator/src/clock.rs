@@ -38,8 +38,8 @@ pub async fn look(ctx: &Context) -> bool {
     let ahead = Timestamp::now().duration_since(theirs);
     ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
     // Statuses say it: not anew for every second.
-    if (ahead - ctx.settings().clock_ahead).abs() > STEADY {
-        ctx.configure(|s| s.clock_ahead = ahead);
+    if (ahead - ctx.meta().clock_ahead).abs() > STEADY {
+        ctx.update_meta(|m| m.clock_ahead = ahead);
     }
     if ahead.abs() > TOLD {
         let seconds = ahead.as_secs();

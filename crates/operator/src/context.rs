@@ -7,8 +7,8 @@ use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
 use berth_kubeio::{Calls, Connect, Io, IoError};
-use berth_plan::Settings;
 use berth_plan::observed::EtcdProbe;
+use berth_plan::{MetaCluster, Settings};
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,7 +22,9 @@ pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Sen
 pub struct Context {
     /// The meta cluster.
     pub io: Io,
-    settings: Arc<RwLock<Arc<Settings>>>,
+    /// What it is configured with.
+    pub settings: Arc<Settings>,
+    meta: Arc<RwLock<Arc<MetaCluster>>>,
     denied: Arc<Denied>,
     clock: Arc<RwLock<Option<(Instant, Timestamp)>>>,
     /// The way into tenants.
@@ -43,7 +45,7 @@ pub struct Context {
 
 impl std::fmt::Debug for Context {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("settings", &self.settings()).finish_non_exhaustive()
+        f.debug_struct("Context").field("settings", &self.settings).finish_non_exhaustive()
     }
 }
 
@@ -56,7 +58,8 @@ impl Context {
         let metrics = Metrics::default();
         Self {
             io: Io::new(client.clone(), metrics.meta_calls.clone(), DEADLINE),
-            settings: Arc::new(RwLock::new(Arc::new(settings))),
+            settings: Arc::new(settings),
+            meta: Arc::default(),
             denied: Arc::default(),
             clock: Arc::default(),
             connect: berth_kubeio::connect(client.fence().clone()),
@@ -71,14 +74,20 @@ impl Context {
         }
     }
 
-    /// What plans of a pass depend on; a pass takes it once.
-    pub fn settings(&self) -> Arc<Settings> {
-        let mut settings = self.settings.read().unwrap_or_else(PoisonError::into_inner).clone();
+    /// What is known of the meta cluster as a whole; a reconcile takes it once.
+    pub fn meta(&self) -> Arc<MetaCluster> {
+        let mut meta = self.meta.read().unwrap_or_else(PoisonError::into_inner).clone();
         let denied = self.denied.told(Instant::now());
         if !denied.is_empty() {
-            Arc::make_mut(&mut settings).denied = Some(berth_kubeio::lacks(&denied));
+            Arc::make_mut(&mut meta).denied = Some(berth_kubeio::lacks(&denied));
         }
-        settings
+        meta
+    }
+
+    /// Something else is known of it, from the next reconcile on.
+    pub fn update_meta(&self, change: impl FnOnce(&mut MetaCluster)) {
+        let mut meta = self.meta.write().unwrap_or_else(PoisonError::into_inner);
+        change(Arc::make_mut(&mut meta));
     }
 
     /// The time that passes go by: the API server's, carried on by a clock that nobody sets; this process' own until it was told.
@@ -98,11 +107,5 @@ impl Context {
         if let Some(refusal) = error.denial() {
             self.denied.heard(refusal.to_owned(), Instant::now());
         }
-    }
-
-    /// Changes what passes depend on, from the next one on.
-    pub fn configure(&self, change: impl FnOnce(&mut Settings)) {
-        let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
-        change(Arc::make_mut(&mut settings));
     }
 }

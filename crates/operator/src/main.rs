@@ -52,7 +52,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     });
     tokio::select! { () = surroundings(&ctx) => (), () = stop.cancelled() => return Ok(()) }
     let delivery = args.agent_delivery.decide(&ctx.io).await;
-    ctx.configure(|s| s.agent_delivery = delivery);
+    Arc::make_mut(&mut ctx.settings).agent_delivery = delivery;
+    ctx.update_meta(|m| m.addresses = Err("they were not asked for yet".into()));
     let ctx = Arc::new(ctx);
     let known = meta::look(&ctx, &config.given).await;
     let told = tokio::select! { told = clock::look(&ctx) => told, () = stop.cancelled() => return Ok(()) };

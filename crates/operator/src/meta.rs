@@ -13,7 +13,7 @@ const EVERY: Duration = Duration::from_mins(5);
 /// After a look that failed.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Keeps the settings up to date until `stop`. `known`: what the last look found.
+/// Keeps them up to date until `stop`. `known`: what the last look found.
 pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop: CancellationToken) {
     loop {
         let pause = if known { EVERY } else { AGAIN };
@@ -29,7 +29,7 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
         ctx.failed(error);
     }
     let answer = answer.map_err(|e| e.to_string());
-    let before = ctx.settings().isolation.meta.clone();
+    let before = ctx.meta().addresses.clone();
     match (&before, answer) {
         (Ok(old), Ok(new)) if *old == new => true,
         (_, Ok(new)) => {
@@ -46,7 +46,7 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
                     "there are no nodes yet to say which addresses pods have: until they are looked at again, API servers of tenants reach pods of the meta cluster, unless meta.podCIDRs in the chart's values says them"
                 );
             }
-            ctx.configure(|s| s.isolation.meta = Ok(new));
+            ctx.update_meta(|m| m.addresses = Ok(new));
             true
         }
         // Where nodes are new, and say nothing of their pods, what was known of none is worth nothing.
@@ -57,7 +57,7 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
         (before, Err(why)) => {
             if before.as_ref().err() != Some(&why) {
                 tracing::warn!(why, "addresses of the meta cluster; no tenant is made without them");
-                ctx.configure(|s| s.isolation.meta = Err(why));
+                ctx.update_meta(|m| m.addresses = Err(why));
             }
             false
         }
@@ -119,10 +119,10 @@ mod tests {
 
     /// What tenants are kept from, with this as the chart's value `meta`.
     async fn known(context: Context, meta: &Value) -> Result<MetaRanges, String> {
-        context.configure(|s| s.isolation.meta = Err("nobody has looked".into()));
+        context.update_meta(|m| m.addresses = Err("nobody has looked".into()));
         let given = Config::parse(&json!({"meta": meta}).to_string()).unwrap().given;
-        assert_eq!(look(&context, &given).await, context.settings().isolation.meta.is_ok());
-        context.settings().isolation.meta.clone()
+        assert_eq!(look(&context, &given).await, context.meta().addresses.is_ok());
+        context.meta().addresses.clone()
     }
 
     #[tokio::test]

@@ -66,10 +66,10 @@ impl Config {
         Self { writers: Writers::anything(), ..Self::default() }
     }
 
-    /// What NetworkPolicies are made from; `meta` holds the meta cluster's addresses, or why they are not known.
-    pub fn isolation(&self, meta: Result<MetaRanges, String>) -> Isolation {
+    /// What NetworkPolicies are made from.
+    pub fn isolation(&self) -> Isolation {
         let Policies { dns, monitoring, api_server_egress } = self.policies.clone();
-        Isolation { meta, dns: dns.unwrap_or_else(|| Isolation::default().dns), monitoring, api_server_egress }
+        Isolation { dns: dns.unwrap_or_else(|| Isolation::default().dns), monitoring, api_server_egress }
     }
 }
 
@@ -150,7 +150,7 @@ mod tests {
         let config =
             Config::parse("meta: {podCIDRs: [10.0.0.0/8]}\nisolation: {monitoring: [{podSelector: {}}]}").unwrap();
         assert_eq!(config.given.pods, [network("10.0.0.0/8").unwrap()]);
-        let isolation = config.isolation(Ok(MetaRanges::default()));
+        let isolation = config.isolation();
         assert_eq!((isolation.monitoring.len(), isolation.dns.len()), (1, 1));
         assert!(config.unknown.is_empty());
 

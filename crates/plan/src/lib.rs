@@ -11,6 +11,7 @@ pub mod etcd;
 pub(crate) mod failure;
 mod leaving;
 pub mod meta;
+mod meta_cluster;
 pub mod model;
 pub mod nodes;
 pub mod observed;
@@ -35,6 +36,7 @@ pub mod workload;
 extern crate self as berth_plan;
 
 pub use failure::Failure;
+pub use meta_cluster::MetaCluster;
 pub use model::{Action, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
 pub use observed::{Observed, SecretFacts};
 pub use settings::Settings;

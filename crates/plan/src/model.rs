@@ -182,6 +182,12 @@ impl Action {
         Self::TenantDelete { key: key.clone(), uid: uid(observed).to_owned() }
     }
 
+    /// Whether what it does shows only when everything is observed again: it is answered before it is done. No other plan is made from
+    /// the same observation after it.
+    pub fn shows_later(&self) -> bool {
+        matches!(self, Self::Delete { .. } | Self::Scale { .. })
+    }
+
     /// What a person reads in a plan.
     pub fn describe(&self) -> String {
         match self {

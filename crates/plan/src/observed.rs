@@ -1,5 +1,6 @@
 //! What was read, as plain data.
 
+use crate::meta_cluster::MetaCluster;
 use berth_pki::{CertInfo, KubeconfigInfo, PkiError};
 use berth_render::{Kind, ObjectKey, TemplateSet};
 use serde_json::Value;
@@ -9,6 +10,8 @@ use std::sync::Arc;
 /// Everything a plan may look at. Secrets appear as facts; their bytes stay with whoever reads and writes.
 #[derive(Clone, Debug, Default)]
 pub struct Observed {
+    /// The meta cluster as a whole.
+    pub meta: Arc<MetaCluster>,
     /// Objects by key. Secrets are here too, without data.
     pub objects: BTreeMap<ObjectKey, Value>,
     /// What the Secrets hold.

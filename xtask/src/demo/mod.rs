@@ -22,7 +22,7 @@ use crate::root;
 use crate::shell::{Result, cache, install, output, run, say, short_digest, write_if_changed};
 
 const SYSTEM: &str = "berth-system";
-const TEAM: &str = "team-a";
+pub(crate) const TEAM: &str = "team-a";
 const TENANT: &str = "acme";
 const PATIENCE: Duration = Duration::from_mins(4);
 
@@ -105,6 +105,19 @@ impl Demo {
         Ok(demo)
     }
 
+    /// A meta cluster that is there.
+    pub(crate) fn of_cluster(cluster: &str, dir: PathBuf) -> Result<Self> {
+        let demo = Self::new(cluster.to_owned(), dir)?;
+        demo.files()?;
+        Ok(demo)
+    }
+
+    /// Berth as in this checkout, or upgraded to it.
+    pub(crate) fn berth(&self, images: &Images) -> Result<()> {
+        self.load(images)?;
+        self.install_charts(images, &[])
+    }
+
     /// Access to the meta cluster.
     pub(crate) fn kubeconfig(&self) -> &Path {
         &self.meta
@@ -159,7 +172,7 @@ impl Demo {
         write_if_changed(&self.meta, config.as_bytes(), 0o600).map(|_| ())
     }
 
-    fn kubectl(&self) -> Command {
+    pub(crate) fn kubectl(&self) -> Command {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(&self.meta);
         command

@@ -85,8 +85,7 @@ fn each_value_arrives_in_its_own_field() {
         pull_secrets: texts("/writers/images/pullSecrets"),
     };
     assert_eq!(config.writers, writers);
-    let Isolation { meta, dns, monitoring, api_server_egress } = config.isolation(Ok(meta));
-    assert_eq!(meta.as_ref(), Ok(&config.given));
+    let Isolation { dns, monitoring, api_server_egress } = config.isolation();
     let isolation = json!({"dns": dns, "monitoring": monitoring, "apiServerEgress": api_server_egress});
     assert_eq!(isolation, values["isolation"]);
 }
@@ -103,6 +102,6 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     }
     let (chart, none) = (read(&json!({})), Config::default());
     assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
-    let policies = |config: &Config| format!("{:?}", config.isolation(Ok(MetaRanges::default())));
+    let policies = |config: &Config| format!("{:?}", config.isolation());
     assert_eq!(policies(&chart), policies(&none));
 }

@@ -16,6 +16,7 @@ use crate::{Outcome, output};
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{IoError, Kindred, Snapshot, observe_cluster, observe_etcd};
+use berth_plan::MetaCluster;
 use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::Observed;
 use berth_render::{Kind, ObjectKey};
@@ -23,6 +24,7 @@ use foresee::Future;
 use jiff::Timestamp;
 pub(crate) use operator::leaf_lifetime;
 use serde_json::{Value, json};
+use std::sync::Arc;
 
 /// Reads, plans and prints.
 pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
@@ -30,9 +32,9 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     let file = args.file.as_deref().map(cluster_in).transpose()?;
     let name = identify(&mut access, meta, args, file.as_ref())?;
     let (cluster, exists) = wanted(&access, &name, file).await?;
-    let mut found = operator::settings(&access.io, &args.operator_namespace).await;
+    let found = operator::settings(&access.io, &args.operator_namespace).await;
     found.notes.iter().for_each(|n| output::note(n));
-    let snapshot = observe_cluster(&access.io, &cluster).await.map_err(rights)?;
+    let mut snapshot = observe_cluster(&access.io, &cluster, &found.meta).await.map_err(rights)?;
     if let Some(denied) = snapshot.denied.clone() {
         return Err(rights(denied));
     }
@@ -41,10 +43,9 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     }
     let home = names::control_plane_namespace(&access.namespace, &name);
     // The operator waits for what it cannot find out; what cannot be found out from here it may know.
-    if found.settings.isolation.meta.is_err()
-        && snapshot.observed.get(&ObjectKey::cluster(Kind::Namespace, home)).is_none()
-    {
-        found.settings.isolation.meta = Ok(found.given);
+    if found.meta.addresses.is_err() && snapshot.observed.get(&ObjectKey::cluster(Kind::Namespace, home)).is_none() {
+        let meta = MetaCluster { addresses: Ok(found.given), ..MetaCluster::default() };
+        snapshot.observed.meta = Arc::new(meta);
     }
     let now = Timestamp::now();
     let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &found.settings, now };
@@ -72,7 +73,7 @@ async fn etcd(access: &Access, snapshot: &Snapshot) -> anyhow::Result<Option<Obs
     let found = snapshot.observed.objects.iter().find(|(k, _)| k.kind == Kind::EtcdCluster && k.name == names::ETCD);
     let Some((key, live)) = found else { return Ok(None) };
     let etcd: EtcdCluster = parse(live.clone(), &key.to_string())?;
-    Ok(Some(observe_etcd(&access.io, &etcd).await.map_err(rights)?.observed))
+    Ok(Some(observe_etcd(&access.io, &etcd, &snapshot.observed.meta).await.map_err(rights)?.observed))
 }
 
 /// Which `Cluster` is meant: the arguments and the file must agree.

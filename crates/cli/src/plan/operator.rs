@@ -3,14 +3,15 @@
 use berth_api::common::AgentDelivery;
 use berth_kubeio::{Io, IoError, list_nodes, meta_ranges};
 use berth_pki::Lifetime;
-use berth_plan::Settings;
 use berth_plan::config::Config;
 use berth_plan::meta::MetaRanges;
 use berth_plan::nodes::no_image_volumes;
+use berth_plan::{MetaCluster, Settings};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// Name of the operator's Deployment and ConfigMap, as in the chart.
 const NAME: &str = "berth-operator";
@@ -20,6 +21,8 @@ const NAME: &str = "berth-operator";
 pub(super) struct Found {
     /// What plans depend on.
     pub(super) settings: Settings,
+    /// What was found out of the meta cluster.
+    pub(super) meta: Arc<MetaCluster>,
     /// What the configuration says of the meta cluster's addresses.
     pub(super) given: MetaRanges,
     /// What was assumed.
@@ -68,9 +71,10 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
             Err(error) => notes.push(format!("new pods are assumed to get the agent by an init container: {error}")),
         }
     }
-    settings.isolation = config.isolation(ranges);
+    settings.isolation = config.isolation();
     settings.writers = config.writers;
-    Found { settings, given, notes }
+    let meta = MetaCluster { addresses: ranges, ..MetaCluster::default() };
+    Found { settings, meta: Arc::new(meta), given, notes }
 }
 
 /// How long the operator lets leaf certificates live; None: its Deployment is not there, or may not be read.

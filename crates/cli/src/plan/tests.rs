@@ -11,7 +11,7 @@ use crate::world::{found, settle};
 use berth_api::{Cluster, names};
 use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::{Observed, Published};
-use berth_plan::{Settings, meta::network};
+use berth_plan::{MetaCluster, Settings, meta::network};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -26,7 +26,8 @@ fn cluster(spec: Value) -> Cluster {
 
 /// A tenant that is rolled out, and what it was made for.
 fn up() -> Observed {
-    let mut observed = settle(&cluster(json!({"version": "1.36.2"})), &Settings::default()).unwrap().observed;
+    let mut observed =
+        settle(&cluster(json!({"version": "1.36.2"})), &Settings::default(), MetaCluster::default()).unwrap().observed;
     let home = names::control_plane_namespace("team-a", "acme");
     for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
         let d = observed.objects.get_mut(&ObjectKey::namespaced(Kind::Deployment, &home, name)).unwrap();
@@ -148,10 +149,10 @@ fn paused_says_so() {
 
 #[test]
 fn a_policy_that_changes_restarts_nothing() {
-    let mut settings = Settings::default();
     let ranges = berth_plan::meta::MetaRanges { pods: vec![network("10.1.0.0/16").unwrap()], ..Default::default() };
-    settings.isolation.meta = Ok(ranges);
-    let report = planned(json!({"version": "1.36.2"}), &up(), &settings);
+    let meta = MetaCluster { addresses: Ok(ranges), ..MetaCluster::default() };
+    let observed = Observed { meta: meta.into(), ..up() };
+    let report = planned(json!({"version": "1.36.2"}), &observed, &Settings::default());
     assert!(report.pending && report.restarts.is_empty());
     assert!(text(&report).contains("NetworkPolicy"));
 }

@@ -7,15 +7,16 @@ use crate::args::{Objects, Render};
 use crate::world;
 use crate::{Outcome, output};
 use berth_api::Cluster;
-use berth_plan::Settings;
 use berth_plan::config::Config;
+use berth_plan::{MetaCluster, Settings};
 
 /// Plans in a world in memory until nothing is left to make, and prints what was made.
 pub(crate) fn run(args: &Render, namespace: Option<&str>) -> anyhow::Result<Outcome> {
     let mut cluster = cluster_in(&args.file)?;
     place(&mut cluster, namespace)?;
-    let settings = settings(args)?;
-    let world = world::settle(&cluster, &settings)?;
+    let config = configuration(args)?;
+    let meta = MetaCluster { addresses: Ok(config.given.clone()), ..MetaCluster::default() };
+    let world = world::settle(&cluster, &settings(args, config), meta)?;
     let documents = if args.inside { show::inside(&world) } else { show::outside(&world) };
     let text = match args.output {
         Objects::Yaml => show::yaml(&documents)?,
@@ -45,18 +46,19 @@ fn place(cluster: &mut Cluster, namespace: Option<&str>) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn settings(args: &Render) -> anyhow::Result<Settings> {
-    let given = match &args.operator_config {
-        Some(path) => Config::parse(&output::read(path)?).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))?,
-        None => Config::anything(),
-    };
-    Ok(Settings {
+fn configuration(args: &Render) -> anyhow::Result<Config> {
+    let Some(path) = &args.operator_config else { return Ok(Config::anything()) };
+    Config::parse(&output::read(path)?).map_err(|e| anyhow::anyhow!("{}: {e}", path.display()))
+}
+
+fn settings(args: &Render, config: Config) -> Settings {
+    Settings {
         registry: args.image_registry.clone(),
         agent_image: args.agent_image.clone(),
         agent_delivery: args.agent_delivery.into(),
         service_account: Some((args.operator_namespace.clone(), "berth-operator".to_owned())),
-        isolation: given.isolation(Ok(given.given.clone())),
-        writers: given.writers,
+        isolation: config.isolation(),
+        writers: config.writers,
         ..Settings::default()
-    })
+    }
 }

@@ -7,9 +7,9 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels};
-use berth_kubeio::{IoError, Snapshot, observe_cluster};
+use berth_kubeio::{IoError, observe_cluster};
 use berth_plan::cluster::{ClusterPlan, Input, plan, status::status};
-use berth_plan::{Failure, Settings};
+use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
@@ -18,6 +18,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
+use std::sync::Arc;
 
 impl Controller for Cluster {
     const NAME: &'static str = "cluster";
@@ -42,12 +43,12 @@ impl Controller for Cluster {
     async fn observe(
         ctx: &Context,
         cluster: &Self,
-        settings: &Settings,
+        meta: &Arc<MetaCluster>,
         now: Timestamp,
-    ) -> Result<Observation, IoError> {
-        let mut snapshot = observe_cluster(&ctx.io, cluster).await?;
-        let tenant = probe::tenant(ctx, settings, cluster, &mut snapshot, now).await;
-        Ok((snapshot, tenant))
+    ) -> Result<Observation<probe::Look>, IoError> {
+        let mut snapshot = observe_cluster(&ctx.io, cluster, meta).await?;
+        let (tenant, look) = probe::tenant(ctx, cluster, &mut snapshot, now).await.unzip();
+        Ok(Observation { snapshot, tenant, look: look.flatten() })
     }
 
     fn plan(seen: Seen<'_, Self>) -> ClusterPlan {
@@ -60,10 +61,6 @@ impl Controller for Cluster {
 
     fn new_status(seen: Seen<'_, Self>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
         status(seen.into(), planned, failure)
-    }
-
-    fn look(seen: Seen<'_, Self>, snapshot: &Snapshot) -> Option<probe::Look> {
-        probe::Look::new(seen.into(), snapshot)
     }
 
     async fn finds_nothing_new(look: &probe::Look, ctx: &Context, now: Timestamp) -> bool {

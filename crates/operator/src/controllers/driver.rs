@@ -6,8 +6,8 @@ use super::rest::{Rest, Rests};
 use super::watches::{self, Watches};
 use crate::context::Context;
 use berth_api::labels;
-use berth_kubeio::{Carried, Io, IoError, Kindred, Own, Snapshot, carry_out, patch_finalizers, write_status};
-use berth_plan::{Failure, Observed, Plan, Settings};
+use berth_kubeio::{Applied, Executor, Io, IoError, Kindred, Own, Snapshot, patch_finalizers, write_status};
+use berth_plan::{Failure, MetaCluster, Observed, Plan, Settings};
 use berth_render::Kind;
 use futures::TryStreamExt;
 use jiff::{SignedDuration, Timestamp};
@@ -24,12 +24,15 @@ use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 /// Rounds of planning and applying in one reconcile. Each round makes what the one before gave the answers for; a tenant
 /// takes four.
 const ROUNDS: usize = 8;
+
+/// When an object is observed again whose deletions are under way, if nothing happens.
+const SOON: SignedDuration = SignedDuration::from_secs(1);
 
 /// The API server announces each write; one reconcile for several that come within a moment is enough.
 const DEBOUNCE: Duration = Duration::from_millis(50);
@@ -41,8 +44,14 @@ const DEADLINE: Duration = Duration::from_secs(45);
 /// The object to reconcile, as watches know it.
 pub(super) type Trigger<C> = ObjectRef<PartialObjectMeta<C>>;
 
-/// What was observed, and the connection to the tenant if there is one.
-pub(super) type Observation = (Snapshot, Option<Io>);
+/// What was observed.
+pub(super) struct Observation<L> {
+    pub(super) snapshot: Snapshot,
+    /// The connection to the tenant's API, if it answered.
+    pub(super) tenant: Option<Io>,
+    /// What a look asks, as long as nothing is written. None: it cannot be at rest.
+    pub(super) look: Option<L>,
+}
 
 /// A custom resource that the operator reconciles.
 pub(super) trait Controller:
@@ -78,9 +87,9 @@ pub(super) trait Controller:
     fn observe(
         ctx: &Context,
         object: &Self,
-        settings: &Settings,
+        meta: &Arc<MetaCluster>,
         now: Timestamp,
-    ) -> impl Future<Output = Result<Observation, IoError>> + Send;
+    ) -> impl Future<Output = Result<Observation<Self::Look>, IoError>> + Send;
 
     /// Pure: what is to be done.
     fn plan(seen: Seen<'_, Self>) -> Self::Planned;
@@ -90,9 +99,6 @@ pub(super) trait Controller:
 
     /// Pure: the status. `failure`: what went wrong, if people are to know.
     fn new_status(seen: Seen<'_, Self>, planned: &Self::Planned, failure: Option<&Failure>) -> Self::Status;
-
-    /// After a reconcile that found nothing to do. None: it is not at rest.
-    fn look(seen: Seen<'_, Self>, snapshot: &Snapshot) -> Option<Self::Look>;
 
     /// Asks. True: all is as it was.
     fn finds_nothing_new(look: &Self::Look, ctx: &Context, now: Timestamp) -> impl Future<Output = bool> + Send;
@@ -159,8 +165,8 @@ pub(super) async fn reconcile<C: Controller>(
     rests: &Rests<C>,
 ) -> Result<Action, IoError> {
     let of = ObjectRef::from_obj(meta);
-    if let Some(rest) = rests.at_rest(&of, &ctx.settings())
-        && C::finds_nothing_new(&rest.look, ctx, ctx.now()).await
+    if let Some(rest) = rests.at_rest(&of, &ctx.meta())
+        && timeout(DEADLINE, C::finds_nothing_new(&rest.look, ctx, ctx.now())).await.unwrap_or(false)
     {
         return Ok(Action::requeue(rest.every));
     }
@@ -201,11 +207,11 @@ async fn reconcile_fully<C: Controller>(
         _ => {}
     }
     report.own = Own::of(C::KIND, &object);
-    let settings = ctx.settings();
-    let applied = within(deadline, observe_and_apply(ctx, &settings, &object, report.now));
+    let meta_cluster = ctx.meta();
+    let applied = within(deadline, observe_and_apply(ctx, &meta_cluster, &object, report.now));
     let applied = report::caught(applied).await;
-    let (planned, snapshot, failure) = match applied {
-        Ok(all) => all,
+    let Reconciled { planned, snapshot, look, failure, observe_again } = match applied {
+        Ok(reconciled) => reconciled,
         Err(error) => return Err(report.failed(error).await),
     };
     let Outcome { plan, look_again, due } = C::outcome(&planned);
@@ -226,7 +232,7 @@ async fn reconcile_fully<C: Controller>(
     // That is not so where the team is.
     let on_its_way = |e: &IoError| e.kind == Kindred::Forbidden && snapshot.unread.is_none() && young;
     let said = failure.as_ref().filter(|e| !report.is_brief(e) && !on_its_way(e)).map(IoError::failure);
-    let seen = Seen { object: &object, observed: &snapshot.observed, settings: &settings, now: report.now };
+    let seen = Seen { object: &object, observed: &snapshot.observed, settings: &ctx.settings, now: report.now };
     let new = C::new_status(seen, &planned, said.as_ref());
     let new_conditions = report.measure(&new);
     let told = write_status(&ctx.io, &report.own, object.status(), &new).await?;
@@ -238,40 +244,53 @@ async fn reconcile_fully<C: Controller>(
         return Err(error);
     }
     let wait = |due: Option<SignedDuration>| due.and_then(|d| Duration::try_from(d).ok());
-    let next = report::look_again([look_again, due].into_iter().flatten().min(), &settings);
-    let settled = plan.is_empty() && !snapshot.wrote() && !told && plan.stages.iter().all(|s| s.state.is_done());
-    let seen = Seen { object: &object, observed: &snapshot.observed, settings: &settings, now: report.now };
-    if settled && let Some(look) = C::look(seen, &snapshot) {
+    let soon = observe_again.then_some(SOON);
+    let next = report::look_again([look_again, due, soon].into_iter().flatten().min(), &meta_cluster);
+    let settled = plan.is_empty() && !told && plan.stages.iter().all(|s| s.state.is_done());
+    if let Some(look) = look.filter(|_| settled) {
         let of = ObjectRef::from_obj(meta);
-        rests.settle(&of, Rest::new(look, &of, next, wait(due), &settings));
+        rests.settle(&of, Rest::new(look, &of, next, wait(due), &meta_cluster));
     }
     Ok(Action::requeue(next))
+}
+
+/// How a reconcile went.
+struct Reconciled<C: Controller> {
+    /// The last plan.
+    planned: C::Planned,
+    /// What was observed, with the answers to writes.
+    snapshot: Snapshot,
+    /// None: something was written, or it cannot be at rest.
+    look: Option<C::Look>,
+    failure: Option<IoError>,
+    observe_again: bool,
 }
 
 /// Observes once, then plans and applies until there is nothing left to write. The answers to writes are taken in, so that
 /// later rounds build on them.
 async fn observe_and_apply<C: Controller>(
     ctx: &Context,
-    settings: &Settings,
+    meta: &Arc<MetaCluster>,
     object: &C,
     now: Timestamp,
-) -> Result<(C::Planned, Snapshot, Option<IoError>), IoError> {
-    let (mut snapshot, tenant) = C::observe(ctx, object, settings, now).await?;
-    // What a deletion did shows only when it is read again.
-    let rounds = if object.meta().deletion_timestamp.is_some() { 1 } else { ROUNDS };
-    let mut applied = Carried::default();
+) -> Result<Reconciled<C>, IoError> {
+    let Observation { mut snapshot, tenant, look } = C::observe(ctx, object, meta, now).await?;
+    let mut executor = Executor::new(&ctx.io, tenant.as_ref(), C::MANAGER, meta.clocks(now));
+    let mut applied = Applied::default();
     let mut round = 0;
     loop {
-        let planned = C::plan(Seen { object, observed: &snapshot.observed, settings, now });
+        let planned = C::plan(Seen { object, observed: &snapshot.observed, settings: &ctx.settings, now });
         let plan = C::outcome(&planned).plan;
         let done = plan.is_empty() || !applied.goes_on();
         round += 1;
         if !done {
-            applied = carry_out(&ctx.io, tenant.as_ref(), &mut snapshot, plan, C::MANAGER, settings.clocks(now)).await;
+            applied = executor.apply(&mut snapshot, plan).await;
         }
-        if done || round == rounds {
-            let failure = applied.failure.or_else(|| snapshot.unread.clone());
-            return Ok((planned, snapshot, failure));
+        if done || round == ROUNDS {
+            let look = look.filter(|_| !executor.wrote());
+            let Applied { failure, observe_again, .. } = applied;
+            let failure = failure.or_else(|| snapshot.unread.clone());
+            return Ok(Reconciled { planned, snapshot, look, failure, observe_again });
         }
     }
 }

@@ -10,9 +10,9 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::labels;
-use berth_kubeio::{IoError, Snapshot, observe_etcd};
+use berth_kubeio::{IoError, observe_etcd};
 use berth_plan::etcd::{EtcdPlan, Input, plan, status::status};
-use berth_plan::{Failure, Settings};
+use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -20,6 +20,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::ObjectRef;
+use std::sync::Arc;
 
 impl Controller for EtcdCluster {
     const NAME: &'static str = "etcdcluster";
@@ -43,11 +44,16 @@ impl Controller for EtcdCluster {
         Some(ObjectRef::new(name).within(child.namespace.as_deref()?))
     }
 
-    async fn observe(ctx: &Context, etcd: &Self, settings: &Settings, now: Timestamp) -> Result<Observation, IoError> {
-        let mut snapshot = observe_etcd(&ctx.io, etcd).await?;
-        probe::members(ctx, etcd, &mut snapshot, settings.clocks(now)).await;
+    async fn observe(
+        ctx: &Context,
+        etcd: &Self,
+        meta: &Arc<MetaCluster>,
+        now: Timestamp,
+    ) -> Result<Observation<probe::Look>, IoError> {
+        let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
+        let look = probe::members(ctx, etcd, &mut snapshot, meta.clocks(now)).await;
         probe::missing_pods(ctx, etcd, &mut snapshot, now).await;
-        Ok((snapshot, None))
+        Ok(Observation { snapshot, tenant: None, look })
     }
 
     fn plan(seen: Seen<'_, Self>) -> EtcdPlan {
@@ -60,10 +66,6 @@ impl Controller for EtcdCluster {
 
     fn new_status(seen: Seen<'_, Self>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
         status(seen.into(), planned, failure)
-    }
-
-    fn look(seen: Seen<'_, Self>, snapshot: &Snapshot) -> Option<probe::Look> {
-        probe::Look::new(seen.into(), snapshot)
     }
 
     async fn finds_nothing_new(look: &probe::Look, ctx: &Context, _: Timestamp) -> bool {

@@ -5,7 +5,7 @@ use crate::metrics::{Controller as ControllerLabel, Pass};
 use berth_api::conditions::Reason;
 use berth_api::crds;
 use berth_kubeio::{IoError, Kindred, Own, write_status};
-use berth_plan::{Failure, Settings};
+use berth_plan::{Failure, MetaCluster};
 use berth_render::ObjectKey;
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
@@ -76,9 +76,9 @@ pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
 }
 
 /// What a plan asks for, within bounds. Where the operator lacks a right, soon: changes may not reach it, and its return is to show.
-pub(super) fn look_again(look_again: Option<SignedDuration>, settings: &Settings) -> Duration {
+pub(super) fn look_again(look_again: Option<SignedDuration>, meta: &MetaCluster) -> Duration {
     let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
-    let most = if settings.denied.is_none() { Duration::from_mins(10) } else { Duration::from_secs(30) };
+    let most = if meta.denied.is_none() { Duration::from_mins(10) } else { Duration::from_secs(30) };
     wait.clamp(Duration::from_millis(50), most)
 }
 

@@ -6,7 +6,7 @@
 //! reconcile that reads everything.
 
 use super::driver::{Controller, Trigger};
-use berth_plan::Settings;
+use berth_plan::MetaCluster;
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,7 +25,7 @@ pub(super) struct Rest<L> {
     pub(super) every: Duration,
     /// When everything is to be read.
     until: Instant,
-    settings: Arc<Settings>,
+    meta: Arc<MetaCluster>,
 }
 
 impl<L> Rest<L> {
@@ -35,13 +35,13 @@ impl<L> Rest<L> {
         of: &impl Hash,
         every: Duration,
         due: Option<Duration>,
-        settings: &Arc<Settings>,
+        meta: &Arc<MetaCluster>,
     ) -> Self {
         let mut state = DefaultHasher::new();
         of.hash(&mut state);
         let longest = EVERYTHING + Duration::from_secs(state.finish() % SPREAD);
         let until = Instant::now() + due.map_or(longest, |due| due.min(longest));
-        Self { look, every, until, settings: settings.clone() }
+        Self { look, every, until, meta: meta.clone() }
     }
 }
 
@@ -70,10 +70,10 @@ impl<C: Controller> Rests<C> {
         self.with(|all| drop(all.remove(of)));
     }
 
-    /// What to look at, if it is at rest under these settings.
-    pub(super) fn at_rest(&self, of: &Trigger<C>, settings: &Arc<Settings>) -> Option<Arc<Rest<C::Look>>> {
+    /// What to look at, if it is at rest and the meta cluster is as it was.
+    pub(super) fn at_rest(&self, of: &Trigger<C>, meta: &Arc<MetaCluster>) -> Option<Arc<Rest<C::Look>>> {
         self.with(|all| match all.get(of) {
-            Some(State::AtRest(rest)) if Arc::ptr_eq(&rest.settings, settings) && Instant::now() < rest.until => {
+            Some(State::AtRest(rest)) if Arc::ptr_eq(&rest.meta, meta) && Instant::now() < rest.until => {
                 Some(rest.clone())
             }
             _ => None,
@@ -104,42 +104,42 @@ mod tests {
 
     const MINUTE: Duration = Duration::from_mins(1);
 
-    fn rest(due: Option<Duration>, settings: &Arc<Settings>) -> Rest<Look> {
-        Rest::new(Look::of_nothing(), &"etcd", MINUTE, due, settings)
+    fn rest(due: Option<Duration>, meta: &Arc<MetaCluster>) -> Rest<Look> {
+        Rest::new(Look::of_nothing(), &"etcd", MINUTE, due, meta)
     }
 
     #[test]
     fn what_is_announced_while_it_is_reconciled_or_at_rest_counts_more_than_memory() {
-        let (rests, settings) = (Rests::<EtcdCluster>::default(), Arc::new(Settings::default()));
+        let (rests, meta) = (Rests::<EtcdCluster>::default(), Arc::default());
         let of = ObjectRef::new("etcd").within("acme");
-        let at_rest = || rests.at_rest(&of, &settings).is_some();
-        rests.settle(&of, rest(None, &settings));
+        let at_rest = || rests.at_rest(&of, &meta).is_some();
+        rests.settle(&of, rest(None, &meta));
         assert!(!at_rest(), "no reconcile began");
         rests.begin(&of);
         assert!(!at_rest());
-        rests.settle(&of, rest(None, &settings));
+        rests.settle(&of, rest(None, &meta));
         assert!(at_rest());
         rests.disturb(&of);
         assert!(!at_rest());
         rests.begin(&of);
         rests.disturb(&of);
-        rests.settle(&of, rest(None, &settings));
+        rests.settle(&of, rest(None, &meta));
         assert!(!at_rest(), "it may have been announced after it was read");
         assert!(rests.with(|all| all.is_empty()), "what is gone is forgotten");
     }
 
     #[test]
-    fn everything_is_read_when_it_is_due_and_under_other_settings() {
-        let (rests, settings) = (Rests::<EtcdCluster>::default(), Arc::new(Settings::default()));
+    fn everything_is_read_when_it_is_due_and_where_the_meta_cluster_is_another() {
+        let (rests, meta) = (Rests::<EtcdCluster>::default(), Arc::default());
         let of = ObjectRef::new("etcd").within("acme");
         rests.begin(&of);
-        rests.settle(&of, rest(Some(Duration::ZERO), &settings));
-        assert!(rests.at_rest(&of, &settings).is_none());
+        rests.settle(&of, rest(Some(Duration::ZERO), &meta));
+        assert!(rests.at_rest(&of, &meta).is_none());
         rests.begin(&of);
-        rests.settle(&of, rest(Some(MINUTE), &settings));
-        assert!(rests.at_rest(&of, &settings).is_some());
-        assert!(rests.at_rest(&of, &Arc::new(Settings::default())).is_none());
-        let longest = rest(None, &settings).until - Instant::now();
+        rests.settle(&of, rest(Some(MINUTE), &meta));
+        assert!(rests.at_rest(&of, &meta).is_some());
+        assert!(rests.at_rest(&of, &Arc::default()).is_none());
+        let longest = rest(None, &meta).until - Instant::now();
         assert!(longest <= Duration::from_mins(15) && longest > Duration::from_mins(12), "{longest:?}");
     }
 }

@@ -176,7 +176,7 @@ impl Running {
 
     /// Likewise, configured otherwise.
     pub(crate) fn start_with(server: &'static ApiServer, settings: Settings, plan: &FaultPlan) -> Self {
-        Self::start_changed(server, me(server), plan, |context| context.configure(|s| *s = settings))
+        Self::start_changed(server, me(server), plan, |context| context.settings = settings.into())
     }
 
     /// Likewise, with something changed in its context.

@@ -63,11 +63,11 @@ impl<'a> Life<'a> {
         let (plan, stop) = (FaultPlan::new(), CancellationToken::new());
         let config = server.config_as(ACCOUNT, &GROUPS);
         let asked = context(server, config.clone(), &plan);
-        asked.configure(|s| s.isolation.meta = Err("they were not asked for yet".into()));
+        asked.update_meta(|m| m.addresses = Err("they were not asked for yet".into()));
         let known = meta::look(&asked, &MetaRanges::default()).await;
         let mut context = None;
         let running = Running::start_changed(server, config, &plan, |its| {
-            its.configure(|s| s.isolation.meta.clone_from(&asked.settings().isolation.meta));
+            its.update_meta(|m| m.addresses.clone_from(&asked.meta().addresses));
             tokio::spawn(meta::follow(Arc::new(its.clone()), MetaRanges::default(), known, stop.clone()));
             context = Some(its.clone());
         });

@@ -3,8 +3,8 @@
 use super::ensure;
 use super::tenant::Tenant;
 use super::validate::{self, writers};
+use crate::meta_cluster::MetaCluster;
 use crate::model::{Stage, StageId, State};
-use crate::settings::Settings;
 use berth_api::Cluster;
 use berth_api::cluster::{EndpointType, PublishedEndpoint};
 use berth_api::conditions::Reason;
@@ -93,7 +93,7 @@ impl Endpoint {
         cluster: &Cluster,
         service: Option<&Value>,
         handed_out: Option<String>,
-        settings: &Settings,
+        meta: &MetaCluster,
     ) -> Self {
         let asked = &cluster.spec.endpoint;
         let at = |path: &str| service.and_then(|s| s.pointer(path));
@@ -101,7 +101,7 @@ impl Endpoint {
         let cluster_ip: Option<IpAddr> = at("/spec/clusterIP").and_then(|ip| ip.as_str()?.parse().ok());
         let told = cluster.status.as_ref().map(|s| s.endpoints.as_slice()).unwrap_or_default();
         let load_balancer = at("/status/loadBalancer/ingress").and_then(|i| load_balancer(i.as_array()?, told));
-        let host = host(asked.host.as_deref(), cluster_ip, load_balancer.as_deref(), settings);
+        let host = host(asked.host.as_deref(), cluster_ip, load_balancer.as_deref(), meta);
         let port = int("/spec/ports/0/port").unwrap_or(asked.port);
         // Nodes see to source ranges themselves (kube-proxy), also for what is dialled from their own pods, and the operator is not among those.
         let narrowed = asked.type_ == EndpointType::LoadBalancer
@@ -148,11 +148,11 @@ fn host(
     asked: Option<&str>,
     cluster_ip: Option<IpAddr>,
     load_balancer: Option<&str>,
-    settings: &Settings,
+    meta: &MetaCluster,
 ) -> Result<Option<String>, String> {
     let Some(host) = asked else { return Ok(None) };
     let own: Vec<IpAddr> = cluster_ip.into_iter().chain(load_balancer.and_then(|h| h.parse().ok())).collect();
-    match validate::host::refusal(host, &own, settings.isolation.meta.as_ref().ok()) {
+    match validate::host::refusal(host, &own, meta.addresses.as_ref().ok()) {
         Some(why) => Err(why),
         None => Ok(Some(host.to_owned())),
     }

@@ -117,7 +117,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         spec.state = State::blocked(Reason::InvalidSpec, message);
     } else if fresh && let Err(message) = validate::all_args(&cluster.spec) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
-    } else if fresh && let Err(state) = validate::apart(&cluster.spec.network, settings) {
+    } else if fresh && let Err(state) = validate::apart(&cluster.spec.network, &input.observed.meta) {
         spec.state = state;
     }
     let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });

@@ -123,7 +123,7 @@ pub(super) fn api_client(t: &Tenant<'_>, name: &str) -> Vec<Content> {
 /// kubeconfig is still served.
 pub(super) fn keep_former_names(t: &Tenant<'_>, dns_names: &mut Vec<String>, ip_addresses: &mut Vec<IpAddr>) {
     let live = t.observed.pair(&t.secret(names::APISERVER_PKI), "apiserver").and_then(Result::ok);
-    let held = t.settings.clocks_are_far_apart();
+    let held = t.observed.meta.clocks_are_far_apart(t.settings.leaf_lifetime);
     let young = |info: &&CertInfo| held || t.now < berth_pki::renew_at(info, t.settings.leaf_lifetime, &t.home);
     let Some(info) = live.filter(young) else { return };
     for name in info.dns_names.iter().take(FORMER_NAMES) {
@@ -162,7 +162,8 @@ pub(super) fn judge_into(
     in_use: Option<&str>,
 ) {
     stage.owns.push(spec.key.clone());
-    let renewal = Renewal { now: t.now, seed: &t.home, held: t.settings.clocks_are_far_apart() };
+    let renewal =
+        Renewal { now: t.now, seed: &t.home, held: t.observed.meta.clocks_are_far_apart(t.settings.leaf_lifetime) };
     let judged = judge(t.observed, spec, in_use, is_ours, renewal);
     if !judged.state.is_done() && (stage.state.is_done() || matches!(judged.state, State::Blocked { .. })) {
         stage.state = judged.state;

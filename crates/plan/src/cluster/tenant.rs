@@ -40,7 +40,7 @@ impl<'a> Tenant<'a> {
         let home = names::control_plane_namespace(namespace, name);
         let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*home, names::APISERVER));
         let handed_out = kubeconfig::server_in_use(observed, &home);
-        let endpoint = Endpoint::of(cluster, service.filter(|s| is_ours(s)), handed_out, settings);
+        let endpoint = Endpoint::of(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*home, names::ETCD));
         let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value(e.clone()).ok());
         Self { cluster, observed, settings, now, name, namespace, uid, home, pin: Pin::default(), endpoint, etcd }

@@ -113,7 +113,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan) -> Stage {
 fn judge_into(s: &Subject<'_>, stage: &mut Stage, out: &mut EtcdPlan, spec: &SecretSpec, in_use: Option<&str>) {
     stage.owns.push(spec.key.clone());
     let seed = format!("{}/{}", s.namespace, s.name);
-    let renewal = Renewal { now: s.now, seed: &seed, held: s.settings.clocks_are_far_apart() };
+    let renewal =
+        Renewal { now: s.now, seed: &seed, held: s.observed.meta.clocks_are_far_apart(s.settings.leaf_lifetime) };
     let judged = judge(s.observed, spec, in_use, |o| is_ours(o, s.name), renewal);
     let blocked = |state: &State| matches!(state, State::Blocked { .. });
     if !judged.state.is_done() && (stage.state.is_done() || (blocked(&judged.state) && !blocked(&stage.state))) {

@@ -135,7 +135,7 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         ready,
         available,
         progressing,
-        input.settings.with_surroundings(degraded(input, planned, failure)),
+        input.observed.meta.add_to(degraded(input, planned, failure), input.settings.leaf_lifetime),
         pki(plan),
         members_ready(planned, deleting),
     ]

@@ -3,22 +3,23 @@
 use crate::context::Context;
 use berth_api::cluster::Cluster;
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
-use berth_plan::Settings;
 use berth_plan::cluster::{Input, is_kept, key_at, question};
 use berth_plan::observed::ApiProbe;
 use jiff::Timestamp;
 use std::net::IpAddr;
 
-/// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot. Returns the connection.
+/// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot. Returns the connection, and what a
+/// look asks.
 pub(super) async fn tenant(
     ctx: &Context,
-    settings: &Settings,
     cluster: &Cluster,
     snapshot: &mut Snapshot,
     now: Timestamp,
-) -> Option<Io> {
-    let asked = question(Input { cluster, observed: &snapshot.observed, settings, now })?;
-    let target = match tenant_target(snapshot, &asked.ca, &asked.host, asked.port, settings.clocks(now)) {
+) -> Option<(Io, Option<Look>)> {
+    let observed = &snapshot.observed;
+    let clocks = observed.meta.clocks(now);
+    let asked = question(Input { cluster, observed, settings: &ctx.settings, now })?;
+    let target = match tenant_target(snapshot, &asked.ca, &asked.host, asked.port, clocks) {
         Some(Ok(target)) => target,
         Some(Err(why)) => {
             snapshot.observed.api = ApiProbe::Failed(why);
@@ -30,9 +31,13 @@ pub(super) async fn tenant(
         }
     };
     let calls = ctx.tenant_calls.clone();
-    let (probe, tenant) = probe_tenant(&ctx.connect, target, &asked.key, asked.version, calls).await;
+    let (probe, tenant) = probe_tenant(&ctx.connect, target.clone(), &asked.key, asked.version, calls).await;
     snapshot.observed.api = probe;
-    tenant
+    let look = asked.ca.namespace.zip(asked.advertised).map(|(home, advertised)| {
+        let fingerprint = snapshot.fingerprint(&home);
+        Look { home, fingerprint, api: target, advertised }
+    });
+    Some((tenant?, look))
 }
 
 /// What a look at a tenant at rest asks.
@@ -44,15 +49,6 @@ pub(in crate::controllers) struct Look {
 }
 
 impl Look {
-    /// After a reconcile that found nothing to do. None: its API is not asked, so it is not at rest.
-    pub(super) fn new(input: Input<'_>, snapshot: &Snapshot) -> Option<Self> {
-        let asked = question(input)?;
-        let clocks = input.settings.clocks(input.now);
-        let api = tenant_target(snapshot, &asked.ca, &asked.host, asked.port, clocks)?.ok()?;
-        let home = asked.ca.namespace?;
-        Some(Self { fingerprint: snapshot.fingerprint(&home), home, api, advertised: asked.advertised? })
-    }
-
     /// Whether all is as it was.
     pub(super) async fn finds_nothing_new(&self, ctx: &Context, now: Timestamp) -> bool {
         let key = key_at(now);

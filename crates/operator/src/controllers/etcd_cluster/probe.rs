@@ -5,18 +5,26 @@ use berth_api::{EtcdCluster, names};
 use berth_etcdio::{Credential, EtcdTarget};
 use berth_kubeio::{Own, Snapshot, fingerprint, refused};
 use berth_pki::Clocks;
-use berth_plan::etcd::{Input, absent, endpoints, worth_asking};
+use berth_plan::etcd::{absent, endpoints, worth_asking};
 use berth_plan::observed::EtcdProbe;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Asks the members, if one of them runs.
-pub(super) async fn members(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot, clocks: Clocks) {
-    if let Some(target) = target(etcd, snapshot, clocks) {
-        snapshot.observed.etcd = Some((ctx.ask_etcd)(target).await);
-    }
+/// Asks the members, if one of them runs, and puts the answer into the snapshot. Returns what a look asks.
+pub(super) async fn members(
+    ctx: &Context,
+    etcd: &EtcdCluster,
+    snapshot: &mut Snapshot,
+    clocks: Clocks,
+) -> Option<Look> {
+    let target = target(etcd, snapshot, clocks)?;
+    let answer = (ctx.ask_etcd)(target.clone()).await;
+    snapshot.observed.etcd = Some(answer.clone());
+    let namespace = etcd.metadata.namespace.clone()?;
+    let (fingerprint, listed) = (snapshot.fingerprint(&namespace), Mutex::new(Instant::now()));
+    Some(Look { namespace, fingerprint, listed, target, answer })
 }
 
 fn target(etcd: &EtcdCluster, snapshot: &Snapshot, clocks: Clocks) -> Option<EtcdTarget> {
@@ -44,19 +52,6 @@ pub(in crate::controllers) struct Look {
 impl Look {
     /// How often Secrets and ConfigMaps are looked at: members are asked more often.
     const LIST: Duration = Duration::from_secs(55);
-
-    /// After a reconcile that found nothing to do. None: its members are not asked, so it is not at rest.
-    pub(super) fn new(input: Input<'_>, snapshot: &Snapshot) -> Option<Self> {
-        let Input { etcd, settings, now, .. } = input;
-        let namespace = etcd.metadata.namespace.clone()?;
-        Some(Self {
-            fingerprint: snapshot.fingerprint(&namespace),
-            namespace,
-            listed: Mutex::new(Instant::now()),
-            target: target(etcd, snapshot, settings.clocks(now))?,
-            answer: snapshot.observed.etcd.clone()?,
-        })
-    }
 
     /// Of an etcd without members.
     #[cfg(test)]

@@ -26,7 +26,7 @@ const OPERATOR: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (label
 /// Puts the policies into the stage. Without them no pod is started.
 pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
     let there = t.get(Kind::NetworkPolicy, names::APISERVER).is_some();
-    let known = match &t.settings.isolation.meta {
+    let known = match &t.observed.meta.addresses {
         Ok(ranges) => Some(ranges),
         Err(why) => {
             if !there && !matches!(stage.state, State::Blocked { .. }) {

@@ -106,7 +106,7 @@ pub(super) fn dialled(f: &Fixture) -> (String, i32) {
 fn a_host_in_the_meta_cluster_is_neither_dialled_nor_published_and_what_runs_stays() {
     for endpoint in [json!({"host": "acme.example.com"}), json!({"type": "LoadBalancer", "host": "192.0.2.7"})] {
         let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": endpoint}));
-        f.settings.isolation.meta = Ok(meta());
+        f.meta().addresses = Ok(meta());
         f.pass();
         load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
         come_up(&mut f);

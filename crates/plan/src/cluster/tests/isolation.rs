@@ -24,7 +24,7 @@ fn meta() -> MetaRanges {
 fn fixture() -> Fixture {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));
     f.settings.service_account = Some(("berth-system".into(), "berth-operator".into()));
-    f.settings.isolation.meta = Ok(meta());
+    f.meta().addresses = Ok(meta());
     f.settings.isolation.monitoring =
         vec![json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}})];
     f.settings.isolation.api_server_egress = vec![json!({
@@ -94,7 +94,7 @@ fn what_somebody_adds_to_a_policy_is_taken_away() {
 #[test]
 fn without_the_meta_clusters_ranges_nothing_is_started_and_nothing_is_opened() {
     let mut f = fixture();
-    f.settings.isolation.meta = Err("nodes: forbidden".into());
+    f.meta().addresses = Err("nodes: forbidden".into());
     for _ in 0..2 {
         f.pass();
         assert!(f.world.log.is_empty(), "not even a namespace: with it, networks would pass for judged");
@@ -104,9 +104,9 @@ fn without_the_meta_clusters_ranges_nothing_is_started_and_nothing_is_opened() {
         message.contains("address ranges of the meta cluster") && message.contains("nodes: forbidden"),
         "{message}"
     );
-    f.settings.isolation.meta = Ok(meta());
+    f.meta().addresses = Ok(meta());
     f.pass();
-    f.settings.isolation.meta = Err("nodes: forbidden".into());
+    f.meta().addresses = Err("nodes: forbidden".into());
     assert!(f.plan().plan.is_empty(), "what runs stays as it is");
     f.world.remove(&Fixture::key(Kind::NetworkPolicy, "default-deny"));
     f.pass();
@@ -123,7 +123,7 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
     let mut f = fixture();
     f.cluster.spec.network.pod_cidrs = vec!["10.1.128.0/17".into()];
     for meta in [Ok(meta()), Err("nodes: forbidden".into()), Ok(meta())] {
-        f.settings.isolation.meta = meta;
+        f.meta().addresses = meta;
         for _ in 0..2 {
             f.pass();
             assert!(f.world.log.is_empty(), "nothing is made");
@@ -134,10 +134,10 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
         "spec.network.podCIDRs: 10.1.128.0/17 overlaps 10.1.0.0/16, addresses of pods of the meta cluster; choose a network that shares no address with it"
     );
     assert_eq!(f.condition("Ready").1, "InvalidSpec");
-    f.settings.isolation.meta = Ok(MetaRanges::default());
+    f.meta().addresses = Ok(MetaRanges::default());
     f.cluster.spec.network.service_cidrs = vec!["172.30.0.0/16".into()];
     f.pass();
-    f.settings.isolation.meta = Ok(meta());
+    f.meta().addresses = Ok(meta());
     assert!(f.plan().plan.blocked().is_none(), "a tenant that runs is not judged anew");
 }
 
@@ -164,7 +164,7 @@ fn what_the_chart_gives_is_refused_by_its_name() {
         for (field, other) in [("podCIDRs", "serviceCIDRs"), ("serviceCIDRs", "podCIDRs")] {
             let network = json!({field: [net], other: ["172.30.0.0/16"]});
             let mut f = Fixture::new(json!({"version": "1.36.3", "network": network}));
-            f.settings.isolation.meta = Ok(given.clone());
+            f.meta().addresses = Ok(given.clone());
             let said = blocked(&f.plan(), StageId::Spec, Reason::InvalidSpec);
             let start =
                 format!("spec.network.{field}: {net} overlaps {range}, addresses of {whose} of the meta cluster");

@@ -14,6 +14,7 @@ mod trouble;
 mod unread;
 
 use super::{ClusterPlan, Input, plan, status::status};
+use crate::meta_cluster::MetaCluster;
 use crate::model::{StageId, State};
 use crate::observed::{ApiProbe, Published};
 use crate::settings::Settings;
@@ -23,6 +24,7 @@ use berth_api::{Cluster, names};
 use berth_render::{Component, Kind, ObjectKey};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A tenant and the world it is in.
 struct Fixture {
@@ -53,6 +55,11 @@ impl Fixture {
 
     fn namespace() -> ObjectKey {
         ObjectKey::cluster(Kind::Namespace, Self::home())
+    }
+
+    /// What is observed of the meta cluster.
+    fn meta(&mut self) -> &mut MetaCluster {
+        Arc::make_mut(&mut self.world.observed.meta)
     }
 
     fn plan(&self) -> ClusterPlan {

@@ -60,13 +60,13 @@ fn a_garbled_ca_is_for_a_person() {
 #[test]
 fn a_wrong_clock_is_told_and_what_serves_is_ready() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.settings.clock_ahead = SignedDuration::from_mins(15);
+    f.meta().clock_ahead = SignedDuration::from_mins(15);
     f.pass();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     let (status, reason, message) = f.condition("Degraded");
     assert_eq!((&*status, &*reason), ("True", "ClockSkew"), "{message}");
     assert_eq!(f.condition("Ready").0, "True");
-    f.settings.clock_ahead = SignedDuration::ZERO;
+    f.meta().clock_ahead = SignedDuration::ZERO;
     f.pass();
     assert_eq!(f.condition("Degraded").0, "False");
 }
@@ -86,7 +86,7 @@ fn while_two_clocks_are_far_apart_nothing_is_renewed_for_its_age() {
         f.cluster.spec.endpoint.cert_sans = vec![];
         f.pass();
         f.world.log.clear();
-        f.settings.clock_ahead = SignedDuration::from_hours(-24 * days);
+        f.meta().clock_ahead = SignedDuration::from_hours(-24 * days);
         f.world.now += SignedDuration::from_hours(24 * days);
         let planned = f.pass();
         assert!(f.world.log.is_empty(), "{days}: {:#?}", f.world.log);
@@ -103,7 +103,7 @@ fn while_two_clocks_are_far_apart_nothing_is_renewed_for_its_age() {
 #[test]
 fn a_clock_that_is_a_little_wrong_keeps_nothing_from_being_renewed() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.settings.clock_ahead = SignedDuration::from_hours(24);
+    f.meta().clock_ahead = SignedDuration::from_hours(24);
     f.world.now += SignedDuration::from_hours(24 * 70);
     f.pass();
     assert!(f.world.log.iter().any(|l| l.contains(names::APISERVER_PKI)), "{:#?}", f.world.log);

@@ -8,6 +8,7 @@ use super::components::{self, Component};
 use super::namespace::recorded_pin;
 use super::tenant::Tenant;
 use super::{Pin, isolation};
+use crate::meta_cluster::MetaCluster;
 use crate::model::State;
 use crate::settings::Settings;
 use crate::workload;
@@ -122,8 +123,8 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
 
 /// Whether the networks of a tenant that is not made yet keep off the meta cluster's: its API server would take the one for the
 /// other. Networks never change, so a tenant that has a namespace is not judged anew; one whose networks cannot be judged gets none.
-pub(super) fn apart(network: &Network, settings: &Settings) -> Result<(), State> {
-    let meta = settings.isolation.meta.as_ref().map_err(|why| isolation::without_ranges(why))?;
+pub(super) fn apart(network: &Network, meta: &MetaCluster) -> Result<(), State> {
+    let meta = meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
     let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
     for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
         if let Some((whose, range)) = cidr.parse().ok().and_then(|net| meta.overlap(net)) {

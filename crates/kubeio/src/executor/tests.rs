@@ -7,6 +7,7 @@ use berth_plan::{Stage, State};
 use berth_render::Component;
 use http::{Request, Response};
 use http_body_util::BodyExt;
+use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
 use std::collections::BTreeMap;
@@ -63,9 +64,10 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
     let mut carry = async |io: &Io, actions: &[Action]| {
         let stage = Stage { actions: actions.to_vec(), ..Stage::new(StageId::Tenant, State::Ready) };
         let plan = Plan { stages: vec![stage], ..Plan::default() };
-        let carried = carry_out(&inside, Some(io), &mut snapshot, &plan, "test", Timestamp::now().into()).await;
+        let mut executor = Executor::new(&inside, Some(io), "test", Timestamp::now().into());
+        let applied = executor.apply(&mut snapshot, &plan).await;
         let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { unreachable!() };
-        (carried.failure.as_ref().map(|e| e.kind), read.get(&key).cloned().flatten(), carried.goes_on())
+        (applied.failure.as_ref().map(|e| e.kind), read.get(&key).cloned().flatten(), applied.goes_on())
     };
     let apply = Action::TenantApply(wanted.clone());
     let delete = |uid: &str| Action::TenantDelete { key: wanted.key().clone(), uid: uid.into() };
@@ -90,60 +92,81 @@ const API_SERVER: StageId = StageId::ControlPlane(Component::ApiServer);
 const CONTROLLER_MANAGER: StageId = StageId::ControlPlane(Component::ControllerManager);
 const SCHEDULER: StageId = StageId::ControlPlane(Component::Scheduler);
 
-fn round(failures: &[(StageId, Kindred)], postponed: &mut Postponed) -> Carried {
-    let mut carried = Carried { done: 1, ..Carried::default() };
+fn round(failures: &[(StageId, Kindred)], executor: &mut Executor<'_>) -> Applied {
+    let mut applied = Applied { done: 1, ..Applied::default() };
     for (stage, kind) in failures {
-        assert!(!carried.ended, "nothing is tried after {:?}", carried.failure);
-        carried.failed(Some(*stage), error(*kind, stage.name()), WRITE_DEADLINE, postponed);
+        assert!(!applied.ended, "nothing is tried after {:?}", applied.failure);
+        executor.failed(Some(*stage), error(*kind, stage.name()), WRITE_DEADLINE, &mut applied);
     }
-    carried
+    applied
 }
 
-#[test]
-fn what_is_about_one_object_ends_its_stage_alone() {
+/// Access to an API server that answers so, and counts.
+fn answers(code: u16, answer: Value) -> (Io, Arc<AtomicUsize>) {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = asked.clone();
+    let service = tower::service_fn(move |_: Request<Body>| {
+        count.fetch_add(1, Ordering::Relaxed);
+        let answer = Body::from(answer.to_string().into_bytes());
+        async move { Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap()) }
+    });
+    let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+    (Io::new(client, Arc::default(), Duration::from_secs(9)), asked)
+}
+
+fn executor(io: &Io) -> Executor<'_> {
+    Executor::new(io, None, "test", Timestamp::UNIX_EPOCH.into())
+}
+
+#[tokio::test]
+async fn what_is_about_one_object_ends_its_stage_alone() {
+    let (io, _) = answers(200, json!({}));
     for kind in [Kindred::Forbidden, Kindred::Rejected, Kindred::Transient] {
-        let carried = round(&[(API_SERVER, kind)], &mut vec![]);
-        assert!(!carried.ended && carried.goes_on(), "{kind:?}");
-        let on_the_namespace = round(&[(StageId::Namespace, kind)], &mut vec![]);
+        let alone = round(&[(API_SERVER, kind)], &mut executor(&io));
+        assert!(!alone.ended && alone.goes_on(), "{kind:?}");
+        let on_the_namespace = round(&[(StageId::Namespace, kind)], &mut executor(&io));
         assert!(on_the_namespace.ended && !on_the_namespace.goes_on(), "{kind:?}");
     }
     for kind in [Kindred::Fenced, Kindred::Conflict, Kindred::NotFound, Kindred::Other] {
-        let carried = round(&[(API_SERVER, kind)], &mut vec![]);
-        assert!(carried.ended && !carried.goes_on(), "{kind:?}");
+        let last = round(&[(API_SERVER, kind)], &mut executor(&io));
+        assert!(last.ended && !last.goes_on(), "{kind:?}");
     }
 }
 
-#[test]
-fn a_pass_ends_where_four_calls_hang_and_not_where_three_do() {
+#[tokio::test]
+async fn a_reconcile_ends_where_four_calls_hang_and_not_where_three_do() {
     use StageId::Endpoint;
-    let mut postponed = vec![];
+    let (io, _) = answers(200, json!({}));
+    let mut executor = executor(&io);
     let of = |stage| (stage, Kindred::Transient);
-    let first = round(&[of(API_SERVER), (Endpoint, Kindred::Rejected), of(CONTROLLER_MANAGER)], &mut postponed);
+    let first = round(&[of(API_SERVER), (Endpoint, Kindred::Rejected), of(CONTROLLER_MANAGER)], &mut executor);
     assert!(first.goes_on(), "{first:?}");
     assert_eq!(first.failure.map(|e| e.what).as_deref(), Some(API_SERVER.name()));
-    assert_eq!(postponed.len(), 2, "what was refused is cheap to try again");
-    assert!(round(&[of(SCHEDULER)], &mut postponed).goes_on());
-    let fourth = round(&[of(Endpoint)], &mut postponed);
+    assert_eq!(executor.postponed.len(), 2, "what was refused is cheap to try again");
+    assert!(round(&[of(SCHEDULER)], &mut executor).goes_on());
+    let fourth = round(&[of(Endpoint)], &mut executor);
     assert!(fourth.ended && !fourth.goes_on(), "{fourth:?}");
 }
 
-#[test]
-fn where_calls_fail_at_once_all_stages_are_tried() {
+#[tokio::test]
+async fn where_calls_fail_at_once_all_stages_are_tried() {
     use StageId::{Endpoint, Etcd, Kubeconfig, Pki, Tenant};
-    let (mut carried, mut postponed) = (Carried { done: 1, ..Carried::default() }, vec![]);
+    let (io, _) = answers(200, json!({}));
+    let (mut executor, mut applied) = (executor(&io), Applied { done: 1, ..Applied::default() });
     for stage in [Endpoint, Pki, Etcd, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, Kubeconfig, Tenant] {
         let error = error(Kindred::Transient, stage.name());
-        carried.failed(Some(stage), error, Duration::from_millis(5), &mut postponed);
-        assert!(!carried.ended, "{stage:?}");
+        executor.failed(Some(stage), error, Duration::from_millis(5), &mut applied);
+        assert!(!applied.ended, "{stage:?}");
     }
 }
 
-#[test]
-fn a_round_in_which_nothing_was_done_is_the_last() {
-    let mut carried = round(&[(API_SERVER, Kindred::Transient)], &mut vec![]);
-    carried.done = 0;
-    assert!(!carried.goes_on());
-    assert!(Carried::default().goes_on(), "the first round");
+#[tokio::test]
+async fn a_round_in_which_nothing_was_done_is_the_last() {
+    let (io, _) = answers(200, json!({}));
+    let mut applied = round(&[(API_SERVER, Kindred::Transient)], &mut executor(&io));
+    applied.done = 0;
+    assert!(!applied.goes_on());
+    assert!(Applied::default().goes_on(), "the first round");
 }
 
 fn deployment(image: &str) -> Value {
@@ -153,36 +176,25 @@ fn deployment(image: &str) -> Value {
     })
 }
 
-/// Carries out a plan of that action alone in one pass, three times, by an API server that answers so. Returns how often it was asked.
-async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>) {
-    rounds(action, 200, answer).await
+fn plan(actions: Vec<Action>) -> Plan {
+    let stage = Stage { actions, ..Stage::new(API_SERVER, State::Ready) };
+    Plan { stages: vec![stage], ..Plan::default() }
 }
 
-async fn rounds(action: Action, code: u16, answer: Value) -> (usize, Option<IoError>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
-    let service = tower::service_fn(move |_: Request<Body>| {
-        count.fetch_add(1, Ordering::Relaxed);
-        let answer = Body::from(answer.to_string().into_bytes());
-        async move { Ok::<_, Infallible>(Response::builder().status(code).body(answer).unwrap()) }
-    });
-    let io = Io::new(
-        FencedClient::new(Client::new(service, "default"), Fence::open()),
-        Arc::default(),
-        Duration::from_secs(9),
-    );
-    let mut stage = Stage::new(API_SERVER, State::Ready);
-    stage.actions.push(action);
-    let plan = Plan { stages: vec![stage], ..Plan::default() };
-    let (mut snapshot, mut carried) = (Snapshot::default(), Carried::default());
+/// Carries out a plan of that action alone, three times in one reconcile unless it ends before, by an API server that answers so.
+/// Returns how often it was asked.
+async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>) {
+    let (io, asked) = answers(200, answer);
+    let (plan, mut snapshot) = (plan(vec![action]), Snapshot::default());
+    let (mut executor, mut applied) = (executor(&io), Applied::default());
     for _ in 0..3 {
-        carried = carry_out(&io, None, &mut snapshot, &plan, "test", Timestamp::UNIX_EPOCH.into()).await;
+        applied = executor.apply(&mut snapshot, &plan).await;
     }
-    (asked.load(Ordering::Relaxed), carried.failure)
+    (asked.load(Ordering::Relaxed), applied.failure)
 }
 
 #[tokio::test]
-async fn what_is_changed_on_its_way_is_sent_once_a_pass_and_told() {
+async fn what_is_changed_on_its_way_is_sent_once_a_reconcile_and_told() {
     let apply = Action::Apply(Object::new(deployment("ours")).unwrap());
     let (asked, failure) = three_rounds(apply, deployment("theirs")).await;
     let failure = failure.unwrap();
@@ -194,10 +206,25 @@ async fn what_is_changed_on_its_way_is_sent_once_a_pass_and_told() {
 }
 
 #[tokio::test]
-async fn what_was_deleted_is_not_deleted_again_in_the_same_pass() {
+async fn what_was_deleted_is_observed_before_anything_else_is_planned() {
     let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
-    let (asked, failure) = three_rounds(Action::Delete { key, uid: "1".into(), grace: None }, json!({})).await;
-    assert_eq!((asked, failure.map(|e| e.message)), (1, None));
+    let delete = Action::Delete { key, uid: "1".into(), grace: None };
+    let (io, _) = answers(200, json!({}));
+    let applied = executor(&io).apply(&mut Snapshot::default(), &plan(vec![delete])).await;
+    assert!(applied.failure.is_none() && applied.observe_again && !applied.goes_on(), "{applied:?}");
+}
+
+/// What a call that cannot be repeated relies on is recorded by an action before it.
+#[tokio::test]
+async fn after_an_action_that_failed_none_of_its_stage_is_tried() {
+    let refusal = json!({"kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden", "message": "no"});
+    let (io, asked) = answers(403, refusal);
+    let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
+    let record = Action::Apply(Object::new(deployment("ours")).unwrap());
+    let call = Action::Delete { key, uid: "1".into(), grace: None };
+    let applied = executor(&io).apply(&mut Snapshot::default(), &plan(vec![record, call])).await;
+    assert_eq!((asked.load(Ordering::Relaxed), applied.done), (1, 0));
+    assert_eq!(applied.failure.map(|e| e.what).as_deref(), Some("apply Deployment b/a"));
 }
 
 #[tokio::test]
@@ -217,9 +244,12 @@ async fn a_policy_to_which_something_is_added_is_told() {
 }
 
 #[tokio::test]
-async fn a_deletion_that_is_refused_is_tried_again_and_told() {
+async fn a_deletion_that_is_refused_is_told() {
     let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
     let refusal = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no"});
-    let (asked, failure) = rounds(Action::Delete { key, uid: "1".into(), grace: None }, 422, refusal).await;
-    assert_eq!((asked, failure.map(|e| e.kind)), (3, Some(Kindred::Rejected)));
+    let (io, _) = answers(422, refusal);
+    let delete = Action::Delete { key, uid: "1".into(), grace: None };
+    let applied = executor(&io).apply(&mut Snapshot::default(), &plan(vec![delete])).await;
+    assert_eq!(applied.failure.map(|e| e.kind), Some(Kindred::Rejected));
+    assert!(!applied.observe_again);
 }

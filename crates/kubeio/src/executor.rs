@@ -1,0 +1,258 @@
+//! Carrying out plans: every write to the meta cluster and inside a tenant is made here, behind the fence of its client.
+
+use crate::calls::Io;
+use crate::error::{IoError, Kindred};
+use crate::observe::{Snapshot, take_data};
+use crate::secrets;
+use base64::Engine;
+use berth_api::labels;
+use berth_pki::Clocks;
+use berth_plan::diff::drift;
+use berth_plan::observed::{ApiProbe, Published, sha256, uid};
+use berth_plan::{Action, Plan, StageId};
+use berth_render::{Kind, Object, ObjectKey};
+use serde_json::{Value, json};
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+/// How long a reconcile may wait in vain: an API server that hangs costs no more than that. It is four deadlines of a write, so that a
+/// webhook which hangs for all Deployments of a tenant holds up nothing else of it.
+const IN_VAIN: Duration = Duration::from_secs(20);
+
+/// Waits for a right that was given a moment ago, one after the other; a reconcile makes them once (ADR 15).
+const WAITS: [Duration; 4] =
+    [Duration::from_millis(50), Duration::from_millis(100), Duration::from_millis(200), Duration::from_millis(400)];
+
+/// How far a plan was carried out.
+#[derive(Debug, Default)]
+pub struct Applied {
+    /// Actions that were carried out.
+    pub done: usize,
+    /// The first failure, of this round or an earlier one of the reconcile.
+    pub failure: Option<IoError>,
+    /// What an action did shows only when everything is observed again.
+    pub observe_again: bool,
+    /// A failure ended the round before all stages were tried.
+    ended: bool,
+}
+
+impl Applied {
+    /// Whether another plan from the same snapshot can get further: what failed holds up nothing but its own stage.
+    pub fn goes_on(&self) -> bool {
+        !self.observe_again && (self.failure.is_none() || (self.done > 0 && !self.ended))
+    }
+}
+
+/// Whether a failure is about its own object: by rights, admission, or a webhook that does not answer. Anything else is about the
+/// whole reconcile: the lease is lost, or what was observed is no longer so. `in_vain`: how long it waited for what then failed so.
+fn ends_its_stage_alone(kind: Kindred, in_vain: Duration) -> bool {
+    match kind {
+        Kindred::Forbidden | Kindred::Rejected => true,
+        Kindred::Transient => in_vain < IN_VAIN,
+        Kindred::NotFound | Kindred::Conflict | Kindred::Fenced | Kindred::Other => false,
+    }
+}
+
+/// Carries out the plans of one reconcile, round after round, and remembers what it did meanwhile.
+#[derive(Debug)]
+pub struct Executor<'a> {
+    meta: &'a Io,
+    tenant: Option<&'a Io>,
+    manager: &'static str,
+    clocks: Clocks,
+    /// What was applied, with digests: nothing of it is sent again.
+    sent: BTreeSet<(ObjectKey, String)>,
+    /// Stages that are not tried again, since a write of theirs failed, after so long. None: what is pruned.
+    postponed: Vec<(Option<StageId>, IoError, Duration)>,
+    waits: std::array::IntoIter<Duration, 4>,
+    /// What was refused inside the tenant led to a look at what is there.
+    learnt: bool,
+    wrote: bool,
+}
+
+impl<'a> Executor<'a> {
+    /// For one reconcile. `tenant`: the connection to the tenant's API, if it answered; `manager`: the field manager.
+    pub fn new(meta: &'a Io, tenant: Option<&'a Io>, manager: &'static str, clocks: Clocks) -> Self {
+        let (sent, postponed, waits) = (BTreeSet::new(), vec![], WAITS.into_iter());
+        Self { meta, tenant, manager, clocks, sent, postponed, waits, learnt: false, wrote: false }
+    }
+
+    /// Whether anything was written.
+    pub fn wrote(&self) -> bool {
+        self.wrote
+    }
+
+    /// Carries out what the plan says. The answers are put into the snapshot, so that the next plan builds on them without another
+    /// read.
+    ///
+    /// What fails ends its stage: later actions of it may build on the one that failed, so a record that has to be there before a
+    /// call that cannot be repeated is an action before it in the same stage. Other stages go on where the failure is about its own
+    /// object: a plan is made from what was observed, so no stage builds on what another one writes in the same round. Only on the
+    /// namespace, with the tenant's isolation, everything builds. A right that was given a moment ago is waited for, less than a
+    /// second in a reconcile (ADR 15).
+    pub async fn apply(&mut self, snapshot: &mut Snapshot, plan: &Plan) -> Applied {
+        let mut applied = Applied::default();
+        let stages = plan.stages.iter().map(|s| (Some(s.id), &s.actions));
+        for (stage, actions) in stages.chain([(None, &plan.prune)]) {
+            if let Some((_, error, _)) = self.postponed.iter().find(|(postponed, ..)| *postponed == stage) {
+                applied.failure.get_or_insert_with(|| error.clone());
+                continue;
+            }
+            for action in actions {
+                tracing::debug!(action = action.describe(), "carry out");
+                let began = Instant::now();
+                match self.retried(snapshot, action).await {
+                    Ok(()) => {
+                        applied.done += 1;
+                        applied.observe_again |= action.shows_later();
+                        self.wrote = true;
+                    }
+                    Err(error) => {
+                        // What was in the way is seen by now: the next round can get further.
+                        applied.done += usize::from(std::mem::take(&mut self.learnt));
+                        self.failed(stage, error, began.elapsed(), &mut applied);
+                        break;
+                    }
+                }
+            }
+            if applied.ended {
+                break;
+            }
+        }
+        applied
+    }
+
+    /// Takes in what ended a stage, after so long. What is transient postpones it: in another round it would cost its deadline again.
+    fn failed(&mut self, stage: Option<StageId>, error: IoError, took: Duration, applied: &mut Applied) {
+        if error.kind == Kindred::Transient {
+            self.postponed.push((stage, error.clone(), took));
+        }
+        let in_vain = self.postponed.iter().map(|(_, _, took)| *took).sum();
+        applied.ended = stage == Some(StageId::Namespace) || !ends_its_stage_alone(error.kind, in_vain);
+        applied.failure.get_or_insert(error);
+    }
+
+    /// One action, again while it needs a right that was given a moment ago, and that the API server does not know yet.
+    async fn retried(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
+        let elsewhere =
+            matches!(action, Action::TenantApply(_) | Action::TenantDelete { .. } | Action::PublishKubeconfig { .. });
+        loop {
+            let result = self.one(snapshot, action).await;
+            let forbidden = result.as_ref().is_err_and(|e| e.kind == Kindred::Forbidden);
+            if !forbidden || elsewhere || !snapshot.rights_are_young(self.clocks.now) {
+                return result;
+            }
+            let Some(wait) = self.waits.next() else { return result };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn one(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
+        let (io, manager) = (self.meta, self.manager);
+        match action {
+            Action::Apply(object) => {
+                if self.was_applied(object, snapshot.observed.get(object.key()))? {
+                    return Ok(());
+                }
+                let live = io.apply(object, manager).await?;
+                self.sent.insert(sent(object));
+                snapshot.put(object.key().kind, live);
+            }
+            Action::Create(object) => {
+                let live = io.create(object.key(), object.value(), manager).await?;
+                snapshot.put(object.key().kind, live);
+            }
+            Action::Secret(plan) => {
+                let live = secrets::write(io, snapshot, plan, manager, self.clocks).await?;
+                snapshot.put(Kind::Secret, live);
+            }
+            Action::Delete { key, uid, grace } => {
+                io.delete(key, uid, *grace).await?;
+            }
+            Action::Scale { key, uid, replicas } => {
+                let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
+                match io.merge(key, "", &format!("fieldManager={manager}"), &patch).await {
+                    Ok(live) => snapshot.put(key.kind, live),
+                    Err(e) if e.kind == Kindred::NotFound => {}
+                    Err(e) => return Err(e),
+                }
+            }
+            Action::Disown { key, uid } => {
+                let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
+                let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;
+                snapshot.put(key.kind, live);
+            }
+            Action::TenantApply(object) => {
+                let tenant = self.tenant(action)?;
+                if let ApiProbe::Answered { read, .. } = &snapshot.observed.api
+                    && self.was_applied(object, read.get(object.key()).and_then(Option::as_ref))?
+                {
+                    return Ok(());
+                }
+                let applied = tenant.apply(object, labels::MANAGER_CLUSTER).await;
+                // What is there may be in its way, and of most that is inside a plan sees nothing: the next one sees this.
+                if applied.as_ref().is_err_and(|e| e.kind == Kindred::Rejected)
+                    && let Ok(live) = tenant.get(object.key()).await
+                {
+                    self.learnt = found_inside(snapshot, object.key(), live);
+                }
+                let live = applied?;
+                self.sent.insert(sent(object));
+                found_inside(snapshot, object.key(), Some(live));
+            }
+            Action::TenantDelete { key, uid } => {
+                self.tenant(action)?.delete(key, uid, None).await?;
+                found_inside(snapshot, key, None);
+            }
+            Action::PublishKubeconfig { key, source, labels } => {
+                let value = snapshot.secret(source, "value").unwrap_or_default().to_vec();
+                let secret = json!({
+                    "apiVersion": "v1", "kind": "Secret", "type": labels::CAPI_SECRET_TYPE,
+                    "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
+                    "data": {"value": base64::engine::general_purpose::STANDARD.encode(&value)},
+                });
+                let mut live = match &snapshot.observed.published {
+                    Published::Ours { uid, .. } => {
+                        let patch = json!({"metadata": {"uid": uid, "labels": labels}, "data": secret["data"]});
+                        io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?
+                    }
+                    _ => io.create(key, &secret, manager).await?,
+                };
+                let written = take_data(&mut live);
+                snapshot.observed.published = Published::Ours {
+                    uid: uid(&live).to_owned(),
+                    value_sha256: written.get("value").map(|v| sha256(v)).unwrap_or_default(),
+                    labels: labels.clone(),
+                };
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether it was applied in this reconcile. Err: what is there since is not that; again and again it would be the same.
+    fn was_applied(&self, object: &Object, live: Option<&Value>) -> Result<bool, IoError> {
+        let Some(live) = live.filter(|_| self.sent.contains(&sent(object))) else { return Ok(false) };
+        let Some(difference) = drift(live, object) else { return Ok(true) };
+        let why = format!("something changes it on its way, such as a mutating webhook or policy: {difference}");
+        Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
+    }
+
+    fn tenant(&self, action: &Action) -> Result<&'a Io, IoError> {
+        self.tenant.ok_or_else(|| IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"))
+    }
+}
+
+fn sent(object: &Object) -> (ObjectKey, String) {
+    (object.key().clone(), object.digest())
+}
+
+/// Takes in what is inside the tenant under that key. True if nothing was known of it.
+fn found_inside(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) -> bool {
+    match &mut snapshot.observed.api {
+        ApiProbe::Answered { read, .. } => read.insert(key.clone(), live).is_none(),
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests;
