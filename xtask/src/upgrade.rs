@@ -42,6 +42,8 @@ pub(crate) fn run_all(from: &str, keep: bool) -> Result<()> {
     let ready = ["-n", TEAM, "wait", "clusters.berth.dev", "--all", "--for=condition=Ready", "--timeout=5m"];
     run(demo.kubectl().args(ready))?;
 
+    ensure!(!writes(&audit_log(), 0)?.is_empty(), "the audit log does not show what the operator wrote");
+
     taken_over(&demo, "this checkout", || demo.berth(&images))?;
     taken_over(&demo, &from, || make(&old, "demo"))?;
     if keep {
