@@ -1,13 +1,20 @@
 //! `Cluster`: a hosted Kubernetes control plane.
 
-use crate::common::{Arg, Images, Placement, Resources, SecretRef, conditions_schema, keys, resources_schema};
+mod endpoint;
+mod network;
+mod status;
+
+use crate::common::{Arg, Images, Placement, Resources, resources_schema};
 use crate::etcd_cluster::Storage;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
-use std::collections::BTreeMap;
+
+pub use endpoint::{Endpoint, EndpointService, EndpointType};
+pub use network::Network;
+pub use status::{
+    CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
+};
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -93,156 +100,6 @@ pub struct ClusterSpec {
 
 fn one() -> i32 {
     1
-}
-
-/// The tenant's networks. They must not overlap each other; immutable.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods hold addresses from it; make a new Cluster"},
-    {"rule": "self.serviceCIDRs.all(c, isCIDR(c))", "message": "serviceCIDRs: each must be a network in CIDR form, such as 10.112.0.0/16"},
-    {"rule": "self.podCIDRs.all(c, isCIDR(c))", "message": "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16"},
-    {"rule": "self.serviceCIDRs.all(s, !isCIDR(s) || self.podCIDRs.all(p, !isCIDR(p) || (!cidr(s).containsCIDR(p) && !cidr(p).containsCIDR(s))))", "message": "serviceCIDRs and podCIDRs overlap: choose networks that share no address"},
-    {"rule": "self.serviceCIDRs.size() < 2 || !self.serviceCIDRs.all(c, isCIDR(c)) || cidr(self.serviceCIDRs[0]).ip().family() != cidr(self.serviceCIDRs[1]).ip().family()", "message": "serviceCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"},
-    {"rule": "self.podCIDRs.size() < 2 || !self.podCIDRs.all(c, isCIDR(c)) || cidr(self.podCIDRs[0]).ip().family() != cidr(self.podCIDRs[1]).ip().family()", "message": "podCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"}
-])))]
-pub struct Network {
-    /// Networks of the tenant's Services: one, or two for dual stack. Default `10.112.0.0/16`.
-    #[serde(default = "service_cidrs", rename = "serviceCIDRs")]
-    #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
-    pub service_cidrs: Vec<String>,
-    /// Networks of the tenant's pods: one, or two for dual stack. Default `10.160.0.0/16`.
-    #[serde(default = "pod_cidrs", rename = "podCIDRs")]
-    #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
-    pub pod_cidrs: Vec<String>,
-    /// DNS domain of the tenant's Services. Default `cluster.local`.
-    #[serde(default = "dns_domain")]
-    #[schemars(
-        length(min = 1, max = 100),
-        regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$")
-    )]
-    pub dns_domain: String,
-}
-
-impl Default for Network {
-    fn default() -> Self {
-        Self { service_cidrs: service_cidrs(), pod_cidrs: pod_cidrs(), dns_domain: dns_domain() }
-    }
-}
-
-fn service_cidrs() -> Vec<String> {
-    vec!["10.112.0.0/16".into()]
-}
-fn pod_cidrs() -> Vec<String> {
-    vec!["10.160.0.0/16".into()]
-}
-fn dns_domain() -> String {
-    "cluster.local".into()
-}
-
-/// How the API is published.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum EndpointType {
-    /// Reachable from inside the meta cluster.
-    #[default]
-    ClusterIP,
-    /// On a port of every node of the meta cluster; `host` is required.
-    NodePort,
-    /// Through the meta cluster's load balancer.
-    LoadBalancer,
-}
-
-/// How the tenant's API is reached.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "!has(self.host) || isIP(self.host) || self.host.matches('^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$')", "message": "endpoint.host: must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
-    {"rule": "!has(self.certSANs) || self.certSANs.all(n, isIP(n) || n.matches('^([*][.])?[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$'))", "message": "endpoint.certSANs: each must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
-    {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"},
-    {"rule": "self.type == 'LoadBalancer' || !has(self.service) || (!has(self.service.loadBalancerClass) && !has(self.service.loadBalancerSourceRanges))", "message": "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer: remove them, or set the type"},
-    {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
-])))]
-pub struct Endpoint {
-    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. Another IP address of the API rolls the API servers, one after the other.
-    #[serde(default, rename = "type")]
-    pub type_: EndpointType,
-    /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address with ClusterIP, the load
-    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, another IP address rolls the API servers, one
-    /// after the other; another name does not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
-    pub host: Option<String>,
-    /// Port of the API. Default 6443. With NodePort the port of the node is allocated by the meta cluster. The API is served on one port:
-    /// a change cuts off whoever has an older kubeconfig, nodes among them, until they have the new one.
-    #[serde(default = "api_port")]
-    #[schemars(range(min = 1, max = 65535))]
-    pub port: i32,
-    /// More names and addresses for the serving certificate. One that is taken away stays in it until the certificate is renewed for
-    /// its age, as do earlier addresses of the API, so that older kubeconfigs go on working.
-    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "certSANs")]
-    #[schemars(length(max = 32), inner(length(min = 1, max = 253), regex(pattern = r"^(\*\.)?[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$")), extend("x-kubernetes-list-type" = "set"))]
-    pub cert_sans: Vec<String>,
-    /// The Service in front of the API servers.
-    #[serde(default, skip_serializing_if = "EndpointService::is_default")]
-    pub service: EndpointService,
-}
-
-/// The Service in front of the API servers. Annotations and classes are limited to what the platform team allows (chart values
-/// `writers`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.all(c, isCIDR(c))", "message": "loadBalancerSourceRanges: each must be a network in CIDR form, such as 203.0.113.0/24"}
-])))]
-pub struct EndpointService {
-    /// Annotations of the Service, for load balancers that read them. Default: none.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    #[schemars(schema_with = "annotations_schema")]
-    pub annotations: BTreeMap<String, String>,
-    /// Which load balancer serves a Service of type LoadBalancer. Default: the meta cluster's own. Kubernetes does not let it change
-    /// as long as the type is LoadBalancer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(
-        length(min = 1, max = 253),
-        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$")
-    )]
-    pub load_balancer_class: Option<String>,
-    /// Who may connect through the load balancer, as networks in CIDR form. Default: everybody. Load balancers that cannot narrow it
-    /// ignore it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
-    pub load_balancer_source_ranges: Vec<String>,
-}
-
-fn annotations_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-    schemars::json_schema!({
-        "type": "object", "maxProperties": 32,
-        "additionalProperties": {"type": "string", "maxLength": 4096},
-        "x-kubernetes-validations": [keys("annotations")],
-    })
-}
-
-impl EndpointService {
-    /// True if nothing is asked for.
-    pub fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Default for Endpoint {
-    fn default() -> Self {
-        Self {
-            type_: EndpointType::ClusterIP,
-            host: None,
-            port: api_port(),
-            cert_sans: vec![],
-            service: EndpointService::default(),
-        }
-    }
-}
-
-fn api_port() -> i32 {
-    6443
 }
 
 /// The tenant's etcd. Version, replicas and storage stay as they were created, until the etcd life cycle is supported; resources and placement
@@ -380,102 +237,4 @@ impl Default for Deletion {
 
 fn yes() -> bool {
     true
-}
-
-/// What was seen of a tenant.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ClusterStatus {
-    /// Generation of the spec that this status speaks of.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub observed_generation: Option<i64>,
-    /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Blocked, Paused, Deleting. Code reads conditions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub phase: Option<String>,
-    /// Kubernetes version that the API answered with; never a copy of the spec.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Where the API is reached.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub endpoints: Vec<PublishedEndpoint>,
-    /// Kubeconfigs in this namespace.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub kubeconfigs: Vec<PublishedKubeconfig>,
-    /// Where the control plane runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub control_plane_namespace: Option<NamespaceRef>,
-    /// Value of the annotation `berth.dev/adopt` with which this `Cluster` takes over the control-plane namespace that is there. Only
-    /// while Berth waits for that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub adopt: Option<String>,
-    /// The components.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
-    pub components: Vec<ComponentStatus>,
-    /// Certificates.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub certificates: Option<CertificatesStatus>,
-    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(schema_with = "conditions_schema")]
-    pub conditions: Vec<Condition>,
-}
-
-/// An address of the API.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PublishedEndpoint {
-    /// `admin` (for people and tools).
-    pub name: String,
-    /// Name or address.
-    pub host: String,
-    /// Port.
-    pub port: i32,
-}
-
-/// A kubeconfig that was handed out.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct PublishedKubeconfig {
-    /// `admin`.
-    pub name: String,
-    /// The Secret, in the `Cluster`'s namespace, key `value`.
-    pub secret_ref: SecretRef,
-}
-
-/// A namespace, with the UID that it had.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct NamespaceRef {
-    /// Name.
-    pub name: String,
-    /// UID.
-    pub uid: String,
-}
-
-/// One component.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct ComponentStatus {
-    /// Name, such as `kube-apiserver`.
-    pub name: String,
-    /// Version of its image that all of its pods run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub version: Option<String>,
-    /// Pods that are ready and up to date.
-    pub ready: i32,
-    /// Pods that are wanted.
-    pub desired: i32,
-}
-
-/// Certificates.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub struct CertificatesStatus {
-    /// When the first of them ends, if nothing renews it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Time>")]
-    pub next_expiry: Option<Time>,
 }

@@ -1,0 +1,112 @@
+//! `spec.endpoint`: how the tenant's API is reached.
+
+use crate::common::keys;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use std::collections::BTreeMap;
+
+/// How the API is published.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum EndpointType {
+    /// Reachable from inside the meta cluster.
+    #[default]
+    ClusterIP,
+    /// On a port of every node of the meta cluster; `host` is required.
+    NodePort,
+    /// Through the meta cluster's load balancer.
+    LoadBalancer,
+}
+
+/// How the tenant's API is reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "!has(self.host) || isIP(self.host) || self.host.matches('^[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$')", "message": "endpoint.host: must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
+    {"rule": "!has(self.certSANs) || self.certSANs.all(n, isIP(n) || n.matches('^([*][.])?[a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?([.][a-zA-Z0-9]([-a-zA-Z0-9]{0,61}[a-zA-Z0-9])?)*$'))", "message": "endpoint.certSANs: each must be an IP address, or a DNS name whose parts between dots have 1 to 63 letters, digits and '-'"},
+    {"rule": "self.type != 'NodePort' || has(self.host)", "message": "endpoint.host is required with type NodePort: set the name or address at which nodes of the meta cluster are reached"},
+    {"rule": "self.type == 'LoadBalancer' || !has(self.service) || (!has(self.service.loadBalancerClass) && !has(self.service.loadBalancerSourceRanges))", "message": "endpoint.service.loadBalancerClass and loadBalancerSourceRanges need type LoadBalancer: remove them, or set the type"},
+    {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
+])))]
+pub struct Endpoint {
+    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. Another IP address of the API rolls the API servers, one after the other.
+    #[serde(default, rename = "type")]
+    pub type_: EndpointType,
+    /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address with ClusterIP, the load
+    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, another IP address rolls the API servers, one
+    /// after the other; another name does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
+    pub host: Option<String>,
+    /// Port of the API. Default 6443. With NodePort the port of the node is allocated by the meta cluster. The API is served on one port:
+    /// a change cuts off whoever has an older kubeconfig, nodes among them, until they have the new one.
+    #[serde(default = "api_port")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub port: i32,
+    /// More names and addresses for the serving certificate. One that is taken away stays in it until the certificate is renewed for
+    /// its age, as do earlier addresses of the API, so that older kubeconfigs go on working.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "certSANs")]
+    #[schemars(length(max = 32), inner(length(min = 1, max = 253), regex(pattern = r"^(\*\.)?[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$")), extend("x-kubernetes-list-type" = "set"))]
+    pub cert_sans: Vec<String>,
+    /// The Service in front of the API servers.
+    #[serde(default, skip_serializing_if = "EndpointService::is_default")]
+    pub service: EndpointService,
+}
+
+impl Default for Endpoint {
+    fn default() -> Self {
+        Self {
+            type_: EndpointType::ClusterIP,
+            host: None,
+            port: api_port(),
+            cert_sans: vec![],
+            service: EndpointService::default(),
+        }
+    }
+}
+
+fn api_port() -> i32 {
+    6443
+}
+
+/// The Service in front of the API servers. Annotations and classes are limited to what the platform team allows (chart values
+/// `writers`).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "!has(self.loadBalancerSourceRanges) || self.loadBalancerSourceRanges.all(c, isCIDR(c))", "message": "loadBalancerSourceRanges: each must be a network in CIDR form, such as 203.0.113.0/24"}
+])))]
+pub struct EndpointService {
+    /// Annotations of the Service, for load balancers that read them. Default: none.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "annotations_schema")]
+    pub annotations: BTreeMap<String, String>,
+    /// Which load balancer serves a Service of type LoadBalancer. Default: the meta cluster's own. Kubernetes does not let it change
+    /// as long as the type is LoadBalancer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(min = 1, max = 253),
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$")
+    )]
+    pub load_balancer_class: Option<String>,
+    /// Who may connect through the load balancer, as networks in CIDR form. Default: everybody. Load balancers that cannot narrow it
+    /// ignore it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
+    pub load_balancer_source_ranges: Vec<String>,
+}
+
+fn annotations_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "type": "object", "maxProperties": 32,
+        "additionalProperties": {"type": "string", "maxLength": 4096},
+        "x-kubernetes-validations": [keys("annotations")],
+    })
+}
+
+impl EndpointService {
+    /// True if nothing is asked for.
+    pub fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}

@@ -1,0 +1,50 @@
+//! `spec.network`: what cannot be changed later.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// The tenant's networks. They must not overlap each other; immutable.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods hold addresses from it; make a new Cluster"},
+    {"rule": "self.serviceCIDRs.all(c, isCIDR(c))", "message": "serviceCIDRs: each must be a network in CIDR form, such as 10.112.0.0/16"},
+    {"rule": "self.podCIDRs.all(c, isCIDR(c))", "message": "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16"},
+    {"rule": "self.serviceCIDRs.all(s, !isCIDR(s) || self.podCIDRs.all(p, !isCIDR(p) || (!cidr(s).containsCIDR(p) && !cidr(p).containsCIDR(s))))", "message": "serviceCIDRs and podCIDRs overlap: choose networks that share no address"},
+    {"rule": "self.serviceCIDRs.size() < 2 || !self.serviceCIDRs.all(c, isCIDR(c)) || cidr(self.serviceCIDRs[0]).ip().family() != cidr(self.serviceCIDRs[1]).ip().family()", "message": "serviceCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"},
+    {"rule": "self.podCIDRs.size() < 2 || !self.podCIDRs.all(c, isCIDR(c)) || cidr(self.podCIDRs[0]).ip().family() != cidr(self.podCIDRs[1]).ip().family()", "message": "podCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"}
+])))]
+pub struct Network {
+    /// Networks of the tenant's Services: one, or two for dual stack. Default `10.112.0.0/16`.
+    #[serde(default = "service_cidrs", rename = "serviceCIDRs")]
+    #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub service_cidrs: Vec<String>,
+    /// Networks of the tenant's pods: one, or two for dual stack. Default `10.160.0.0/16`.
+    #[serde(default = "pod_cidrs", rename = "podCIDRs")]
+    #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub pod_cidrs: Vec<String>,
+    /// DNS domain of the tenant's Services. Default `cluster.local`.
+    #[serde(default = "dns_domain")]
+    #[schemars(
+        length(min = 1, max = 100),
+        regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$")
+    )]
+    pub dns_domain: String,
+}
+
+impl Default for Network {
+    fn default() -> Self {
+        Self { service_cidrs: service_cidrs(), pod_cidrs: pod_cidrs(), dns_domain: dns_domain() }
+    }
+}
+
+fn service_cidrs() -> Vec<String> {
+    vec!["10.112.0.0/16".into()]
+}
+fn pod_cidrs() -> Vec<String> {
+    vec!["10.160.0.0/16".into()]
+}
+fn dns_domain() -> String {
+    "cluster.local".into()
+}

@@ -1,0 +1,104 @@
+//! The status of a `Cluster`.
+
+use crate::common::{SecretRef, conditions_schema};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What was seen of a tenant.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterStatus {
+    /// Generation of the spec that this status speaks of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Blocked, Paused, Deleting. Code reads conditions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Kubernetes version that the API answered with; never a copy of the spec.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Where the API is reached.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub endpoints: Vec<PublishedEndpoint>,
+    /// Kubeconfigs in this namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub kubeconfigs: Vec<PublishedKubeconfig>,
+    /// Where the control plane runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub control_plane_namespace: Option<NamespaceRef>,
+    /// Value of the annotation `berth.dev/adopt` with which this `Cluster` takes over the control-plane namespace that is there. Only
+    /// while Berth waits for that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub adopt: Option<String>,
+    /// The components.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub components: Vec<ComponentStatus>,
+    /// Certificates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificates: Option<CertificatesStatus>,
+    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions_schema")]
+    pub conditions: Vec<Condition>,
+}
+
+/// An address of the API.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PublishedEndpoint {
+    /// `admin` (for people and tools).
+    pub name: String,
+    /// Name or address.
+    pub host: String,
+    /// Port.
+    pub port: i32,
+}
+
+/// A kubeconfig that was handed out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PublishedKubeconfig {
+    /// `admin`.
+    pub name: String,
+    /// The Secret, in the `Cluster`'s namespace, key `value`.
+    pub secret_ref: SecretRef,
+}
+
+/// A namespace, with the UID that it had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NamespaceRef {
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+}
+
+/// One component.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ComponentStatus {
+    /// Name, such as `kube-apiserver`.
+    pub name: String,
+    /// Version of its image that all of its pods run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Pods that are ready and up to date.
+    pub ready: i32,
+    /// Pods that are wanted.
+    pub desired: i32,
+}
+
+/// Certificates.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CertificatesStatus {
+    /// When the first of them ends, if nothing renews it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub next_expiry: Option<Time>,
+}
