@@ -6,7 +6,7 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::names;
-use berth_pki::{Credentials, Kubeconfig, PemSource};
+use berth_pki::Kubeconfig;
 use berth_testkit::ApiServer;
 use http::Request;
 use serde_json::{Value, json};
@@ -286,11 +286,10 @@ fn as_berth_writes_it(kubeconfig: &str) -> String {
     Kubeconfig {
         cluster_name: "acme".into(),
         server: cluster["server"].as_str().unwrap().into(),
-        tls_server_name: None,
-        ca: PemSource::Inline(String::from_utf8(ca).unwrap()),
+        ca_pem: String::from_utf8(ca).unwrap(),
         user: "admin".into(),
-        credentials: Credentials::Inline { cert_pem: read("client-certificate"), key_pem: read("client-key").into() },
-        namespace: None,
+        cert_pem: read("client-certificate"),
+        key_pem: read("client-key").into(),
     }
     .to_yaml()
 }

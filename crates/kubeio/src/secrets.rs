@@ -5,7 +5,7 @@ use crate::error::{IoError, Kindred};
 use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use berth_pki::{Clocks, Credentials, Kubeconfig, PemSource, PkiError};
+use berth_pki::{Clocks, Kubeconfig, PkiError};
 use berth_plan::{SecretEntry, SecretPlan};
 use berth_render::ObjectKey;
 use serde_json::{Map, Value, json};
@@ -85,11 +85,10 @@ fn make(snapshot: &Snapshot, entry: &SecretEntry, clocks: Clocks, data: &mut Map
             let kubeconfig = Kubeconfig {
                 cluster_name: cluster.clone(),
                 server: server.clone(),
-                tls_server_name: None,
-                ca: PemSource::Inline(String::from_utf8_lossy(cert).into_owned()),
+                ca_pem: String::from_utf8_lossy(cert).into_owned(),
                 user: spec.common_name.clone(),
-                credentials: Credentials::Inline { cert_pem: pair.cert_pem, key_pem: pair.key_pem },
-                namespace: None,
+                cert_pem: pair.cert_pem,
+                key_pem: pair.key_pem,
             };
             put(data, "value", kubeconfig.to_yaml().as_bytes());
         }

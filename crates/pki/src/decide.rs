@@ -79,8 +79,6 @@ pub fn decide_ca(found: Option<Result<&CertInfo, &PkiError>>, now: Timestamp) ->
 pub struct KubeconfigTarget<'a> {
     /// URL of the API.
     pub server: &'a str,
-    /// Name to expect in the server's certificate, if it differs from the host in `server`.
-    pub tls_server_name: Option<&'a str>,
     /// The CA certificates that it should trust.
     pub trust: &'a [CertInfo],
 }
@@ -96,14 +94,13 @@ pub fn decide_kubeconfig(
     jitter_seed: &str,
 ) -> Decision {
     if let Some(Ok(info)) = found {
-        let place = |server: &str, name: Option<&str>| match name {
-            Some(name) => format!("{server} as {name}"),
-            None => server.to_owned(),
+        // Berth writes no other name to expect in the server's certificate than its host.
+        let was = match &info.tls_server_name {
+            Some(name) => format!("{} as {name}", info.server),
+            None => info.server.clone(),
         };
-        let was = place(&info.server, info.tls_server_name.as_deref());
-        let wanted = place(target.server, target.tls_server_name);
-        if was != wanted {
-            return Decision::Renew { why: RenewReason::EndpointChanged { was, now: wanted } };
+        if was != target.server {
+            return Decision::Renew { why: RenewReason::EndpointChanged { was, now: target.server.to_owned() } };
         }
         let trusted: BTreeSet<_> = target.trust.iter().map(|ca| &ca.fingerprint_sha256).collect();
         if info.ca_fingerprints.iter().collect::<BTreeSet<_>>() != trusted {

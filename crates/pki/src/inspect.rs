@@ -31,8 +31,6 @@ pub struct CertInfo {
     pub other_names: Vec<String>,
     /// Whether it may sign other certificates: basic constraints, and key usage if it has one.
     pub is_ca: bool,
-    /// How many CAs may follow below this one.
-    pub path_len: Option<u32>,
     /// Key usages in OpenSSL's words ("Digital Signature"), in the order of RFC 5280.
     pub key_usages: Vec<String>,
     /// Extended key usages as in RFC 5280 ("serverAuth") or as an OID, sorted.
@@ -93,13 +91,8 @@ pub fn inspect_pair(cert_pem: &[u8], key_pem: &[u8]) -> Result<CertInfo, PkiErro
     }
 }
 
-/// Checks that the first certificate of `ca_pem` signed the first of `leaf_pem`: the names, the key identifiers, that
-/// the issuer is a CA, and the signature itself. Validity in time is not looked at.
-pub fn verify_issued_by(leaf_pem: &[u8], ca_pem: &[u8]) -> Result<(), PkiError> {
-    let (leaf_certs, ca_certs) = (pem::certificates(leaf_pem)?, pem::certificates(ca_pem)?);
-    verify_der(first(&leaf_certs)?, first(&ca_certs)?)
-}
-
+/// Checks that `ca_der` signed `leaf_der`: the names, the key identifiers, that the issuer is a CA, and the signature itself. Validity in
+/// time is not looked at.
 pub(crate) fn verify_der(leaf_der: &CertificateDer<'_>, ca_der: &CertificateDer<'_>) -> Result<(), PkiError> {
     let (leaf, ca) = (parse(leaf_der)?, parse(ca_der)?);
     let (leaf_info, ca_info) = (read(leaf_der)?, read(ca_der)?);
@@ -146,7 +139,6 @@ pub(crate) fn read(der: &CertificateDer<'_>) -> Result<CertInfo, PkiError> {
         ip_addresses: Vec::new(),
         other_names: Vec::new(),
         is_ca: false,
-        path_len: None,
         key_usages: Vec::new(),
         ekus: Vec::new(),
         serial_hex: pem::hex(cert.raw_serial()),
@@ -160,10 +152,7 @@ pub(crate) fn read(der: &CertificateDer<'_>) -> Result<CertInfo, PkiError> {
     let mut may_sign = true;
     for extension in cert.extensions() {
         match extension.parsed_extension() {
-            ParsedExtension::BasicConstraints(basic) => {
-                info.is_ca = basic.ca;
-                info.path_len = basic.path_len_constraint;
-            }
+            ParsedExtension::BasicConstraints(basic) => info.is_ca = basic.ca,
             ParsedExtension::KeyUsage(usage) => {
                 may_sign = usage.key_cert_sign();
                 info.key_usages = usage.to_string().split(", ").map(str::to_owned).collect();

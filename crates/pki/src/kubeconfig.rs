@@ -7,52 +7,22 @@ use zeroize::Zeroizing;
 
 use crate::{CertInfo, PkiError, SecretString, inspect_bundle, inspect_pair};
 
-/// PEM text inside the kubeconfig, or a path to it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PemSource {
-    /// The text itself, embedded as `…-data`.
-    Inline(String),
-    /// A path where the kubeconfig is used. client-go reads a client certificate again from its file when it changes,
-    /// so that control-plane pods need no restart for it.
-    File(String),
-}
-
-/// How the user of a kubeconfig proves who it is.
-#[derive(Debug, Clone)]
-pub enum Credentials {
-    /// Embedded certificate and key: a kubeconfig for people. The YAML is then a secret.
-    Inline {
-        /// Client certificate.
-        cert_pem: String,
-        /// Its private key.
-        key_pem: SecretString,
-    },
-    /// Paths to certificate and key: a kubeconfig for pods. The YAML holds nothing secret.
-    Files {
-        /// Path of the client certificate.
-        cert: String,
-        /// Path of its private key.
-        key: String,
-    },
-}
-
-/// A kubeconfig with one cluster, one user and one context, which is the current one.
+/// A kubeconfig with one cluster, one user and one context, which is the current one. Certificates and key are embedded, so the YAML
+/// is a secret.
 #[derive(Debug, Clone)]
 pub struct Kubeconfig {
     /// Name of the cluster entry. The context is called `<user>@<cluster>`.
     pub cluster_name: String,
     /// URL of the API, `https://host:port`.
     pub server: String,
-    /// Name to expect in the server's certificate, if it differs from the host in `server`.
-    pub tls_server_name: Option<String>,
     /// The CA certificates to trust; a bundle during a rotation.
-    pub ca: PemSource,
+    pub ca_pem: String,
     /// Name of the user entry. Who the user is, is in the certificate.
     pub user: String,
-    /// Certificate and key.
-    pub credentials: Credentials,
-    /// Namespace of the context; `default` when it is absent.
-    pub namespace: Option<String>,
+    /// Client certificate.
+    pub cert_pem: String,
+    /// Its private key.
+    pub key_pem: SecretString,
 }
 
 impl Kubeconfig {
@@ -73,35 +43,18 @@ impl Kubeconfig {
         line("- ", "name", &cluster);
         line("  ", "cluster", "");
         line("    ", "server", &quoted(&self.server));
-        if let Some(name) = &self.tls_server_name {
-            line("    ", "tls-server-name", &quoted(name));
-        }
-        match &self.ca {
-            PemSource::Inline(pem) => line("    ", "certificate-authority-data", &STANDARD.encode(pem)),
-            PemSource::File(path) => line("    ", "certificate-authority", &quoted(path)),
-        }
+        line("    ", "certificate-authority-data", &STANDARD.encode(&self.ca_pem));
         line("", "users", "");
         line("- ", "name", &user);
         line("  ", "user", "");
-        match &self.credentials {
-            Credentials::Inline { cert_pem, key_pem } => {
-                line("    ", "client-certificate-data", &STANDARD.encode(cert_pem));
-                let key = Zeroizing::new(STANDARD.encode(key_pem.expose()));
-                line("    ", "client-key-data", &key);
-            }
-            Credentials::Files { cert, key } => {
-                line("    ", "client-certificate", &quoted(cert));
-                line("    ", "client-key", &quoted(key));
-            }
-        }
+        line("    ", "client-certificate-data", &STANDARD.encode(&self.cert_pem));
+        let key = Zeroizing::new(STANDARD.encode(self.key_pem.expose()));
+        line("    ", "client-key-data", &key);
         line("", "contexts", "");
         line("- ", "name", &context);
         line("  ", "context", "");
         line("    ", "cluster", &cluster);
         line("    ", "user", &user);
-        if let Some(namespace) = &self.namespace {
-            line("    ", "namespace", &quoted(namespace));
-        }
         line("", "current-context", &context);
         out
     }
@@ -123,8 +76,6 @@ pub struct KubeconfigInfo {
     pub tls_server_name: Option<String>,
     /// SHA-256 of each trusted CA certificate in hexadecimal, sorted.
     pub ca_fingerprints: Vec<String>,
-    /// Namespace of the context, if set.
-    pub namespace: Option<String>,
 }
 
 /// Reads the current context of a kubeconfig with embedded credentials.
@@ -150,7 +101,6 @@ pub fn parse_kubeconfig_certificate(yaml: &[u8]) -> Result<KubeconfigInfo, PkiEr
         server: cluster.server,
         tls_server_name: cluster.tls_server_name,
         ca_fingerprints,
-        namespace: context.namespace,
     })
 }
 
@@ -201,7 +151,6 @@ struct User {
 struct Context {
     cluster: String,
     user: String,
-    namespace: Option<String>,
 }
 
 fn secret<'de, D: serde::Deserializer<'de>>(input: D) -> Result<Option<SecretString>, D::Error> {

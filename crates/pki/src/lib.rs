@@ -29,14 +29,14 @@ mod spec;
 pub use clocks::Clocks;
 pub use decide::{Decision, KubeconfigTarget, decide, decide_ca, decide_kubeconfig};
 pub use error::PkiError;
-pub use inspect::{CertInfo, inspect, inspect_bundle, inspect_pair, verify_issued_by};
+pub use inspect::{CertInfo, inspect, inspect_bundle, inspect_pair};
 pub use issue::{KeyPairPem, issue, issue_ca};
-pub use kubeconfig::{Credentials, Kubeconfig, KubeconfigInfo, PemSource, parse_kubeconfig_certificate};
+pub use kubeconfig::{Kubeconfig, KubeconfigInfo, parse_kubeconfig_certificate};
 pub use reason::RenewReason;
-pub use renewal::{CaWarning, Severity, ca_expiry_warning, renew_at};
+pub use renewal::{ca_expiry_warning, renew_at};
 pub use secret::SecretString;
 pub use service_account::{
-    ServiceAccountInfo, ServiceAccountKey, check_encryption_key, generate_encryption_key, generate_service_account_key,
+    ServiceAccountKey, check_encryption_key, generate_encryption_key, generate_service_account_key,
     inspect_service_account,
 };
 pub use spec::{BACKDATE, CertSpec, Lifetime, Usage};

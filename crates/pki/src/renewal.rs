@@ -1,9 +1,6 @@
 //! When: the renewal point of a leaf, and the warnings of a CA. Arithmetic on given times, no clock.
 
-use std::fmt;
-
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 use sha2::{Digest, Sha256};
 
 use crate::{CertInfo, Lifetime};
@@ -41,49 +38,16 @@ fn per_myriad(seed: &str) -> i16 {
     i16::try_from(number % 1001).unwrap_or(500) - 500
 }
 
-/// How urgent the end of a CA is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Severity {
-    /// Less than a quarter of its life is left: plan a rotation.
-    Soon,
-    /// Less than a tenth is left: leaf certificates may already be cut short.
-    Urgent,
-    /// It has expired: nothing that it signed is accepted any more.
-    Expired,
-}
-
-/// A CA that nears its end. Only a human can start its rotation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct CaWarning {
-    /// How urgent it is.
-    pub severity: Severity,
-    /// Subject of the CA.
-    pub subject: String,
-    /// End of its validity.
-    pub not_after: Timestamp,
-}
-
-impl fmt::Display for CaWarning {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { severity, subject, not_after } = self;
-        match severity {
-            Severity::Soon => write!(f, "CA {subject} expires at {not_after}; plan its rotation"),
-            Severity::Urgent => write!(f, "CA {subject} expires at {not_after}; rotate it now"),
-            Severity::Expired => write!(f, "CA {subject} expired at {not_after}; nothing it signed is accepted"),
-        }
-    }
-}
-
-/// Warns when less than a quarter of a CA's life is left. The text depends on the certificate and the severity only, so
-/// that a condition made from it changes three times in ten years.
-pub fn ca_expiry_warning(info: &CertInfo, now: Timestamp) -> Option<CaWarning> {
-    let left = info.not_after.duration_since(now).as_secs();
+/// Warns when less than a quarter of a CA's life is left; with less than a tenth, leaf certificates may already be cut short. Only a
+/// human can start a CA's rotation. The text changes three times in ten years, so that a condition made from it does not change often.
+pub fn ca_expiry_warning(info: &CertInfo, now: Timestamp) -> Option<String> {
+    let CertInfo { subject, not_after, .. } = info;
+    let left = not_after.duration_since(now).as_secs();
     let life = info.life().as_secs();
-    let severity = match () {
-        () if left <= 0 => Severity::Expired,
-        () if left < life / 10 => Severity::Urgent,
-        () if left < life / 4 => Severity::Soon,
-        () => return None,
-    };
-    Some(CaWarning { severity, subject: info.subject.clone(), not_after: info.not_after })
+    match () {
+        () if left <= 0 => Some(format!("CA {subject} expired at {not_after}; nothing it signed is accepted")),
+        () if left < life / 10 => Some(format!("CA {subject} expires at {not_after}; rotate it now")),
+        () if left < life / 4 => Some(format!("CA {subject} expires at {not_after}; plan its rotation")),
+        () => None,
+    }
 }

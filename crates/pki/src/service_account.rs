@@ -1,10 +1,8 @@
 //! Keys without a certificate: the one that signs service-account tokens, and the one that encrypts Secrets at rest.
 
 use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use base64::engine::general_purpose::STANDARD;
 use rcgen::PublicKeyData;
-use serde::Serialize;
-use sha2::{Digest, Sha256};
 use zeroize::Zeroizing;
 
 use crate::{PkiError, SecretString, issue, pem};
@@ -18,17 +16,6 @@ pub struct ServiceAccountKey {
     pub public_pem: String,
 }
 
-/// What a pair of service-account key files says.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ServiceAccountInfo {
-    /// SHA-256 of the public key that belongs to the private one, in hexadecimal.
-    pub public_key_sha256: String,
-    /// The `kid` that Kubernetes writes into tokens and the JWKS document: base64url of the same digest.
-    pub key_id: String,
-    /// SHA-256 of every key in the public file, in its order: more than one while keys are being rotated.
-    pub trusted_sha256: Vec<String>,
-}
-
 /// Makes a key that signs service-account tokens.
 pub fn generate_service_account_key() -> Result<ServiceAccountKey, PkiError> {
     let key = issue::generate_key()?;
@@ -38,16 +25,15 @@ pub fn generate_service_account_key() -> Result<ServiceAccountKey, PkiError> {
     })
 }
 
-/// Reads both files; [`PkiError::KeyMismatch`] when the public file lacks the key that belongs to the private one, since
-/// the API server would then refuse the tokens that it signs.
-pub fn inspect_service_account(public_pem: &[u8], private_pem: &[u8]) -> Result<ServiceAccountInfo, PkiError> {
-    let trusted_sha256: Vec<_> = pem::public_keys(public_pem)?.iter().map(|key| pem::sha256_hex(key)).collect();
+/// SHA-256 of the public key that belongs to the private one, in hexadecimal. [`PkiError::KeyMismatch`] when the public file, which
+/// may hold several while keys are being rotated, lacks that key, since the API server would then refuse the tokens that it signs.
+pub fn inspect_service_account(public_pem: &[u8], private_pem: &[u8]) -> Result<String, PkiError> {
+    let trusted = pem::public_keys(public_pem)?;
     let own = pem::private_key(private_pem)?.subject_public_key_info();
-    let public_key_sha256 = pem::sha256_hex(&own);
-    if !trusted_sha256.contains(&public_key_sha256) {
+    if !trusted.iter().any(|key| **key == own[..]) {
         return Err(PkiError::KeyMismatch { subject: "the service-account public key".into() });
     }
-    Ok(ServiceAccountInfo { public_key_sha256, key_id: URL_SAFE_NO_PAD.encode(Sha256::digest(&own)), trusted_sha256 })
+    Ok(pem::sha256_hex(&own))
 }
 
 /// 32 random bytes in base64, for the `secretbox` provider of an `EncryptionConfiguration`.

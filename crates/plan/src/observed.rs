@@ -126,7 +126,7 @@ impl SecretFacts {
         }
         let service_account = match (data.get("tls.crt"), data.get("tls.key")) {
             (Some(public), Some(private)) if !is_certificate(public) => {
-                Some(berth_pki::inspect_service_account(public, private).map(|i| i.public_key_sha256))
+                Some(berth_pki::inspect_service_account(public, private))
             }
             _ => None,
         };

@@ -228,7 +228,7 @@ fn judge_content(
             let found = facts.and_then(SecretFacts::kubeconfig);
             ends(out, found.and_then(Result::ok).map(|i| &i.client));
             let ca = issuer_of(observed, issuer)?;
-            let target = KubeconfigTarget { server, tls_server_name: None, trust: std::slice::from_ref(ca) };
+            let target = KubeconfigTarget { server, trust: std::slice::from_ref(ca) };
             let decision = renewal.unless_held(decide_kubeconfig(cert, target, found, ca, now, seed));
             renews(out, &decision);
             Ok(why(decision).map(|why| SecretEntry::Kubeconfig {

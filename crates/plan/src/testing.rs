@@ -119,11 +119,10 @@ impl World {
                 let kubeconfig = berth_pki::Kubeconfig {
                     cluster_name: cluster.clone(),
                     server: server.clone(),
-                    tls_server_name: None,
-                    ca: berth_pki::PemSource::Inline(String::from_utf8(cert).unwrap()),
+                    ca_pem: String::from_utf8(cert).unwrap(),
                     user: spec.common_name.clone(),
-                    credentials: berth_pki::Credentials::Inline { cert_pem: p.cert_pem, key_pem: p.key_pem },
-                    namespace: None,
+                    cert_pem: p.cert_pem,
+                    key_pem: p.key_pem,
                 };
                 vec![("value".into(), kubeconfig.to_yaml().into_bytes())]
             }

@@ -47,7 +47,6 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
                     server: server.clone(),
                     tls_server_name: None,
                     ca_fingerprints: trusted.into_iter().collect(),
-                    namespace: None,
                 })));
             }
         }
@@ -65,7 +64,6 @@ fn certificate(spec: &CertSpec, issuer: &str, now: Timestamp) -> CertInfo {
         subject: subject(&spec),
         issuer: issuer.to_owned(),
         is_ca: spec.usage == Usage::Ca,
-        path_len: None,
         key_usages: vec![],
         ekus: spec.usage.extended().iter().map(|u| (*u).to_owned()).collect(),
         other_names: vec![],

@@ -5,7 +5,7 @@ use crate::paint::safe;
 use anyhow::{Context as _, anyhow, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use berth_pki::{Credentials, Kubeconfig, PemSource};
+use berth_pki::Kubeconfig;
 use serde_json::Value;
 
 /// What Berth writes, beside the entries and their names.
@@ -34,14 +34,10 @@ pub(super) fn rebuilt(text: &str) -> anyhow::Result<String> {
     let kubeconfig = Kubeconfig {
         cluster_name,
         server: server(cluster)?,
-        tls_server_name: None,
-        ca: PemSource::Inline(pem(cluster, "clusters[0].cluster", "certificate-authority-data")?),
+        ca_pem: pem(cluster, "clusters[0].cluster", "certificate-authority-data")?,
         user: user_name,
-        credentials: Credentials::Inline {
-            cert_pem: pem(user, "users[0].user", "client-certificate-data")?,
-            key_pem: pem(user, "users[0].user", "client-key-data")?.into(),
-        },
-        namespace: None,
+        cert_pem: pem(user, "users[0].user", "client-certificate-data")?,
+        key_pem: pem(user, "users[0].user", "client-key-data")?.into(),
     };
     Ok(kubeconfig.to_yaml())
 }
@@ -99,11 +95,10 @@ mod tests {
         Kubeconfig {
             cluster_name: "acme".into(),
             server: "https://[fd00::1]:6443".into(),
-            tls_server_name: None,
-            ca: PemSource::Inline("ca".into()),
+            ca_pem: "ca".into(),
             user: "admin".into(),
-            credentials: Credentials::Inline { cert_pem: "certificate".into(), key_pem: "key".to_owned().into() },
-            namespace: None,
+            cert_pem: "certificate".into(),
+            key_pem: "key".to_owned().into(),
         }
         .to_yaml()
     }

@@ -75,7 +75,7 @@ fn found_errors_are_reasons() {
     assert_eq!(reason(&PkiError::KeyMismatch { subject: "CN=leaf".into() }), RenewReason::KeyMismatch);
     assert!(matches!(reason(&crate::inspect(b"").unwrap_err()), RenewReason::Garbled { .. }));
     let other = issue_ca(&super::spec("other-ca", Usage::Ca), now()).unwrap();
-    let not_ours = crate::verify_issued_by(leaf(&spec, &other).cert_pem.as_bytes(), ca.cert_pem.as_bytes());
+    let not_ours = super::verify_issued_by(leaf(&spec, &other).cert_pem.as_bytes(), ca.cert_pem.as_bytes());
     assert!(matches!(reason(&not_ours.unwrap_err()), RenewReason::IssuerChanged { .. }));
 }
 

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use jiff::SignedDuration;
 
-use super::{DAY, MINUTE, ca, info, ip, issue_at, leaf, now, spec};
-use crate::{Lifetime, PkiError, Usage, inspect, inspect_pair, issue, issue_ca, verify_issued_by};
+use super::{DAY, MINUTE, ca, info, ip, issue_at, leaf, now, spec, verify_issued_by};
+use crate::{Lifetime, PkiError, Usage, inspect, inspect_pair, issue, issue_ca};
 
 #[test]
 fn a_leaf_says_what_its_spec_says() {

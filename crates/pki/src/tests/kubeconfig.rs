@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::{DAY, ca, info, leaf, now, spec};
 use crate::{
-    Credentials, Decision, Kubeconfig, KubeconfigTarget, Lifetime, PemSource, PkiError, RenewReason, SecretString,
-    Usage, decide_kubeconfig, parse_kubeconfig_certificate,
+    Decision, Kubeconfig, KubeconfigTarget, Lifetime, PkiError, RenewReason, Usage, decide_kubeconfig,
+    parse_kubeconfig_certificate,
 };
 
 fn embedded(ca: &crate::KeyPairPem) -> Kubeconfig {
@@ -13,11 +13,10 @@ fn embedded(ca: &crate::KeyPairPem) -> Kubeconfig {
     Kubeconfig {
         cluster_name: "acme".into(),
         server: "https://acme.k8s.example.com:6443".into(),
-        tls_server_name: None,
-        ca: PemSource::Inline(ca.cert_pem.clone()),
+        ca_pem: ca.cert_pem.clone(),
         user: "kubernetes-admin".into(),
-        credentials: Credentials::Inline { cert_pem: client.cert_pem, key_pem: client.key_pem },
-        namespace: None,
+        cert_pem: client.cert_pem,
+        key_pem: client.key_pem,
     }
 }
 
@@ -30,7 +29,7 @@ fn base64(text: &str) -> String {
 fn embedded_credentials_have_the_upstream_shape() {
     let ca = ca();
     let config = embedded(&ca);
-    let Credentials::Inline { cert_pem, key_pem } = &config.credentials else { unreachable!() };
+    let (cert_pem, key_pem) = (&config.cert_pem, &config.key_pem);
     let yaml = config.to_yaml();
     assert_eq!(yaml, config.to_yaml(), "deterministic");
     let parsed: Value = serde_saphyr::from_str(&yaml).unwrap();
@@ -47,42 +46,21 @@ fn embedded_credentials_have_the_upstream_shape() {
 }
 
 #[test]
-fn file_references_hold_nothing_secret_and_odd_names_stay_strings() {
-    let config = Kubeconfig {
-        cluster_name: "1e3".into(),
-        server: "https://[fd00::a]:6443".into(),
-        tls_server_name: Some("kubernetes".into()),
-        ca: PemSource::File("/pki/ca.crt".into()),
-        user: "yes: \"no\" # \\ {".into(),
-        credentials: Credentials::Files { cert: "/pki/tls.crt".into(), key: "/pki/tls.key".into() },
-        namespace: Some("null".into()),
-    };
+fn odd_names_stay_strings() {
+    let mut config = embedded(&ca());
+    config.cluster_name = "1e3".into();
+    config.user = "yes: \"no\" # \\ {".into();
     let parsed: Value = serde_saphyr::from_str(&config.to_yaml()).unwrap();
-    let expected = json!({
-        "apiVersion": "v1", "kind": "Config",
-        "clusters": [{"name": "1e3", "cluster": {"server": "https://[fd00::a]:6443",
-            "tls-server-name": "kubernetes", "certificate-authority": "/pki/ca.crt"}}],
-        "users": [{"name": "yes: \"no\" # \\ {", "user": {
-            "client-certificate": "/pki/tls.crt", "client-key": "/pki/tls.key"}}],
-        "contexts": [{"name": "yes: \"no\" # \\ {@1e3", "context": {
-            "cluster": "1e3", "user": "yes: \"no\" # \\ {", "namespace": "null"}}],
-        "current-context": "yes: \"no\" # \\ {@1e3",
-    });
-    assert_eq!(parsed, expected);
-    let error = parse_kubeconfig_certificate(config.to_yaml().as_bytes()).unwrap_err();
-    assert!(error.to_string().contains("no certificate-authority-data"), "{error}");
+    assert_eq!((&parsed["clusters"][0]["name"], &parsed["users"][0]["name"]), (&json!("1e3"), &json!(config.user)));
+    assert_eq!(parsed["current-context"], format!("{}@1e3", config.user));
 }
 
 #[test]
 fn what_is_written_is_read() {
     let ca = ca();
-    let mut config = embedded(&ca);
-    config.tls_server_name = Some("kubernetes.default".into());
-    config.namespace = Some("web".into());
+    let config = embedded(&ca);
     let found = parse_kubeconfig_certificate(config.to_yaml().as_bytes()).unwrap();
     assert_eq!(found.server, config.server);
-    assert_eq!(found.tls_server_name, config.tls_server_name);
-    assert_eq!(found.namespace, config.namespace);
     assert_eq!(found.client.common_name, "kubernetes-admin");
     assert_eq!(found.ca_fingerprints, [info(&ca).fingerprint_sha256]);
 }
@@ -107,9 +85,7 @@ fn broken_kubeconfigs_say_what_is_wrong_without_the_key() {
         let shown = format!("{error} {error:?}");
         assert!(shown.contains(expected) && !shown.contains(secret), "{expected}: {shown}");
     }
-    let Credentials::Inline { cert_pem, .. } = config.credentials.clone() else { unreachable!() };
-    let foreign: SecretString = ca.key_pem.clone();
-    let mixed = Kubeconfig { credentials: Credentials::Inline { cert_pem, key_pem: foreign }, ..config.clone() };
+    let mixed = Kubeconfig { key_pem: ca.key_pem.clone(), ..config.clone() };
     let error = parse_kubeconfig_certificate(mixed.to_yaml().as_bytes()).unwrap_err();
     assert!(matches!(error, PkiError::KeyMismatch { .. }), "{error}");
     assert!(!format!("{mixed:?}").contains("PRIVATE KEY"));
@@ -122,7 +98,7 @@ fn a_kubeconfig_is_made_anew_for_its_server_its_trust_and_its_certificate() {
     let config = embedded(&ca);
     let found = parse_kubeconfig_certificate(config.to_yaml().as_bytes()).unwrap();
     let (one, both) = ([info(&ca)], [info(&other), info(&ca)]);
-    let target = KubeconfigTarget { server: &config.server, tls_server_name: None, trust: &one };
+    let target = KubeconfigTarget { server: &config.server, trust: &one };
     let decide = |target, at| decide_kubeconfig(&spec, target, Some(Ok(&found)), &info(&ca), at, "uid");
     let reason = |decision| match decision {
         Decision::Renew { why } => why,
@@ -133,8 +109,10 @@ fn a_kubeconfig_is_made_anew_for_its_server_its_trust_and_its_certificate() {
     assert_eq!(decide_kubeconfig(&spec, target, None, &info(&ca), now(), "uid"), Decision::Issue);
     let moved = KubeconfigTarget { server: "https://10.0.0.1:6443", ..target };
     assert!(matches!(reason(decide(moved, now())), RenewReason::EndpointChanged { .. }));
-    let named = KubeconfigTarget { tls_server_name: Some("kubernetes"), ..target };
-    assert!(matches!(reason(decide(named, now())), RenewReason::EndpointChanged { .. }));
+    let named = config.to_yaml().replace("certificate-authority-data", "tls-server-name: x\n    certificate-authority-data");
+    let named = parse_kubeconfig_certificate(named.as_bytes()).unwrap();
+    let named = decide_kubeconfig(&spec, target, Some(Ok(&named)), &info(&ca), now(), "uid");
+    assert!(matches!(reason(named), RenewReason::EndpointChanged { .. }));
     let rotating = KubeconfigTarget { trust: &both, ..target };
     assert_eq!(reason(decide(rotating, now())), RenewReason::TrustChanged);
     assert!(matches!(reason(decide(target, now() + DAY * 64)), RenewReason::Age { .. }));

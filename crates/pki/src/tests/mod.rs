@@ -17,7 +17,8 @@ use std::process::Command;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::{CertInfo, CertSpec, KeyPairPem, Lifetime, Usage, inspect_pair, issue, issue_ca};
+use crate::inspect::verify_der;
+use crate::{CertInfo, CertSpec, KeyPairPem, Lifetime, PkiError, Usage, inspect_pair, issue, issue_ca, pem};
 
 pub(super) const MINUTE: SignedDuration = SignedDuration::from_mins(1);
 pub(super) const DAY: SignedDuration = SignedDuration::from_hours(24);
@@ -52,6 +53,12 @@ pub(super) fn leaf(spec: &CertSpec, ca: &KeyPairPem) -> KeyPairPem {
 
 pub(super) fn issue_at(spec: &CertSpec, ca: &KeyPairPem, now: Timestamp) -> KeyPairPem {
     issue(spec, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now).unwrap()
+}
+
+/// Whether the CA signed the certificate.
+pub(super) fn verify_issued_by(leaf: &[u8], ca: &[u8]) -> Result<(), PkiError> {
+    let (leaf, ca) = (pem::certificates(leaf)?, pem::certificates(ca)?);
+    verify_der(&leaf[0], &ca[0])
 }
 
 pub(super) fn info(pair: &KeyPairPem) -> CertInfo {
