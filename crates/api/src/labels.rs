@@ -8,8 +8,6 @@ pub const MANAGED_BY_VALUE: &str = "berth";
 pub const COMPONENT: &str = "app.kubernetes.io/component";
 /// On the pods of a workload: the version that they run.
 pub const VERSION: &str = "app.kubernetes.io/version";
-/// Instance: the `Cluster` or `EtcdCluster` name.
-pub const INSTANCE: &str = "app.kubernetes.io/instance";
 /// Name of the `Cluster` that an object belongs to.
 pub const CLUSTER_NAME: &str = "berth.dev/cluster-name";
 /// Namespace of the `Cluster` that an object belongs to.
@@ -18,8 +16,6 @@ pub const CLUSTER_NAMESPACE: &str = "berth.dev/cluster-namespace";
 pub const CLUSTER_UID: &str = "berth.dev/cluster-uid";
 /// Name of the `EtcdCluster` that an object belongs to.
 pub const ETCD_CLUSTER: &str = "berth.dev/etcd-cluster";
-/// UID of the `EtcdCluster` that an object belongs to.
-pub const ETCD_CLUSTER_UID: &str = "berth.dev/etcd-cluster-uid";
 /// Cluster API's label: which cluster a kubeconfig Secret belongs to.
 pub const CAPI_CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 /// Cluster API's Secret type.
@@ -45,8 +41,6 @@ pub const ADOPT: &str = "berth.dev/adopt";
 pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
 /// On the Secret of an etcd client: the client's name in `spec.clients`.
 pub const ETCD_CLIENT: &str = "berth.dev/etcd-client";
-/// On a PVC of an etcd member: the epoch in which it was bootstrapped.
-pub const BOOTSTRAPPED: &str = "berth.dev/bootstrapped";
 
 /// Holds a `Cluster` or `EtcdCluster` until what it owns is gone.
 pub const FINALIZER: &str = "berth.dev/control-plane";

@@ -3,9 +3,6 @@
 
 use sha2::{Digest, Sha256};
 
-/// A `Cluster`'s name: a DNS-1035 label of at most 40 characters.
-pub const CLUSTER_NAME_MAX: usize = 40;
-
 /// `<name>-<8 hex of SHA-256 of namespace/name>`: where the tenant's control plane runs.
 pub fn control_plane_namespace(namespace: &str, name: &str) -> String {
     let hash = Sha256::digest(format!("{namespace}/{name}").as_bytes());

@@ -150,20 +150,6 @@ impl Cluster {
         &self.layout.dir
     }
 
-    /// The network namespace of the control plane and the first node, for `nsenter --net=…`.
-    pub fn netns(&self) -> PathBuf {
-        self.layout.netns()
-    }
-
-    /// A command that runs on the first node: in its network namespace, with the host's files. It carries the cluster's mark, so
-    /// that whatever it starts and leaves ends with the cluster.
-    pub fn node_command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
-        let mut command = Command::new("nsenter");
-        let (mark, value) = self.layout.marker();
-        command.env(mark, value).arg(format!("--net={}", self.netns().display())).arg(program);
-        command
-    }
-
     /// The first node's name.
     pub fn node(&self) -> String {
         self.layout.node(FIRST).name()
@@ -172,16 +158,6 @@ impl Cluster {
     /// The directory behind a PersistentVolume of the pool, on this machine.
     pub fn volume_dir(&self, pv: &str) -> PathBuf {
         self.layout.volume(pv)
-    }
-
-    /// A directory of CNI plugins, which all nodes use, into which tests may put their own.
-    pub fn cni_bin(&self) -> PathBuf {
-        self.layout.dir.join("cni-bin")
-    }
-
-    /// The first node's directory of CNI configurations; the first by name is used, the cluster's own is `10-pods.conflist`.
-    pub fn cni_conf(&self) -> PathBuf {
-        self.layout.node(FIRST).config("cni")
     }
 
     /// The socket of the first node's containerd, for `ctr --address`.

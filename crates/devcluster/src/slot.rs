@@ -28,11 +28,6 @@ impl Slot {
         self.subnet(0, 16)
     }
 
-    /// The node network, on the bridge `br-node`.
-    pub fn node_subnet(self) -> String {
-        self.subnet(0, 24)
-    }
-
     /// The first node's address: the API, kubelet and NodePorts.
     pub fn node_address(self) -> Ipv4Addr {
         self.address_of_node(1)
@@ -86,11 +81,6 @@ impl Slot {
     /// The pod CIDR of the cluster; each node has a /24 of it.
     pub fn pod_cidr(self) -> String {
         self.subnet(64, 18)
-    }
-
-    /// The pod CIDR of the first node.
-    pub fn node_pod_cidr(self) -> String {
-        self.pod_cidr_of_node(1)
     }
 
     /// The pod CIDR of a node, by its number from 1 on.
@@ -196,15 +186,11 @@ mod tests {
     fn ranges_of_a_slot_lie_in_it_and_do_not_overlap() {
         let slot = Slot(3);
         assert_eq!(slot.range(), "10.211.0.0/16");
-        assert_eq!(slot.node_subnet(), "10.211.0.0/24");
         assert_eq!(slot.host_address().to_string(), "10.211.1.1");
         assert_eq!(slot.load_balancer_addresses().count(), 254);
         assert_eq!(slot.service_cidr(), "10.211.16.0/20");
         assert_eq!(slot.pod_cidr(), "10.211.64.0/18");
-        assert_eq!(
-            (slot.node_address(), slot.node_pod_cidr()),
-            ("10.211.0.1".parse().unwrap(), "10.211.64.0/24".to_owned())
-        );
+        assert_eq!((slot.node_address().to_string(), slot.pod_cidr_of_node(1)), ("10.211.0.1".into(), "10.211.64.0/24".into()));
         assert_eq!(slot.address_of_node(3).to_string(), "10.211.0.3");
         assert_eq!(slot.pod_cidr_of_node(3), "10.211.66.0/24");
         assert_eq!(Slot(COUNT - 1).range(), "10.223.0.0/16");

@@ -3,27 +3,25 @@
 use crate::error::TargetError;
 use berth_api::names;
 use berth_pki::{CertSpec, Clocks, Lifetime, Usage};
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use rustls::{ClientConfig, RootCertStore};
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use std::sync::Arc;
 
-/// How long a credential is valid.
-pub const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
+/// How long a credential is valid. An etcd at rest is asked with one for a quarter of an hour; then a reconcile makes another.
+const LIFETIME: SignedDuration = SignedDuration::from_hours(1);
 
 /// What the operator shows to etcd, and what it believes. Cloning is cheap and shares TLS sessions.
 #[derive(Clone, Debug)]
 pub struct Credential {
     config: Arc<ClientConfig>,
-    renew_at: Timestamp,
 }
 
 impl Credential {
     /// Issues one, signed by the client CA, which is also the CA that the members' certificates are checked against.
     pub fn issue(ca_cert_pem: &[u8], ca_key_pem: &[u8], clocks: impl Into<Clocks>) -> Result<Self, TargetError> {
         let clocks = clocks.into();
-        let now = clocks.now;
         let spec = CertSpec {
             common_name: names::OPERATOR_USER.into(),
             organizations: vec![],
@@ -33,17 +31,8 @@ impl Credential {
             lifetime: Lifetime::leaf(clocks.covered(LIFETIME)),
         };
         let pair = berth_pki::issue(&spec, ca_cert_pem, ca_key_pem, clocks)?;
-        let info = berth_pki::inspect(pair.cert_pem.as_bytes())?;
-        let life = info.not_after.duration_since(now);
-        Ok(Self {
-            config: Arc::new(config(ca_cert_pem, pair.cert_pem.as_bytes(), pair.key_pem.expose_bytes())?),
-            renew_at: now.saturating_add(life * 2 / 3).unwrap_or(info.not_after),
-        })
-    }
-
-    /// False when it is time for a new one.
-    pub fn is_fresh(&self, now: Timestamp) -> bool {
-        now < self.renew_at
+        let config = config(ca_cert_pem, pair.cert_pem.as_bytes(), pair.key_pem.expose_bytes())?;
+        Ok(Self { config: Arc::new(config) })
     }
 
     pub(crate) fn tls(&self) -> Arc<ClientConfig> {

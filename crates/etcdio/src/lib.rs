@@ -12,7 +12,7 @@ mod probe;
 mod target;
 mod wire;
 
-pub use credential::{Credential, LIFETIME};
+pub use credential::Credential;
 pub use error::{CallError, TargetError};
 pub use probe::{DEADLINE, probe};
 pub use target::{EtcdTarget, Member};

@@ -31,9 +31,6 @@ pub enum RenderError {
         /// What is wrong with it.
         reason: String,
     },
-    /// The values cannot be turned into a context.
-    #[error("values cannot be serialized: {0}")]
-    Values(#[from] serde_json::Error),
     /// A template set has no folder for what was asked.
     #[error("template set {set} has no templates in {folder}")]
     NoTemplates {

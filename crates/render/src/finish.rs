@@ -83,9 +83,6 @@ fn add_meta(value: &mut Value, meta: &Meta) {
     let Some(metadata) = map(value, "metadata") else { return };
     if namespaced {
         metadata.insert("namespace".to_owned(), meta.namespace.clone().into());
-        if let Some(owner) = &meta.owner {
-            metadata.insert("ownerReferences".to_owned(), json!([owner]));
-        }
     }
     merge_strings(metadata, "labels", &meta.labels);
 }

@@ -57,11 +57,6 @@ impl Object {
         self.value.pointer(pointer)
     }
 
-    /// A string in the manifest by JSON pointer.
-    pub fn get_str(&self, pointer: &str) -> Option<&str> {
-        self.get(pointer).and_then(Value::as_str)
-    }
-
     /// The labels.
     pub fn labels(&self) -> BTreeMap<&str, &str> {
         strings(self.get("/metadata/labels"))
@@ -70,13 +65,6 @@ impl Object {
     /// The annotations.
     pub fn annotations(&self) -> BTreeMap<&str, &str> {
         strings(self.get("/metadata/annotations"))
-    }
-
-    /// The object with a label set.
-    #[must_use]
-    pub fn with_label(mut self, key: &str, value: &str) -> Self {
-        self.value["metadata"]["labels"][key] = value.into();
-        self
     }
 
     /// The object with an annotation set.

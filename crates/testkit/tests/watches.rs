@@ -118,19 +118,6 @@ async fn a_dropped_event_is_not_seen_until_the_next_list() {
 }
 
 #[tokio::test]
-async fn held_watches_deliver_everything_later() {
-    let w = watched().await;
-    w.plan.hold_watches(|c| c.resource == "configmaps");
-    w.create("one").await;
-    w.create("two").await;
-    tokio::time::sleep(Duration::from_millis(300)).await;
-    assert!(!w.sees("one") && !w.sees("two"));
-    w.plan.release_watches();
-    w.will_see("one").await;
-    w.will_see("two").await;
-}
-
-#[tokio::test]
 async fn a_stopped_life_gets_no_events() {
     let w = watched().await;
     w.plan.stop();

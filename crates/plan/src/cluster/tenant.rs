@@ -70,7 +70,7 @@ impl<'a> Tenant<'a> {
     }
 
     pub(super) fn meta(&self) -> Meta {
-        Meta { namespace: self.home.clone(), labels: self.labels(), pod_labels: self.labels(), owner: None }
+        Meta { namespace: self.home.clone(), labels: self.labels(), pod_labels: self.labels() }
     }
 
     pub(super) fn status(&self) -> ClusterStatus {

@@ -8,7 +8,7 @@ use super::{Meta, Workload};
 /// Everything the templates of etcd's Services may ask for. They come first: the members' names need their addresses.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EtcdServicesValues {
-    /// Namespace, labels, owner.
+    /// Namespace and labels.
     pub meta: Meta,
     /// The `EtcdCluster`'s name: the name of the StatefulSet.
     pub name: String,
@@ -19,7 +19,7 @@ pub struct EtcdServicesValues {
 /// Everything etcd's other templates may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct EtcdValues {
-    /// Namespace, labels, owner.
+    /// Namespace and labels.
     pub meta: Meta,
     /// Pods. `host_aliases` maps `<member>.<namespace>.svc` to the member Services' addresses.
     pub workload: Workload,

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 pub use berth_api::common::{AntiAffinity, Placement};
 
 use berth_api::{common::AgentDelivery, version::Version};
-use k8s_openapi::{api::core::v1::ResourceRequirements, apimachinery::pkg::apis::meta::v1::OwnerReference};
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use serde::Serialize;
 
-/// Where the objects of one owner live, and what all of them carry. Applied by [`crate::finish`], not by templates.
+/// Where the objects of one tenant live, and what all of them carry. Applied by [`crate::finish`], not by templates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Meta {
     /// The namespace of every namespaced object.
@@ -18,8 +18,6 @@ pub struct Meta {
     /// Put on every pod template beside the template's own. Constant over the life of a tenant, so no UID that an adoption
     /// changes: another label here rolls every pod.
     pub pod_labels: BTreeMap<String, String>,
-    /// The owner in the same namespace, if there is one (`EtcdCluster`). Never across namespaces.
-    pub owner: Option<OwnerReference>,
 }
 
 /// The part of a component that is about its pods.

@@ -59,7 +59,6 @@ pub struct ApiServer {
     etcd: Mutex<Process>,
     pki: pki::Pki,
     port: u16,
-    etcd_port: u16,
     apiserver_binary: PathBuf,
     apiserver_args: Vec<String>,
     dir: tempfile::TempDir,
@@ -111,7 +110,6 @@ impl ApiServer {
             etcd: Mutex::new(etcd),
             pki,
             port,
-            etcd_port,
             apiserver_binary: apiserver_binary.to_owned(),
             apiserver_args: flags::apiserver(dir.path(), port, etcd_port, extra),
             dir,
@@ -165,11 +163,6 @@ impl ApiServer {
     /// `https://127.0.0.1:<port>`.
     pub fn url(&self) -> String {
         format!("https://127.0.0.1:{}", self.port)
-    }
-
-    /// `http://127.0.0.1:<port>` of the etcd behind it.
-    pub fn etcd_url(&self) -> String {
-        format!("http://127.0.0.1:{}", self.etcd_port)
     }
 
     /// Where the logs and the PKI of this server are.

@@ -63,11 +63,6 @@ impl Fault {
     pub fn status(code: u16) -> Self {
         Self::Status { code, retry_after: None }
     }
-
-    /// Whether it ends the client's life.
-    pub fn is_stop(&self) -> bool {
-        matches!(self, Self::StopBefore | Self::StopAfter)
-    }
 }
 
 pub(crate) type Predicate<T> = Arc<dyn Fn(&T) -> bool + Send + Sync>;

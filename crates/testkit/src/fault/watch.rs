@@ -1,4 +1,4 @@
-//! Watches: cut, answered 410, held back, or robbed of single events.
+//! Watches: cut, answered 410, held back while reads travel in time, or robbed of single events.
 
 use std::{future::pending, sync::Arc};
 
@@ -37,7 +37,6 @@ pub(super) struct Rules {
     cut_now: Vec<(usize, Predicate<Call>)>,
     cut_after: Vec<(Predicate<Call>, usize, bool)>,
     gone: Vec<Predicate<Call>>,
-    hold: Option<Predicate<Call>>,
     drops: Vec<(Predicate<WatchEvent>, usize)>,
 }
 
@@ -68,17 +67,6 @@ impl FaultPlan {
     /// The next watch that matches gets `410 Gone`. Together with [`FaultPlan::cut_watches`] it forces a new list.
     pub fn watch_gone(&self, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) {
         self.lock().watches.gone.push(Arc::new(matches));
-    }
-
-    /// Watches that match stay open and deliver nothing until [`FaultPlan::release_watches`]; nothing is lost.
-    pub fn hold_watches(&self, matches: impl Fn(&Call) -> bool + Send + Sync + 'static) {
-        self.lock().watches.hold = Some(Arc::new(matches));
-    }
-
-    /// Held watches deliver what they have.
-    pub fn release_watches(&self) {
-        self.lock().watches.hold = None;
-        self.kick.send_modify(|n| *n += 1);
     }
 
     /// The next `times` events that match never arrive.
@@ -208,11 +196,7 @@ impl FaultPlan {
     async fn wait_released(&self, call: &Call, mut kick: channel::Receiver<usize>) {
         loop {
             kick.mark_unchanged();
-            let held = {
-                let state = self.lock();
-                state.watches.hold.as_ref().is_some_and(|matches| matches(call))
-                    || state.travel.as_ref().is_some_and(|travel| travel.takes(call))
-            };
+            let held = self.lock().travel.as_ref().is_some_and(|travel| travel.takes(call));
             if !held || kick.changed().await.is_err() {
                 return;
             }

@@ -17,7 +17,7 @@ pub(super) fn mask(found: Vec<(String, Value)>, how: &Dumper) -> Dump {
     for (kind, mut object) in found {
         let meta = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         let (namespace, name) = (meta("namespace"), meta("name"));
-        metadata(&mut object["metadata"], how.generation);
+        metadata(&mut object["metadata"]);
         match &*kind {
             "Secret" => secret(&mut object, how.secret_hashes),
             "Pod" => addresses(&mut object, &["/status/podIP", "/status/podIPs", "/status/hostIP", "/status/hostIPs"]),
@@ -37,15 +37,19 @@ pub(super) fn mask(found: Vec<(String, Value)>, how: &Dumper) -> Dump {
     dump
 }
 
-fn metadata(metadata: &mut Value, generation: bool) {
+/// Two ways to one state may differ in the generation, too.
+fn metadata(metadata: &mut Value) {
     let Some(map) = metadata.as_object_mut() else { return };
-    for field in
-        ["uid", "resourceVersion", "creationTimestamp", "managedFields", "selfLink", "deletionGracePeriodSeconds"]
-    {
+    for field in [
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+        "selfLink",
+        "deletionGracePeriodSeconds",
+        "generation",
+    ] {
         map.remove(field);
-    }
-    if !generation {
-        map.remove("generation");
     }
 }
 

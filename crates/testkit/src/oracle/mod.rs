@@ -35,7 +35,6 @@ pub struct Dumper {
     except: Vec<String>,
     rename: Vec<(String, String)>,
     ignore: Vec<(String, String)>,
-    generation: bool,
     secret_hashes: bool,
 }
 
@@ -67,12 +66,6 @@ impl Dumper {
     /// Removes what a JSON pointer names from objects of a kind (`Kind.group`, or `*`).
     pub fn ignore(mut self, kind: &str, pointer: &str) -> Self {
         self.ignore.push((kind.to_owned(), pointer.to_owned()));
-        self
-    }
-
-    /// Keeps `metadata.generation`: two ways to one state may differ in it.
-    pub fn with_generation(mut self) -> Self {
-        self.generation = true;
         self
     }
 

@@ -24,11 +24,6 @@ pub struct Field {
 }
 
 impl Field {
-    /// True if nothing is inside of it.
-    pub fn is_leaf(&self) -> bool {
-        !matches!(self.schema["type"].as_str(), Some("object" | "array"))
-    }
-
     /// The name that a message about it has to contain: its own, or that of the list or map that it is in.
     pub fn name(&self) -> &str {
         let last = self.path.rsplit('.').next().unwrap_or_default();
