@@ -7,7 +7,8 @@
 //! | pods | tests that take turns at the cluster `e2e` | images, their programs, binaries; waits for most of its time |
 //! | others | all other tests; those that call `make` come last | their programs, some of them binaries; waits a lot, too |
 //!
-//! The first two have a low priority: a run waits for the last two. What a step printed is printed when it has ended.
+//! Tests wait for what the first two build, so these have the same priority; checks for which nothing waits have a low one. What a
+//! step printed is printed when it has ended.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -87,7 +88,6 @@ impl Run {
         if !self.prepared {
             return self.binaries.build(Stage::All, |_| true);
         }
-        low_priority();
         let last = if self.extent == Extent::All { Stage::All } else { Stage::Core };
         self.binaries.build(last, |stage| {
             let name = format!("Kubernetes' binaries: {}", stage.name());
@@ -96,7 +96,6 @@ impl Run {
     }
 
     fn cargo(&self, pods: Sender<Program>, others: Sender<Program>) {
-        low_priority();
         if self.lint {
             self.check("lint: format", with_cargo(&["fmt", "--all", "--check"]));
             self.check("lint: generated files", xtask(&["gen", "--check"]));
@@ -108,6 +107,7 @@ impl Run {
         }
         // Nothing more comes.
         drop((pods, others));
+        low_priority();
         if self.lint && self.extent != Extent::Fast {
             let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
             self.check("lint: clippy", with_cargo(&clippy));
@@ -212,7 +212,7 @@ fn left_to_others(program: &Program) -> Result<Outcome> {
     Ok(Outcome::left_out(u32::try_from(all.len())?, "make test"))
 }
 
-/// For this thread and what it starts: those that wait for answers come first.
+/// For this thread and what it starts: tests come first.
 fn low_priority() {
     if let Err(error) = rustix::process::nice(10) {
         println!("no lower priority: {error}");
