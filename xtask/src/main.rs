@@ -8,6 +8,7 @@ mod demo;
 mod images;
 mod pages;
 mod rbac;
+mod recipes;
 mod reference;
 mod shell;
 mod testing;
@@ -37,7 +38,7 @@ enum Command {
     CheckCrates,
     /// Lints the charts, and checks what they render.
     CheckCharts,
-    /// Checks the documentation: links, and the book's table of contents.
+    /// Checks the documentation: links, the book's table of contents, and that code which it names is there.
     CheckDocs,
     /// Checks that the book builds without a warning. Builds mdBook first where it is missing.
     CheckBook,

@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
+use crate::recipes::{stale_names, stale_steps};
 use crate::root;
 use crate::shell::{Result, cache, cargo, run};
 
@@ -17,11 +18,25 @@ pub(crate) fn check() -> Result<()> {
     let pages = pages()?;
     let mut wrong: Vec<String> = dead(&pages, &|path| root().join(path).exists());
     wrong.extend(outside(&pages));
+    let page = |path: &str| pages.get(Path::new(path)).map(String::as_str).unwrap_or_default();
+    wrong.extend(stale_steps(page("CONTRIBUTING.md"), &|path| text(&root().join(path))));
+    let code: String = ["crates", "xtask", "e2e", "bench"].iter().filter_map(|path| text(&root().join(path))).collect();
+    wrong.extend(stale_names(page("ARCHITECTURE.md"), &code).iter().map(|what| format!("ARCHITECTURE.md: {what}")));
     if !wrong.is_empty() {
         bail!("the documentation has {} faults:\n  {}", wrong.len(), wrong.join("\n  "));
     }
     println!("{} pages, {} links", pages.len(), pages.values().map(|t| links(t).len()).sum::<usize>());
     Ok(())
+}
+
+/// The text of a file, or of all Rust files below a folder.
+fn text(path: &Path) -> Option<String> {
+    if !path.is_dir() {
+        return fs::read_to_string(path).ok();
+    }
+    let entries = fs::read_dir(path).ok()?.flatten().map(|entry| entry.path());
+    let code = entries.filter(|path| path.is_dir() || path.extension().is_some_and(|e| e == "rs"));
+    Some(code.filter_map(|path| text(&path)).collect())
 }
 
 /// Every page of the checkout by its path in there.
