@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::{etcd_bootstrap::BootstrapState, version::Version};
 use serde::Serialize;
 
 use crate::{
@@ -47,6 +47,15 @@ impl Component {
             Self::ControllerManager => "controller-manager",
             Self::Scheduler => "scheduler",
             Self::Etcd => "cluster",
+        }
+    }
+
+    /// The tag of its image.
+    pub(crate) fn tag(self, version: Version) -> String {
+        match self {
+            Self::ApiServer | Self::ControllerManager | Self::Scheduler => format!("v{version}"),
+            // Upstream counts its builds of etcd's image; the first is enough, since tags are never moved.
+            Self::Etcd => format!("{version}-0"),
         }
     }
 }
@@ -183,13 +192,17 @@ mod tests {
 
     #[test]
     fn templates_ask_only_for_what_values_have() {
-        let kubernetes = [
-            ("apiserver", known(&ApiServerValues::default())),
-            ("controller-manager", known(&ApiClientValues::default())),
-            ("scheduler", known(&ApiClientValues::default())),
-            ("common/apiserver", known(&ApiServerServiceValues::default())),
-        ];
-        let etcd = [("services", known(&EtcdServicesValues::default())), ("cluster", known(&EtcdValues::default()))];
+        let known_to = |component| match component {
+            Component::Etcd => known(&EtcdValues::default()),
+            Component::ApiServer => known(&ApiServerValues::default()),
+            _ => known(&ApiClientValues::default()),
+        };
+        let components = Component::ALL.into_iter().filter(|c| *c != Component::Etcd);
+        let kubernetes: Vec<_> = components
+            .map(|c| (c.folder(), known_to(c)))
+            .chain([("common/apiserver", known(&ApiServerServiceValues::default()))])
+            .collect();
+        let etcd = [("services", known(&EtcdServicesValues::default())), ("cluster", known_to(Component::Etcd))];
         let catalog = Catalog::builtin();
         let sets = catalog
             .minors()

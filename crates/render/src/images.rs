@@ -10,14 +10,7 @@ pub const UPSTREAM_REGISTRY: &str = "registry.k8s.io";
 /// registry and keeps its names and tags; empty: upstream.
 pub fn image(registry: &str, component: Component, version: Version) -> String {
     let registry = if registry.is_empty() { UPSTREAM_REGISTRY } else { registry.trim_end_matches('/') };
-    let name = component.name();
-    match component {
-        Component::ApiServer | Component::ControllerManager | Component::Scheduler => {
-            format!("{registry}/{name}:v{version}")
-        }
-        // Upstream counts its builds of etcd's image; the first is enough, since tags are never moved.
-        Component::Etcd => format!("{registry}/{name}:{version}-0"),
-    }
+    format!("{registry}/{}:{}", component.name(), component.tag(version))
 }
 
 /// Another image of that kind of registry: the last part of its name, with tag and digest, in `registry`.

@@ -97,10 +97,12 @@ fn all() -> Vec<&'static str> {
 
 type Rendered = Vec<(Component, &'static str, Fixture)>;
 
-const CONTROL_PLANE: [Component; 3] = [Component::ApiServer, Component::ControllerManager, Component::Scheduler];
+fn control_plane() -> impl Iterator<Item = Component> {
+    Component::ALL.into_iter().filter(|component| *component != Component::Etcd)
+}
 
 fn of_kubernetes(versions: &[&'static str]) -> Rendered {
-    let of = |version| CONTROL_PLANE.into_iter().map(move |component| (component, version));
+    let of = |version| control_plane().map(move |component| (component, version));
     let fixtures = |(component, version)| [minimal, full].map(|f| (component, version, f(version, "3.6.16")));
     versions.iter().copied().flat_map(of).flat_map(fixtures).collect()
 }
@@ -243,7 +245,7 @@ fn a_minor_in_between_renders_what_both_neighbours_do() {
     let of = |component, version, fixture: fn(&'static str, &'static str) -> Fixture| -> BTreeSet<String> {
         args(&fixture(version, "3.6.16").component(component).expect("renders")).into_iter().collect()
     };
-    for (component, fixture) in CONTROL_PLANE.into_iter().flat_map(|c| [minimal, full].map(|f| (c, f))) {
+    for (component, fixture) in control_plane().flat_map(|c| [minimal, full].map(|f| (c, f))) {
         let [oldest, newest] = ENDS.map(|version| of(component, version, fixture));
         for version in BETWEEN {
             let all = of(component, version, fixture);

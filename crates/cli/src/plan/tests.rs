@@ -9,7 +9,7 @@ use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use crate::world::{found, settle};
 use berth_api::{Cluster, names};
-use berth_plan::cluster::{Input, plan};
+use berth_plan::cluster::{Input, components, plan};
 use berth_plan::observed::{Observed, Published};
 use berth_plan::{MetaCluster, Settings, meta::network};
 use berth_render::{Kind, ObjectKey};
@@ -29,7 +29,7 @@ fn up() -> Observed {
     let mut observed =
         settle(&cluster(json!({"version": "1.36.2"})), &Settings::default(), MetaCluster::default()).unwrap().observed;
     let home = names::control_plane_namespace("team-a", "acme");
-    for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
+    for name in components::ALL.map(|component| component.name()) {
         let d = observed.objects.get_mut(&ObjectKey::namespaced(Kind::Deployment, &home, name)).unwrap();
         d["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
     }

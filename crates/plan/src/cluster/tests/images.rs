@@ -1,6 +1,6 @@
 //! Where images come from: the operator, the spec, and who may say so.
 
-use super::{Fixture, blocked};
+use super::{Fixture, blocked, components};
 use crate::model::StageId;
 use crate::settings::Writers;
 use berth_api::common::AgentDelivery;
@@ -9,8 +9,6 @@ use berth_api::{labels, names};
 use berth_render::Component;
 use berth_render::Kind;
 use serde_json::{Value, json};
-
-const COMPONENTS: [&str; 3] = [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER];
 
 fn pods(f: &Fixture, name: &str) -> Value {
     f.world.observed.get(&Fixture::key(Kind::Deployment, name)).unwrap()["spec"]["template"]["spec"].clone()
@@ -30,7 +28,7 @@ fn a_registry_counts_at_once_for_everything_and_its_removal_brings_the_operators
     f.settings.writers =
         Writers { image_registries: vec!["*".into()], pull_secrets: vec!["*".into()], ..Writers::default() };
     asked(&mut f, json!({"registry": "mirror.example.com/k8s", "pullSecrets": ["mirror"]}));
-    for name in COMPONENTS {
+    for name in components() {
         let pods = pods(&f, name);
         assert_eq!(pods["containers"][0]["image"], format!("mirror.example.com/k8s/{name}:v1.36.3"));
         assert_eq!(pods["initContainers"][0]["image"], "mirror.example.com/k8s/agent:dev");
@@ -41,7 +39,7 @@ fn a_registry_counts_at_once_for_everything_and_its_removal_brings_the_operators
     asked(&mut f, json!({"registry": "other.example.com"}));
     assert_eq!(pods(&f, names::SCHEDULER)["containers"][0]["image"], "other.example.com/kube-scheduler:v1.36.3");
     asked(&mut f, json!({}));
-    for name in COMPONENTS {
+    for name in components() {
         let pods = pods(&f, name);
         assert_eq!(pods["containers"][0]["image"], format!("registry.k8s.io/{name}:v1.36.3"));
         assert_eq!(pods["initContainers"][0]["image"], "berth.dev/agent:dev");
@@ -67,7 +65,7 @@ fn a_registry_that_is_not_allowed_changes_nothing_that_runs() {
 
 /// Nothing has come up: each component has a pod that waits in vain for an image.
 fn stuck(f: &mut Fixture, list: &str, waits: impl Fn(&str) -> Value) {
-    for name in COMPONENTS {
+    for name in components() {
         let pod = Fixture::key(Kind::Pod, &format!("{name}-1"));
         let labels = json!({"app.kubernetes.io/component": name});
         f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
@@ -125,7 +123,7 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values() {
             f.pass();
             f.others();
         }
-        for name in COMPONENTS {
+        for name in components() {
             let pods = pods(&f, name);
             assert!(!pods.to_string().contains("aegnt"), "{pods:#}");
             assert!(pods.to_string().contains("agent:1\""), "{pods:#}");

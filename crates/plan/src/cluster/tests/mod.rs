@@ -26,6 +26,11 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+/// Names of the control plane's components.
+fn components() -> impl Iterator<Item = &'static str> {
+    super::components::ALL.iter().map(|component| component.name())
+}
+
 /// A tenant and the world it is in.
 struct Fixture {
     world: World,
@@ -98,7 +103,7 @@ impl Fixture {
                 self.world.set_secret(&client, "ca.crt", b"etcd's client CA");
             }
         }
-        for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
+        for name in components() {
             self.roll_out(name);
         }
         if self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).is_some() {

@@ -184,7 +184,7 @@ fn what_cannot_be_looked_at_is_unknown_and_stays_as_it_was_told() {
 /// docs/operate.md: `spec.paused` is what holds Berth.
 #[test]
 fn a_deployment_that_is_paused_goes_on_and_holds_nothing_up() {
-    for name in [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER] {
+    for name in components() {
         let mut f = Fixture::up(json!({"version": "1.36.2"}));
         let key = Fixture::key(Kind::Deployment, name);
         let digest = |f: &Fixture| f.world.observed.get(&key).unwrap()["metadata"]["annotations"].clone();

@@ -35,8 +35,8 @@ fn specs(spec: &Value) -> Vec<Change> {
 
 /// About other pods.
 fn subjects(spec: &Value) -> Vec<Change> {
-    let components = [names::ETCD, names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER];
-    let others = components.map(|c| json!({"matchLabels": {"app.kubernetes.io/component": c}}));
+    let others = [names::ETCD].into_iter().chain(components());
+    let others = others.map(|c| json!({"matchLabels": {"app.kubernetes.io/component": c}}));
     let all = [json!({})].into_iter().chain(others).filter(|s| *s != spec["podSelector"]);
     all.map(|s| (format!("about the pods {s}"), with(spec, "podSelector", s))).collect()
 }
