@@ -117,6 +117,21 @@ impl<'w> Tenant<'w> {
         Kube::new(&self.kubeconfig()?)
     }
 
+    /// The scheduler looks for a node, of which there is none.
+    pub fn scheduler_works(&self) -> Result<()> {
+        let (api, pods) = (self.api()?, core("default", "pods"));
+        let pod = json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"},
+            "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10.1"}]},
+        });
+        api.create(&pods, &pod)?;
+        until("the scheduler to find no node for a pod", || {
+            let pod = api.get(&format!("{pods}/waits"))?;
+            ensure!(condition(&pod, "PodScheduled")?["reason"] == "Unschedulable");
+            Ok(())
+        })
+    }
+
     /// A Secret's value in the control-plane namespace.
     pub fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>> {
         decoded(&self.world.kube.get(&format!("{}/{name}", core(&self.home, "secrets")))?, key)

@@ -64,16 +64,7 @@ fn the_api_works(tenant: &Tenant<'_>) -> Result<()> {
     let review = api.create("/apis/authentication.k8s.io/v1/tokenreviews", &review)?;
     ensure!(review["status"]["user"]["username"] == "system:serviceaccount:default:default", "{review}");
 
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"},
-        "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10.1"}]},
-    });
-    api.create(&core("default", "pods"), &pod)?;
-    until("the scheduler to find no node for a pod", || {
-        let pod = api.get(&format!("{}/waits", core("default", "pods")))?;
-        ensure!(condition(&pod, "PodScheduled")?["reason"] == "Unschedulable");
-        Ok(())
-    })?;
+    tenant.scheduler_works()?;
     until("the event that says so", || {
         let events = api.list(&core("default", "events"))?;
         ensure!(events.iter().any(|e| e["reason"] == "FailedScheduling"));

@@ -55,17 +55,7 @@ fn works(tenant: &Tenant<'_>, version: &str, etcd: &str, members: u32) -> Result
     until("the service account of the namespace default", || {
         api.get(&format!("{}/default", core("default", "serviceaccounts")))
     })?;
-    // The scheduler works.
-    let pod = json!({
-        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "waits"},
-        "spec": {"containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10.1"}]},
-    });
-    api.create(&core("default", "pods"), &pod)?;
-    until("the scheduler to find no node for a pod", || {
-        let pod = api.get(&format!("{}/waits", core("default", "pods")))?;
-        ensure!(condition(&pod, "PodScheduled")?["reason"] == "Unschedulable");
-        Ok(())
-    })?;
+    tenant.scheduler_works()?;
     tenant.nothing_restarted()
 }
 

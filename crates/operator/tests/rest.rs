@@ -274,13 +274,7 @@ async fn drift_of_every_child_is_repaired() {
         anyhow::Ok(dump)
     };
     let expected = look().await.expect("dump");
-    let roots = ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-encryption", "etcd-peer-ca", "etcd-client-ca"];
-    let keys = async || {
-        let mut keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
-        keys.retain(|key, _| roots.iter().any(|r| key.contains(&format!("/{r}/"))));
-        keys
-    };
-    let before = keys().await;
+    let before = team.root_keys().await;
     let io = Io::new(
         FencedClient::new(team.client.clone(), Fence::open()),
         Arc::new(Calls::default()),
@@ -321,7 +315,7 @@ async fn drift_of_every_child_is_repaired() {
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    assert_keys_unchanged(&before, &keys().await);
+    assert_keys_unchanged(&before, &team.root_keys().await);
     team.wipe().await;
 }
 

@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use berth_api::conditions::{ConditionType, find};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_testkit::fault::{Call, Verb};
+use berth_testkit::oracle::{SecretKeys, secret_keys};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{Namespace, Secret};
@@ -81,6 +82,14 @@ impl Team {
             .body(serde_json::to_vec(&object).unwrap())
             .unwrap();
         self.client.request(request).await
+    }
+
+    /// The keys that are made once.
+    pub(crate) async fn root_keys(&self) -> SecretKeys {
+        let roots = ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-encryption", "etcd-peer-ca", "etcd-client-ca"];
+        let mut keys = secret_keys(&self.client, &[&self.home]).await.expect("keys");
+        keys.retain(|key, _| roots.iter().any(|root| key.contains(&format!("/{root}/"))));
+        keys
     }
 
     /// Changes the spec by a merge patch.

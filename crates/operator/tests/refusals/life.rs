@@ -5,7 +5,7 @@ use crate::workloads;
 use berth_api::conditions::ConditionType;
 use berth_api::{EtcdCluster, labels, names};
 use berth_testkit::fixtures::until;
-use berth_testkit::oracle::{assert_keys_unchanged, secret_keys};
+use berth_testkit::oracle::assert_keys_unchanged;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Service};
 use kube::ResourceExt;
@@ -65,19 +65,13 @@ async fn retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over() {
     let team = Team::new(shared_operator().await).await;
     team.create(json!({"deletion": {"protected": false, "dataPolicy": "Retain"}})).await.expect("Cluster");
     let old = team.ready().await.unwrap_or_else(|e| panic!("{e:#}")).uid().expect("uid");
-    let roots = ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-encryption", "etcd-peer-ca", "etcd-client-ca"];
-    let keys = async || {
-        let mut keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
-        keys.retain(|key, _| roots.iter().any(|r| key.contains(&format!("/{r}/"))));
-        keys
-    };
-    let before = keys().await;
+    let before = team.root_keys().await;
     let claims = team.inside::<PersistentVolumeClaim>();
     let claim = claims.get("data-etcd-0").await.expect("claim").uid();
     team.delete().await;
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
     // It went last: nobody works on what is kept.
-    assert_eq!(keys().await, before, "the roots, and nothing but them");
+    assert_eq!(team.root_keys().await, before, "the roots, and nothing but them");
     let home = team.namespaces().get(&team.home).await.expect("the namespace stays").uid();
     assert_eq!(claims.get("data-etcd-0").await.expect("the volume stays").uid(), claim);
     until(SOON, "no pod", async || {
@@ -90,11 +84,11 @@ async fn retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over() {
     let said = team.says(ConditionType::Ready, "AdoptionRequired").await;
     assert!(said.contains(&format!("set the annotation {}={old} on this Cluster", labels::ADOPT)), "{said}");
     team.reconciled(&SHARED_CALLS).await;
-    assert_eq!(keys().await, before, "it takes nothing over by itself");
+    assert_eq!(team.root_keys().await, before, "it takes nothing over by itself");
     let adopt = Patch::Merge(json!({"metadata": {"annotations": {labels::ADOPT: old}}}));
     team.clusters().patch("acme", &PatchParams::default(), &adopt).await.expect("adopt");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    assert_keys_unchanged(&before, &keys().await);
+    assert_keys_unchanged(&before, &team.root_keys().await);
     assert_eq!(team.namespaces().get(&team.home).await.expect("namespace").uid(), home);
     assert_eq!(claims.get("data-etcd-0").await.expect("claim").uid(), claim);
 }
