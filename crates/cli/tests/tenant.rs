@@ -7,6 +7,7 @@ mod common;
 
 use berth_api::{labels, names};
 use berth_operator::{meta, run};
+use berth_plan::cluster::components;
 use berth_plan::meta::MetaRanges;
 use berth_testkit::{FaultPlan, canary};
 use common::Team;
@@ -141,7 +142,7 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
     let home = &team.home;
     let restart = |name: &str| json!({"workload": format!("Deployment {home}/{name}"), "pods": 1});
-    let all = [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER].map(restart);
+    let all = components::ALL.map(|component| restart(component.name()));
     assert_eq!(plan["restarts"], json!(all));
     let wrote = server.audit_since(mark).into_iter().filter(|e| e.user == "cli" && e.is_write()).count();
     assert_eq!(wrote, 0);

@@ -200,14 +200,8 @@ fn drifts() -> Vec<Drift> {
             all.push(Drift { kind, name: (*name).into(), edit: None });
         }
     };
-    let control_plane = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
-    let leaves = [
-        "kube-apiserver-pki",
-        "kube-controller-manager-pki",
-        "kube-scheduler-pki",
-        "admin-kubeconfig",
-        "break-glass-kubeconfig",
-    ];
+    let control_plane = cluster::components::ALL.map(|component| component.name());
+    let leaves = cluster::components::ALL.map(|component| component.secret);
     of(
         Kind::Deployment,
         &control_plane,
@@ -235,6 +229,7 @@ fn drifts() -> Vec<Drift> {
     );
     of(Kind::ConfigMap, &["etcd-bootstrap"], json!({"data": {"bootstrap.json": "{}", "initial-cluster": "x"}}));
     of(Kind::Secret, &leaves, Value::Null);
+    of(Kind::Secret, &["admin-kubeconfig", "break-glass-kubeconfig"], Value::Null);
     of(Kind::Secret, &["etcd-server", "etcd-peer", "etcd-client-kube-apiserver"], Value::Null);
     all.push(Drift {
         kind: Kind::EtcdCluster,

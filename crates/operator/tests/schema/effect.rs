@@ -6,6 +6,7 @@ use super::{Case, place};
 use anyhow::{Result, ensure};
 use berth_api::cluster::ClusterSpec;
 use berth_api::etcd_cluster::EtcdClusterSpec;
+use berth_plan::cluster::components;
 use berth_testkit::oracle::Change;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -43,9 +44,9 @@ fn meaning(kind: Kind, spec: &Value) -> Value {
     };
     let mut spec = filled.unwrap_or_else(|_| spec.clone());
     if kind == Kind::Cluster {
-        for component in ["apiServer", "controllerManager", "scheduler"] {
-            if spec[component]["replicas"].is_null() {
-                spec[component]["replicas"] = spec["replicas"].clone();
+        for field in components::ALL.map(|component| component.field) {
+            if spec[field]["replicas"].is_null() {
+                spec[field]["replicas"] = spec["replicas"].clone();
             }
         }
     }

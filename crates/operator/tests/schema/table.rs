@@ -4,8 +4,10 @@
 //! fails `every_field_has_a_row`.
 
 use super::subject::Kind;
+use berth_plan::cluster::components::{self, Component};
 use berth_testkit::schema::Samples;
 use serde_json::{Value, json};
+use std::sync::LazyLock;
 
 /// How a value that was accepted is seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,9 +36,6 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "*.placement.antiAffinity", Changes("/affinity")),
     (Kind::Cluster, "etcd*", At("StatefulSet.apps/etcd /spec/template")),
     (Kind::Cluster, "apiServer.authentication*", At("ConfigMap/kube-apiserver")),
-    (Kind::Cluster, "apiServer*", At("Deployment.apps/kube-apiserver /spec/")),
-    (Kind::Cluster, "controllerManager*", At("Deployment.apps/kube-controller-manager /spec/")),
-    (Kind::Cluster, "scheduler*", At("Deployment.apps/kube-scheduler /spec/")),
     (Kind::Cluster, "deletion.protected", Test("a_protected_cluster_that_is_deleted_all_the_same_is_held")),
     (Kind::Cluster, "deletion*", Test("retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over")),
     (Kind::Cluster, "images*", At("/spec/template/spec/")),
@@ -128,6 +127,12 @@ const ONE_WAY: &[(Kind, &str)] = &[
     (Kind::Etcd, "replicas"),
 ];
 
+/// Rows of the control plane's components, for what has none above.
+static COMPONENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
+    let row = |c: &&Component| (format!("{}*", c.field), format!("Deployment.apps/{} /spec/", c.name()));
+    components::ALL.iter().map(row).collect()
+});
+
 /// The rows of one kind.
 pub(crate) struct Table {
     kind: Kind,
@@ -142,7 +147,9 @@ impl Table {
 
     /// Where the effect of a field is seen.
     pub(crate) fn effect(&self, path: &str) -> Option<Effect> {
-        EFFECTS.iter().find(|(kind, pattern, _)| *kind == self.kind && fits(pattern, path)).map(|(_, _, e)| *e)
+        let row = EFFECTS.iter().find(|(kind, pattern, _)| *kind == self.kind && fits(pattern, path));
+        let component = COMPONENTS.iter().find(|(pattern, _)| self.kind == Kind::Cluster && fits(pattern, path));
+        row.map(|(_, _, effect)| *effect).or_else(|| component.map(|(_, place)| At(place)))
     }
 
     /// Whether it cannot be changed, or not back.
