@@ -23,16 +23,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     (
         "berth-cli",
-        &[
-            "berth-fence",
-            "berth-kubeio",
-            "berth-etcdio",
-            "berth-sim",
-            "berth-plan",
-            "berth-api",
-            "berth-pki",
-            "berth-render",
-        ],
+        &["berth-fence", "berth-kubeio", "berth-sim", "berth-plan", "berth-api", "berth-pki", "berth-render"],
     ),
     ("berth-agent", &["berth-contract"]),
     ("berth-devcluster", &[]),
