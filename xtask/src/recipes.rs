@@ -76,9 +76,8 @@ fn is_part(c: char) -> bool {
 
 /// Whether a text holds the word as a whole.
 fn occurs(word: &str, text: &str) -> bool {
-    text.match_indices(word).any(|(at, _)| {
-        !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part)
-    })
+    text.match_indices(word)
+        .any(|(at, _)| !text[..at].ends_with(is_part) && !text[at + word.len()..].starts_with(is_part))
 }
 
 #[cfg(test)]

@@ -190,7 +190,10 @@ mod tests {
         assert_eq!(slot.load_balancer_addresses().count(), 254);
         assert_eq!(slot.service_cidr(), "10.211.16.0/20");
         assert_eq!(slot.pod_cidr(), "10.211.64.0/18");
-        assert_eq!((slot.node_address().to_string(), slot.pod_cidr_of_node(1)), ("10.211.0.1".into(), "10.211.64.0/24".into()));
+        assert_eq!(
+            (slot.node_address().to_string(), slot.pod_cidr_of_node(1)),
+            ("10.211.0.1".into(), "10.211.64.0/24".into())
+        );
         assert_eq!(slot.address_of_node(3).to_string(), "10.211.0.3");
         assert_eq!(slot.pod_cidr_of_node(3), "10.211.66.0/24");
         assert_eq!(Slot(COUNT - 1).range(), "10.223.0.0/16");

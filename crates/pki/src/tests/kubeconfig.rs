@@ -109,7 +109,8 @@ fn a_kubeconfig_is_made_anew_for_its_server_its_trust_and_its_certificate() {
     assert_eq!(decide_kubeconfig(&spec, target, None, &info(&ca), now(), "uid"), Decision::Issue);
     let moved = KubeconfigTarget { server: "https://10.0.0.1:6443", ..target };
     assert!(matches!(reason(decide(moved, now())), RenewReason::EndpointChanged { .. }));
-    let named = config.to_yaml().replace("certificate-authority-data", "tls-server-name: x\n    certificate-authority-data");
+    let named =
+        config.to_yaml().replace("certificate-authority-data", "tls-server-name: x\n    certificate-authority-data");
     let named = parse_kubeconfig_certificate(named.as_bytes()).unwrap();
     let named = decide_kubeconfig(&spec, target, Some(Ok(&named)), &info(&ca), now(), "uid");
     assert!(matches!(reason(named), RenewReason::EndpointChanged { .. }));
