@@ -113,15 +113,17 @@ mod tests {
 
     #[test]
     fn a_field_is_named_once_a_value_of_it_is_not_read() {
-        let cluster: ClusterSpec = serde_json::from_value(json!({
+        let mut cluster = json!({
             "version": "1.36.3", "replicas": 3, "images": {"registry": "mirror.example.com"},
             "network": {"serviceCIDRs": ["10.113.0.0/16"], "podCIDRs": [], "dnsDomain": "a.example"},
             "endpoint": {"type": "LoadBalancer", "port": 443, "service": {
                 "annotations": {"a": "b"}, "loadBalancerClass": "c", "loadBalancerSourceRanges": ["192.0.2.0/24"]}},
-            "apiServer": {"replicas": 2, "authentication": {"jwt": [{}]}, "serviceAccountIssuers": ["https://a"]},
-            "controllerManager": {"replicas": 2}, "scheduler": {"replicas": 2},
-        }))
-        .unwrap();
+            "apiServer": {"authentication": {"jwt": [{}]}, "serviceAccountIssuers": ["https://a"]},
+        });
+        for component in cluster::components::ALL {
+            cluster[component.field]["replicas"] = 2.into();
+        }
+        let cluster: ClusterSpec = serde_json::from_value(cluster).unwrap();
         let etcd: EtcdClusterSpec = serde_json::from_value(json!({
             "version": "3.6.16", "replicas": 3, "storage": {"className": "fast", "size": "20Gi"},
             "quotaBackendBytes": 16_777_216, "images": {"registry": "mirror.example.com"},

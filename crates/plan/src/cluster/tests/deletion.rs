@@ -42,10 +42,9 @@ fn pods_are_told_to_end_when_nothing_can_replace_them_and_before_their_owners_ar
     f.world.put(claim.clone(), json!({"metadata": {"name": claim.name}}));
     assert!(!step(&mut f).plan.finished);
     let order: Vec<_> = f.world.log.iter().map(|l| l.split(' ').take(2).collect::<Vec<_>>().join(" ")).collect();
-    let scale = "scale Deployment";
-    let want =
-        ["delete Namespace", "delete EtcdCluster", "delete Pod", scale, scale, scale, "delete PersistentVolumeClaim"];
-    assert_eq!(order, want);
+    let scaled = components().map(|_| "scale Deployment");
+    let before = ["delete Namespace", "delete EtcdCluster", "delete Pod"].into_iter();
+    assert_eq!(order, before.chain(scaled).chain(["delete PersistentVolumeClaim"]).collect::<Vec<_>>());
     assert!(f.plan().plan.finished);
 }
 

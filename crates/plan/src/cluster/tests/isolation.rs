@@ -48,8 +48,11 @@ fn every_pair_is_as_the_list_says() {
     let mut f = fixture();
     f.pass();
     let policies = policies(&f);
-    assert_eq!(policies.len(), 5);
+    assert_eq!(policies.len(), 2 + components().count(), "one for each, one for etcd, and default-deny");
     let (matrix, wanted) = (Matrix::new(), allowed());
+    for name in components() {
+        assert!(matrix.has(name), "{name} has no row in isolation/parties.rs");
+    }
     for blocks_cover_pods in [false, true] {
         let found = matrix.allowed(&policies, blocks_cover_pods);
         let more: Vec<_> = found.difference(&wanted).collect();

@@ -21,6 +21,12 @@ impl Matrix {
         Self { namespaces: namespaces.map(named).collect(), ports: ports().collect(), parties }
     }
 
+    /// Whether there is a pod of that component.
+    pub(super) fn has(&self, component: &str) -> bool {
+        let labels = |p: &Party| p.pod.as_ref().and_then(|pod| pod.labels.get("app.kubernetes.io/component").cloned());
+        self.parties.iter().any(|p| p.is_acmes() && labels(p).as_deref() == Some(component))
+    }
+
     fn network(&self, policies: &[NetworkPolicy], blocks_cover_pods: bool) -> Network {
         Network { namespaces: self.namespaces.clone(), policies: policies.to_vec(), blocks_cover_pods }
     }
