@@ -200,7 +200,7 @@ fn drifts() -> Vec<Drift> {
             all.push(Drift { kind, name: (*name).into(), edit: None });
         }
     };
-    let control_plane = cluster::components::ALL.map(|component| component.name());
+    let control_plane = cluster::components::ALL.map(cluster::components::Component::name);
     let leaves = cluster::components::ALL.map(|component| component.secret);
     of(
         Kind::Deployment,

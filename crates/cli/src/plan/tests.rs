@@ -9,7 +9,8 @@ use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use crate::world::{found, settle};
 use berth_api::{Cluster, names};
-use berth_plan::cluster::{Input, components, plan};
+use berth_plan::cluster::components::{self, Component};
+use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::{Observed, Published};
 use berth_plan::{MetaCluster, Settings, meta::network};
 use berth_render::{Kind, ObjectKey};
@@ -29,7 +30,7 @@ fn up() -> Observed {
     let mut observed =
         settle(&cluster(json!({"version": "1.36.2"})), &Settings::default(), MetaCluster::default()).unwrap().observed;
     let home = names::control_plane_namespace("team-a", "acme");
-    for name in components::ALL.map(|component| component.name()) {
+    for name in components::ALL.map(Component::name) {
         let d = observed.objects.get_mut(&ObjectKey::namespaced(Kind::Deployment, &home, name)).unwrap();
         d["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
     }
