@@ -77,7 +77,9 @@ fn taken_over(demo: &Demo, by: &str, install: impl FnOnce() -> Result<()>) -> Re
     let writes = writes(&audit_log(), mark)?;
     println!("{} pods, {} restarted {restarted:?}", before.len(), restarted.len());
     println!("{} writes", writes.len());
-    writes.iter().for_each(|w| println!("  {w}"));
+    for write in &writes {
+        println!("  {write}");
+    }
     let ready = ["-n", TEAM, "wait", "clusters.berth.dev", "--all", "--for=condition=Ready", "--timeout=1s"];
     run(demo.kubectl().args(ready))?;
     ensure!(restarted.is_empty() && after.len() == before.len(), "pods of tenants are not as they were: {restarted:?}");
