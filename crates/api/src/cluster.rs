@@ -53,11 +53,11 @@ use std::collections::BTreeMap;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterSpec {
-    /// Kubernetes version, such as `1.36.3`. Another patch version of the same minor rolls the control plane, the API
-    /// server first. Another minor is refused by a condition until releases are supported.
+    /// Kubernetes version, such as `1.36.3`. Another patch version of the same minor version rolls the control plane,
+    /// kube-apiserver first. Another minor version is not supported yet; a condition refuses it.
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: String,
-    /// Pods of each control-plane component. Default 1. A component may override it.
+    /// Replicas of each control-plane component, 1 to 5. Default 1. A component may override it.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 5))]
     pub replicas: i32,
@@ -85,8 +85,8 @@ pub struct ClusterSpec {
     /// What happens on deletion.
     #[serde(default)]
     pub deletion: Deletion,
-    /// Stops every change that Berth would make, drift repair and certificate renewal included, of its etcd, too. Deletion goes on.
-    /// Default false.
+    /// Pauses every change by Berth to this control plane and its etcd, including drift repair and certificate renewal, but not
+    /// deletion. Default false.
     #[serde(default)]
     pub paused: bool,
 }
@@ -99,7 +99,7 @@ fn one() -> i32 {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods hold addresses from it; make a new Cluster"},
+    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods have addresses from it; create a new Cluster"},
     {"rule": "self.serviceCIDRs.all(c, isCIDR(c))", "message": "serviceCIDRs: each must be a network in CIDR form, such as 10.112.0.0/16"},
     {"rule": "self.podCIDRs.all(c, isCIDR(c))", "message": "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16"},
     {"rule": "self.serviceCIDRs.all(s, !isCIDR(s) || self.podCIDRs.all(p, !isCIDR(p) || (!cidr(s).containsCIDR(p) && !cidr(p).containsCIDR(s))))", "message": "serviceCIDRs and podCIDRs overlap: choose networks that share no address"},
@@ -143,7 +143,7 @@ fn dns_domain() -> String {
 /// How the API is published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EndpointType {
-    /// Reachable from inside the meta cluster.
+    /// Reachable inside the meta cluster only.
     #[default]
     ClusterIP,
     /// On a port of every node of the meta cluster; `host` is required.
@@ -163,22 +163,22 @@ pub enum EndpointType {
     {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
 ])))]
 pub struct Endpoint {
-    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. Another IP address of the API rolls the API servers, one after the other.
+    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. A new IP address of the API restarts the API servers one by one.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
     /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address with ClusterIP, the load
-    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, another IP address rolls the API servers, one
-    /// after the other; another name does not.
+    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, a new IP address restarts the API servers one by
+    /// one; a new name does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,
-    /// Port of the API. Default 6443. With NodePort the port of the node is allocated by the meta cluster. The API is served on one port:
-    /// a change cuts off whoever has an older kubeconfig, nodes among them, until they have the new one.
+    /// Port of the API. Default 6443. With NodePort, the meta cluster allocates the nodes' port. The API has one port, so after a
+    /// change older kubeconfigs, including those of nodes, stop working.
     #[serde(default = "api_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
-    /// More names and addresses for the serving certificate. One that is taken away stays in it until the certificate is renewed for
-    /// its age, as do earlier addresses of the API, so that older kubeconfigs go on working.
+    /// Additional names and addresses in the serving certificate. One that you remove stays in it until the next scheduled renewal, as
+    /// do earlier addresses of the API, so that older kubeconfigs keep working.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "certSANs")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253), regex(pattern = r"^(\*\.)?[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$")), extend("x-kubernetes-list-type" = "set"))]
     pub cert_sans: Vec<String>,
@@ -187,8 +187,7 @@ pub struct Endpoint {
     pub service: EndpointService,
 }
 
-/// The Service in front of the API servers. Annotations and classes are limited to what the platform team allows (chart values
-/// `writers`).
+/// The Service of the API servers. The platform team decides which annotations and classes are allowed (chart values `writers`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
@@ -199,16 +198,16 @@ pub struct EndpointService {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "annotations_schema")]
     pub annotations: BTreeMap<String, String>,
-    /// Which load balancer serves a Service of type LoadBalancer. Default: the meta cluster's own. Kubernetes does not let it change
-    /// as long as the type is LoadBalancer.
+    /// Load balancer class, with type LoadBalancer. Default: the meta cluster's default load balancer. It is immutable while the type
+    /// is LoadBalancer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 253),
         regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$")
     )]
     pub load_balancer_class: Option<String>,
-    /// Who may connect through the load balancer, as networks in CIDR form. Default: everybody. Load balancers that cannot narrow it
-    /// ignore it.
+    /// Client ranges, in CIDR notation, that may connect through the load balancer. Default: everybody. Load balancers that do not
+    /// support this ignore it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
     pub load_balancer_source_ranges: Vec<String>,
@@ -245,12 +244,12 @@ fn api_port() -> i32 {
     6443
 }
 
-/// The tenant's etcd. Version, replicas and storage stay as they were created, until the etcd life cycle is supported; resources and placement
-/// take effect, one member after the other.
+/// The tenant's etcd. Version, replicas and storage cannot be changed yet after creation. Changes of resources and placement restart
+/// one member at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Etcd {
-    /// etcd version, such as `3.6.16`. Default: the newest that the Kubernetes minor supports.
+    /// etcd version, such as `3.6.16`. Default: the newest that the Kubernetes minor version supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: Option<String>,
@@ -316,7 +315,7 @@ pub struct ApiServer {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Authentication {
     /// JWT authenticators in upstream's shape (`apiserver.config.k8s.io/v1` `AuthenticationConfiguration.jwt`).
-    /// The API server does not start with a wrong one, so a change rolls and stops at the first pod that fails.
+    /// The API server does not start with an invalid one: the rollout then stops at the first new pod, and the old pods keep serving.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), schema_with = "jwt_schema")]
     pub jwt: Vec<serde_json::Value>,
@@ -350,10 +349,10 @@ pub struct Component {
     pub extra_args: Vec<Arg>,
 }
 
-/// What becomes of the tenant's data.
+/// What happens to the tenant's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DataPolicy {
-    /// Everything goes.
+    /// Everything is deleted.
     #[default]
     Delete,
     /// The control-plane namespace stays, with etcd's volumes, the CAs and the service-account keys.
@@ -364,10 +363,10 @@ pub enum DataPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Deletion {
-    /// While true, deleting the `Cluster` is refused. Default true.
+    /// While true, the `Cluster` cannot be deleted. Default true.
     #[serde(default = "yes")]
     pub protected: bool,
-    /// Delete or Retain. Default Delete.
+    /// Delete: everything is deleted. Retain: the control-plane namespace stays, with etcd's volumes, CAs and keys. Default Delete.
     #[serde(default)]
     pub data_policy: DataPolicy,
 }
@@ -382,17 +381,17 @@ fn yes() -> bool {
     true
 }
 
-/// What was seen of a tenant.
+/// Observed state of a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Blocked, Paused, Deleting. Code reads conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Kubernetes version that the API answered with; never a copy of the spec.
+    /// Kubernetes version that the API reports; never a copy of the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Where the API is reached.
@@ -406,8 +405,8 @@ pub struct ClusterStatus {
     /// Where the control plane runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_namespace: Option<NamespaceRef>,
-    /// Value of the annotation `berth.dev/adopt` with which this `Cluster` takes over the control-plane namespace that is there. Only
-    /// while Berth waits for that.
+    /// Value of the annotation `berth.dev/adopt` with which this `Cluster` takes over the existing control-plane namespace. Set only
+    /// while Berth waits for the annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<String>,
     /// The components.
@@ -435,7 +434,7 @@ pub struct PublishedEndpoint {
     pub port: i32,
 }
 
-/// A kubeconfig that was handed out.
+/// A published kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PublishedKubeconfig {
@@ -445,7 +444,7 @@ pub struct PublishedKubeconfig {
     pub secret_ref: SecretRef,
 }
 
-/// A namespace, with the UID that it had.
+/// A namespace and its UID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceRef {
@@ -466,7 +465,7 @@ pub struct ComponentStatus {
     pub version: Option<String>,
     /// Pods that are ready and up to date.
     pub ready: i32,
-    /// Pods that are wanted.
+    /// Desired pods.
     pub desired: i32,
 }
 
@@ -474,7 +473,7 @@ pub struct ComponentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificatesStatus {
-    /// When the first of them ends, if nothing renews it.
+    /// When the first certificate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub next_expiry: Option<Time>,
