@@ -46,6 +46,7 @@ bench-down: prepare ## Removes the benches' meta cluster; results stay in target
 
 gen: prepare ## Writes CustomResourceDefinitions, RBAC and the reference in docs.
 	@$(XTASK) gen
+	@BERTH_GEN=1 cargo test --quiet --locked -p berth-plan --lib messages::
 
 images: prepare ## Static binaries of the operator and the agent, as images in target/demo/images.
 	@$(XTASK) images

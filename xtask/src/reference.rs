@@ -51,8 +51,8 @@ fn conditions() -> String {
     format!(
         "{NOTE}# Conditions and reasons
 
-Code reads conditions, people read `status.phase` and messages. All conditions of an object are published from the first pass on,
-`Unknown` until judged. `kubectl get clusters.berth.dev -o wide` shows the message of `Ready`.
+Code reads conditions, people read `status.phase` and messages. All conditions of an object are published from the first reconcile on,
+`Unknown` until checked. `kubectl get clusters.berth.dev -o wide` shows the message of `Ready`.
 
 ## Types
 
@@ -61,7 +61,7 @@ Code reads conditions, people read `status.phase` and messages. All conditions o
 {types}
 ## Reasons
 
-The texts are those of the code, `crates/api/src/conditions.rs`. *Nothing* means that Berth goes on by itself.
+*Nothing* means that Berth continues by itself. [Messages](messages.md) has an example of every message.
 
 | reason | meaning | what to do |
 |---|---|---|

@@ -60,11 +60,11 @@ pub use status::{
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClusterSpec {
-    /// Kubernetes version, such as `1.36.3`. Another patch version of the same minor rolls the control plane, the API
-    /// server first. Another minor is refused by a condition until releases are supported.
+    /// Kubernetes version, such as `1.36.3`. Another patch version of the same minor version rolls the control plane,
+    /// kube-apiserver first. Another minor version is not supported yet; a condition refuses it.
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: String,
-    /// Pods of each control-plane component. Default 1. A component may override it.
+    /// Replicas of each control-plane component, 1 to 5. Default 1. A component may override it.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 5))]
     pub replicas: i32,
@@ -92,8 +92,8 @@ pub struct ClusterSpec {
     /// What happens on deletion.
     #[serde(default)]
     pub deletion: Deletion,
-    /// Stops every change that Berth would make, drift repair and certificate renewal included, of its etcd, too. Deletion goes on.
-    /// Default false.
+    /// Pauses every change by Berth to this control plane and its etcd, including drift repair and certificate renewal, but not
+    /// deletion. Default false.
     #[serde(default)]
     pub paused: bool,
 }
@@ -102,12 +102,12 @@ fn one() -> i32 {
     1
 }
 
-/// The tenant's etcd. Version, replicas and storage stay as they were created, until the etcd life cycle is supported; resources and placement
-/// take effect, one member after the other.
+/// The tenant's etcd. Version, replicas and storage cannot be changed yet after creation. Changes of resources and placement restart
+/// one member at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Etcd {
-    /// etcd version, such as `3.6.16`. Default: the newest that the Kubernetes minor supports.
+    /// etcd version, such as `3.6.16`. Default: the newest that the Kubernetes minor version supports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: Option<String>,
@@ -173,7 +173,7 @@ pub struct ApiServer {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Authentication {
     /// JWT authenticators in upstream's shape (`apiserver.config.k8s.io/v1` `AuthenticationConfiguration.jwt`).
-    /// The API server does not start with a wrong one, so a change rolls and stops at the first pod that fails.
+    /// The API server does not start with an invalid one: the rollout then stops at the first new pod, and the old pods keep serving.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), schema_with = "jwt_schema")]
     pub jwt: Vec<serde_json::Value>,
@@ -207,10 +207,10 @@ pub struct Component {
     pub extra_args: Vec<Arg>,
 }
 
-/// What becomes of the tenant's data.
+/// What happens to the tenant's data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DataPolicy {
-    /// Everything goes.
+    /// Everything is deleted.
     #[default]
     Delete,
     /// The control-plane namespace stays, with etcd's volumes, the CAs and the service-account keys.
@@ -221,10 +221,10 @@ pub enum DataPolicy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Deletion {
-    /// While true, deleting the `Cluster` is refused. Default true.
+    /// While true, the `Cluster` cannot be deleted. Default true.
     #[serde(default = "yes")]
     pub protected: bool,
-    /// Delete or Retain. Default Delete.
+    /// Delete: everything is deleted. Retain: the control-plane namespace stays, with etcd's volumes, CAs and keys. Default Delete.
     #[serde(default)]
     pub data_policy: DataPolicy,
 }

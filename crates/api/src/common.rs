@@ -34,8 +34,8 @@ pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Arg {
-    /// Flag name without the leading dashes, such as `v` or `feature-gates`. Flags that Berth sets itself are
-    /// refused; the condition names the field to use in their place.
+    /// Flag name without the leading dashes, such as `v` or `feature-gates`. Flags that Berth owns are
+    /// refused; the condition names the field to use instead.
     #[schemars(length(min = 1, max = 100), regex(pattern = r"^[a-z][a-z0-9-]*$"))]
     pub name: String,
     /// Value of the flag.
@@ -44,7 +44,7 @@ pub struct Arg {
     pub value: String,
 }
 
-/// Where the pods of a component may run. Writers of a `Cluster` may ask for what the platform team allows (chart values `writers`).
+/// Where the pods of a component may run. The platform team decides what is allowed (chart values `writers`).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placement {
@@ -56,8 +56,7 @@ pub struct Placement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Vec<Toleration>,
-    /// How the component's pods are spread over zones or nodes. Default: none, replicas keep to nodes of their own as
-    /// `antiAffinity` says.
+    /// How the component's pods are spread over zones or nodes. Default: none; `antiAffinity` spreads replicas over nodes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic", "x-kubernetes-validations" = json!([
         {"rule": "self.all(a, self.exists_one(b, a.topologyKey == b.topologyKey && a.whenUnsatisfiable == b.whenUnsatisfiable))", "message": "topologySpread: two entries have the same topologyKey and whenUnsatisfiable: remove one"}
@@ -79,13 +78,12 @@ impl Placement {
     }
 }
 
-/// Where images come from. Writers of a `Cluster` may ask for what the platform team allows (chart values `writers`).
+/// Where images come from. The platform team decides what is allowed (chart values `writers`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Images {
     /// Registry, with a path if there is one, such as `mirror.example.com/k8s`. It holds upstream's images under upstream's names and
-    /// tags, and Berth's agent under the last part of its name. Default: what the operator is configured with. A change rolls the
-    /// pods.
+    /// tags, and Berth's agent under the last part of its name. Default: the operator's configuration. A change rolls the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 200),
@@ -93,7 +91,7 @@ pub struct Images {
     )]
     pub registry: Option<String>,
     /// Secrets of type `kubernetes.io/dockerconfigjson` for pulling, by name, in the namespace that the pods run in. Berth neither
-    /// makes nor copies them. Default: none. A change rolls the pods.
+    /// creates nor copies them. Default: none. A change rolls the pods.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(
         length(max = 8),
@@ -172,17 +170,17 @@ pub enum TaintEffect {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TopologySpread {
-    /// Label of nodes whose values are the places, such as `topology.kubernetes.io/zone`.
+    /// Node label whose values are the domains to spread over, such as `topology.kubernetes.io/zone`.
     #[schemars(
         length(min = 1, max = 317),
         regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$")
     )]
     pub topology_key: String,
-    /// By how many pods places may differ. Default 1.
+    /// By how many pods domains may differ. Default 1.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 10))]
     pub max_skew: i32,
-    /// What happens to a pod that would break this. Default ScheduleAnyway.
+    /// What happens to a pod that would violate this. Default ScheduleAnyway.
     #[serde(default)]
     pub when_unsatisfiable: WhenUnsatisfiable,
 }
@@ -191,10 +189,10 @@ fn one() -> i32 {
     1
 }
 
-/// What happens to a pod that no place suits.
+/// What happens to a pod that would violate the constraint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum WhenUnsatisfiable {
-    /// It is placed where it breaks the constraint least.
+    /// It is scheduled where it violates the constraint least.
     #[default]
     ScheduleAnyway,
     /// It stays Pending.

@@ -64,24 +64,24 @@ string_enum! {
     /// Types of conditions. `Cluster` publishes all but [`ConditionType::MembersReady`]; `EtcdCluster` publishes
     /// `Ready, Available, Progressing, Degraded, PKIReady, MembersReady`.
     ConditionType {
-        /// Everything asked for is there and works. `kubectl wait` and tools that use kstatus, such as Flux, read it. Helm 3 does not
+        /// Everything in the spec is applied and works. `kubectl wait` and tools that use kstatus, such as Flux, read it. Helm 3 does not
         /// wait for it, and Argo CD needs a custom health check.
         Ready,
-        /// It serves now. `Cluster`: the API answered the operator through its endpoint, and etcd has quorum. Where
-        /// `loadBalancerSourceRanges` are set, and while an endpoint that was published has no address, the operator asks at the
-        /// Service inside the meta cluster. `EtcdCluster`: a quorum answers, and no member is corrupt.
+        /// It serves now. `Cluster`: the API answered the operator at its endpoint, and etcd has quorum. With
+        /// `loadBalancerSourceRanges`, and while a published endpoint has no address, the operator asks the Service inside the meta
+        /// cluster instead. `EtcdCluster`: a quorum of members answers, and none is corrupt.
         Available,
-        /// A change is under way; the message says what it waits for.
+        /// A change is in progress; the message says what it waits for.
         Progressing,
-        /// Something is wrong that waiting does not help, whether or not it serves.
+        /// Something is wrong that does not resolve by itself, whether or not it serves.
         Degraded,
-        /// CAs, keys and certificates are there and match.
+        /// CAs, keys and certificates exist, are valid and match.
         PKIReady,
         /// The tenant's etcd is `Available`.
         EtcdAvailable,
-        /// API server, controller-manager and scheduler each have a pod that is ready.
+        /// kube-apiserver, kube-controller-manager and kube-scheduler each have a ready pod.
         ControlPlaneAvailable,
-        /// Every member is up.
+        /// Every member is ready.
         MembersReady,
     }
 }
@@ -105,73 +105,73 @@ impl ConditionType {
 reasons! {
     /// Reasons of conditions, and of Events.
     Reason {
-        /// Not looked at yet.
-        NotYetObserved => "Nothing. If it stays, look at the operator.",
-        /// All is as it should be.
+        /// The operator has not checked this yet.
+        NotYetObserved => "Nothing. If it stays: `kubectl -n berth-system get pods` shows whether the operator runs.",
+        /// Everything is as the spec asks for.
         AsExpected => "Nothing.",
-        /// Waits for something that is expected to come by itself; the message says what.
-        Waiting => "Nothing. For a load balancer's address: see to the meta cluster's load balancer.",
-        /// A rollout is under way.
+        /// It waits for something that comes by itself; the message says for what.
+        Waiting => "Nothing. For a load balancer's address: check the meta cluster's load balancer controller.",
+        /// A rollout is in progress.
         RollingOut => "Nothing.",
         /// Nothing is changing.
         Settled => "Nothing.",
-        /// Pods run, or should, and are not ready.
-        PodsNotReady => "Nothing at first. Then look at the pod that the message names, and its log.",
+        /// Pods are missing or not ready.
+        PodsNotReady => "Nothing at first. If it stays: describe the pod that the message names, and read its log.",
         /// An image cannot be pulled.
-        ImageUnavailable => "Check the version, access to the registry, and `spec.images` or the chart's `imageRegistry` and `agent.image`. Those of the chart count from the next version on, and before it where a pod waits in vain: another registry at once, another agent as long as nothing has come up with the old one. Otherwise put the image where the message looks for it.",
-        /// A container ends again and again, or cannot be started.
-        ContainerFailing => "Its log says why. After a change of `extraArgs` or `authentication`: take it back.",
-        /// A pod finds no node.
-        Unschedulable => "The message is the scheduler's: room, a volume, a taint.",
-        /// The spec asks for what cannot be, or this operator cannot read the object.
+        ImageUnavailable => "Check `spec.version`, `spec.images`, the chart's values `imageRegistry` and `agent.image`, and access to the registry. After a fix in the chart's values run `helm upgrade`: pods that never started use it at once, running ones with the next `spec.version`.",
+        /// A container keeps failing, or cannot be created.
+        ContainerFailing => "Read the container's log. After a change of `extraArgs` or `authentication`: revert it.",
+        /// No node fits a pod.
+        Unschedulable => "The message is the scheduler's: add capacity, a volume or a toleration.",
+        /// The spec is not valid, or this operator version cannot read the object.
         InvalidSpec => "",
-        /// The spec asks for something of the meta cluster that the platform team does not allow its writers: an annotation, a
-        /// class, a place, a registry.
-        NotAllowed => "Remove it, or have it added to `writers` in the values of Berth's chart. What runs goes on.",
-        /// No templates for that Kubernetes or etcd version, or a pinned template set that this operator cannot read.
-        VersionUnsupported => "Set one that the message lists, or run an operator that has it. What runs goes on.",
-        /// Another minor than the one that runs.
-        MinorChangeUnsupported => "Set a patch version of the minor that runs. What runs goes on.",
-        /// A field is set that the pinned templates do not use; the message names it. Everything else is applied.
-        NotInTemplates => "Set `spec.version` to another patch version of its minor, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
-        /// Version or number of members are not those of the etcd that runs, or of the data that was kept.
-        EtcdChangeUnsupported => "Set it back to what the message says. What runs goes on.",
-        /// Something of that name exists and is not Berth's. It was left as it is.
-        ForeignObject => "Remove or rename it, or choose another name for the `Cluster`.",
-        /// The control-plane namespace belongs to a `Cluster` of this name with another UID, as after a restore.
-        AdoptionRequired => "If this is the same tenant: set the annotation `berth.dev/adopt` to the UID in the message. Keys and data stay.",
-        /// The recorded control-plane namespace is gone, or another one is in its place.
+        /// The spec asks for something (an annotation, a class, a node, a registry) that the platform team does not allow writers of a
+        /// `Cluster`.
+        NotAllowed => "Remove it, or have it added to `writers` in the values of Berth's chart. What runs stays as it is.",
+        /// No templates for that Kubernetes or etcd version, or a pinned template set that this operator version cannot read.
+        VersionUnsupported => "Set a version that the message lists, or run an operator version that has it. What runs stays as it is.",
+        /// The spec asks for another minor version than the one that runs.
+        MinorChangeUnsupported => "Set a patch version of the minor version that runs. What runs stays as it is.",
+        /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
+        NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
+        /// `version` or `replicas` differ from those of the etcd that runs, or of the data that was kept.
+        EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",
+        /// An object with that name exists and does not belong to this cluster. Berth does not change it.
+        ForeignObject => "Delete the object, or create the `Cluster` under another name.",
+        /// The control-plane namespace belongs to an earlier `Cluster` of this name, such as before a restore.
+        AdoptionRequired => "If this is the same tenant: `kubectl berth adopt`, or set the annotation `berth.dev/adopt` to the UID in the message. Keys and data stay.",
+        /// The recorded control-plane namespace is gone, or was replaced.
         ControlPlaneLost => "Restore it from a backup and set the annotation as the message says; or delete the `Cluster`.",
-        /// A CA, the service-account key or the encryption key is gone while something depends on it. Pods are left alone.
-        CertificateAuthorityLost => "Restore the Secret from a backup. No new one is made: nothing that trusts the old one would accept it.",
-        /// Such a Secret does not parse, or its halves do not match, or the CA is out of its validity.
+        /// A CA, the service-account key or the encryption key is gone while something depends on it. Berth does not touch the pods.
+        CertificateAuthorityLost => "Restore the Secret from a backup. Berth creates no new one, because nothing that trusts the old one would accept it.",
+        /// Such a Secret cannot be parsed, its key does not match its certificate, or the CA is not valid now.
         CertificateAuthorityInvalid => "Restore the Secret from a backup.",
-        /// Less than a quarter of a CA's life is left.
-        CertificateAuthorityExpiring => "Plan. Rotation is not there yet.",
-        /// The clock of the operator's node is two minutes or more from the meta cluster's API server's.
-        ClockSkew => "Set the time of that node (NTP), or of the API server's, whichever is wrong. What runs goes on, and what is issued is valid by both clocks. Only where they are further apart than a third of a certificate's life (a month), none is renewed for its age.",
-        /// The claim of an etcd member's volume is being deleted; the data lasts as long as the member's pod.
+        /// Less than a quarter of a CA's lifetime is left.
+        CertificateAuthorityExpiring => "Plan ahead: Berth cannot rotate CAs yet.",
+        /// The clock of the operator's node differs by two minutes or more from the clock of the meta cluster's API server.
+        ClockSkew => "Fix the time (NTP) of that node, or of the API server's, whichever is wrong. What runs stays as it is, and new certificates are valid by both clocks. Renewal is suspended only if the clocks differ by more than a third of a certificate's lifetime (30 of 90 days).",
+        /// The PersistentVolumeClaim of an etcd member is being deleted; its data lasts until the member's pod ends.
         VolumeDeleting => "",
-        /// An etcd member that was in its cluster before found its volume empty. The pod is held, nothing is overwritten.
-        DataLost => "Restore the volume and delete the pod. One member, data not wanted: delete the `Cluster` and make it anew.",
-        /// An etcd member found a volume of another member or cluster; or there are volumes and no record whose they are.
-        ForeignData => "Give it the right volume, or restore the ConfigMap that the message names.",
+        /// An etcd member whose cluster was formed before found its volume empty. It does not start, and nothing is overwritten.
+        DataLost => "Restore the volume and delete the pod. If it is the only member and nobody needs the data: delete the `Cluster` and create it again.",
+        /// An etcd member found a volume of another member or cluster; or there are volumes, and nothing records whose they are.
+        ForeignData => "Attach the right volume, or restore the ConfigMap that the message names.",
         /// Too few etcd members are up.
-        QuorumLost => "See to the pods that the message names.",
+        QuorumLost => "Describe the pods that the message names.",
         /// etcd raised an alarm: `NOSPACE` (the database is full) or `CORRUPT`.
         EtcdAlarm => "",
-        /// The tenant's API does not answer through its endpoint.
-        APINotReachable => "With `endpoint.host`: the operator must reach that name, too. Otherwise look at kube-apiserver.",
-        /// The meta cluster refused a call for lack of rights.
-        PermissionDenied => "Is the chart installed as it is? For a stand-alone `EtcdCluster`: is its namespace in `etcdNamespaces`?",
-        /// The meta cluster, or a webhook or policy, refused an object or a pod.
-        Rejected => "The message is the refusal: quota, policy, a wrong value. Where something changes objects on their way, keep it from control-plane namespaces.",
-        /// `spec.paused` is true: nothing is changed, repaired or renewed.
-        Paused => "Set it to false to go on. Deletion goes on in any case.",
-        /// Being deleted; the message says what it waits for.
-        Deleting => "If it says that the `Cluster` is protected: set `spec.deletion.protected` to false.",
-        /// A call failed, or something is wrong in Berth itself.
-        Error => "It is tried again. If it stays: the operator's log.",
+        /// The tenant's API does not answer at its endpoint.
+        APINotReachable => "With `endpoint.host`: the operator, too, must resolve and reach that name. Otherwise read the log of kube-apiserver.",
+        /// The meta cluster refused a call because a right is missing.
+        PermissionDenied => "Restore the chart's rights: `helm upgrade` with the same values. For a stand-alone `EtcdCluster`: add its namespace to the chart's value `etcdNamespaces`.",
+        /// The meta cluster, a webhook or a policy refused an object or a pod.
+        Rejected => "The message quotes the refusal: a quota, a policy, a wrong value. Exempt control-plane namespaces from webhooks and policies that change objects.",
+        /// `spec.paused` is true: Berth changes, repairs and renews nothing.
+        Paused => "Set it to false to continue. Deletion continues in any case.",
+        /// The object is being deleted; the message says what that waits for.
+        Deleting => "If the message says that the `Cluster` is protected: set `spec.deletion.protected` to false.",
+        /// A call failed, or there is a bug in Berth.
+        Error => "Nothing: it is retried. If it stays: read the operator's log.",
     }
 }
 
@@ -209,22 +209,29 @@ pub fn merge(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Time
                 .iter()
                 .find(|c| c.type_ == v.type_.as_str() && c.status == status)
                 .map_or(Time(now), |c| c.last_transition_time.clone());
-            let mut message = v.message.clone();
-            if message.len() > 2000 {
-                let cut = (0..=2000).rev().find(|i| message.is_char_boundary(*i)).unwrap_or(0);
-                message.truncate(cut);
-                message.push('…');
-            }
             Condition {
                 type_: v.type_.as_str().into(),
                 status: status.into(),
                 reason: v.reason.as_str().into(),
-                message,
+                message: shortened(&v.message),
                 observed_generation: Some(generation),
                 last_transition_time: since,
             }
         })
         .collect()
+}
+
+/// The longest message, in bytes.
+const LONGEST: usize = 2000;
+
+/// With its end, too: there a container's output has its error.
+fn shortened(message: &str) -> String {
+    if message.len() <= LONGEST {
+        return message.to_owned();
+    }
+    let head = message.floor_char_boundary(LONGEST / 4);
+    let tail = message.ceil_char_boundary(message.len() - LONGEST * 3 / 4);
+    format!("{} … {}", &message[..head], &message[tail..])
 }
 
 /// The condition of that type, if published.
@@ -251,6 +258,14 @@ mod tests {
         assert_eq!((b[0].last_transition_time.0, b[0].message.as_str()), (t0, "b"));
         let c = merge(&b, &[v(Some(true), "b")], 2, t1);
         assert_eq!(c[0].last_transition_time.0, t1);
+    }
+
+    #[test]
+    fn what_is_cut_keeps_its_end() {
+        assert_eq!(shortened(&"x".repeat(2000)), "x".repeat(2000));
+        let short = shortened(&format!("pod a: {} Error: unknown flag: --nope", "é".repeat(2000)));
+        assert!(short.len() <= LONGEST + 10, "{}", short.len());
+        assert!(short.starts_with("pod a: é") && short.ends_with("é Error: unknown flag: --nope"), "{short}");
     }
 
     #[test]

@@ -8,8 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// An etcd cluster: members with volumes, a peer CA and a client CA of its own, and client certificates for those
-/// who are named in `clients`.
+/// An etcd cluster: members with volumes, its own peer CA and client CA, and a client certificate for each entry of `clients`.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "berth.dev",
@@ -42,8 +41,7 @@ use serde_json::json;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdClusterSpec {
-    /// etcd version, such as `3.6.16`. Another patch version of a running etcd is not supported yet and is refused
-    /// by a condition.
+    /// etcd version, such as `3.6.16`. It cannot be changed yet once the cluster is formed; a condition refuses it.
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: String,
     /// Number of members: 1, 3 or 5. Default 1. Cannot be changed yet once the cluster is formed.
@@ -68,15 +66,15 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 16_777_216, max = 8_589_934_592_i64))]
     pub quota_backend_bytes: Option<i64>,
-    /// Who may use this etcd: a client certificate is issued for each, in the Secret that status names.
+    /// Clients of this etcd: Berth issues a client certificate for each, in the Secret that `status.clients` names.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub clients: Vec<EtcdClient>,
-    /// What deletion of the EtcdCluster leaves: Retain keeps volumes, CAs and the bootstrap ConfigMap, so that an
-    /// EtcdCluster of the same name finds its data again; Delete removes them. Default Retain.
+    /// What happens to the data when the EtcdCluster is deleted. Retain keeps volumes, CAs and the bootstrap ConfigMap, so that an
+    /// EtcdCluster of the same name finds its data again; Delete deletes them. Default Retain.
     #[serde(default = "retain")]
     pub data_policy: DataPolicy,
-    /// Stops changes (not deletion). Default false.
+    /// Pauses every change by Berth, including drift repair and certificate renewal, but not deletion. Default false.
     #[serde(default)]
     pub paused: bool,
 }
@@ -102,23 +100,23 @@ impl Default for EtcdClusterSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdClient {
-    /// Name; the Secret is called `<etcd cluster>-client-<name>` with keys `tls.crt`, `tls.key` and `ca.crt`. `ca` is
-    /// taken: that Secret is the client CA.
-    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), extend("x-kubernetes-validations" = json!([{"rule": "self != 'ca'", "message": "clients: the name ca is taken by the client CA; choose another"}])))]
+    /// Name; its Secret is `<etcd cluster>-client-<name>`, with the keys `tls.crt`, `tls.key` and `ca.crt`. The name `ca` is
+    /// reserved for the client CA.
+    #[schemars(length(min = 1, max = 40), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"), extend("x-kubernetes-validations" = json!([{"rule": "self != 'ca'", "message": "clients: the name ca is reserved for the client CA; choose another"}])))]
     pub name: String,
 }
 
 /// Volume of an etcd member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("x-kubernetes-validations" = json!([{"rule": "self == oldSelf", "message": "storage is immutable: volumes of running members cannot be exchanged; make a new cluster"}])))]
+#[schemars(extend("x-kubernetes-validations" = json!([{"rule": "self == oldSelf", "message": "storage is immutable: volumes of running members cannot be replaced; create a new cluster"}])))]
 pub struct Storage {
     /// StorageClass. Default: the meta cluster's default class. Writers of a `Cluster` may name those that the platform team
-    /// allows (chart value `writers.storage.classes`). Use fast disks: etcd wants 50 sequential fsyncs a second at least.
+    /// allows (chart value `writers.storage.classes`). Use fast disks: etcd needs at least 50 sequential fsyncs a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub class_name: Option<String>,
-    /// Size, as a Kubernetes quantity. Default `10Gi`.
+    /// Size: a whole number with Mi, Gi, Ti, M, G or T. Default `10Gi`.
     #[serde(default = "ten_gi")]
     #[schemars(length(min = 1, max = 20), regex(pattern = r"^([1-9][0-9]{0,8}(Mi|Gi|M|G)|[1-9][0-9]{0,4}(Ti|T))$"))]
     pub size: String,
@@ -142,27 +140,27 @@ fn retain() -> DataPolicy {
     DataPolicy::Retain
 }
 
-/// What was seen of an etcd cluster.
+/// Observed state of an etcd cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdClusterStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// For people: Pending, Forming, Ready, Updating, Degraded, Unavailable, Paused, Deleting. Code reads conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Version that the members report, the lowest.
+    /// Lowest version that a member reports.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// etcd's cluster ID in hexadecimal, once formed. A cluster that was formed is never formed again by itself.
+    /// etcd's cluster ID in hexadecimal, once formed. Berth never forms a cluster twice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_id: Option<String>,
-    /// Counts the times that the data was started from nothing or from a backup.
+    /// How often the data was created anew or restored from a backup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
-    /// UID that etcd's token and the markers on the volumes carry: that of the EtcdCluster that the data was first made
-    /// for. It stays when the EtcdCluster is restored from a backup and has another UID.
+    /// UID in etcd's cluster token and in the markers on the volumes: that of the first EtcdCluster with this data. It stays when
+    /// the EtcdCluster is restored from a backup with another UID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub identity: Option<String>,
     /// Members that answer, such as `3/3`.
@@ -172,7 +170,7 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMember>,
-    /// Where clients connect: one stable address a member.
+    /// Where clients connect: one stable address per member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub endpoints: Vec<EtcdEndpoint>,
@@ -192,7 +190,7 @@ pub struct EtcdClusterStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// What a rollout was rendered with; a new operator does not change it.
+/// Templates and agent of the running members; a new operator version does not change them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PinnedTemplates {
@@ -221,7 +219,7 @@ pub struct EtcdMember {
     pub message: Option<String>,
 }
 
-/// Where a member is reached.
+/// Address of a member.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EtcdEndpoint {

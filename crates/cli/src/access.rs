@@ -2,7 +2,7 @@
 
 use crate::args::Meta;
 use crate::output;
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use berth_api::Cluster;
 use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{Calls, Io, IoError, Kindred};
@@ -52,7 +52,10 @@ impl Access {
             return Ok(value);
         }
         self.installed().await?;
-        Err(anyhow!("{key} is not there. `kubectl berth status -A` lists all that there are"))
+        if let Some((namespace, name)) = name.split_once('/') {
+            bail!("{namespace}/{name}: pass the namespace with -n: {name} -n {namespace}");
+        }
+        Err(anyhow!("{key} does not exist. List all Clusters with: kubectl berth status -A"))
     }
 
     /// An error if the meta cluster does not know Berth's resources.
@@ -93,7 +96,9 @@ async fn config(meta: &Meta) -> anyhow::Result<Config> {
 /// Errors of the parser quote what they read, which is secret.
 fn discreet(error: KubeconfigError) -> anyhow::Error {
     match error {
-        KubeconfigError::Parse(_) => anyhow!("it is no kubeconfig in YAML"),
+        KubeconfigError::Parse(_) => anyhow!("it is not a kubeconfig in YAML"),
+        // Its own text has the path and the cause, which come with the error's context.
+        KubeconfigError::ReadConfig(cause, _) => anyhow::Error::new(cause),
         error => anyhow::Error::new(error),
     }
 }
@@ -101,8 +106,11 @@ fn discreet(error: KubeconfigError) -> anyhow::Error {
 /// The error of a call, with the way out where there is one.
 pub(crate) fn explain(error: IoError) -> anyhow::Error {
     match error.kind {
-        Kindred::Forbidden => anyhow!(
-            "{error}. That right is missing: let somebody grant it, or use a context of somebody who has it (--context)"
+        Kindred::Forbidden => {
+            anyhow!("{error}. You lack that right: have it granted, or use another context (--context)")
+        }
+        Kindred::Transient => anyhow!(
+            "{error}. The server is that of your kubeconfig (see `kubectl cluster-info`); choose another with --kubeconfig or --context"
         ),
         _ => anyhow::Error::new(error),
     }
@@ -112,7 +120,7 @@ pub(crate) fn explain(error: IoError) -> anyhow::Error {
 pub(crate) fn parse<T: DeserializeOwned>(value: Value, of: &str) -> anyhow::Result<T> {
     serde_json::from_value(value).with_context(|| {
         format!(
-            "{of}: this version of kubectl-berth cannot read it; correct that field, or use the version of the operator"
+            "{of}: this version of kubectl-berth cannot read it. Correct that field, or use the kubectl-berth of the operator's version"
         )
     })
 }
@@ -121,15 +129,15 @@ pub(crate) fn parse<T: DeserializeOwned>(value: Value, of: &str) -> anyhow::Resu
 pub(crate) fn cluster_in(path: &Path) -> anyhow::Result<Cluster> {
     let text = output::read(path)?;
     let file = path.display();
-    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("{file}: no YAML"))?;
+    let documents: Vec<Value> = serde_saphyr::from_multiple(&text).with_context(|| format!("{file}: not YAML"))?;
     let mut clusters = documents.into_iter().filter(|d| {
         d["kind"] == "Cluster" && d["apiVersion"] == format!("{}/{}", berth_api::GROUP, berth_api::VERSION)
     });
     let (first, second) = (clusters.next(), clusters.next());
     let cluster = match (first, second) {
         (Some(cluster), None) => cluster,
-        (None, _) => anyhow::bail!("{file}: it holds no Cluster of berth.dev/v1alpha1"),
-        (Some(_), Some(_)) => anyhow::bail!("{file}: it holds more than one Cluster; give one at a time"),
+        (None, _) => anyhow::bail!("{file}: it has no Cluster of berth.dev/v1alpha1"),
+        (Some(_), Some(_)) => anyhow::bail!("{file}: it has more than one Cluster; pass one at a time"),
     };
     if cluster["metadata"]["name"].as_str().is_none_or(str::is_empty) {
         anyhow::bail!("{file}: metadata.name is missing");

@@ -51,7 +51,7 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     }});
     access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await.map_err(explain)?;
     output::print(&format!(
-        "{of}: annotation {}={} is set. The operator takes over from here: kubectl berth status {} -n {}\n",
+        "{of}: annotation {}={} is set, and the operator takes over. Next: kubectl berth status {} -n {}\n",
         labels::ADOPT,
         paint::safe(&wanted),
         args.name,
@@ -94,19 +94,17 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     });
     match (blocked, live) {
         (Some(why), Some(_)) => Verdict::Adopt { value: value.unwrap_or_default(), why },
-        (Some(why), None) => Verdict::Nothing(format!("{why}. Come back when it is restored")),
-        (None, None) => Verdict::Nothing(format!("{home} is not there, and Berth makes it")),
+        (Some(why), None) => Verdict::Nothing(format!("{why}. Run this again when it is restored")),
+        (None, None) => Verdict::Nothing(format!("{home} does not exist; Berth creates it")),
         (None, Some(live)) if label(live, labels::CLUSTER_UID) == cluster.metadata.uid.as_deref() => {
             Verdict::Nothing(format!("{home} is this Cluster's own"))
         }
         (None, Some(_)) => {
             let asked = cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(labels::ADOPT));
             Verdict::Nothing(if asked {
-                format!("the annotation {} is set already; the operator takes over", labels::ADOPT)
+                format!("the annotation {} is already set; the operator takes over", labels::ADOPT)
             } else {
-                format!(
-                    "{home} is there and cannot be taken over; `kubectl berth status {name} -n {namespace}` says why"
-                )
+                format!("{home} exists and cannot be taken over; `kubectl berth status {name} -n {namespace}` says why")
             })
         }
     }
@@ -134,7 +132,7 @@ fn explanation(of: &str, home: &str, cluster: &Cluster, live: Option<&Value>, wh
     ];
     let rows: Vec<_> = rows.iter().map(|(what, value)| vec![format!("  {what}"), paint::safe(value)]).collect();
     format!(
-        "{}\n  {}\n{}Taken over are etcd's data, the CAs and all keys in that namespace. Whoever holds a kubeconfig of that tenant keeps it.\n",
+        "{}\n  {}\n{}This takes over etcd's data, the CAs and all keys in that namespace. Kubeconfigs of that tenant keep working.\n",
         paint::strong(of),
         paint::safe(why),
         output::columns(&rows)
@@ -145,7 +143,7 @@ fn explanation(of: &str, home: &str, cluster: &Cluster, live: Option<&Value>, wh
 fn confirmed(name: &str) -> anyhow::Result<bool> {
     let stdin = std::io::stdin();
     if !stdin.is_terminal() {
-        bail!("there is no terminal to ask on; say --yes if this is what you want. Nothing was changed");
+        bail!("stdin is no terminal, so pass --yes to confirm. Nothing was changed");
     }
     anstream::eprint!("Type the Cluster's name to take over: ");
     anstream::stderr().flush().context("standard error")?;
@@ -222,14 +220,14 @@ mod tests {
     #[test]
     fn there_may_be_nothing_to_adopt() {
         let fresh = cluster(&json!({}));
-        assert!(nothing(verdict(&fresh, None)).contains("Berth makes it"));
+        assert!(nothing(verdict(&fresh, None)).contains("Berth creates it"));
         assert!(nothing(verdict(&fresh, Some(&namespace("new")))).contains("own"));
         let lost = json!({"status": {"controlPlaneNamespace": {"name": "n", "uid": "before"}}});
-        assert!(nothing(verdict(&cluster(&lost), None)).contains("Come back when it is restored"));
+        assert!(nothing(verdict(&cluster(&lost), None)).contains("Run this again when it is restored"));
         let foreign = json!({"metadata": {"name": "x", "uid": "u"}});
         assert!(nothing(verdict(&fresh, Some(&foreign))).contains("cannot be taken over"));
         let mut asked = cluster(&json!({}));
         asked.metadata.annotations = Some([(labels::ADOPT.to_owned(), "old".to_owned())].into());
-        assert!(nothing(verdict(&asked, Some(&namespace("old")))).contains("set already"));
+        assert!(nothing(verdict(&asked, Some(&namespace("old")))).contains("already set"));
     }
 }

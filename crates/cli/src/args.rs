@@ -5,9 +5,9 @@ use berth_api::common::AgentDelivery;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::path::PathBuf;
 
-/// Hosted Kubernetes control planes: what they are, what would change, and what to do next.
+/// Hosted Kubernetes control planes: their state, what would change, and what to do next.
 ///
-/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig is not there yet, changes are pending, or there is
+/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig does not exist yet, changes are pending, or there is
 /// nothing to adopt.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl-berth", bin_name = "kubectl berth", version, max_term_width = 110)]
@@ -37,7 +37,7 @@ pub(crate) struct Meta {
 /// The verbs.
 #[derive(Clone, Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Show how Clusters are, what is wrong, and what to do next.
+    /// Show the state of Clusters, what is wrong, and what to do next.
     ///
     /// Exit code 0: ready; 3: not ready.
     Status(Status),
@@ -49,9 +49,9 @@ pub(crate) enum Verb {
     ///
     /// Exit code 0: nothing; 3: changes are pending.
     Plan(Plan),
-    /// Print the objects that Berth would make for a Cluster, without any cluster.
+    /// Print the objects that Berth would create for a Cluster, without any cluster.
     Render(Render),
-    /// Take over a control-plane namespace that belongs to a Cluster that is gone, as after a restore.
+    /// Take over the control-plane namespace of a Cluster that no longer exists, such as after a restore.
     ///
     /// Exit code 3: there is nothing to adopt.
     Adopt(Adopt),
@@ -83,7 +83,7 @@ pub(crate) struct Status {
     /// Clusters of all namespaces.
     #[arg(short = 'A', long, conflicts_with_all = ["name", "namespace"])]
     pub(crate) all_namespaces: bool,
-    /// Namespace of the operator, whose configuration says how long certificates live.
+    /// Namespace of the operator, whose configuration has the lifetime of certificates.
     #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
     pub(crate) operator_namespace: String,
     /// How to print.
@@ -126,7 +126,7 @@ pub(crate) struct Plan {
     /// Plan for the Cluster in this file instead of what is stored; `-` is standard input.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) file: Option<PathBuf>,
-    /// Namespace of the operator, whose configuration decides what tenants are made of.
+    /// Namespace of the operator, whose configuration plans depend on.
     #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
     pub(crate) operator_namespace: String,
     /// How to print.
@@ -146,7 +146,7 @@ pub(crate) struct Render {
     /// How the agent gets into the pods, as the operator's flag of that name.
     #[arg(long, value_enum, default_value_t, ignore_case = true)]
     pub(crate) agent_delivery: Delivery,
-    /// Registry that holds upstream's images, as the operator's flag of that name. Default: upstream's own.
+    /// Registry with upstream's images, as the operator's flag of that name. Default: registry.k8s.io.
     #[arg(long, default_value = "", hide_default_value = true, value_name = "REGISTRY")]
     pub(crate) image_registry: String,
     /// Namespace of the operator.
@@ -155,7 +155,7 @@ pub(crate) struct Render {
     /// The operator's configuration file, see the chart's values `meta`, `isolation` and `writers`.
     #[arg(long, value_name = "FILE")]
     pub(crate) operator_config: Option<PathBuf>,
-    /// What is made inside of the tenant instead of what is made on the meta cluster.
+    /// Print the objects in the tenant instead of those on the meta cluster.
     #[arg(long)]
     pub(crate) inside: bool,
     /// How to print: documents, or one List.
@@ -198,7 +198,7 @@ impl From<Delivery> for AgentDelivery {
 pub(crate) struct Adopt {
     /// Name of the Cluster.
     pub(crate) name: String,
-    /// Do not ask.
+    /// Do not ask for confirmation.
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -224,7 +224,7 @@ mod tests {
         let help = Args::command().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for wanted in [
-            "3 not ready, a kubeconfig is not there yet, changes are pending, or there is nothing to adopt",
+            "3 not ready, a kubeconfig does not exist yet, changes are pending, or there is nothing to adopt",
             "2 wrong usage",
         ] {
             assert!(help.contains(wanted), "{help}");

@@ -81,7 +81,7 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) 
             return Ok(world);
         }
     }
-    bail!("plans for this Cluster never end; that is a bug of Berth")
+    bail!("the plans for this Cluster never end; this is a bug in Berth")
 }
 
 /// What the controller of the `Cluster` would do.
@@ -92,7 +92,7 @@ pub(crate) fn cluster_plan(world: &World, cluster: &Cluster, settings: &Settings
 /// Everything that a plan says.
 pub(crate) fn carry_out(world: &mut World, plan: &Plan) -> anyhow::Result<()> {
     let mut actions = plan.actions();
-    actions.try_for_each(|a| world.carry_out(a)).map_err(|e| anyhow!("{e}; that is a bug of Berth"))
+    actions.try_for_each(|a| world.carry_out(a)).map_err(|e| anyhow!("{e}; this is a bug in Berth"))
 }
 
 /// What a person must correct.

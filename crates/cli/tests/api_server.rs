@@ -123,7 +123,7 @@ async fn status_of_what_nobody_has_seen() {
     let mark = team.server.audit_mark();
     let one = team.here(&["status", "acme"]);
     exits(&one, 3);
-    assert!(out(&one).contains("not seen yet") && out(&one).contains("next: wait:"), "{}", out(&one));
+    assert!(out(&one).contains("not reconciled yet") && out(&one).contains("next: wait:"), "{}", out(&one));
     let json = same_in_both_forms(&team, &["status", "acme"]);
     assert_eq!((&json["ready"], &json["wantedVersion"]), (&json!(false), &json!("1.36.3")));
     let list = team.here(&["status"]);
@@ -137,7 +137,7 @@ async fn status_of_what_nobody_has_seen() {
     assert!(err(&none).contains("no Clusters in namespace default"));
     let missing = team.here(&["status", "globex"]);
     exits(&missing, 1);
-    assert!(err(&missing).contains("globex is not there"), "{}", err(&missing));
+    assert!(err(&missing).contains("globex does not exist"), "{}", err(&missing));
     assert_eq!(team.written(mark), Vec::<String>::new());
 }
 
@@ -160,7 +160,7 @@ async fn colours_are_for_terminals_and_for_people_who_insist() {
     assert!(!out(&team.run(&one)).contains(ESCAPE));
     let coloured = team.run_with(&one, &[insists]);
     exits(&coloured, 3);
-    assert!(out(&coloured).contains(ESCAPE) && out(&coloured).contains("not seen yet"), "{}", out(&coloured));
+    assert!(out(&coloured).contains(ESCAPE) && out(&coloured).contains("not reconciled yet"), "{}", out(&coloured));
     assert!(!out(&team.run_with(&one, &[insists, ("NO_COLOR", "1")])).contains(ESCAPE));
     // Programs get none in any case, and neither does who reads the error of one that is not there.
     assert!(!out(&team.run_with(&json, &[insists])).contains(ESCAPE));
@@ -197,7 +197,7 @@ async fn plan_begins_with_the_namespace_and_writes_nothing() {
     exits(&plan, 3);
     let home = names::control_plane_namespace(&team.ns, "acme");
     assert!(out(&plan).contains(&format!("create Namespace {home}")), "{}", out(&plan));
-    assert!(err(&plan).contains("no berth-operator in namespace berth-system"), "{}", err(&plan));
+    assert!(err(&plan).contains("namespace berth-system has no ConfigMap berth-operator"), "{}", err(&plan));
     assert_eq!(same_in_both_forms(&team, &["plan", "acme"])["exists"], true);
 
     // Another spec from a file, for a Cluster that is there and for one that is not.
@@ -214,7 +214,7 @@ async fn plan_begins_with_the_namespace_and_writes_nothing() {
     assert_eq!(json["exists"], true);
     let other = team.run(&["plan", "-f", &team.file("other.yaml", &file("globex", "version: 1.36.3"))]);
     exits(&other, 3);
-    assert!(out(&other).contains("which is not there yet"), "{}", out(&other));
+    assert!(out(&other).contains("which does not exist yet"), "{}", out(&other));
     let moved = "version: 1.36.3, network: {serviceCIDRs: [10.1.0.0/16]}";
     let refused = team.run(&["plan", "-f", &team.file("moved.yaml", &file("acme", moved))]);
     exits(&refused, 1);
@@ -233,7 +233,7 @@ async fn a_kubeconfig_that_is_not_there_says_why_and_one_that_is_can_be_merged()
         let missing = team.here(&[&["kubeconfig", "acme"], args].concat());
         exits(&missing, 3);
         let text = err(&missing);
-        assert!(text.contains("acme-kubeconfig is not there yet") && text.contains("kubectl -n"), "{text}");
+        assert!(text.contains("acme-kubeconfig does not exist yet") && text.contains("kubectl -n"), "{text}");
         assert_eq!((out(&missing), std::fs::read_to_string(&untouched).unwrap().as_str()), ("", ""));
     }
     exits(&team.here(&["kubeconfig", "globex"]), 1);
@@ -385,8 +385,8 @@ async fn the_owner_of_a_cluster_needs_no_right_in_its_control_plane() {
     );
     let missing = team.here(&["kubeconfig", "acme"]);
     exits(&missing, 3);
-    assert!(err(&missing).contains("not there yet"), "{}", err(&missing));
+    assert!(err(&missing).contains("does not exist yet"), "{}", err(&missing));
     let plan = team.here(&["plan", "acme"]);
     exits(&plan, 1);
-    assert!(err(&plan).contains("A plan needs what the operator reads"), "{}", err(&plan));
+    assert!(err(&plan).contains("A plan reads what the operator reads"), "{}", err(&plan));
 }

@@ -68,7 +68,7 @@ fn installed() -> (tempfile::TempDir, PathBuf, String) {
     (dir, script, path)
 }
 
-const STATUS: &str = "status\tShow how Clusters are, what is wrong, and what to do next\n:4\n";
+const STATUS: &str = "status\tShow the state of Clusters, what is wrong, and what to do next\n:4\n";
 
 #[test]
 fn the_script_offers_what_may_come_next() {

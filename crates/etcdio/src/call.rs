@@ -57,7 +57,7 @@ impl Connection {
         let stream = by.within("connecting", TcpStream::connect(member.address)).await?;
         let stream = stream.map_err(|e| CallError::io(&e))?;
         let shake = TlsConnector::from(tls).connect(member.host.clone(), stream);
-        let stream = by.within("shaking hands (TLS)", shake).await?.map_err(|e| CallError::io(&e))?;
+        let stream = by.within("negotiating TLS", shake).await?.map_err(|e| CallError::io(&e))?;
         let (sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(|e| CallError::http(&e))?;
         Ok(Self { host: member.host.to_str().into_owned(), sender, task: tokio::spawn(connection) })
     }

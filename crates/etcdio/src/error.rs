@@ -35,7 +35,7 @@ pub enum CallError {
         message: String,
     },
     /// The connection ended in the middle.
-    #[error("the connection broke: {0}")]
+    #[error("the connection was lost: {0}")]
     Broken(String),
     /// The answer is not one of etcd's.
     #[error("the answer to {call} cannot be read: {problem}")]
@@ -51,7 +51,7 @@ pub enum CallError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TargetError {
     /// The address is none.
-    #[error("member {member}: {address} is no IP address")]
+    #[error("member {member}: {address} is not an IP address")]
     Address {
         /// Name of the member.
         member: String,
@@ -59,7 +59,7 @@ pub enum TargetError {
         address: String,
     },
     /// The host is no DNS name.
-    #[error("member {member}: {host} is no host name")]
+    #[error("member {member}: {host} is not a host name")]
     Host {
         /// Name of the member.
         member: String,

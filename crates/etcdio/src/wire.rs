@@ -17,7 +17,7 @@ pub(crate) const STATUS: Call =
     Call { path: "/v3/maintenance/status", body: "{}", doing: "asking for the member's status" };
 /// Linearizable, so that it proves a quorum.
 pub(crate) const MEMBERS: Call =
-    Call { path: "/v3/cluster/member/list", body: r#"{"linearizable":true}"#, doing: "asking for the list of members" };
+    Call { path: "/v3/cluster/member/list", body: r#"{"linearizable":true}"#, doing: "asking for the member list" };
 /// All members' alarms.
 pub(crate) const ALARMS: Call =
     Call { path: "/v3/maintenance/alarm", body: r#"{"action":"GET"}"#, doing: "asking for alarms" };

@@ -91,8 +91,8 @@ impl IoError {
 }
 
 /// Where an operator's rights come from.
-const GRANT: &str = "The ClusterRoles berth-operator and, in control-plane namespaces, berth-control-plane-namespace of Berth's \
-    chart grant it: put them back as they are there";
+const GRANT: &str = "Berth's chart grants it with the ClusterRoles berth-operator and, in control-plane namespaces, \
+    berth-control-plane-namespace: restore them with helm upgrade and the same values";
 
 /// How the API server refuses a binding to a role that one neither holds nor may bind; all rules of that role follow.
 const ESCALATION: &str = "is attempting to grant RBAC permissions not currently held";
@@ -200,7 +200,10 @@ mod tests {
         ] {
             assert_eq!(IoError::from_watch(&error).denial(), None);
         }
-        assert!(lacks(&[pods.into(), "b".into()]).contains(&format!("{pods}; b. The ClusterRoles")));
+        assert!(
+            lacks(&[pods.into(), "b".into()])
+                .contains(&format!("{pods}; b. Berth's chart grants it with the ClusterRoles"))
+        );
     }
 
     #[test]

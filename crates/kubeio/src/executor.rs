@@ -233,7 +233,7 @@ impl<'a> Executor<'a> {
     fn was_applied(&self, object: &Object, live: Option<&Value>) -> Result<bool, IoError> {
         let Some(live) = live.filter(|_| self.sent.contains(&sent(object))) else { return Ok(false) };
         let Some(difference) = drift(live, object) else { return Ok(true) };
-        let why = format!("something changes it on its way, such as a mutating webhook or policy: {difference}");
+        let why = format!("a mutating webhook or policy changes what Berth writes: {difference}");
         Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
     }
 

@@ -252,7 +252,7 @@ async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, Io
     };
     let data = take_data(&mut secret);
     if label(&secret, labels::CLUSTER_NAME) != Some(name) || secret["type"] != labels::CAPI_SECRET_TYPE {
-        return Ok(Published::Foreign("it does not carry Berth's labels".into()));
+        return Ok(Published::Foreign("it does not have Berth's labels".into()));
     }
     let labels =
         secret.pointer("/metadata/labels").cloned().and_then(|l| serde_json::from_value(l).ok()).unwrap_or_default();

@@ -27,7 +27,7 @@ pub async fn refused(
             pods.into_iter().filter_map(|pod| Some((pod.clone(), newest(events, &pod, now)?))).collect()
         }
         Err(error) => {
-            tracing::warn!(namespace, set, error = error.message, "cannot read why pods are not there");
+            tracing::warn!(namespace, set, error = error.message, "cannot read Events, which say why pods are missing");
             BTreeMap::new()
         }
     }

@@ -51,7 +51,7 @@ fn put(data: &mut Map<String, Value>, key: &str, bytes: &[u8]) {
 fn ca<'a>(snapshot: &'a Snapshot, issuer: &ObjectKey) -> Result<(&'a [u8], &'a [u8]), String> {
     match (snapshot.secret(issuer, "tls.crt"), snapshot.secret(issuer, "tls.key")) {
         (Some(cert), Some(key)) => Ok((cert, key)),
-        _ => Err(format!("the CA in {issuer} is not there")),
+        _ => Err(format!("the CA in {issuer} does not exist")),
     }
 }
 

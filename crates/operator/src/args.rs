@@ -12,40 +12,40 @@ use jiff::SignedDuration;
 #[derive(Clone, Debug, Parser)]
 #[command(name = "berth-operator", version)]
 pub struct Args {
-    /// Image of Berth's agent that new tenants are pinned to.
+    /// Image of Berth's agent for new tenants.
     #[arg(long, env = "BERTH_AGENT_IMAGE")]
     pub agent_image: String,
-    /// How the agent gets into the pods of new tenants. `Auto`: as an image volume if all nodes can do it.
+    /// How the agent gets into the pods of new tenants. `Auto`: as an image volume if all nodes support that.
     #[arg(long, env = "BERTH_AGENT_DELIVERY", default_value = "Auto", ignore_case = true)]
     pub agent_delivery: Delivery,
-    /// Registry that holds upstream's images under upstream's names. Empty: upstream's own.
+    /// Registry with upstream's images under upstream's names. Empty: registry.k8s.io.
     #[arg(long, env = "BERTH_IMAGE_REGISTRY", default_value = "")]
     pub image_registry: String,
-    /// Namespace of the operator, for its lease and service account.
+    /// Namespace of the operator's Lease and ServiceAccount.
     #[arg(long, env = "POD_NAMESPACE", default_value = "berth-system")]
     pub namespace: String,
-    /// Service account of the operator, to be bound in control-plane namespaces. Empty: none is bound.
+    /// ServiceAccount of the operator, bound to its role in each control-plane namespace. Empty: no RoleBinding is created.
     #[arg(long, env = "BERTH_SERVICE_ACCOUNT", default_value = "")]
     pub service_account: String,
-    /// Name of this process among the candidates for the lease.
+    /// Identity of this process in leader election.
     #[arg(long, env = "POD_NAME", default_value_t = format!("berth-operator-{}", std::process::id()))]
     pub identity: String,
-    /// Take the lease before doing anything. Off only for a single process without rivals.
+    /// Elect a leader by a Lease. Turn it off only where a single operator process runs.
     #[arg(long, env = "BERTH_LEADER_ELECT", default_value_t = true, action = clap::ArgAction::Set)]
     pub leader_elect: bool,
-    /// Address of health, readiness and metrics. Empty: none.
+    /// Address that serves /healthz, /readyz and /metrics. Empty: none.
     #[arg(long, env = "BERTH_LISTEN", default_value = "0.0.0.0:8080")]
     pub listen: String,
-    /// `Cluster`s, and apart from them `EtcdCluster`s, that are worked on at once.
+    /// Maximum concurrent reconciles per controller.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
-    /// Configuration file; see the chart's values `meta`, `isolation` and `writers`. Default: none, everything as the meta cluster says.
+    /// Configuration file, as the chart writes it from its values `meta`, `isolation` and `writers`. Default: none.
     #[arg(long, env = "BERTH_CONFIG")]
     pub config: Option<std::path::PathBuf>,
-    /// Life of leaf certificates, in minutes. They are renewed at two thirds.
+    /// Lifetime of leaf certificates, in minutes. They are renewed at two thirds of it.
     #[arg(long, env = "BERTH_LEAF_LIFETIME_MINUTES", default_value_t = 90 * 24 * 60)]
     pub leaf_lifetime_minutes: i64,
-    /// Logs as JSON lines.
+    /// Log as JSON lines.
     #[arg(long, env = "BERTH_LOG_JSON", default_value_t = false, action = clap::ArgAction::Set)]
     pub log_json: bool,
 }

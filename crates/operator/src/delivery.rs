@@ -36,7 +36,7 @@ impl Delivery {
                 Err(_) => (AgentDelivery::InitContainer, "the API server did not list the nodes in time".to_owned()),
             },
         };
-        tracing::info!(delivery = delivery.as_str(), why, "the agent of new tenants");
+        tracing::info!(delivery = delivery.as_str(), why, "how the agent gets into pods of new tenants");
         delivery
     }
 }

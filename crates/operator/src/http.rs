@@ -33,7 +33,7 @@ pub async fn serve(address: &str, health: Health, metrics: Metrics) -> anyhow::R
         let (stream, _) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "accept");
+                tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(AFTER_FAILURE).await;
                 continue;
             }

@@ -82,7 +82,7 @@ impl Candidate {
                     return;
                 }
                 Ok(false) => {}
-                Err(error) => tracing::warn!(error = format!("{error:#}"), "the lease"),
+                Err(error) => tracing::warn!(error = format!("{error:#}"), "cannot take the lease"),
             }
             tokio::time::sleep(LOOK).await;
         }
@@ -104,7 +104,7 @@ impl Candidate {
                     tracing::error!("another operator holds the lease");
                     return;
                 }
-                Err(error) => tracing::warn!(error = format!("{error:#}"), "renewing the lease"),
+                Err(error) => tracing::warn!(error = format!("{error:#}"), "cannot renew the lease"),
             }
             if last.elapsed() > LEASE {
                 self.fence.close();
@@ -141,7 +141,7 @@ impl Candidate {
         }
         let by_itself = !stop.is_cancelled();
         self.hand_over(work).await;
-        anyhow::ensure!(!by_itself, "the controllers ended by themselves");
+        anyhow::ensure!(!by_itself, "the controllers stopped unexpectedly");
         Ok(())
     }
 
@@ -159,11 +159,11 @@ impl Candidate {
         let released = timeout(RELEASE, self.release()).await;
         let (took, cut_off) = (asked.elapsed(), !ended);
         match released {
-            Ok(Ok(())) => tracing::info!(?took, cut_off, "gave the lease back"),
+            Ok(Ok(())) => tracing::info!(?took, cut_off, "released the lease"),
             Ok(Err(error)) => {
-                tracing::warn!(?took, cut_off, %error, "could not give the lease back; it runs out by itself");
+                tracing::warn!(?took, cut_off, %error, "could not release the lease; it expires by itself");
             }
-            Err(_) => tracing::warn!(?took, cut_off, "could not give the lease back; it runs out by itself"),
+            Err(_) => tracing::warn!(?took, cut_off, "could not release the lease; it expires by itself"),
         }
     }
 
@@ -316,7 +316,7 @@ mod tests {
             let mut candidate = Candidate::new(server.client(), "n", "lease", "me", fence, Arc::default());
             let work = async move { assert!(!panics, "a bug") };
             let ended = timeout(Duration::from_mins(1), candidate.lead(work, &CancellationToken::new())).await;
-            assert_eq!(ended.unwrap().unwrap_err().to_string(), "the controllers ended by themselves");
+            assert_eq!(ended.unwrap().unwrap_err().to_string(), "the controllers stopped unexpectedly");
             assert_eq!(server.calls.lock().unwrap()[3].body["spec"]["holderIdentity"], "");
             let (asked, waits) = (CancellationToken::new(), std::future::pending());
             asked.cancel();

@@ -37,7 +37,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         let (listen, health, metrics) = (args.listen.clone(), health.clone(), ctx.metrics.clone());
         tokio::spawn(async move {
             if let Err(error) = http::serve(&listen, health, metrics).await {
-                tracing::error!(error = format!("{error:#}"), "health and metrics");
+                tracing::error!(error = format!("{error:#}"), "cannot serve health and metrics");
             }
         });
     }
@@ -47,13 +47,13 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let asked = stop.clone();
     tokio::spawn(async move {
         tokio::select! { _ = term.recv() => (), _ = int.recv() => () }
-        tracing::info!("asked to end");
+        tracing::info!("received a signal to stop");
         asked.cancel();
     });
     tokio::select! { () = surroundings(&ctx) => (), () = stop.cancelled() => return Ok(()) }
     let delivery = args.agent_delivery.decide(&ctx.io).await;
     Arc::make_mut(&mut ctx.settings).agent_delivery = delivery;
-    ctx.update_meta(|m| m.addresses = Err("they were not asked for yet".into()));
+    ctx.update_meta(|m| m.addresses = Err("they have not been read yet".into()));
     let ctx = Arc::new(ctx);
     let known = meta::look(&ctx, &config.given).await;
     let told = tokio::select! { told = clock::look(&ctx) => told, () = stop.cancelled() => return Ok(()) };
@@ -62,7 +62,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {
         run(ctx, stop.clone()).await;
-        anyhow::ensure!(stop.is_cancelled(), "the controllers ended by themselves");
+        anyhow::ensure!(stop.is_cancelled(), "the controllers stopped unexpectedly");
         return Ok(());
     }
     let heard = health.ready.clone();

@@ -39,11 +39,11 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
                 services = of(&new.services),
                 nodes = of(&new.nodes),
                 api_servers = of(&new.api_servers),
-                "addresses of the meta cluster, which API servers of tenants do not reach"
+                "read the addresses of the meta cluster, from which NetworkPolicies keep tenants"
             );
             if new.pods.is_empty() {
                 tracing::warn!(
-                    "there are no nodes yet to say which addresses pods have: until they are looked at again, API servers of tenants reach pods of the meta cluster, unless meta.podCIDRs in the chart's values says them"
+                    "there are no nodes yet, so the pods' addresses are not known: until the next check, tenants' API servers can reach pods of the meta cluster. Set meta.podCIDRs in the chart's values"
                 );
             }
             ctx.update_meta(|m| m.addresses = Ok(new));
@@ -51,12 +51,12 @@ pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
         }
         // Where nodes are new, and say nothing of their pods, what was known of none is worth nothing.
         (Ok(old), Err(why)) if !old.pods.is_empty() => {
-            tracing::warn!(why, "addresses of the meta cluster; those known before stay");
+            tracing::warn!(why, "cannot read the addresses of the meta cluster; the known ones stay in use");
             false
         }
         (before, Err(why)) => {
             if before.as_ref().err() != Some(&why) {
-                tracing::warn!(why, "addresses of the meta cluster; no tenant is made without them");
+                tracing::warn!(why, "cannot read the addresses of the meta cluster; without them no tenant is created");
                 ctx.update_meta(|m| m.addresses = Err(why));
             }
             false
@@ -151,7 +151,7 @@ mod tests {
         let mut silent = node();
         silent[0]["spec"] = json!({});
         let why = known(with_nodes(&silent), &json!({})).await.unwrap_err();
-        assert_eq!(why, "no node says which addresses its pods have; set meta.podCIDRs in the chart's values");
+        assert_eq!(why, "no node has a spec.podCIDR; set meta.podCIDRs in the chart's values");
         let given = known(with_nodes(&silent), &json!({"podCIDRs": ["172.16.0.0/16"]})).await.unwrap();
         assert_eq!(given.pods, ["172.16.0.0/16".parse().unwrap()]);
         let without = known(with_nodes(&json!([])), &json!({})).await.unwrap();

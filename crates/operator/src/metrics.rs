@@ -85,8 +85,8 @@ impl Metrics {
     /// The text that Prometheus reads.
     pub fn text(&self) -> String {
         let mut registry = Registry::with_prefix("berth");
-        registry.register("reconcile", "Passes, by controller and result", self.passes.clone());
-        registry.register("reconcile_duration_seconds", "Duration of passes", self.duration.clone());
+        registry.register("reconcile", "Reconciles, by controller and result", self.passes.clone());
+        registry.register("reconcile_duration_seconds", "Duration of reconciles", self.duration.clone());
         registry.register("leader", "1 while this process holds the lease", self.leader.clone());
         let clock = "Seconds that this clock is ahead of the API server's";
         registry.register("clock_ahead_seconds", clock, self.clock_ahead.clone());

@@ -97,7 +97,7 @@ pub(crate) fn verify_der(leaf_der: &CertificateDer<'_>, ca_der: &CertificateDer<
     let (leaf, ca) = (parse(leaf_der)?, parse(ca_der)?);
     let (leaf_info, ca_info) = (read(leaf_der)?, read(ca_der)?);
     if !ca_info.is_ca {
-        return Err(PkiError::NotACa { subject: ca_info.subject, problem: "it is no CA certificate" });
+        return Err(PkiError::NotACa { subject: ca_info.subject, problem: "it is not a CA certificate" });
     }
     let refuse = |problem| {
         Err(PkiError::NotIssuedBy { subject: leaf_info.subject.clone(), issuer: ca_info.subject.clone(), problem })

@@ -67,14 +67,14 @@ pub fn issue(
         return Err(PkiError::KeyMismatch { subject: ca.subject });
     }
     if !ca.is_ca {
-        return Err(PkiError::NotACa { subject: ca.subject, problem: "it is no CA certificate" });
+        return Err(PkiError::NotACa { subject: ca.subject, problem: "it is not a CA certificate" });
     }
     if later < ca.not_before || earlier >= ca.not_after {
         let (not_before, not_after) = (ca.not_before, ca.not_after);
         return Err(PkiError::IssuerNotValid { subject: ca.subject, not_before, not_after, now });
     }
     if spec.common_name == ca.common_name {
-        return Err(PkiError::spec(&spec, "it has the common name of its CA, so that it would look self-signed"));
+        return Err(PkiError::spec(&spec, "it has the common name of its CA, so it would look self-signed"));
     }
 
     let mut params = params(&spec, earlier, end(&spec, later)?.min(ca.not_after))?;
@@ -118,7 +118,8 @@ fn subject(spec: &CertSpec) -> DistinguishedName {
 
 fn alternative_names(spec: &CertSpec) -> Result<Vec<SanType>, PkiError> {
     let names = spec.dns_names.iter().map(|name| {
-        let ascii = name.as_str().try_into().map_err(|_| PkiError::spec(spec, format!("\"{name}\" is no DNS name")))?;
+        let ascii =
+            name.as_str().try_into().map_err(|_| PkiError::spec(spec, format!("\"{name}\" is not a DNS name")))?;
         Ok(SanType::DnsName(ascii))
     });
     names.chain(spec.ip_addresses.iter().map(|ip| Ok(SanType::IpAddress(*ip)))).collect()

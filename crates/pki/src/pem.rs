@@ -48,7 +48,8 @@ pub(crate) fn private_key(pem: &[u8]) -> Result<Zeroizing<KeyPair>, PkiError> {
         })
     };
     der.zeroize();
-    pair.map(Zeroizing::new).ok_or_else(|| PkiError::garbled(WHAT, "it is no ECDSA P-256/P-384, Ed25519 or RSA key"))
+    pair.map(Zeroizing::new)
+        .ok_or_else(|| PkiError::garbled(WHAT, "it is not an ECDSA P-256/P-384, Ed25519 or RSA key"))
 }
 
 const EC_P256: &[u8] =

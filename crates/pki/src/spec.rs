@@ -125,7 +125,7 @@ impl CertSpec {
         if let Some(name) =
             self.dns_names.iter().find(|n| n.parse::<IpAddr>().is_err() && !is_dns_name(&n.to_ascii_lowercase()))
         {
-            return refuse(format!("\"{name}\" is no DNS name"));
+            return refuse(format!("\"{name}\" is not a DNS name"));
         }
         let named = !self.dns_names.is_empty() || !self.ip_addresses.is_empty();
         match self.usage {
@@ -139,8 +139,8 @@ impl CertSpec {
             return refuse("the lifetime is shorter than a second".into());
         }
         match self.lifetime.renew_after {
-            (0, _) | (_, 0) => refuse("the fraction of renewal is zero".into()),
-            (n, d) if n > d => refuse("the fraction of renewal is more than one".into()),
+            (0, _) | (_, 0) => refuse("the renewal fraction is zero".into()),
+            (n, d) if n > d => refuse("the renewal fraction is more than one".into()),
             _ => Ok(()),
         }
     }

@@ -35,7 +35,7 @@ impl Config {
         let File { meta, isolation, writers: Allowed { service, placement, storage, images } } = file;
         let nets = |field: &str, all: &[String]| {
             let one = |text: &String| {
-                network(text).ok_or(format!("meta.{field}: {text} is neither a network in CIDR form nor an address"))
+                network(text).ok_or(format!("meta.{field}: {text} is neither a CIDR nor an IP address"))
             };
             all.iter().map(one).collect::<Result<Vec<_>, _>>()
         };

@@ -12,7 +12,7 @@ pub(crate) fn disown(plan: &mut Plan, observed: &Observed, ours: impl Fn(&Value)
         let owned = live.filter(|(_, o)| has_owner(o) && ours(o) && !deleting(o));
         let freed: Vec<Action> = owned.map(|(key, o)| Action::disown(key, o)).collect();
         if let (Some(first), true) = (freed.first(), stage.state.is_done()) {
-            stage.state = State::waiting(format!("Kubernetes to {}", first.describe()));
+            stage.state = State::waiting(format!("Berth to {}", first.describe()));
         }
         stage.actions.splice(0..0, freed);
     }
@@ -43,7 +43,7 @@ mod tests {
         plan.stages.push(stage);
         disown(&mut plan, &observed, |o| o["ours"] == true);
         let said: Vec<_> = plan.actions().map(Action::describe).collect();
-        assert_eq!(said, ["free Secret n/a of its owner"]);
+        assert_eq!(said, ["remove ownerReferences from Secret n/a"]);
         assert!(!plan.stages[0].state.is_done());
     }
 }

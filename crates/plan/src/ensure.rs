@@ -35,7 +35,9 @@ fn usable<'a>(
     let live = observed.get(key);
     match live {
         Some(live) if !ours(live) => Err(crate::secrets::foreign(key)),
-        Some(live) if observed::deleting(live) => Err(State::waiting(format!("{key} to be gone: it is being deleted"))),
+        Some(live) if observed::deleting(live) => {
+            Err(State::waiting(format!("{key}, which is being deleted, to be gone")))
+        }
         _ => Ok(live),
     }
 }

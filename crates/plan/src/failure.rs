@@ -29,7 +29,7 @@ impl Failure {
                 ConditionType::Degraded => Verdict::new(*type_, Some(true), self.reason, self.message.clone()),
                 _ => match conditions::find(old, *type_) {
                     Some(known) => return vec![known.clone()],
-                    None => Verdict::new(*type_, None, Reason::NotYetObserved, "not looked at yet"),
+                    None => Verdict::new(*type_, None, Reason::NotYetObserved, "not checked yet"),
                 },
             };
             conditions::merge(old, &[verdict], generation, now)

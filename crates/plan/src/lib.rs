@@ -10,6 +10,8 @@ mod ensure;
 pub mod etcd;
 pub(crate) mod failure;
 mod leaving;
+#[cfg(test)]
+mod messages;
 pub mod meta;
 mod meta_cluster;
 pub mod model;

@@ -41,7 +41,7 @@ impl MetaCluster {
     /// Any other reason is of more use to alerts than a right that the operator lacks.
     fn add_denied(&self, degraded: Verdict) -> Verdict {
         let Some(denied) = &self.denied else { return degraded };
-        let denied = format!("changes are noticed late or not at all: {denied}");
+        let denied = format!("the operator notices changes late or not at all: {denied}");
         let (reason, message) = match degraded.status {
             Some(true) => (degraded.reason, format!("{}; {denied}", degraded.message)),
             _ => (Reason::PermissionDenied, denied),
@@ -72,7 +72,7 @@ impl MetaCluster {
         let minutes = (seconds.abs() + 30) / 60;
         let direction = if seconds > 0 { "ahead of" } else { "behind" };
         let consequence = if self.clocks_are_far_apart(leaf) {
-            ": no certificate is renewed for its age until they agree"
+            ": certificate renewal is suspended until the clocks agree"
         } else {
             ""
         };
@@ -97,7 +97,7 @@ mod tests {
     fn a_right_that_is_lacked_is_told_and_hides_nothing() {
         let meta = MetaCluster { denied: Some("nodes".into()), ..MetaCluster::default() };
         let verdict = |status, reason, message| Verdict::new(ConditionType::Degraded, Some(status), reason, message);
-        let lacked = "changes are noticed late or not at all: nodes";
+        let lacked = "the operator notices changes late or not at all: nodes";
         assert_eq!(
             meta.add_to(verdict(false, Reason::AsExpected, ""), LEAF),
             verdict(true, Reason::PermissionDenied, lacked)
@@ -119,7 +119,9 @@ mod tests {
         assert_eq!(told(-241), told(-240), "not told anew each second");
         assert!(told(900).unwrap().ends_with("15 min ahead of the API server's"));
         let a_month = told(31 * 24 * 3600).unwrap();
-        assert!(a_month.ends_with("ahead of the API server's: no certificate is renewed for its age until they agree"));
+        assert!(
+            a_month.ends_with("ahead of the API server's: certificate renewal is suspended until the clocks agree")
+        );
         let degraded = |reason| Verdict::new(ConditionType::Degraded, Some(true), reason, "etcd-0");
         let both = |reason| ahead(-900).add_clock(degraded(reason), LEAF);
         assert_eq!(both(Reason::DataLost).reason, Reason::DataLost, "alerts and `adopt` go by it");

@@ -199,7 +199,7 @@ impl Action {
             }
             Self::Delete { key, .. } => format!("delete {key}"),
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
-            Self::Disown { key, .. } => format!("free {key} of its owner"),
+            Self::Disown { key, .. } => format!("remove ownerReferences from {key}"),
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
@@ -295,9 +295,11 @@ impl Stage {
     pub fn new(id: StageId, state: State) -> Self {
         Self { id, state, owns: vec![], actions: vec![] }
     }
-    /// What is not done, with the stage's name.
+    /// What is not done, with the stage's name, unless the text begins with it.
     pub fn sentence(&self) -> Option<(Reason, String)> {
-        self.state.sentence().map(|(reason, text)| (reason, format!("{}: {text}", self.id.name())))
+        let (reason, text) = self.state.sentence()?;
+        let name = self.id.name();
+        Some((reason, if text.starts_with(name) { text } else { format!("{name}: {text}") }))
     }
 }
 

@@ -33,7 +33,7 @@ pub fn no_image_volumes(nodes: &[Value]) -> Option<String> {
 pub fn pod_ranges(nodes: &[Value]) -> Result<Vec<IpNet>, String> {
     let ranges = merged(nodes.iter().flat_map(|n| strings(&n["spec"]["podCIDRs"])));
     if ranges.is_empty() && !nodes.is_empty() {
-        return Err("no node says which addresses its pods have; set meta.podCIDRs in the chart's values".into());
+        return Err("no node has a spec.podCIDR; set meta.podCIDRs in the chart's values".into());
     }
     Ok(ranges)
 }

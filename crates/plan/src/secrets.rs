@@ -3,6 +3,7 @@
 use crate::model::{Action, SecretEntry, SecretPlan, State};
 use crate::observed::{self, Observed, SecretFacts};
 use berth_api::conditions::Reason;
+use berth_api::labels;
 use berth_pki::{CertInfo, CertSpec, Decision, KubeconfigTarget, RenewReason, decide, decide_ca, decide_kubeconfig};
 use berth_render::ObjectKey;
 use jiff::{SignedDuration, Timestamp};
@@ -104,14 +105,14 @@ pub fn judge(
             return out;
         }
         if observed::deleting(live) {
-            out.state = State::waiting(format!("{} to be gone: it is being deleted", spec.key));
+            out.state = State::waiting(format!("{}, which is being deleted, to be gone", spec.key));
             return out;
         }
     } else if let (Some(user), true) = (roots_in_use, spec.contents.iter().any(Content::is_root)) {
         out.state = State::blocked(
             Reason::CertificateAuthorityLost,
             format!(
-                "{} is gone while {user} depends on it; restore it from a backup. No new one is made: nothing that trusts the old one would accept it",
+                "{} is gone, and {user} depends on it. Restore it from a backup. Berth creates no new one, because nothing that trusts the old one would accept it",
                 spec.key
             ),
         );
@@ -151,7 +152,9 @@ pub fn foreign(key: &ObjectKey) -> State {
     State::blocked(
         Reason::ForeignObject,
         format!(
-            "{key} exists and was not made by Berth; it was left as it is. Remove or rename it, or choose another name for this cluster"
+            "{key} exists and does not belong to this cluster, so Berth leaves it alone. Delete it, or create this cluster under another name; if Berth created it, set its label {}={} again",
+            labels::MANAGED_BY,
+            labels::MANAGED_BY_VALUE
         ),
     )
 }
@@ -169,7 +172,7 @@ fn judge_content(
         State::blocked(
             Reason::CertificateAuthorityInvalid,
             format!(
-                "{}: {why}. Restore it from a backup; it is not replaced, since everything that trusts it would break",
+                "{}: {why}. Restore it from a backup. Berth does not replace it, because everything that trusts it would break",
                 spec.key
             ),
         )
@@ -178,9 +181,16 @@ fn judge_content(
         Content::Ca(ca) => {
             let found = facts.map(|f| f.pair("tls"));
             if let Some(None) = found {
-                return Err(invalid("it holds no tls.crt with tls.key".into()));
+                return Err(invalid("it has no tls.crt with tls.key".into()));
             }
             match decide_ca(found.flatten(), now) {
+                Decision::Hold { why: RenewReason::Age { not_after, .. } } => Err(State::blocked(
+                    Reason::CertificateAuthorityInvalid,
+                    format!(
+                        "{}: the CA expired at {not_after}, and Berth cannot rotate CAs yet. Check the clocks; if they are right, create a new cluster",
+                        spec.key
+                    ),
+                )),
                 Decision::Hold { why } => Err(invalid(why.to_string())),
                 Decision::Issue => Ok(Some(SecretEntry::Ca(ca.clone()))),
                 Decision::Keep { .. } | Decision::Renew { .. } => {
@@ -197,13 +207,13 @@ fn judge_content(
             Some(f) => match &f.service_account {
                 Some(Ok(_)) => Ok(None),
                 Some(Err(e)) => Err(invalid(e.to_string())),
-                None => Err(invalid("it holds no key pair in tls.crt and tls.key".into())),
+                None => Err(invalid("it has no key pair in tls.crt and tls.key".into())),
             },
         },
         Content::EncryptionConfig => match facts {
             None => Ok(Some(SecretEntry::EncryptionConfig)),
             Some(f) if f.encryption_ok => Ok(None),
-            Some(_) => Err(invalid("encryption.yaml holds no usable secretbox key".into())),
+            Some(_) => Err(invalid("encryption.yaml has no valid secretbox key".into())),
         },
         Content::Leaf(name, cert, issuer) => {
             let found = facts.and_then(|f| f.pair(name));

@@ -17,6 +17,8 @@ pub struct Rollout {
     pub desired: i32,
     /// Pods that are up to date and ready.
     pub ready: i32,
+    /// Pods of an earlier template.
+    pub old: i32,
     /// Every pod is of the newest template, ready, and no other is left.
     pub settled: bool,
     /// At least one pod serves.
@@ -67,6 +69,7 @@ pub fn deployment(d: &Value) -> Rollout {
     Rollout {
         desired,
         ready: if current { updated.min(available) } else { 0 },
+        old: if current { (total - updated).max(0) } else { 0 },
         settled: current && updated == desired && total == desired && available == desired,
         serving: available > 0,
     }
@@ -156,7 +159,7 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
     for c in pod.pointer("/status/conditions").and_then(Value::as_array).into_iter().flatten() {
         if c["type"] == "PodScheduled" && c["status"] == "False" {
             let m = c["message"].as_str().unwrap_or("no node takes it");
-            return Some((Reason::Unschedulable, format!("pod {name} has no node: {m}")));
+            return Some((Reason::Unschedulable, format!("pod {name}: not scheduled: {m}")));
         }
     }
     for c in container_statuses(pod) {
@@ -174,11 +177,15 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
             }
             "CrashLoopBackOff" | "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
                 let last = &c["lastState"]["terminated"];
-                let code = last["exitCode"].as_i64().map_or(String::new(), |n| format!(" (last exit code {n})"));
+                // `Error` says no more than the exit code does.
+                let cause =
+                    last["reason"].as_str().filter(|r| *r != "Error").map_or(String::new(), |r| format!(", {r}"));
+                let code = last["exitCode"].as_i64().map_or(String::new(), |n| format!(" (last exit code {n}{cause})"));
+                let message = if message.is_empty() { String::new() } else { format!("; {message}") };
                 let said = last["message"].as_str().map_or(String::new(), |m| format!(": {}", m.trim()));
                 return Some((
                     Reason::ContainerFailing,
-                    format!("pod {name}: container {container}: {why}{code}{said} {message}").trim_end().to_owned(),
+                    format!("pod {name}: container {container}: {why}{code}{said}{message}"),
                 ));
             }
             _ => {}

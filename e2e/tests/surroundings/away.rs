@@ -66,7 +66,7 @@ fn no_room(world: &World, tenant: &Tenant<'_>) -> Result<()> {
         world.kubectl(&["cordon", &node])?;
         pods::delete(world, tenant, names::SCHEDULER)
     })
-    .and_then(|()| says(tenant, UNSCHEDULABLE, &["kube-scheduler-", "has no node"]));
+    .and_then(|()| says(tenant, UNSCHEDULABLE, &["kube-scheduler-", "not scheduled"]));
     without_operator(world, || world.kubectl(&["uncordon", &node]).map(drop))?;
     named?;
     tenant.wait_ready()?;

@@ -20,7 +20,7 @@ pub(crate) fn no_node_takes_it(world: &World, tenant: &Tenant<'_>) -> Result<()>
 
 fn unschedulable(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     delete(world, tenant, names::SCHEDULER)?;
-    let cause = ["kube-scheduler-", "has no node"];
+    let cause = ["kube-scheduler-", "not scheduled"];
     says(tenant, UNSCHEDULABLE, &cause)?;
     comes_back(world, &format!("{}/{}", core(&tenant.home, "secrets"), names::CONTROLLER_MANAGER_PKI))?;
     says(tenant, UNSCHEDULABLE, &cause)
@@ -41,7 +41,7 @@ pub(crate) fn a_quota(world: &World, tenant: &Tenant<'_>) -> Result<()> {
 pub(crate) fn a_quota_for_etcd(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     no_pods(world, tenant)?;
     delete(world, tenant, names::ETCD)?;
-    says(tenant, QUORUM_LOST, &["etcd-0 is not there", "exceeded quota: none"])?;
+    says(tenant, QUORUM_LOST, &["etcd-0 does not exist", "exceeded quota: none"])?;
     pods_again(world, tenant)
 }
 

@@ -29,13 +29,13 @@ async fn a_foreign_secret_is_neither_read_nor_written() {
             let parameters = PatchParams { dry_run, ..PatchParams::default() };
             let message = refusal(mine.patch(&name, &parameters, &Patch::Merge(json!({}))).await);
             assert!(
-                message.contains("this Secret was not made by Berth") && !message.contains("c2VjcmV0"),
+                message.contains("this Secret was not created by Berth") && !message.contains("c2VjcmV0"),
                 "{message}"
             );
             let adopt = json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "berth"}}});
             refusal(mine.patch(&name, &parameters, &Patch::Merge(adopt)).await);
             let parameters = DeleteParams { dry_run, ..DeleteParams::default() };
-            assert!(refusal(mine.delete(&name, &parameters).await).contains("not made by Berth"));
+            assert!(refusal(mine.delete(&name, &parameters).await).contains("not created by Berth"));
         }
         let now = admin.get(&name).await.expect("it is there");
         assert_eq!((now.data, now.metadata.labels), (foreign.data, foreign.metadata.labels));
@@ -76,9 +76,7 @@ async fn it_binds_itself_to_one_role_in_its_own_namespaces() {
     let server = server().await;
     let me = operator(server);
     let (team, home) = (server.namespace("team").await, home(server).await);
-    assert!(
-        refusal(binding(&me, &team, ROLE, &["berth-operator"], false).await).contains("only in namespaces that carry")
-    );
+    assert!(refusal(binding(&me, &team, ROLE, &["berth-operator"], false).await).contains("only in namespaces with"));
     for (role, subjects, why) in [
         ("cluster-admin", &["berth-operator"][..], "attempting to grant RBAC permissions not currently held"),
         ("berth-operator", &["berth-operator"][..], "and no other"),
@@ -110,8 +108,10 @@ async fn namespaces_of_others_are_left_alone() {
     let namespaces = dynamic(&me, "Namespace", "");
     let label = Patch::Merge(json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "berth"}}}));
     let unlabel = Patch::Merge(json!({"metadata": {"labels": null}}));
-    assert!(refusal(namespaces.patch(&team, &PatchParams::default(), &label).await).contains("was not made by Berth"));
-    assert!(refusal(namespaces.delete(&team, &DeleteParams::default()).await).contains("was not made by Berth"));
+    assert!(
+        refusal(namespaces.patch(&team, &PatchParams::default(), &label).await).contains("was not created by Berth")
+    );
+    assert!(refusal(namespaces.delete(&team, &DeleteParams::default()).await).contains("was not created by Berth"));
     refusal(namespaces.delete("kube-system", &DeleteParams::default()).await);
     let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": server.unique("bare")}});
     refusal(create(&me, "Namespace", "", bare, false).await);

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// How the API is published.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum EndpointType {
-    /// Reachable from inside the meta cluster.
+    /// Reachable inside the meta cluster only.
     #[default]
     ClusterIP,
     /// On a port of every node of the meta cluster; `host` is required.
@@ -29,22 +29,22 @@ pub enum EndpointType {
     {"rule": "self.type != 'LoadBalancer' || oldSelf.type != 'LoadBalancer' || (has(self.service) && has(self.service.loadBalancerClass) ? self.service.loadBalancerClass : '') == (has(oldSelf.service) && has(oldSelf.service.loadBalancerClass) ? oldSelf.service.loadBalancerClass : '')", "message": "endpoint.service.loadBalancerClass cannot change while the type is LoadBalancer: set the type to ClusterIP first"}
 ])))]
 pub struct Endpoint {
-    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. Another IP address of the API rolls the API servers, one after the other.
+    /// ClusterIP, NodePort or LoadBalancer. Default ClusterIP. A new IP address of the API restarts the API servers one by one.
     #[serde(default, rename = "type")]
     pub type_: EndpointType,
     /// Name or address for the kubeconfig; always in the serving certificate. Default: the Service's address with ClusterIP, the load
-    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, another IP address rolls the API servers, one
-    /// after the other; another name does not.
+    /// balancer's with LoadBalancer; required with NodePort. With NodePort and LoadBalancer, a new IP address restarts the API servers one by
+    /// one; a new name does not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$"))]
     pub host: Option<String>,
-    /// Port of the API. Default 6443. With NodePort the port of the node is allocated by the meta cluster. The API is served on one port:
-    /// a change cuts off whoever has an older kubeconfig, nodes among them, until they have the new one.
+    /// Port of the API. Default 6443. With NodePort, the meta cluster allocates the nodes' port. The API has one port, so after a
+    /// change older kubeconfigs, including those of nodes, stop working.
     #[serde(default = "api_port")]
     #[schemars(range(min = 1, max = 65535))]
     pub port: i32,
-    /// More names and addresses for the serving certificate. One that is taken away stays in it until the certificate is renewed for
-    /// its age, as do earlier addresses of the API, so that older kubeconfigs go on working.
+    /// Additional names and addresses in the serving certificate. One that you remove stays in it until the next scheduled renewal, as
+    /// do earlier addresses of the API, so that older kubeconfigs keep working.
     #[serde(default, skip_serializing_if = "Vec::is_empty", rename = "certSANs")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 253), regex(pattern = r"^(\*\.)?[a-zA-Z0-9]([-a-zA-Z0-9.:]*[a-zA-Z0-9])?$")), extend("x-kubernetes-list-type" = "set"))]
     pub cert_sans: Vec<String>,
@@ -69,8 +69,7 @@ fn api_port() -> i32 {
     6443
 }
 
-/// The Service in front of the API servers. Annotations and classes are limited to what the platform team allows (chart values
-/// `writers`).
+/// The Service of the API servers. The platform team decides which annotations and classes are allowed (chart values `writers`).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
@@ -81,16 +80,16 @@ pub struct EndpointService {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "annotations_schema")]
     pub annotations: BTreeMap<String, String>,
-    /// Which load balancer serves a Service of type LoadBalancer. Default: the meta cluster's own. Kubernetes does not let it change
-    /// as long as the type is LoadBalancer.
+    /// Load balancer class, with type LoadBalancer. Default: the meta cluster's default load balancer. It is immutable while the type
+    /// is LoadBalancer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 253),
         regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?([A-Za-z0-9][-A-Za-z0-9_.]{0,61})?[A-Za-z0-9]$")
     )]
     pub load_balancer_class: Option<String>,
-    /// Who may connect through the load balancer, as networks in CIDR form. Default: everybody. Load balancers that cannot narrow it
-    /// ignore it.
+    /// Client ranges, in CIDR notation, that may connect through the load balancer. Default: everybody. Load balancers that do not
+    /// support this ignore it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 64), inner(length(max = 43)), extend("x-kubernetes-list-type" = "set"))]
     pub load_balancer_source_ranges: Vec<String>,

@@ -8,7 +8,7 @@ use serde_json::json;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods hold addresses from it; make a new Cluster"},
+    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods have addresses from it; create a new Cluster"},
     {"rule": "self.serviceCIDRs.all(c, isCIDR(c))", "message": "serviceCIDRs: each must be a network in CIDR form, such as 10.112.0.0/16"},
     {"rule": "self.podCIDRs.all(c, isCIDR(c))", "message": "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16"},
     {"rule": "self.serviceCIDRs.all(s, !isCIDR(s) || self.podCIDRs.all(p, !isCIDR(p) || (!cidr(s).containsCIDR(p) && !cidr(p).containsCIDR(s))))", "message": "serviceCIDRs and podCIDRs overlap: choose networks that share no address"},

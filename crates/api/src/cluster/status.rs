@@ -5,17 +5,17 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What was seen of a tenant.
+/// Observed state of a tenant.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
-    /// Generation of the spec that this status speaks of.
+    /// Generation of the spec that this status is for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// For people: Pending, Provisioning, Ready, Updating, Degraded, Unavailable, Blocked, Paused, Deleting. Code reads conditions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Kubernetes version that the API answered with; never a copy of the spec.
+    /// Kubernetes version that the API reports; never a copy of the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// Where the API is reached.
@@ -29,8 +29,8 @@ pub struct ClusterStatus {
     /// Where the control plane runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub control_plane_namespace: Option<NamespaceRef>,
-    /// Value of the annotation `berth.dev/adopt` with which this `Cluster` takes over the control-plane namespace that is there. Only
-    /// while Berth waits for that.
+    /// Value of the annotation `berth.dev/adopt` with which this `Cluster` takes over the existing control-plane namespace. Set only
+    /// while Berth waits for the annotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adopt: Option<String>,
     /// The components.
@@ -58,7 +58,7 @@ pub struct PublishedEndpoint {
     pub port: i32,
 }
 
-/// A kubeconfig that was handed out.
+/// A published kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PublishedKubeconfig {
@@ -68,7 +68,7 @@ pub struct PublishedKubeconfig {
     pub secret_ref: SecretRef,
 }
 
-/// A namespace, with the UID that it had.
+/// A namespace and its UID.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NamespaceRef {
@@ -89,7 +89,7 @@ pub struct ComponentStatus {
     pub version: Option<String>,
     /// Pods that are ready and up to date.
     pub ready: i32,
-    /// Pods that are wanted.
+    /// Desired pods.
     pub desired: i32,
 }
 
@@ -97,7 +97,7 @@ pub struct ComponentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct CertificatesStatus {
-    /// When the first of them ends, if nothing renews it.
+    /// When the first certificate expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub next_expiry: Option<Time>,

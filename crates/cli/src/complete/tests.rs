@@ -24,7 +24,7 @@ fn subcommands_come_first_and_say_what_they_do() {
     assert_eq!(offered(""), all);
     assert_eq!(offered("--context c -n team-a "), all);
     assert_eq!(offered("help "), all);
-    assert_eq!(text(&answer("sta")), "status\tShow how Clusters are, what is wrong, and what to do next\n:4\n");
+    assert_eq!(text(&answer("sta")), "status\tShow the state of Clusters, what is wrong, and what to do next\n:4\n");
     assert_eq!(offered("no"), Vec::<String>::new());
 }
 

@@ -90,7 +90,9 @@ pub(super) fn lock(path: &Path) -> anyhow::Result<Lock> {
         Ok(_) => Ok(Lock(lock)),
         Err(e) if e.kind() == ErrorKind::AlreadyExists => {
             let lock = lock.display();
-            bail!("{lock} is there: somebody is writing that kubeconfig. Try again, or remove it if nobody is")
+            bail!(
+                "{lock} exists: another program is writing that kubeconfig. Try again, or remove that file if none is"
+            )
         }
         Err(e) => Err(e).with_context(|| lock.display().to_string()),
     }
@@ -174,7 +176,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("config");
         let first = lock(&path).unwrap();
-        assert!(lock(&path).unwrap_err().to_string().contains("config.lock is there"));
+        assert!(lock(&path).unwrap_err().to_string().contains("config.lock exists"));
         drop(first);
         assert!(lock(&path).is_ok());
     }

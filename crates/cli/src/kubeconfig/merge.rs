@@ -17,7 +17,7 @@ pub(super) struct Wish<'a> {
 /// Puts the current context of `tenant` into `config`. False: it is there already.
 pub(super) fn merge(config: &mut Value, tenant: &Value, wish: Wish<'_>) -> anyhow::Result<bool> {
     if !config.is_object() {
-        bail!("it is no kubeconfig");
+        bail!("it is not a kubeconfig");
     }
     let context = named(tenant, "contexts", tenant["current-context"].as_str().unwrap_or_default())
         .context("the tenant's kubeconfig has no current context")?["context"]
@@ -52,21 +52,21 @@ fn elsewhere(config: &Value, name: &str, wanted: &Value) -> Option<String> {
     if let Some(cluster) = cluster {
         let (is, should) = (text(cluster, "server"), text(wanted, "server"));
         if is != should {
-            return Some(format!("cluster {name} is there and points to {is}, not to {should}"));
+            return Some(format!("cluster {name} exists and points to {is}, not to {should}"));
         }
         let ca = "certificate-authority-data";
         if cluster[ca] != wanted[ca] {
-            return Some(format!("cluster {name} is there and trusts another CA for {is}"));
+            return Some(format!("cluster {name} exists and trusts another CA for {is}"));
         }
     }
     if let Some(context) = named(config, "contexts", name).map(|c| &c["context"]) {
         for field in ["cluster", "user"] {
             if context[field] != name {
-                return Some(format!("context {name} is there with {field} {}", text(context, field)));
+                return Some(format!("context {name} exists with {field} {}", text(context, field)));
             }
         }
     } else if cluster.is_none() && named(config, "users", name).is_some() {
-        return Some(format!("user {name} is there and belongs to something else"));
+        return Some(format!("user {name} exists and belongs to something else"));
     }
     None
 }
@@ -84,7 +84,7 @@ fn put(config: &mut Value, list: &str, field: &str, name: &str, fields: &Value, 
     if config[list].is_null() {
         config[list] = json!([]);
     }
-    let entries = config[list].as_array_mut().with_context(|| format!("{list}: it is no list"))?;
+    let entries = config[list].as_array_mut().with_context(|| format!("{list}: it is not a list"))?;
     let entry = match entries.iter().position(|e| e["name"] == name) {
         Some(at) => &mut entries[at],
         None => entries.push_mut(json!({"name": name})),
@@ -206,7 +206,7 @@ mod tests {
         assert_eq!(config["clusters"][1]["cluster"]["server"], "https://b");
 
         let mut config = json!({"users": [{"name": NAME, "user": {}}]});
-        assert!(refused(&mut config, &tenant("https://a", "k")).contains("user team-a/acme is there"));
+        assert!(refused(&mut config, &tenant("https://a", "k")).contains("user team-a/acme exists"));
         let mut config = json!({"contexts": [{"name": NAME, "context": {"cluster": "work", "user": "me"}}]});
         assert!(refused(&mut config, &tenant("https://a", "k")).contains("with cluster work"));
     }

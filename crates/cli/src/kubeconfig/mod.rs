@@ -55,13 +55,13 @@ async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
         return missing(access, name, &key).await.map(Found::NotYet);
     };
     if secret["type"] != labels::CAPI_SECRET_TYPE {
-        bail!("{key} was not made by Berth: its type is not {}. It was left alone", labels::CAPI_SECRET_TYPE);
+        bail!("{key} is not Berth's: its type is not {}", labels::CAPI_SECRET_TYPE);
     }
     let value = secret["data"]["value"].as_str().with_context(|| format!("{key} has no key `value`"))?;
     let bytes = base64::engine::general_purpose::STANDARD
         .decode(value)
         .map_err(|_| anyhow!("{key}: the key `value` is not base64"))?;
-    let text = String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is no text"))?;
+    let text = String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is not text"))?;
     tenant::rebuilt(&text).map(Found::Text).map_err(|why| strange(access, name, &key, &why))
 }
 
@@ -69,7 +69,7 @@ async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
 fn strange(access: &Access, name: &str, key: &ObjectKey, why: &anyhow::Error) -> anyhow::Error {
     let ns = &access.namespace;
     anyhow!(
-        "{key}, key `value`: {why}. Somebody else wrote it, and kubectl would do what it says, so none of it was used. Berth writes its own again within 15 minutes, unless `kubectl berth status {name} -n {ns}` says why not; find out who wrote this one"
+        "{key}, key `value`: {why}. Berth did not write it, and kubectl would run what it says, so it was not used. Berth writes its own again within 15 minutes; otherwise `kubectl berth status {name} -n {ns}` says why not. Find out who wrote this one"
     )
 }
 
@@ -79,12 +79,12 @@ async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Result
     let status = cluster.status.unwrap_or_default();
     let why = match find(&status.conditions, ConditionType::Ready) {
         Some(c) if c.status != "True" => format!("the Cluster is not ready: {}", c.message),
-        Some(_) => "the Cluster is ready, so Berth will make it again within 15 minutes; any change of the Cluster makes it do so at once".to_owned(),
-        None => "the operator has not seen the Cluster yet".to_owned(),
+        Some(_) => "the Cluster is ready, so Berth creates it again within 15 minutes, or at once after any change of the Cluster".to_owned(),
+        None => "the operator has not reconciled the Cluster yet".to_owned(),
     };
     let ns = &access.namespace;
     Ok(format!(
-        "{key} is not there yet; {why}. Wait with: kubectl -n {ns} wait clusters.berth.dev {name} --for=condition=Ready --timeout=5m"
+        "{key} does not exist yet; {why}. Wait with: kubectl -n {ns} wait clusters.berth.dev {name} --for=condition=Ready --timeout=5m"
     ))
 }
 
@@ -104,7 +104,7 @@ fn write_out(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
         if !others.is_empty() {
             let path = path.display();
             bail!(
-                "{path} is there and has other contexts: {}. Add this one to them with --merge --kubeconfig-file {path}, or overwrite the file with --force",
+                "{path} exists and has other contexts: {}. Add this one to them with --merge --kubeconfig-file {path}, or overwrite the file with --force",
                 others.join(", ")
             );
         }
@@ -116,11 +116,11 @@ fn merge_into(path: &Path, text: &str, context: &str, args: &Kubeconfig) -> anyh
     let shown = path.display();
     let _lock = file::lock(path)?;
     // Errors of the parser quote what they read, which is secret.
-    let tenant = serde_saphyr::from_str(text).map_err(|_| anyhow!("the tenant's kubeconfig is no YAML"))?;
+    let tenant = serde_saphyr::from_str(text).map_err(|_| anyhow!("the tenant's kubeconfig is not YAML"))?;
     let old = file::read(path)?;
     let mut config = match old.as_deref().map(str::trim) {
         None | Some("") => serde_json::json!({"apiVersion": "v1", "kind": "Config"}),
-        Some(text) => serde_saphyr::from_str(text).map_err(|_| anyhow!("{shown}: it is no kubeconfig in YAML"))?,
+        Some(text) => serde_saphyr::from_str(text).map_err(|_| anyhow!("{shown}: it is not a kubeconfig in YAML"))?,
     };
     let wish = merge::Wish { name: context, force: args.force, make_current: args.use_context };
     let changed = merge::merge(&mut config, &tenant, wish).with_context(|| shown.to_string())?;

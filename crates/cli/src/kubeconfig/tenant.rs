@@ -17,7 +17,7 @@ const CONTEXT: &[&str] = &["cluster", "user"];
 /// The same text, if Berth wrote it. The error names the field that it did not write so.
 pub(super) fn rebuilt(text: &str) -> anyhow::Result<String> {
     // Errors of the parser quote what they read, which is secret.
-    let file: Value = serde_saphyr::from_str(text).map_err(|_| anyhow!("it is no YAML"))?;
+    let file: Value = serde_saphyr::from_str(text).map_err(|_| anyhow!("it is not YAML"))?;
     only("", &file, FILE)?;
     let (cluster_name, cluster) = single(&file, "clusters", "cluster", CLUSTER)?;
     let (user_name, user) = single(&file, "users", "user", USER)?;
@@ -28,7 +28,7 @@ pub(super) fn rebuilt(text: &str) -> anyhow::Result<String> {
         ("current-context", &file["current-context"], &context_name),
     ] {
         if named != there {
-            bail!("{path}: it names another entry than the one that is there");
+            bail!("{path}: it names another entry than the list has");
         }
     }
     let kubeconfig = Kubeconfig {
@@ -45,7 +45,7 @@ pub(super) fn rebuilt(text: &str) -> anyhow::Result<String> {
 /// The only entry of a list: its name, and what it holds.
 fn single<'a>(file: &'a Value, list: &str, field: &str, fields: &[&str]) -> anyhow::Result<(String, &'a Value)> {
     let Some([entry]) = file[list].as_array().map(Vec::as_slice) else {
-        bail!("{list}: it is no list of one entry");
+        bail!("{list}: it is not a list with one entry");
     };
     let path = format!("{list}[0]");
     only(&path, entry, &["name", field])?;
@@ -55,7 +55,8 @@ fn single<'a>(file: &'a Value, list: &str, field: &str, fields: &[&str]) -> anyh
 
 /// A mapping with no other fields than these.
 fn only(path: &str, value: &Value, fields: &[&str]) -> anyhow::Result<()> {
-    let map = value.as_object().with_context(|| format!("{path}: it is no mapping"))?;
+    let of = if path.is_empty() { "the file" } else { path };
+    let map = value.as_object().with_context(|| format!("{of}: it is not a mapping"))?;
     match map.keys().find(|k| !fields.contains(&k.as_str())) {
         Some(other) => bail!("{}: Berth does not write that field", safe(&below(path, other))),
         None => Ok(()),
@@ -65,7 +66,7 @@ fn only(path: &str, value: &Value, fields: &[&str]) -> anyhow::Result<()> {
 fn server(cluster: &Value) -> anyhow::Result<String> {
     let server = string(cluster, "clusters[0].cluster", "server")?;
     if !server.starts_with("https://") {
-        bail!("clusters[0].cluster.server: it does not begin with https://");
+        bail!("clusters[0].cluster.server: it does not start with https://");
     }
     Ok(server.to_owned())
 }
@@ -73,13 +74,13 @@ fn server(cluster: &Value) -> anyhow::Result<String> {
 fn pem(value: &Value, path: &str, field: &str) -> anyhow::Result<String> {
     let bytes = STANDARD.decode(string(value, path, field)?).ok();
     let pem = bytes.and_then(|b| String::from_utf8(b).ok());
-    pem.with_context(|| format!("{}: it is no text in base64", below(path, field)))
+    pem.with_context(|| format!("{}: it is not text in base64", below(path, field)))
 }
 
 /// A text that no terminal obeys.
 fn string<'a>(value: &'a Value, path: &str, field: &str) -> anyhow::Result<&'a str> {
     let text = value[field].as_str().filter(|t| !t.is_empty() && !t.chars().any(char::is_control));
-    text.with_context(|| format!("{}: it is no text of one line", below(path, field)))
+    text.with_context(|| format!("{}: it is not one line of text", below(path, field)))
 }
 
 fn below(path: &str, field: &str) -> String {

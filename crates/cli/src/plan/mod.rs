@@ -91,7 +91,7 @@ fn identify(access: &mut Access, meta: &Meta, args: &Plan, file: Option<&Cluster
         (Some(name), Some(in_file)) if *name != in_file => bail!("the file holds Cluster {in_file}, not {name}"),
         (Some(name), _) => Ok(name.clone()),
         (None, Some(in_file)) => Ok(in_file),
-        (None, None) => bail!("name a Cluster, or give a file with -f"),
+        (None, None) => bail!("name a Cluster, or pass a file with -f"),
     }
 }
 
@@ -113,7 +113,7 @@ async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::R
         Ok(answered) => answered,
         Err(e) if e.kind == Kindred::Rejected => bail!("the API server refuses that spec: {}", e.message),
         Err(e) if e.kind == Kindred::Forbidden => {
-            output::note(&format!("what the API server would refuse in that spec is not known: {}", e.message));
+            output::note(&format!("whether the API server would refuse that spec is not known: {}", e.message));
             let mut live = live;
             live["spec"] = spec;
             live
@@ -141,6 +141,6 @@ fn rights(error: IoError) -> anyhow::Error {
         return explain(error);
     }
     anyhow!(
-        "{error}. A plan needs what the operator reads: everything in the control-plane namespace, Secrets among it, and the published kubeconfig, at which it looks by an empty patch as a dry run. Use a context of the platform team (--context)"
+        "{error}. A plan reads what the operator reads: everything in the control-plane namespace, including Secrets, and the published kubeconfig, by an empty dry-run patch. Use a context of the platform team (--context)"
     )
 }

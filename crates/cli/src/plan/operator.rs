@@ -37,12 +37,12 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     let map = io.get(&key(Kind::ConfigMap)).await;
     if matches!((&deployment, &map), (Ok(None), Ok(None))) {
         notes.push(format!(
-            "the operator's defaults were assumed: there is no {NAME} in namespace {namespace}. Name its namespace with --operator-namespace"
+            "the operator's defaults are assumed, because namespace {namespace} has no ConfigMap {NAME}. Set the operator's namespace with --operator-namespace"
         ));
     }
     let mut readable = |what: Result<Option<Value>, IoError>| {
         what.unwrap_or_else(|error| {
-            notes.push(format!("the operator's defaults were assumed: {error}"));
+            notes.push(format!("the operator's defaults are assumed: {error}"));
             None
         })
     };
@@ -51,7 +51,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     let config = match text.map(Config::parse).transpose() {
         Ok(config) => config.unwrap_or_default(),
         Err(error) => {
-            notes.push(format!("the operator's defaults were assumed: ConfigMap {namespace}/{NAME}: {error}"));
+            notes.push(format!("the operator's defaults are assumed: ConfigMap {namespace}/{NAME}: {error}"));
             Config::default()
         }
     };
@@ -60,7 +60,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     let ranges = meta_ranges(io, given.clone()).await.map_err(|e| e.to_string());
     if let Err(error) = &ranges {
         notes.push(format!(
-            "the meta cluster's addresses are not all known, so networks of new Clusters are not held against them, and NetworkPolicies that name them are not compared: {error}"
+            "not all addresses of the meta cluster are known, so networks of new Clusters are not checked against them, and NetworkPolicies that name them are not compared: {error}"
         ));
     }
     let mut settings = of(&flags, namespace);
@@ -68,7 +68,9 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
         match list_nodes(io).await.map(|nodes| no_image_volumes(&nodes)) {
             Ok(None) => settings.agent_delivery = AgentDelivery::ImageVolume,
             Ok(Some(_)) => {}
-            Err(error) => notes.push(format!("new pods are assumed to get the agent by an init container: {error}")),
+            Err(error) => {
+                notes.push(format!("it is assumed that new pods get the agent from an init container: {error}"))
+            }
         }
     }
     settings.isolation = config.isolation();

@@ -73,7 +73,7 @@ pub(super) struct Restart {
 }
 
 /// The tenant's own API is not asked: that takes a certificate made with the tenant's CA.
-const UNASKED: &str = "only the operator compares what is inside of the tenant";
+const UNASKED: &str = "only the operator compares the objects in the tenant";
 
 /// From a plan and what it was made from.
 pub(super) fn report(

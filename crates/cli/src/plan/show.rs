@@ -18,7 +18,7 @@ pub(super) fn show(report: &Report) -> String {
         changes(&report.prune, &mut text);
     }
     if !report.then.is_empty() {
-        let _ = writeln!(text, "then, each once what it waits for is there:");
+        let _ = writeln!(text, "after that, each as soon as what it waits for exists:");
         for later in &report.then {
             let _ = writeln!(text, "  {}: {}", later.stage, safe(&later.change.what));
             for difference in &later.change.differences {
@@ -36,7 +36,7 @@ pub(super) fn show(report: &Report) -> String {
 }
 
 fn head(report: &Report) -> String {
-    let there = if report.exists { "" } else { ", which is not there yet" };
+    let there = if report.exists { "" } else { ", which does not exist yet" };
     format!("Plan for {}{there}", strong(&format!("Cluster {}", report.cluster)))
 }
 
@@ -73,18 +73,18 @@ fn summary(report: &Report) -> Vec<String> {
     let n = report.stages.iter().map(|p| p.changes.len()).sum::<usize>() + report.prune.len();
     let mut lines = vec![];
     if report.paused {
-        lines.push(warn("spec.paused is true: nothing else is done"));
+        lines.push(warn("spec.paused is true: Berth does nothing else"));
     }
     if !report.restarts.is_empty() {
         let all: Vec<_> = report.restarts.iter().map(|r| format!("{} ({})", safe(&r.workload), r.pods)).collect();
         lines.push(format!("pods restart: {}", all.join(", ")));
     }
     if report.more_follows {
-        lines.push("more follows than could be foreseen".to_owned());
+        lines.push("more changes follow than this plan could simulate".to_owned());
     }
     let then = match report.then.len() {
         0 => String::new(),
-        later => format!(", {later} then"),
+        later => format!(", {later} after that"),
     };
     lines.push(match (n, report.pending) {
         (0, false) => good("no changes"),

@@ -145,7 +145,7 @@ fn paused_says_so() {
     let report = planned(json!({"version": "1.36.3", "paused": true}), &observed, &Settings::default());
     assert!(report.paused && report.pending);
     let text = text(&report);
-    assert!(text.contains("EtcdCluster") && text.contains("spec.paused is true: nothing else is done"), "{text}");
+    assert!(text.contains("EtcdCluster") && text.contains("spec.paused is true: Berth does nothing else"), "{text}");
 }
 
 #[test]

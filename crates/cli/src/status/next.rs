@@ -48,7 +48,7 @@ pub(super) fn next(cluster: &Cluster, report: &Report, lifetime: Option<SignedDu
     }
     let Some(ready) = ready else { return unseen(cluster, now) };
     if !report.observed {
-        return "wait: the operator has not seen the newest spec yet; if that lasts, look at the operator".to_owned();
+        return "wait: the operator has not reconciled the newest spec yet; if that lasts: kubectl -n berth-system get pods".to_owned();
     }
     if let Some(problem) = of(ConditionType::Degraded).filter(|c| c.status == "True") {
         return degraded(problem, report);
@@ -71,7 +71,7 @@ pub(super) fn next(cluster: &Cluster, report: &Report, lifetime: Option<SignedDu
         };
     }
     if report.next_expiry.is_some_and(|at| overdue(at, lifetime, now)) {
-        return "look at the operator: a certificate ends soon and was not renewed".to_owned();
+        return "a certificate expires soon and was not renewed; read the operator's log: kubectl -n berth-system logs -l app.kubernetes.io/name=berth".to_owned();
     }
     "nothing to do".to_owned()
 }
@@ -91,18 +91,17 @@ fn overdue(at: Timestamp, lifetime: Option<SignedDuration>, now: Timestamp) -> b
 fn unseen(cluster: &Cluster, now: Timestamp) -> String {
     let young = cluster.metadata.creation_timestamp.as_ref().is_some_and(|t| now.duration_since(t.0) < UNSEEN);
     if young {
-        "wait: the operator has not seen it yet".to_owned()
+        "wait: the operator has not reconciled it yet".to_owned()
     } else {
-        "look whether the operator runs: it has said nothing about this Cluster (kubectl -n berth-system get pods)"
-            .to_owned()
+        "check that the operator runs, since this Cluster has no status: kubectl -n berth-system get pods".to_owned()
     }
 }
 
 fn degraded(problem: &Condition, report: &Report) -> String {
     let adopt = || format!("kubectl berth adopt {} -n {}", report.name, report.namespace);
     match problem.reason.parse() {
-        Ok(Reason::AdoptionRequired) => format!("if this Cluster is to take over what is there: {}", adopt()),
-        Ok(Reason::ControlPlaneLost) => format!("{}; then: {}", problem.message, adopt()),
+        Ok(Reason::AdoptionRequired) => format!("to take over the existing control plane: {}", adopt()),
+        Ok(Reason::ControlPlaneLost) => format!("{}. To set the annotation: {}", problem.message, adopt()),
         _ => advised(problem),
     }
 }

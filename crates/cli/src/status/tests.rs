@@ -129,7 +129,7 @@ fn programs_read_the_same_as_json_and_as_yaml() {
 
 #[test]
 fn waiting_tree() {
-    let why = "kube-apiserver: waiting for its pods: 0 of 1 are up to date and ready";
+    let why = "kube-apiserver: waiting for the rollout to finish: 0 of 1 pods are updated and ready";
     let waiting = [
         condition("Ready", "False", "PodsNotReady", why),
         condition("Available", "False", "Waiting", "no pod of kube-apiserver is ready"),
@@ -167,7 +167,7 @@ fn blocked_tree() {
 
 #[test]
 fn deleting_tree() {
-    let why = "being deleted; deletion: waiting for Namespace acme-9201d5e7 to be gone";
+    let why = "being deleted; deletion: waiting for Namespace acme-9201d5e7 to be deleted";
     let leaving =
         [condition("Ready", "False", "Deleting", why), condition("Progressing", "True", "Deleting", "being deleted")];
     let mut cluster = cluster(status("Deleting", &conditions(&leaving)));
@@ -198,7 +198,7 @@ fn the_next_thing_is_named() {
     assert!(adopt.contains("kubectl berth adopt acme -n team-a"), "{adopt}");
     assert!(
         next(degraded("ControlPlaneLost", "gone. Restore it"))
-            .starts_with("gone. Restore it; then: kubectl berth adopt")
+            .starts_with("gone. Restore it. To set the annotation: kubectl berth adopt")
     );
     let image = next(degraded("ImageUnavailable", "etcd: pod etcd-0 cannot pull x"));
     assert_eq!(image, format!("etcd: pod etcd-0 cannot pull x. {}", Reason::ImageUnavailable.what_to_do()));
@@ -206,16 +206,16 @@ fn the_next_thing_is_named() {
     assert_eq!(next(cluster(status("Ready", &conditions(&[])))), "nothing to do");
 
     let mut unseen = cluster(json!({}));
-    assert!(next(unseen.clone()).contains("look whether the operator runs"));
+    assert!(next(unseen.clone()).contains("check that the operator runs"));
     unseen["metadata"]["creationTimestamp"] = "2026-01-31T23:59:50Z".into();
-    assert_eq!(next(unseen), "wait: the operator has not seen it yet");
+    assert_eq!(next(unseen), "wait: the operator has not reconciled it yet");
 
     let mut newer = cluster(status("Ready", &conditions(&[])));
     newer["metadata"]["generation"] = 2.into();
     assert!(!report::report(&seen(newer.clone()), now()).ready);
     let text = tree(&seen(newer.clone()));
-    assert!(text.starts_with("Cluster team-a/acme Ready, but the newest spec was not seen yet\n"), "{text}");
-    assert!(next(newer).starts_with("wait: the operator has not seen the newest spec"));
+    assert!(text.starts_with("Cluster team-a/acme Ready, newest spec not reconciled yet\n"), "{text}");
+    assert!(next(newer).starts_with("wait: the operator has not reconciled the newest spec"));
 
     let why = "etcd: waiting for its members: 0 of 1 are ready";
     let moving = [condition("Ready", "False", "Waiting", why), condition("Progressing", "True", "RollingOut", why)];

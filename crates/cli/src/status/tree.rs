@@ -39,7 +39,7 @@ fn lines(nodes: &[Node], before: &str, text: &mut String) {
 }
 
 fn head(report: &Report, now: Timestamp) -> String {
-    let phase = report.phase.as_deref().unwrap_or("not seen yet");
+    let phase = report.phase.as_deref().unwrap_or("not reconciled yet");
     let painted = if report.ready {
         good(phase)
     } else if report.available {
@@ -49,7 +49,7 @@ fn head(report: &Report, now: Timestamp) -> String {
     };
     let since = report.since.map(|s| age(s, now));
     let since = match (&since, report.ready) {
-        (Some(_), false) if !report.observed => ", but the newest spec was not seen yet".to_owned(),
+        (Some(_), false) if !report.observed => ", newest spec not reconciled yet".to_owned(),
         (Some(since), true) => format!(" for {since}"),
         (Some(since), false) => format!(", not ready for {since}"),
         (None, _) => String::new(),
@@ -92,8 +92,8 @@ fn problem(c: &Problem, with_message: bool, now: Timestamp) -> String {
 fn certificates(at: Timestamp, now: Timestamp) -> String {
     let day = at.strftime("%Y-%m-%d %H:%M UTC");
     match until(at, now) {
-        Some(span) => format!("certificates: the first one ends in {span} ({day})"),
-        None => format!("certificates: {}", bad(&format!("one ended ({day})"))),
+        Some(span) => format!("certificates: the first one expires in {span} ({day})"),
+        None => format!("certificates: {}", bad(&format!("one expired ({day})"))),
     }
 }
 

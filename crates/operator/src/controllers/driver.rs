@@ -152,7 +152,7 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
 /// One that takes too long is cut off.
 async fn within<T>(deadline: Instant, work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
     timeout_at(deadline, work).await.unwrap_or_else(|_| {
-        let message = format!("not done within {DEADLINE:?}, and cut off");
+        let message = format!("not done within {DEADLINE:?}; Berth cancelled it and retries");
         Err(IoError { kind: Kindred::Transient, what: "reconcile".into(), message })
     })
 }

@@ -65,7 +65,7 @@ pub(super) async fn caught<T>(work: impl Future<Output = Result<T, IoError>>) ->
     };
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or_default(), "a reconcile panicked");
-    let message = "panicked, which is a bug of this operator; its log says why".into();
+    let message = "panicked: this is a bug in the operator; its log says why".into();
     Err(IoError { kind: Kindred::Other, what: "reconcile".into(), message })
 }
 
@@ -119,7 +119,7 @@ impl Report<'_> {
         let failure = Failure {
             reason: Reason::InvalidSpec,
             message: format!(
-                "this operator cannot read the object: {error}. Correct that field, or run an operator that knows it; what runs is left as it is"
+                "this operator cannot read the object: {error}. Correct that field, or run an operator version that knows it; until then what runs stays as it is"
             ),
         };
         self.write(&failure).await?;

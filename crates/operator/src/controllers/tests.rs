@@ -128,7 +128,7 @@ async fn a_panic_is_told_as_what_it_is() {
         let mut held = object(kind, false);
         held["metadata"]["finalizers"] = json!([labels::FINALIZER]);
         let (error, told) = pass_over(&held, panics).await;
-        assert!(error.message.contains("panicked, which is a bug of this operator"), "{kind}: {error}");
+        assert!(error.message.contains("panicked: this is a bug in the operator"), "{kind}: {error}");
         assert_eq!(ready(&told), ("Error", &*error.to_string()));
     }
 }
@@ -142,7 +142,7 @@ async fn one_that_takes_too_long_is_cut_off_and_reported_once_it_lasts() {
     let began = Instant::now();
     let error = reconcile::<Cluster>(&ctx, &meta, &ObjectReference::default(), &Rests::default()).await.unwrap_err();
     assert_eq!((error.kind, began.elapsed().as_secs()), (Kindred::Transient, 45));
-    assert_eq!(error.to_string(), "reconcile: not done within 45s, and cut off");
+    assert_eq!(error.to_string(), "reconcile: not done within 45s; Berth cancelled it and retries");
 }
 
 async fn hangs(_: Request<Body>) -> Result<Response<Body>, Infallible> {

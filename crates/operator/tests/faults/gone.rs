@@ -31,7 +31,7 @@ async fn a_team_namespace_that_is_deleted_takes_its_tenant_along_unless_that_is_
         team.namespaces().delete(&team.ns, &DeleteParams::default()).await.expect("delete");
         if protected {
             let said = team.says(ConditionType::Ready, "Deleting").await;
-            assert!(said.contains("spec.deletion.protected is true: set it to false to go on"), "{said}");
+            assert!(said.contains("spec.deletion.protected is true, so nothing is deleted. Set it to false"), "{said}");
             team.reconciled(&plan).await;
             assert_eq!(team.inside::<Deployment>().list(&ListParams::default()).await.expect("list").items.len(), 3);
             assert_eq!(team.condition(ConditionType::Available).await.expect("condition").status, "True");

@@ -87,7 +87,7 @@ async fn a_pass_that_panics_is_told_and_others_come_up() {
             connect(target)
         });
     });
-    bad.says_of(ConditionType::Ready, "Error", "panicked, which is a bug of this operator").await;
+    bad.says_of(ConditionType::Ready, "Error", "panicked: this is a bug in the operator").await;
     let good = Team::with_cluster(server).await;
     good.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     drop(running);

@@ -63,7 +63,7 @@ impl<'a> Life<'a> {
         let (plan, stop) = (FaultPlan::new(), CancellationToken::new());
         let config = server.config_as(ACCOUNT, &GROUPS);
         let asked = context(server, config.clone(), &plan);
-        asked.update_meta(|m| m.addresses = Err("they were not asked for yet".into()));
+        asked.update_meta(|m| m.addresses = Err("they have not been read yet".into()));
         let known = meta::look(&asked, &MetaRanges::default()).await;
         let mut context = None;
         let running = Running::start_changed(server, config, &plan, |its| {
@@ -79,7 +79,7 @@ impl<'a> Life<'a> {
     async fn told(&self, lack: &Lack, team: &Team) -> Result<Option<&'static str>> {
         let of = |c: &&Condition| c.reason == "PermissionDenied" && lack.told_by(&c.message);
         if let Some(condition) = conditions(team).await?.iter().find(of) {
-            ensure!(condition.message.contains("put them back as they are there"), "{}", condition.message);
+            ensure!(condition.message.contains("restore them with helm upgrade"), "{}", condition.message);
             return Ok(Some("condition"));
         }
         let logged = lack.is_quiet() && self.log.lines().any(|l| l.contains("WARN") && lack.told_by(&l));

@@ -236,7 +236,7 @@ async fn one_whose_calls_hang_hands_over_as_soon() {
     let mark = server.audit_mark();
     ends(&mut first).await;
     let log = first.log();
-    assert!(log.contains("gave the lease back") && log.contains("cut_off=true"), "{log}");
+    assert!(log.contains("released the lease") && log.contains("cut_off=true"), "{log}");
     assert_eq!(first.writes(server, mark), [""; 0]);
     // What was cut off is made by the next one.
     until(SOON, "the EtcdCluster", async || {

@@ -28,7 +28,7 @@ async fn a_cluster_with_another_uid_takes_over_only_when_told_and_touches_nothin
     let (running, keys) = (workloads(&team).await, secret_keys(&team.client, &[&team.home]).await.expect("keys"));
     let _running = Running::start(server, &plan);
     let said = team.says(ConditionType::Ready, "AdoptionRequired").await;
-    assert!(said.contains(&format!("belongs to a Cluster {}/acme with UID {old}, which is gone", team.ns)), "{said}");
+    assert!(said.contains(&format!("belongs to an earlier Cluster {}/acme with UID {old}", team.ns)), "{said}");
     assert!(said.contains(&format!("set the annotation {}={old} on this Cluster", labels::ADOPT)), "{said}");
     // A wrong UID is no permission.
     let adopt = async |uid: &str| {

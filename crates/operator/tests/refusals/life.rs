@@ -52,7 +52,7 @@ async fn a_protected_cluster_that_is_deleted_all_the_same_is_held() {
     // Without the chart's admission policy, which refuses the DELETE itself.
     team.delete().await;
     let said = team.says(ConditionType::Ready, "Deleting").await;
-    assert!(said.contains("spec.deletion.protected is true: set it to false to go on"), "{said}");
+    assert!(said.contains("spec.deletion.protected is true, so nothing is deleted. Set it to false"), "{said}");
     team.reconciled(&SHARED_CALLS).await;
     assert_eq!(workloads(&team).await, running);
     team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");
@@ -103,7 +103,7 @@ async fn a_control_plane_namespace_deleted_by_hand_is_not_made_anew() {
     let said = team.says(ConditionType::Ready, "ControlPlaneLost").await;
     assert!(
         said.contains(&format!(
-            "namespace {} (UID {uid}) is gone, with the tenant's keys and data. Restore it from a backup",
+            "namespace {} (UID {uid}), which held the tenant's keys and data, is gone. Restore it from a backup",
             team.home
         )),
         "{said}"

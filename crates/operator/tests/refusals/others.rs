@@ -15,7 +15,7 @@ async fn a_foreign_namespace_under_our_name() {
     let theirs = team.namespaces().create(&PostParams::default(), &theirs).await.expect("namespace");
     team.create(json!({})).await.expect("Cluster");
     let said = team.says(ConditionType::Ready, "ForeignObject").await;
-    assert!(said.contains(&format!("namespace {} exists and does not belong to this Cluster; it was left as it is. Remove it, or choose another name", team.home)), "{said}");
+    assert!(said.contains(&format!("namespace {} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name", team.home)), "{said}");
     team.reconciled(&SHARED_CALLS).await;
     assert_eq!(team.namespaces().get(&team.home).await.expect("get"), theirs);
     // A Cluster that never had it leaves it, too.
@@ -32,13 +32,7 @@ async fn a_foreign_secret_under_the_kubeconfigs_name() {
     let theirs = secrets.create(&PostParams::default(), &theirs).await.expect("secret");
     team.create(json!({})).await.expect("Cluster");
     let said = team.says(ConditionType::Ready, "ForeignObject").await;
-    assert!(
-        said.contains(&format!(
-            "Secret {}/acme-kubeconfig exists and was not made by Berth; it was left as it is",
-            team.ns
-        )),
-        "{said}"
-    );
+    assert!(said.contains(&format!("Secret {}/acme-kubeconfig exists and is not Berth's", team.ns)), "{said}");
     until(SOON, "the tenant is up all the same", async || {
         team.condition(ConditionType::Available).await.is_ok_and(|c| c.status == "True")
     })
@@ -71,7 +65,10 @@ async fn a_foreign_secret_inside() {
     team.spec(json!({"paused": false})).await.expect("go on");
     let said = team.says(ConditionType::Ready, "ForeignObject").await;
     assert!(
-        said.contains(&format!("Secret {}/{name} exists and was not made by Berth; it was left as it is", team.home)),
+        said.contains(&format!(
+            "Secret {}/{name} exists and does not belong to this cluster, so Berth leaves it alone",
+            team.home
+        )),
         "{said}"
     );
     team.reconciled(&SHARED_CALLS).await;

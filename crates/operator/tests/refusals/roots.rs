@@ -36,8 +36,8 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
         team.touch().await;
         let said = team.says(ConditionType::Ready, "CertificateAuthorityLost").await;
         assert!(
-            said.contains(&format!("Secret {}/{root} is gone while ", team.home))
-                && said.contains("restore it from a backup"),
+            said.contains(&format!("Secret {}/{root} is gone, and ", team.home))
+                && said.contains("Restore it from a backup"),
             "{said}"
         );
         team.reconciled(&SHARED_CALLS).await;
@@ -82,7 +82,7 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
         let said = team.says(ConditionType::Ready, "CertificateAuthorityInvalid").await;
         assert!(
             said.contains(&format!("Secret {}/{root}: ", team.home))
-                && said.contains("Restore it from a backup; it is not replaced"),
+                && said.contains("Restore it from a backup. Berth does not replace it"),
             "{said}"
         );
         team.reconciled(&SHARED_CALLS).await;

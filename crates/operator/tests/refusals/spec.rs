@@ -76,7 +76,7 @@ async fn the_schema_refuses_with_words_that_help() {
     let api = Api::<berth_api::EtcdCluster>::namespaced(team.client.clone(), &team.ns);
     let etcd = serde_json::from_value(etcd).expect("EtcdCluster");
     let said = api.create(&PostParams::default(), &etcd).await.expect_err("refused").to_string();
-    assert!(said.contains("the name ca is taken by the client CA"), "{said}");
+    assert!(said.contains("the name ca is reserved for the client CA"), "{said}");
 }
 
 #[tokio::test]
@@ -84,15 +84,17 @@ async fn versions_that_are_not_supported_are_listed_with_those_that_are() {
     let team = Team::new(shared_operator().await).await;
     team.create(json!({"version": "1.20.0"})).await.expect("Cluster");
     let said = team.says(ConditionType::Ready, "VersionUnsupported").await;
-    assert!(
-        said.contains("spec.version: 1.20.0 is not supported; supported are the patch versions of 1.34, 1.35, 1.36"),
-        "{said}"
-    );
+    assert!(said.contains("spec.version: 1.20.0 is not supported. Set a patch version of 1.34, 1.35, 1.36"), "{said}");
     assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none(), "nothing is made");
     // Put right, it goes on.
     team.spec(json!({"version": "1.36.3", "etcd": {"version": "2.3.8"}})).await.expect("patch");
     let said = team.says_of(ConditionType::Ready, "VersionUnsupported", "spec.etcd").await;
-    assert!(said.contains("spec.etcd.version: 2.3.8 is not supported with Kubernetes 1.36.3; supported are the patch versions of 3.5, 3.6"), "{said}");
+    assert!(
+        said.contains(
+            "spec.etcd.version: 2.3.8 is not supported with Kubernetes 1.36.3. Set a patch version of 3.5, 3.6"
+        ),
+        "{said}"
+    );
     team.spec(json!({"etcd": {"version": null}})).await.expect("patch");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
 }
@@ -107,8 +109,14 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
             network("10.112.0.1/16", "10.160.0.0/16"),
             "spec.network.serviceCIDRs: 10.112.0.1/16 has host bits set; write 10.112.0.0/16",
         ),
-        (network("10.0.0.0/8", "172.16.0.0/16"), "spec.network.serviceCIDRs: 10.0.0.0/8 must be between /12 and /28"),
-        (network("10.112.0.0/16", "10.160.0.0/26"), "spec.network.podCIDRs: 10.160.0.0/26 must be between /8 and /24"),
+        (
+            network("10.0.0.0/8", "172.16.0.0/16"),
+            "spec.network.serviceCIDRs: the prefix length of 10.0.0.0/8 must be between /12 and /28",
+        ),
+        (
+            network("10.112.0.0/16", "10.160.0.0/26"),
+            "spec.network.podCIDRs: the prefix length of 10.160.0.0/26 must be between /8 and /24",
+        ),
         (
             args("apiServer", "etcd-servers"),
             "spec.apiServer.extraArgs: --etcd-servers is managed by Berth; use spec.etcd",
@@ -144,11 +152,11 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
     for (patch, message) in [
         (
             json!({"network": {"serviceCIDRs": ["10.113.0.0/16"]}}),
-            "network is immutable: running Services and pods hold addresses from it; make a new Cluster",
+            "network is immutable: running Services and pods have addresses from it; create a new Cluster",
         ),
         (
             json!({"etcd": {"storage": {"size": "20Gi"}}}),
-            "storage is immutable: volumes of running members cannot be exchanged; make a new cluster",
+            "storage is immutable: volumes of running members cannot be replaced; create a new cluster",
         ),
         (json!({"etcd": {"storage": {"className": "fast"}}}), "storage is immutable"),
     ] {
@@ -160,13 +168,13 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
             json!({"version": "1.35.8"}),
             json!({"version": "1.36.3"}),
             "MinorChangeUnsupported",
-            "spec.version: 1.35.8 is another minor than 1.36.3, which runs; changes of the minor are refused until releases are supported. Set a patch version of 1.36",
+            "spec.version: 1.35.8 is another minor version than 1.36.3, which runs. Berth cannot change the minor version yet. Set a patch version of 1.36",
         ),
         (
             json!({"version": "1.33.0"}),
             json!({"version": "1.36.3"}),
             "VersionUnsupported",
-            "supported are the patch versions of 1.34, 1.35, 1.36",
+            "Set a patch version of 1.34, 1.35, 1.36",
         ),
         (
             json!({"etcd": {"version": "3.6.15"}}),
@@ -258,7 +266,7 @@ async fn what_the_platform_team_does_not_allow_is_refused_and_what_runs_goes_on(
     ] {
         team.spec(patch.clone()).await.expect("the schema takes it");
         let said = team.says_of(ConditionType::Ready, "NotAllowed", field).await;
-        let way_out = format!("have the platform team add it to writers.{value} in the values of Berth's chart");
+        let way_out = format!("ask the platform team to add it to writers.{value} in the values of Berth's chart");
         assert!(said.contains(&way_out), "{patch}: {said}");
         team.reconciled(&SHARED_CALLS).await;
         assert_eq!(workloads(&team).await, running, "{patch}");

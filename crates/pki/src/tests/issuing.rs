@@ -90,7 +90,7 @@ fn verify_issued_by_checks_the_signature_and_not_only_names() {
     assert_eq!(check(&made.cert_pem, &ours.cert_pem), Ok(()));
     assert!(check(&made.cert_pem, &same_name.cert_pem).unwrap_err().contains("another key"));
     assert!(check(&made.cert_pem, &other_name.cert_pem).unwrap_err().contains("another name"));
-    assert!(check(&ours.cert_pem, &made.cert_pem).unwrap_err().contains("no CA"));
+    assert!(check(&ours.cert_pem, &made.cert_pem).unwrap_err().contains("not a CA"));
     // One flipped bit at the end of the DER, which is in the signature.
     let mut der = crate::pem::certificates(made.cert_pem.as_bytes()).unwrap().remove(0).to_vec();
     *der.last_mut().unwrap() ^= 1;
@@ -106,11 +106,11 @@ fn senseless_specs_are_refused_before_a_key_is_made() {
         ("common name is empty", |s| s.common_name = " ".into()),
         ("organization is empty", |s| s.organizations = vec![String::new()]),
         ("more than two organizations", |s| s.organizations = vec!["a".into(), "b".into(), "c".into()]),
-        ("no DNS name", |s| s.dns_names = vec!["under score.example".into()]),
-        ("no DNS name", |s| s.dns_names = vec!["trailing.dot.".into()]),
-        ("no DNS name", |s| s.dns_names = vec!["münchen.example".into()]),
-        ("no DNS name", |s| s.dns_names = vec!["a.*.example".into()]),
-        ("no DNS name", |s| s.dns_names = vec!["https://host:6443".into()]),
+        ("not a DNS name", |s| s.dns_names = vec!["under score.example".into()]),
+        ("not a DNS name", |s| s.dns_names = vec!["trailing.dot.".into()]),
+        ("not a DNS name", |s| s.dns_names = vec!["münchen.example".into()]),
+        ("not a DNS name", |s| s.dns_names = vec!["a.*.example".into()]),
+        ("not a DNS name", |s| s.dns_names = vec!["https://host:6443".into()]),
         ("needs a DNS name", |s| (s.dns_names, s.ip_addresses) = (vec![], vec![])),
         ("shorter than a second", |s| s.lifetime.total = SignedDuration::ZERO),
         ("after the year 9999", |s| s.lifetime.total = DAY * 365 * 9000),

@@ -20,7 +20,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
     if t.cluster.spec.deletion.protected {
         stage.state = State::blocked(
             Reason::Deleting,
-            "deletion was asked for, but spec.deletion.protected is true: set it to false to go on",
+            "spec.deletion.protected is true, so nothing is deleted. Set it to false to delete this Cluster with its control plane",
         );
         out.look_again = Some(leaving::pace(&t.cluster.metadata, t.now, &stage));
         out.plan.stages.push(stage);
@@ -28,7 +28,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
     }
     if let Published::Ours { uid, .. } = &t.observed.published {
         stage.actions.push(Action::Delete { key: kubeconfig::published_key(t), uid: uid.clone(), grace: None });
-        stage.state = State::waiting("the kubeconfig to be gone");
+        stage.state = State::waiting(format!("{} to be deleted", kubeconfig::published_key(t)));
     }
     let key = ObjectKey::cluster(Kind::Namespace, t.home.clone());
     let home = t.live_home().filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid));
@@ -89,12 +89,12 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         }
     }
     if !left.is_empty() {
-        stage.state = State::waiting(format!("{} to be gone", shorten(&left)));
+        stage.state = State::waiting(format!("{} to be deleted", shorten(&left)));
         return;
     }
     leave_data(t, stage);
     if !stage.actions.is_empty() {
-        stage.state = State::waiting("what is not kept to be gone");
+        stage.state = State::waiting("the objects that spec.deletion.dataPolicy Retain does not keep to be deleted");
     }
 }
 

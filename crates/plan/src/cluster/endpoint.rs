@@ -21,7 +21,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(StageId::Endpoint, State::Ready);
     let Some(templates) = t.templates() else {
         stage.owns.push(t.key(Kind::Service, names::APISERVER));
-        stage.state = State::waiting("the template set");
+        stage.state = State::waiting("the pinned templates");
         return stage;
     };
     let endpoint = &t.cluster.spec.endpoint;
@@ -56,11 +56,24 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     }
     if stage.state.is_done() && t.endpoint.published.is_none() {
         stage.state = State::waiting(match endpoint.type_ {
-            EndpointType::LoadBalancer => "an address from the meta cluster's load balancer",
-            _ => "an address for Service kube-apiserver",
+            EndpointType::LoadBalancer => "an address from the meta cluster's load balancer for Service kube-apiserver",
+            _ => "Service kube-apiserver to get an address",
         });
     }
     stage
+}
+
+/// That a server is there, for kubeconfigs and messages.
+pub(super) fn url(host: &str, port: i32) -> String {
+    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
+}
+
+/// Where the API did not answer, why, and which field a person looks at.
+pub(super) fn no_answer(t: &Tenant<'_>, why: &str) -> String {
+    let Some((host, port)) = &t.endpoint.dialled else { return why.to_owned() };
+    let asked = t.cluster.spec.endpoint.host.as_ref() == Some(host);
+    let hint = if asked { ". The operator, too, must resolve and reach spec.endpoint.host" } else { "" };
+    format!("{}: {why}{hint}", url(host, *port))
 }
 
 /// Where the API is, computed once for a plan. What is not known yet, or refused, is none.

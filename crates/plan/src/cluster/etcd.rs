@@ -20,7 +20,7 @@ pub(super) const CLIENT: &str = names::APISERVER;
 /// The version to run: the one asked for, or the newest that the Kubernetes minor supports.
 fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
     let Some(asked) = &t.cluster.spec.etcd.version else {
-        return t.templates().and_then(TemplateSet::default_etcd).ok_or_else(|| State::waiting("the template set"));
+        return t.templates().and_then(TemplateSet::default_etcd).ok_or_else(|| State::waiting("the pinned templates"));
     };
     let supported = t.templates().map(TemplateSet::etcd_minors).unwrap_or_default();
     let known = |v: &Version| supported.contains(&v.minor()) && Catalog::builtin().etcd(v.minor()).is_some();
@@ -28,7 +28,7 @@ fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
         State::blocked(
             Reason::VersionUnsupported,
             format!(
-                "spec.etcd.version: {asked} is not supported with Kubernetes {}; supported are the patch versions of {}",
+                "spec.etcd.version: {asked} is not supported with Kubernetes {}. Set a patch version of {}",
                 t.pin.version,
                 Minor::list(supported)
             ),
@@ -112,7 +112,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     }
     write(t, &mut stage, &spec);
     if stage.state.is_done() {
-        stage.state = live.map_or_else(|| State::waiting("EtcdCluster etcd"), judge);
+        stage.state = live.map_or_else(|| State::waiting("EtcdCluster etcd to be created"), judge);
     }
     // A refusal is worth saying, but a sick etcd comes first.
     if let (true, Some(refused)) = (stage.state.is_done(), refusal) {
@@ -167,12 +167,12 @@ fn changed(field: &str, from: &str, to: &str) -> State {
 }
 
 fn judge(live: &EtcdCluster) -> State {
-    let Some(status) = &live.status else { return State::waiting("EtcdCluster etcd to be looked at") };
+    let Some(status) = &live.status else { return State::waiting("EtcdCluster etcd to get its first status") };
     if status.observed_generation != live.metadata.generation {
-        return State::waiting("EtcdCluster etcd to take up its spec");
+        return State::waiting("EtcdCluster etcd to observe its new spec");
     }
     let Some(ready) = conditions::find(&status.conditions, ConditionType::Ready) else {
-        return State::waiting("EtcdCluster etcd to say how it is");
+        return State::waiting("EtcdCluster etcd to report a Ready condition");
     };
     if ready.status == "True" {
         return State::Ready;

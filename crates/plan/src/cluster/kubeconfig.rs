@@ -2,7 +2,7 @@
 //! break-glass one never leaves it.
 
 use super::tenant::{Tenant, owner_labels};
-use super::{ClusterPlan, is_ours, pki};
+use super::{ClusterPlan, endpoint, is_ours, pki};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, ApiProbe, Observed, Published};
 use crate::secrets::{Content, SecretSpec};
@@ -52,10 +52,7 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
 /// The server for the kubeconfigs. Another one than they name counts once every API server shows a certificate for it: until then
 /// people are served at the one that they know, and so they are while there is none to be told.
 fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
-    let wanted = t.endpoint.published.clone().map(|(host, port)| {
-        let host = if host.contains(':') { format!("[{host}]") } else { host };
-        format!("https://{host}:{port}")
-    });
+    let wanted = t.endpoint.published.as_ref().map(|(host, port)| endpoint::url(host, *port));
     let named = t.endpoint.handed_out.clone();
     let on = match (&wanted, &named) {
         (None, _) => "the address of the API".to_owned(),
@@ -64,8 +61,7 @@ fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
         }
         _ => return wanted,
     };
-    let until_then =
-        named.as_ref().map(|named| format!("; until then the kubeconfigs name {named}, where it was before"));
+    let until_then = named.as_ref().map(|named| format!("; until then kubeconfigs keep {named}"));
     stage.state = State::waiting(on + &until_then.unwrap_or_default());
     named
 }
@@ -113,7 +109,7 @@ fn publish(t: &Tenant<'_>, stage: &mut Stage) {
             stage.state = State::blocked(
                 Reason::ForeignObject,
                 format!(
-                    "{key} exists and was not made by Berth; it was left as it is. Remove or rename it; the kubeconfig is in {source} meanwhile ({why})"
+                    "{key} exists and is not Berth's ({why}), so Berth leaves it alone. Delete it, and Berth publishes the kubeconfig there; until then it is in {source}"
                 ),
             );
             return;

@@ -17,7 +17,7 @@ pub(crate) mod unread;
 mod validate;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::disown::disown;
 use crate::model::{Action, Plan, Stage, StageId, State};

@@ -48,7 +48,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             stage.state = State::blocked(
                 Reason::ControlPlaneLost,
                 format!(
-                    "namespace {} (UID {}) is gone, with the tenant's keys and data. Restore it from a backup and set the annotation {}={} on this Cluster, or delete the Cluster. Nothing is made anew by itself",
+                    "namespace {} (UID {}), which held the tenant's keys and data, is gone. Restore it from a backup and set the annotation {}={} on this Cluster, or delete the Cluster. Berth does not create it again by itself",
                     lost.name,
                     lost.uid,
                     labels::ADOPT,
@@ -62,7 +62,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             Err(e) => stage.state = State::blocked(Reason::Error, e),
         }
         if stage.state.is_done() {
-            stage.state = State::waiting(format!("namespace {} to be made", t.home));
+            stage.state = State::waiting(format!("namespace {} to be created", t.home));
         }
         return stage;
     };
@@ -91,14 +91,16 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::ForeignObject,
             format!(
-                "namespace {home} exists and does not belong to this Cluster; it was left as it is. Remove it, or choose another name for this Cluster"
+                "namespace {home} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name"
             ),
         ));
     }
     if observed::deleting(live) {
         return Some(State::Waiting {
             reason: Reason::Waiting,
-            on: format!("namespace {home} to be gone: it is being deleted"),
+            on: format!(
+                "namespace {home}, which is being deleted, to be gone. If that lasts, its status.conditions say why"
+            ),
         });
     }
     // Before it is taken over: then it would end with this Cluster, which cannot be given other networks.
@@ -110,7 +112,7 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::AdoptionRequired,
             format!(
-                "namespace {home} belongs to a Cluster {}/{} with UID {owner}, which is gone. To take it over with its keys and data, set the annotation {}={owner} on this Cluster",
+                "namespace {home} belongs to an earlier Cluster {}/{} with UID {owner}. To take it over with its keys and data, set the annotation {}={owner} on this Cluster",
                 t.namespace,
                 t.name,
                 labels::ADOPT
@@ -122,7 +124,7 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::ControlPlaneLost,
             format!(
-                "namespace {home} is not the one that this Cluster had (UID {} was recorded, {uid} is there). If it is a restored copy, set the annotation {}={} on this Cluster",
+                "namespace {home} has been replaced: this Cluster recorded UID {}, and it now has UID {uid}. If it was restored from a backup, set the annotation {}={} on this Cluster",
                 recorded.unwrap_or_default(),
                 labels::ADOPT,
                 t.uid
@@ -179,7 +181,7 @@ pub(super) fn recorded_pin(live: &Value) -> Option<Pin> {
 /// Lets the operator read and write what is in this namespace, Secrets among it, and nowhere else.
 pub(super) fn rights(t: &Tenant<'_>, stage: &mut Stage) {
     if t.observed.denied && !matches!(stage.state, State::Blocked { .. }) {
-        stage.state = State::waiting(format!("the operator's rights in namespace {}", t.home));
+        stage.state = State::waiting(format!("the operator's RoleBinding in namespace {} to take effect", t.home));
     }
     let Some((namespace, name)) = &t.settings.service_account else { return };
     let binding = json!({
@@ -202,14 +204,14 @@ fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
             State::blocked(
                 Reason::VersionUnsupported,
                 format!(
-                    "{key} holds a template set that this operator cannot read; run the operator that wrote it, or set spec.version to another patch version"
+                    "this operator cannot read the templates in {key}. Run the operator version that wrote them; or set spec.version to another patch version, which rolls the tenant to this operator's templates"
                 ),
             )
         } else {
             State::blocked(
                 Reason::Error,
                 format!(
-                    "{key}, the templates that the tenant runs with, is gone, and this operator has others. Restore it, or set spec.version to another patch version to roll the tenant with the templates of this operator"
+                    "{key}, which holds the tenant's pinned templates, is gone, and this operator has others. Restore it from a backup; or set spec.version to another patch version, which rolls the tenant to this operator's templates"
                 ),
             )
         };

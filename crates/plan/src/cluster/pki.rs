@@ -145,7 +145,7 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     let roots = roots(t);
     let leaves = leaves(t);
     if leaves.is_none() {
-        stage.state = State::waiting("the address of the API, for the names in its certificate");
+        stage.state = State::waiting("the address of the API, which its certificate must name");
     }
     for spec in roots.into_iter().chain(leaves.unwrap_or_default()) {
         judge_into(t, &mut stage, out, &spec, in_use.as_deref());

@@ -1,7 +1,8 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
 use super::components::{self, Component};
-use super::{ClusterPlan, Input, adoptable};
+use super::tenant::Tenant;
+use super::{ClusterPlan, Input, adoptable, endpoint};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::{ApiProbe, Published, uid};
@@ -71,13 +72,14 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         }
         (ApiProbe::Answered { .. }, _) => Verdict::new(T::Available, Some(false), etcd.reason, etcd.message.clone()),
         (ApiProbe::Failed(why), _) => {
-            Verdict::new(T::Available, Some(false), Reason::APINotReachable, format!("the API does not answer: {why}"))
+            let message = format!("the API does not answer at {}", endpoint::no_answer(&Tenant::new(input), why));
+            Verdict::new(T::Available, Some(false), Reason::APINotReachable, message)
         }
         (ApiProbe::Unable(why), _) => Verdict::new(
             T::Available,
             None,
             Reason::CertificateAuthorityLost,
-            format!("the API cannot be asked: {why}"),
+            format!("the operator cannot ask the API: {why}"),
         ),
         (ApiProbe::NotAsked, _) if deleting => {
             Verdict::new(T::Available, Some(false), Reason::Deleting, "being deleted")
@@ -95,7 +97,9 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
         None => match &planned.unread {
             Some(message) => Verdict::new(T::Ready, Some(false), Reason::NotInTemplates, message.clone()),
-            None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+            None => {
+                Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything in the spec is applied and works")
+            }
         },
     };
     let progressing = if paused {
@@ -138,7 +142,7 @@ fn not_asked(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
     let mut pods = workload::pods_of(input.observed, home, labels::COMPONENT, names::APISERVER);
     let (reason, message) = if pods.any(|(_, pod)| workload::pod_ready(pod)) {
         let address = plan.stage(StageId::Endpoint).and_then(Stage::sentence);
-        address.unwrap_or_else(|| (Reason::Waiting, "the API had no address to be asked at".to_owned()))
+        address.unwrap_or_else(|| (Reason::Waiting, "the API has no address yet".to_owned()))
     } else {
         (Reason::Waiting, "no pod of kube-apiserver is ready".to_owned())
     };
@@ -151,8 +155,8 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     if let Some(f) = failure {
         return Verdict::new(T::Degraded, Some(true), f.reason, f.message.clone());
     }
-    if let Some((stage, reason, message)) = planned.plan.blocked() {
-        return Verdict::new(T::Degraded, Some(true), reason, format!("{}: {message}", stage.id.name()));
+    if let Some((reason, message)) = planned.plan.blocked().and_then(|(stage, ..)| stage.sentence()) {
+        return Verdict::new(T::Degraded, Some(true), reason, message);
     }
     let lasting = [
         Reason::ImageUnavailable,
@@ -178,15 +182,15 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     if let Some(message) = &planned.unread {
         return Verdict::new(T::Degraded, Some(true), Reason::NotInTemplates, message.clone());
     }
-    Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong")
+    Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "no problem is known")
 }
 
 fn pki_verdict(plan: &Plan) -> Verdict {
     use ConditionType as T;
     match plan.stage(StageId::Pki).map(|s| &s.state) {
-        None => Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not looked at yet"),
+        None => Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not checked yet"),
         Some(State::Ready | State::Disabled) => {
-            Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs, keys and certificates are in order")
+            Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs, keys and certificates are valid")
         }
         Some(s) => {
             let (reason, message) = s.sentence().unwrap_or((Reason::Waiting, String::new()));
@@ -222,12 +226,9 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
     };
     let down = components::ALL.into_iter().find(|component| !serves(component));
     match down {
-        None => Verdict::new(
-            T::ControlPlaneAvailable,
-            Some(true),
-            Reason::AsExpected,
-            "every component has a pod that is ready",
-        ),
+        None => {
+            Verdict::new(T::ControlPlaneAvailable, Some(true), Reason::AsExpected, "every component has a ready pod")
+        }
         Some(component) => {
             let stage = plan.stage(StageId::ControlPlane(component.binary));
             let (reason, message) = stage

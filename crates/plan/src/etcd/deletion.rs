@@ -23,8 +23,8 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
     }
     match left.as_slice() {
         [] => {}
-        [one] => stage.state = State::waiting(format!("{one} to be gone")),
-        [first, rest @ ..] => stage.state = State::waiting(format!("{first} and {} more to be gone", rest.len())),
+        [one] => stage.state = State::waiting(format!("{one} to be deleted")),
+        [first, rest @ ..] => stage.state = State::waiting(format!("{first} and {} more to be deleted", rest.len())),
     }
     let again = leaving::pace(&input.etcd.metadata, input.now, &stage);
     let mut out = EtcdPlan { look_again: Some(again), ..EtcdPlan::default() };

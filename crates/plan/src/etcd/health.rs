@@ -50,6 +50,14 @@ pub struct Member {
     pub problem: Option<String>,
 }
 
+impl Member {
+    /// Why it is not ready, with its name, which is its pod's, too.
+    pub(super) fn trouble(&self) -> Option<String> {
+        let problem = self.problem.as_ref()?;
+        Some(if problem.contains(&self.name) { problem.clone() } else { format!("{}: {problem}", self.name) })
+    }
+}
+
 impl Health {
     /// Members that are ready.
     pub fn ready(&self) -> usize {
@@ -75,7 +83,7 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
         let mut member = probe.map_or_else(|| unasked(s, &name), |probe| asked(&name, probe, recorded));
         if let Some(mut found) = s.pod(&name).and_then(pod_problem) {
             if let (Reason::Unschedulable, Some(claim)) = (found.0, unbound(s, &name)) {
-                found.1 = format!("{}; {claim}", found.1);
+                found.1 = format!("{}; {claim}", found.1.trim_end_matches('.'));
             }
             member.problem = Some(found.1.clone());
             if out.pods.is_none() && !is_data(found.0) {
@@ -113,14 +121,14 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
 
 /// Why a pod is not there: what refuses it, or where to look.
 fn missing(s: &Subject<'_>, pod: &str) -> String {
-    let mut text = format!("pod {pod} is not there");
+    let mut text = format!("pod {pod} does not exist");
     if let Some(why) = s.observed.refused.get(pod) {
-        write!(text, ", it is refused: {why}").ok();
+        write!(text, ": the API server refuses it: {why}").ok();
     } else if s.get(Kind::StatefulSet, s.name).is_some() {
-        write!(text, "; if it stays away, `kubectl -n {} describe statefulset {}` says why", s.namespace, s.name).ok();
+        write!(text, "; if that lasts, `kubectl -n {} describe statefulset {}` says why", s.namespace, s.name).ok();
     }
     if let Some(class) = &s.etcd.spec.placement.priority_class_name {
-        write!(text, "; it asks for PriorityClass {class} (placement.priorityClassName), which has to be there").ok();
+        write!(text, "; PriorityClass {class} (placement.priorityClassName) must exist").ok();
     }
     text
 }
@@ -129,8 +137,9 @@ fn missing(s: &Subject<'_>, pod: &str) -> String {
 fn unbound(s: &Subject<'_>, member: &str) -> Option<String> {
     let (name, claim) = claim(s, member)?;
     let claim = Some(claim).filter(|c| c["status"]["phase"] == "Pending")?;
-    let class = claim["spec"]["storageClassName"].as_str().unwrap_or("the default one");
-    Some(format!("its claim {name} waits for a volume of StorageClass {class}: see that it is there and has some"))
+    let class = claim["spec"]["storageClassName"].as_str().map(|c| format!("StorageClass {c}"));
+    let class = class.unwrap_or_else(|| "the default StorageClass".into());
+    Some(format!("PersistentVolumeClaim {name} waits for a volume: check that {class} exists and can provision one"))
 }
 
 /// A member's claim, with its name.
@@ -148,10 +157,10 @@ fn leaving(s: &Subject<'_>) -> Option<String> {
         let others = if s.record.replicas == 1 {
             ""
         } else {
-            ", which it does not get from the others: to replace a member by an empty one is not supported yet"
+            "; it does not copy it from other members, because replacing a member by an empty one is not supported yet"
         };
         Some(format!(
-            "claim {name} is being deleted, and that cannot be taken back: Kubernetes keeps it, with the data of member {member}, only until pod {member} ends. No member is replaced until it is over. Before that pod ends, set persistentVolumeReclaimPolicy of PersistentVolume{volume} to Retain, so that the data outlives the claim, or save the data otherwise. With a new volume {member} is held until its data is back{others}"
+            "PersistentVolumeClaim {name} is being deleted, which cannot be undone: when pod {member} ends, Kubernetes deletes the volume with the member's data. Before that, set persistentVolumeReclaimPolicy of PersistentVolume{volume} to Retain, or copy the data. Until then Berth replaces no member. On a new volume {member} does not start before you restore its data{others}"
         ))
     })
 }
@@ -161,7 +170,7 @@ fn asked(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
     let mut member = Member { name: name.to_owned(), ..Member::default() };
     let said = match probe.members.get(name) {
         None => {
-            member.problem = Some("it was not asked".into());
+            member.problem = Some("it was not probed".into());
             return member;
         }
         Some(Err(why)) => {
@@ -176,9 +185,9 @@ fn asked(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
     let listed = probe.list.as_ref().map(|l| l.iter().find(|(_, id, _)| *id == said.member_id));
     member.problem = match listed {
         _ if recorded.is_some_and(|r| r != said.cluster_id) => Some(format!("it is of cluster {}", said.cluster_id)),
-        _ if said.leader == "0" => Some("it sees no leader".into()),
+        _ if said.leader == "0" => Some("it has no leader".into()),
         None => Some("too few members answer for a quorum".into()),
-        Some(None) => Some("it is not in the list of members".into()),
+        Some(None) => Some("it is not in the member list".into()),
         Some(Some((_, _, true))) => Some("it is a learner".into()),
         Some(Some(_)) => None,
     };
@@ -205,14 +214,14 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     let volume = format!("data-{member}");
     let way_out = if s.record.replicas == 1 {
         format!(
-            "Restore volume {volume} from a backup and delete pod {member}; or, if the data is not wanted, delete the Cluster that it belongs to, or a stand-alone EtcdCluster with spec.dataPolicy Delete, and make it anew"
+            "Restore volume {volume} from a backup and delete pod {member}; or, if nobody needs the data, delete the Cluster (a stand-alone EtcdCluster: with spec.dataPolicy Delete) and create it again"
         )
     } else {
         format!(
-            "Restore volume {volume} from a backup and delete pod {member}. To replace a member by an empty one is not supported yet; keep the other members' volumes"
+            "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: replacing a member by an empty one is not supported yet"
         )
     };
-    Some((reason, format!("{said}. Member {member} is held and nothing is overwritten. {way_out}")))
+    Some((reason, format!("{said}. Member {member} does not start, and nothing is overwritten. {way_out}")))
 }
 
 fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
@@ -223,7 +232,7 @@ fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
     let found: Vec<_> = s.members().iter().filter_map(said).collect();
     let known = recorded.map(|r| format!(", and this is cluster {r}")).unwrap_or_default();
     format!(
-        "members are not of one cluster: {}{known}. Nothing is overwritten: restore the right volumes from a backup",
+        "the members belong to different etcd clusters: {}{known}. Nothing is overwritten. Restore the right volumes from a backup",
         found.join(", ")
     )
 }

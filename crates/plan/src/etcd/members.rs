@@ -1,6 +1,6 @@
 //! Stage 4: the members: what starts them, and how they are.
 
-use super::{EtcdPlan, Health, Subject, health, is_ours, roll, services};
+use super::{EtcdPlan, Health, Member, Subject, health, is_ours, roll, services};
 use crate::ensure::ensure;
 use crate::model::{Stage, StageId, State};
 use crate::observed::sha256;
@@ -55,7 +55,7 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
 
 /// The ConfigMap, the StatefulSet and the PodDisruptionBudget, or what is missing for them.
 fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
-    let templates = s.templates().ok_or_else(|| State::waiting("the template set"))?;
+    let templates = s.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
     let mut record = s.record.clone();
     record.bootstrap.state = health::bootstrap_state(s, health);
     record.bootstrap.joined = health::joined(s, health);
@@ -88,7 +88,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
 
 fn process(s: &Subject<'_>) -> Result<Workload, State> {
     let addresses = services::addresses(s.observed, s.namespace, s.name, s.record.replicas)
-        .ok_or_else(|| State::waiting("the members' addresses"))?;
+        .ok_or_else(|| State::waiting("addresses of the members' Services"))?;
     let alias = |(member, address): &(String, std::net::IpAddr)| HostAlias {
         ip: address.to_string(),
         hostnames: vec![services::host(member, s.namespace)],
@@ -109,7 +109,7 @@ fn process(s: &Subject<'_>) -> Result<Workload, State> {
         resources: s.etcd.spec.resources.clone(),
         placement: s.etcd.spec.placement.clone(),
         host_aliases: addresses.iter().map(alias).collect(),
-        checksums: checksums(s).ok_or_else(|| State::waiting("the CAs"))?,
+        checksums: checksums(s).ok_or_else(|| State::waiting("the Secrets with the CAs"))?,
         ..Workload::default()
     })
 }
@@ -149,7 +149,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
         return Some(State::blocked(Reason::VolumeDeleting, message.clone()));
     }
     let formed = s.record.bootstrap.state == BootstrapState::Established;
-    let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
+    let why = health.members.iter().find_map(Member::trouble);
     let why = why.unwrap_or_default();
     let of = health.members.len();
     if formed && health.quorum != Some(true) {
@@ -169,20 +169,20 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
             on: format!("its members: {} of {of} are ready; {why}", health.ready()),
         });
     }
-    (!formed).then(|| State::waiting("all members to agree"))
+    (!formed).then(|| State::waiting("all members to report the same cluster ID and leader"))
 }
 
 /// What an alarm means and what helps.
 fn alarm(s: &Subject<'_>, health: &Health) -> String {
     let help = if health.corrupt() {
-        "a member's data differs from the others'; restore its volume, or the cluster, from a backup".to_owned()
+        "the members' data differ. Restore the volume of the member that is wrong, or of all, from a backup".to_owned()
     } else {
         format!(
-            "the database is full and refuses writes; raise spec.quotaBackendBytes of this EtcdCluster, or delete keys, compact and defragment; then disarm it: {} alarm disarm",
+            "the database is full, so etcd refuses writes. Raise spec.quotaBackendBytes of this EtcdCluster, or delete keys, compact and defragment; then run: {} alarm disarm",
             etcdctl(s)
         )
     };
-    format!("the alarm to be disarmed: {}: {help}", health.alarms.join(", "))
+    format!("alarm {} to be disarmed: {help}", health.alarms.join(", "))
 }
 
 /// How a person calls `etcdctl`: in a member's pod, where the server's certificate is also a client's.

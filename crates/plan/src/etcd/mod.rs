@@ -16,7 +16,7 @@ pub(crate) mod unread;
 mod validate;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::disown::disown;
 use crate::model::{Action, Plan, Stage, StageId, State};
@@ -239,11 +239,9 @@ fn prune(s: &Subject<'_>) -> Vec<Action> {
 
 /// What a stage is not done with, as the status says it: the members' own stage needs no name in an `EtcdCluster`.
 pub(crate) fn sentence(stage: &Stage) -> Option<(Reason, String)> {
-    let (reason, text) = stage.state.sentence()?;
-    let text = match stage.id {
-        StageId::Etcd => text,
-        StageId::Endpoint => format!("services: {text}"),
-        other => format!("{}: {text}", other.name()),
-    };
-    Some((reason, text))
+    match stage.id {
+        StageId::Etcd => stage.state.sentence(),
+        StageId::Endpoint => stage.state.sentence().map(|(reason, text)| (reason, format!("services: {text}"))),
+        _ => stage.sentence(),
+    }
 }

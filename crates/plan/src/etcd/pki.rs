@@ -101,7 +101,7 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan) -> Stage {
     } else {
         stage.owns.extend([names::etcd::server(s.name), names::etcd::peer(s.name)].map(|n| s.secret(n)));
         if stage.state.is_done() {
-            stage.state = State::waiting("the members' addresses, for their certificates");
+            stage.state = State::waiting("addresses of the members' Services, which their certificates must name");
         }
     }
     for spec in of_clients(s) {

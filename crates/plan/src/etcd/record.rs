@@ -171,11 +171,11 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
         .of_kind(Kind::PersistentVolumeClaim, namespace)
         .find(|(_, v)| label(v, labels::ETCD_CLUSTER) == Some(name));
     match volume {
-        Some((key, v)) if deleting(v) => Err(State::waiting(format!("{key} of an earlier etcd to be gone"))),
+        Some((key, v)) if deleting(v) => Err(State::waiting(format!("{key} of an earlier etcd to be deleted"))),
         Some((key, _)) => Err(State::blocked(
             Reason::ForeignData,
             format!(
-                "{key} holds the data of an earlier etcd, but ConfigMap {namespace}/{}, which says whose data it is, is gone. Restore the ConfigMap from a backup, or delete the volumes if their data is not wanted. Nothing is started over them",
+                "{key} has the data of an earlier etcd, and ConfigMap {namespace}/{}, which says whose data it is, is gone. Restore the ConfigMap from a backup; or, if nobody needs the data, delete the PersistentVolumeClaims. Until then no member starts",
                 names::etcd::bootstrap(name)
             ),
         )),

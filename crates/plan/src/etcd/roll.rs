@@ -20,7 +20,7 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     let Some(set) = s.get(Kind::StatefulSet, s.name) else { return (None, None) };
     let revision = set.pointer("/status/updateRevision").and_then(Value::as_str);
     let (Some(revision), true) = (revision, taken_up(set)) else {
-        return (Some(State::waiting(format!("StatefulSet {} to be taken up", s.name))), None);
+        return (Some(State::waiting(format!("StatefulSet {} to be observed by its controller", s.name))), None);
     };
     let members = s.members();
     let old: Vec<&String> =
@@ -32,7 +32,7 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     let replaced = |m: &str| Some(Action::delete(&s.key(Kind::Pod, m), s.pod(m)?, None));
     // It does nothing, and never will.
     if let Some(stuck) = old.iter().find(|m| s.pod(m).is_some_and(waits_for_an_image)) {
-        return (rolling(format!("pod {stuck}, which waits in vain for an image, to be replaced")), replaced(stuck));
+        return (rolling(format!("pod {stuck}, whose image cannot be pulled, to be replaced")), replaced(stuck));
     }
     let whole = members.iter().all(|m| s.pod(m).is_some_and(|p| !deleting(p)));
     let safe = members.len() == 1
@@ -40,7 +40,7 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     if !whole || !safe {
         let pods = old.iter().map(|m| m.as_str()).collect::<Vec<_>>().join(", ");
         let on = format!(
-            "all members to be ready before the rest of the pods of the older template ({pods}) are replaced; if the older template is what keeps one of these from running, delete that pod"
+            "all members to be ready, before the pods with the old template ({pods}) are replaced; if the old template keeps one of them from running, delete that pod"
         );
         return (rolling(on), None);
     }
@@ -49,5 +49,8 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     let chosen = old.iter().rev().find(|m| !leads(m)).or(old.last());
     let action = chosen.and_then(|m| replaced(m));
     let name = chosen.map(|m| m.as_str()).unwrap_or_default();
-    (rolling(format!("pod {name} to be replaced; {} of {} are of an older template", old.len(), members.len())), action)
+    (
+        rolling(format!("pod {name} to be replaced; {} of {} pods have the old template", old.len(), members.len())),
+        action,
+    )
 }

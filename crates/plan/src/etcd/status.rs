@@ -1,6 +1,6 @@
 //! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
 
-use super::{EtcdPlan, Input, name_of, record, sentence};
+use super::{EtcdPlan, Input, Member, name_of, record, sentence};
 use crate::failure::Failure;
 use crate::model::{Plan, StageId, State};
 use berth_api::cluster::CertificatesStatus;
@@ -67,7 +67,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
 
 fn members(planned: &EtcdPlan, old: &EtcdClusterStatus) -> Vec<EtcdMember> {
     let known = |name: &str| old.members.iter().find(|m| m.name == name).and_then(|m| m.id.clone());
-    let member = |m: &super::Member| EtcdMember {
+    let member = |m: &Member| EtcdMember {
         name: m.name.clone(),
         id: m.id.clone().or_else(|| known(&m.name)),
         ready: m.problem.is_none(),
@@ -116,7 +116,9 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
         None => match &planned.unread {
             Some(message) => Verdict::new(T::Ready, Some(false), Reason::NotInTemplates, message.clone()),
-            None => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
+            None => {
+                Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything in the spec is applied and works")
+            }
         },
     };
     let waiting = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(sentence);
@@ -147,12 +149,12 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
     let health = &planned.health;
     let no = |reason, message: String| Verdict::new(T::Available, Some(false), reason, message);
     let formed = planned.record.as_ref().is_some_and(|r| r.bootstrap.state == BootstrapState::Established);
-    let why = health.members.iter().find_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?)));
-    let why = why.unwrap_or_else(|| "nothing runs yet".into());
+    let why = health.members.iter().find_map(Member::trouble);
+    let why = why.unwrap_or_else(|| "no member runs yet".into());
     match health.quorum {
         _ if deleting => no(Reason::Deleting, "being deleted".into()),
         Some(true) if health.corrupt() => {
-            no(Reason::EtcdAlarm, format!("etcd refuses to serve: {}", health.alarms.join(", ")))
+            no(Reason::EtcdAlarm, format!("etcd refuses requests: alarm {}", health.alarms.join(", ")))
         }
         Some(true) => Verdict::new(T::Available, Some(true), Reason::AsExpected, "a quorum of members answers"),
         _ => match (&health.data, &health.pods) {
@@ -162,7 +164,7 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
                 let (up, of) = (health.ready(), health.members.len());
                 no(Reason::QuorumLost, format!("no quorum: {up} of {of} members are ready; {why}"))
             }
-            _ => no(Reason::Waiting, format!("the cluster is not formed yet; {why}")),
+            _ => no(Reason::Waiting, format!("the members have not formed a cluster yet; {why}")),
         },
     }
 }
@@ -189,7 +191,7 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         _ => match (planned.warnings.first(), &planned.unread) {
             (Some(warning), _) => yes(Reason::CertificateAuthorityExpiring, warning.clone()),
             (None, Some(message)) => yes(Reason::NotInTemplates, message.clone()),
-            (None, None) => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
+            (None, None) => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "no problem is known"),
         },
     }
 }
@@ -204,10 +206,10 @@ fn long_down(input: Input<'_>) -> bool {
 fn pki(plan: &Plan) -> Verdict {
     use ConditionType as T;
     let Some(stage) = plan.stage(StageId::Pki) else {
-        return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not looked at yet");
+        return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not checked yet");
     };
     match stage.state.sentence() {
-        None => Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs and certificates are in order"),
+        None => Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs and certificates are valid"),
         Some((reason, message)) => Verdict::new(T::PKIReady, Some(false), reason, message),
     }
 }
@@ -220,7 +222,7 @@ fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {
         return Verdict::new(T::MembersReady, Some(false), Reason::Deleting, "being deleted");
     }
     if of == 0 {
-        return Verdict::new(T::MembersReady, None, Reason::NotYetObserved, "not looked at yet");
+        return Verdict::new(T::MembersReady, None, Reason::NotYetObserved, "not checked yet");
     }
     if health.all_ready() {
         return Verdict::new(
@@ -231,8 +233,7 @@ fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {
         );
     }
     let found = health.data.as_ref().or(health.pods.as_ref()).map_or(Reason::PodsNotReady, |(r, _)| *r);
-    let why: Vec<_> =
-        health.members.iter().filter_map(|m| Some(format!("{}: {}", m.name, m.problem.as_ref()?))).collect();
+    let why: Vec<_> = health.members.iter().filter_map(Member::trouble).collect();
     let message = format!("{up} of {of} members are ready; {}", why.join("; "));
     Verdict::new(T::MembersReady, Some(false), found, message)
 }

@@ -37,7 +37,7 @@ pub(super) fn supported(asked: &str) -> Result<Version, State> {
         State::blocked(
             Reason::VersionUnsupported,
             format!(
-                "spec.version: {asked} is not supported; supported are the patch versions of {}",
+                "spec.version: {asked} is not supported. Set a patch version of {}",
                 Minor::list(&catalog.etcd_minors())
             ),
         )
@@ -47,14 +47,14 @@ pub(super) fn supported(asked: &str) -> Result<Version, State> {
 /// A wish that cannot be fulfilled. What runs goes on as it is, and the rest of the spec still takes effect.
 fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
     if spec.clients.iter().any(|c| c.name == "ca") {
-        let message = "spec.clients: the name ca is taken by the client CA's Secret; choose another";
+        let message = "spec.clients: the name ca is reserved for the client CA's Secret. Choose another name";
         return Some(State::blocked(Reason::InvalidSpec, message));
     }
     let changed = |field: &str, from: &str, to: &str| {
         State::blocked(
             Reason::EtcdChangeUnsupported,
             format!(
-                "spec.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}; what runs goes on unchanged"
+                "spec.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}; until then etcd runs unchanged"
             ),
         )
     };
@@ -77,14 +77,14 @@ fn pinned(s: &Subject<'_>, stage: &mut Stage) {
         State::blocked(
             Reason::VersionUnsupported,
             format!(
-                "{key} holds a template set that this operator cannot read; run the operator that wrote it. The members go on as they are"
+                "this operator cannot read the templates in {key}. Run the operator version that wrote them; until then the members run unchanged"
             ),
         )
     } else {
         State::blocked(
             Reason::Error,
             format!(
-                "{key}, the templates that the members run with, is gone, and this operator has others. Restore it from a backup. The members go on as they are"
+                "{key}, which holds the members' pinned templates, is gone, and this operator has others. Restore it from a backup; until then the members run unchanged"
             ),
         )
     };

@@ -26,7 +26,7 @@ pub(super) async fn tenant(
             return None;
         }
         None => {
-            snapshot.observed.api = ApiProbe::Unable(format!("{} is not there", asked.ca));
+            snapshot.observed.api = ApiProbe::Unable(format!("{} does not exist", asked.ca));
             return None;
         }
     };

@@ -62,7 +62,7 @@ fn certificates(t: &Tenant<'_>) -> Option<Vec<Content>> {
 
 fn objects(t: &Tenant<'_>, templates: &TemplateSet, mut workload: Workload) -> Prepared {
     let spec = &t.cluster.spec.api_server;
-    let advertise_address = advertise(t).ok_or_else(|| State::waiting("an address for the API"))?;
+    let advertise_address = advertise(t).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
     let (etcd, aliases) = etcd_access(t)?;
     workload.host_aliases = aliases;
     let mut sums = vec![root("ca", names::ca(t.name)), root("front-proxy-ca", names::proxy_ca(t.name))];
@@ -120,6 +120,6 @@ fn etcd_access(t: &Tenant<'_>) -> Result<(EtcdAccess, Vec<HostAlias>), State> {
             let endpoints = status.endpoints.iter().map(|e| e.url.clone()).collect();
             Ok((EtcdAccess { endpoints, client_secret }, aliases.collect()))
         }
-        _ => Err(State::waiting("etcd's addresses and client certificate")),
+        _ => Err(State::waiting("EtcdCluster etcd to report its endpoints and the API server's client certificate")),
     }
 }

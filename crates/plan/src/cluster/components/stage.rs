@@ -53,7 +53,7 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
 
 /// The templates, and the values that all components have; or why the spec is refused.
 fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t TemplateSet, Workload), State> {
-    let templates = t.templates().ok_or_else(|| State::waiting("the template set"))?;
+    let templates = t.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
     let extra_args = validate::component(t, component)?;
     let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
     let images = &t.cluster.spec.images;
@@ -97,7 +97,7 @@ pub(super) fn checksums(t: &Tenant<'_>, all: &[ReadAtStart]) -> Result<BTreeMap<
         let digest = t.observed.secrets.get(&t.secret(secret.clone()))?.digests.get(*key)?;
         Some(((*name).to_owned(), digest.chars().take(16).collect()))
     };
-    all.iter().map(digest).collect::<Option<_>>().ok_or_else(|| State::waiting("CAs and keys"))
+    all.iter().map(digest).collect::<Option<_>>().ok_or_else(|| State::waiting("the Secrets with CAs and keys"))
 }
 
 /// A component that talks to the API server and to nobody else.
@@ -108,7 +108,8 @@ pub(super) fn api_client(
     mut workload: Workload,
     read_at_start: Vec<ReadAtStart>,
 ) -> Prepared {
-    let (ip, server) = t.endpoint.inside(&t.home).ok_or_else(|| State::waiting("an address for the API"))?;
+    let (ip, server) =
+        t.endpoint.inside(&t.home).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
     let host = format!("{}.{}.svc", names::APISERVER, t.home);
     workload.host_aliases = vec![HostAlias { ip: ip.to_string(), hostnames: vec![host] }];
     let cas = [root("ca", names::ca(t.name)), root("front-proxy-ca", names::proxy_ca(t.name))];
@@ -137,9 +138,9 @@ fn held_back(first: Option<&str>, pki: Option<&Stage>, stage: &Stage) -> Option<
         return None;
     }
     if let Some((_, why)) = pki.and_then(|p| p.state.problem()) {
-        return Some(State::waiting(format!("keys and certificates: {why}")));
+        return Some(State::waiting(format!("pki, before its pods are changed: {why}")));
     }
-    first.map(|first| State::waiting(format!("{first}, which changes first")))
+    first.map(|first| State::waiting(format!("{first} to finish its rollout first")))
 }
 
 /// Objects of this component in the control-plane namespace, by label.
@@ -163,10 +164,17 @@ fn progress(t: &Tenant<'_>, name: &str, live: &Value) -> State {
         return State::Waiting { reason, on };
     }
     if let Some(message) = workload::replica_failure(live) {
-        return State::Waiting { reason: Reason::Rejected, on: format!("pods of {name} are refused: {message}") };
+        return State::Waiting {
+            reason: Reason::Rejected,
+            on: format!("its pods, which the API server refuses to create: {message}"),
+        };
     }
+    let old = match rollout.old {
+        0 => String::new(),
+        n => format!(", old pods left: {n}"),
+    };
     State::Waiting {
         reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },
-        on: format!("its pods: {} of {} are up to date and ready", rollout.ready, rollout.desired),
+        on: format!("the rollout to finish: {} of {} pods are updated and ready{old}", rollout.ready, rollout.desired),
     }
 }

@@ -2,6 +2,7 @@
 
 mod objects;
 
+use super::endpoint;
 use super::tenant::Tenant;
 use crate::diff::contains;
 use crate::model::{Action, Stage, StageId, State};
@@ -22,11 +23,12 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             return stage;
         }
         ApiProbe::Failed(why) => {
-            stage.state = State::Waiting { reason: Reason::APINotReachable, on: format!("the API to answer: {why}") };
+            let on = format!("the API to answer at {}", endpoint::no_answer(t, why));
+            stage.state = State::Waiting { reason: Reason::APINotReachable, on };
             return stage;
         }
         ApiProbe::Unable(why) => {
-            stage.state = State::waiting(format!("a way in: {why}"));
+            stage.state = State::waiting(format!("a client certificate for the API: {why}"));
             return stage;
         }
         ApiProbe::Answered { read, .. } => read,
@@ -43,7 +45,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         .filter(|o| everything || read.get(o.key()).is_some_and(|live| differs(live.as_ref(), o)))
         .collect();
     if !due.is_empty() {
-        stage.state = State::waiting(format!("{} objects to be written inside the tenant", due.len()));
+        stage.state = State::waiting(format!("{} objects to be written in the tenant", due.len()));
     }
     for object in due {
         let live = read.get(object.key()).and_then(Option::as_ref);

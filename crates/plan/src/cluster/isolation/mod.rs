@@ -50,9 +50,7 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
 
 /// What is awaited as long as nobody knows what a tenant has to be kept off.
 pub(super) fn without_ranges(why: &str) -> State {
-    State::waiting(format!(
-        "the address ranges of the meta cluster, which the API server of a tenant must not reach: {why}"
-    ))
+    State::waiting(format!("the meta cluster's address ranges, from which NetworkPolicies keep tenants: {why}"))
 }
 
 fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {

@@ -99,7 +99,10 @@ fn a_new_tenant_without_an_address_does_not_serve_yet() {
     f.pass();
     let said = f.condition("Available");
     assert_eq!((&*said.0, &*said.1), ("False", "Waiting"));
-    assert_eq!(said.2, "endpoint: waiting for an address from the meta cluster's load balancer");
+    assert_eq!(
+        said.2,
+        "endpoint: waiting for an address from the meta cluster's load balancer for Service kube-apiserver"
+    );
 }
 
 #[test]

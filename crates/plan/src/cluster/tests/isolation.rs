@@ -103,10 +103,7 @@ fn without_the_meta_clusters_ranges_nothing_is_started_and_nothing_is_opened() {
         assert!(f.world.log.is_empty(), "not even a namespace: with it, networks would pass for judged");
     }
     let (_, message) = f.plan().plan.first_problem().unwrap();
-    assert!(
-        message.contains("address ranges of the meta cluster") && message.contains("nodes: forbidden"),
-        "{message}"
-    );
+    assert!(message.contains("the meta cluster's address ranges") && message.contains("nodes: forbidden"), "{message}");
     f.meta().addresses = Ok(meta());
     f.pass();
     f.meta().addresses = Err("nodes: forbidden".into());
@@ -134,7 +131,7 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
     }
     assert_eq!(
         blocked(&f.plan(), StageId::Spec, Reason::InvalidSpec),
-        "spec.network.podCIDRs: 10.1.128.0/17 overlaps 10.1.0.0/16, addresses of pods of the meta cluster; choose a network that shares no address with it"
+        "spec.network.podCIDRs: 10.1.128.0/17 overlaps 10.1.0.0/16, where the meta cluster has its pods. Choose another range"
     );
     assert_eq!(f.condition("Ready").1, "InvalidSpec");
     f.meta().addresses = Ok(MetaRanges::default());
@@ -169,8 +166,7 @@ fn what_the_chart_gives_is_refused_by_its_name() {
             let mut f = Fixture::new(json!({"version": "1.36.3", "network": network}));
             f.meta().addresses = Ok(given.clone());
             let said = blocked(&f.plan(), StageId::Spec, Reason::InvalidSpec);
-            let start =
-                format!("spec.network.{field}: {net} overlaps {range}, addresses of {whose} of the meta cluster");
+            let start = format!("spec.network.{field}: {net} overlaps {range}, where the meta cluster has its {whose}");
             assert!(said.starts_with(&start), "{said}");
         }
     }

@@ -9,6 +9,7 @@ mod deletion;
 mod endpoint;
 mod images;
 mod isolation;
+pub(crate) mod messages;
 mod namespace;
 mod trouble;
 mod unread;
@@ -88,7 +89,7 @@ impl Fixture {
         let etcd = Self::key(Kind::EtcdCluster, names::ETCD);
         if let Some(live) = self.world.observed.objects.get_mut(&etcd) {
             let generation = live["metadata"]["generation"].clone();
-            let condition = |t: &str| json!({"type": t, "status": "True", "reason": "AsExpected", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let condition = |t: &str| json!({"type": t, "status": "True", "reason": "AsExpected", "message": "a quorum of members answers", "lastTransitionTime": "2026-01-01T00:00:00Z"});
             live["status"] = json!({
                 "observedGeneration": generation,
                 "clusterId": "cdf818194e3a8c32",

@@ -49,17 +49,17 @@ fn what_was_kept_is_not_taken_over_with_other_networks() {
         (
             json!({"serviceCIDRs": ["10.50.0.0/16"]}),
             r#"spec.network.serviceCIDRs: ["10.50.0.0/16"] is not"#,
-            r#": ["10.112.0.0/16"]. Set"#,
+            r#": ["10.112.0.0/16"]. spec"#,
         ),
         (
             json!({"podCIDRs": ["10.51.0.0/16"]}),
             r#"spec.network.podCIDRs: ["10.51.0.0/16"] is not"#,
-            r#": ["10.160.0.0/16"]. Set"#,
+            r#": ["10.160.0.0/16"]. spec"#,
         ),
         (
             json!({"dnsDomain": "acme.example"}),
             r#"spec.network.dnsDomain: "acme.example" is not"#,
-            r#": "cluster.local". Set"#,
+            r#": "cluster.local". spec"#,
         ),
     ];
     for (network, asked, had) in cases {
@@ -107,7 +107,7 @@ fn what_runs_stays_when_its_record_says_something_else() {
     let long = format!("{DEFAULT}{}", " ".repeat(1024));
     let short = DEFAULT.replace(r#","dnsDomain":"cluster.local""#, "");
     let bits = DEFAULT.replace("10.112.0.0", "10.112.0.1");
-    let garbled = "annotation berth.dev/network of namespace acme-9201d5e7 does not say";
+    let garbled = "annotation berth.dev/network of namespace acme-9201d5e7 is not valid";
     for (text, says) in [
         (
             &*other,
@@ -151,7 +151,7 @@ fn a_lost_namespace_is_not_made_anew() {
     f.world.observed = crate::Observed { published: f.world.observed.published.clone(), ..Default::default() };
     for _ in 0..2 {
         let message = blocked(&f.pass(), StageId::Namespace, Reason::ControlPlaneLost);
-        assert!(message.contains("Nothing is made anew"), "{message}");
+        assert!(message.contains("does not create it again"), "{message}");
         assert!(f.world.log.is_empty());
     }
     assert_eq!(f.condition("Ready").1, "ControlPlaneLost");

@@ -10,7 +10,7 @@ fn a_lost_ca_is_for_a_person() {
         let before = expiry(&f);
         f.world.remove(&Fixture::key(Kind::Secret, secret));
         let message = blocked(&f.pass(), StageId::Pki, Reason::CertificateAuthorityLost);
-        assert!(message.contains(secret) && message.contains("restore it from a backup"), "{message}");
+        assert!(message.contains(secret) && message.contains("Restore it from a backup"), "{message}");
         assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
         assert_eq!(f.condition("PKIReady").1, "CertificateAuthorityLost");
         assert_eq!(f.condition("Degraded").0, "True");

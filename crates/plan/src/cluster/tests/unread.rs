@@ -17,6 +17,19 @@ fn older(folder: &str, assignment: &str) -> Fixture {
     f
 }
 
+/// For docs/reference/messages.md.
+pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
+    let mut newer = older("apiserver", "jwt = []");
+    newer.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
+    newer.pass();
+    let mut none = without_templates();
+    none.pass();
+    vec![
+        ("the pinned templates do not use a field, and newer ones do", newer),
+        ("no templates of this operator use a field", none),
+    ]
+}
+
 #[test]
 fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     let mut f = older("apiserver", "jwt = []");
@@ -58,8 +71,7 @@ fn the_version_change_that_the_message_names_applies_it() {
 }
 
 /// Of Kubernetes 1.33, say, this operator has no templates, and so none that would read it.
-#[test]
-fn where_no_version_helps_the_message_says_so() {
+fn without_templates() -> Fixture {
     let mut f = older("common/apiserver", "annotations = {}");
     let mut data = f.world.observed.pinned.as_ref().unwrap().to_data();
     data.insert("name".to_owned(), "v1.33".to_owned());
@@ -73,6 +85,12 @@ fn where_no_version_helps_the_message_says_so() {
     f.settings.writers = crate::settings::Writers::anything();
     f.cluster.spec.api_server.service_account_issuers = vec!["https://a.example.com".to_owned()];
     last(&mut f);
-    let message = "spec.endpoint.service.annotations is not applied: the pinned templates do not use it. This operator has no templates for 1.33 that do: remove it from the spec";
+    f
+}
+
+#[test]
+fn where_no_version_helps_the_message_says_so() {
+    let f = without_templates();
+    let message = "spec.endpoint.service.annotations is not applied: the pinned templates do not use it. No template of this operator for 1.33 uses it: remove the field";
     assert_eq!(f.condition("Ready").2, message);
 }

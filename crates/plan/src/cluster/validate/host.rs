@@ -12,7 +12,7 @@ pub(in crate::cluster) fn refusal(host: &str, own: &[IpAddr], meta: Option<&Meta
         Err(_) => no_name(host).map(str::to_owned),
     }?;
     Some(format!(
-        "spec.endpoint.host: {host} is {what}; set the name or address at which clients reach the API of this tenant"
+        "spec.endpoint.host: {host} is {what}. Set the name or address at which clients reach the API of this tenant"
     ))
 }
 
@@ -23,14 +23,14 @@ fn no_address_of_a_tenant(address: IpAddr, meta: Option<&MetaRanges>) -> Option<
     };
     let many = address.is_multicast() || matches!(address, IpAddr::V4(v4) if v4.is_broadcast());
     let what = if this_machine {
-        "an address of whatever machine dials it"
+        "a loopback or unspecified address"
     } else if many {
-        "an address of no single machine"
+        "a multicast or broadcast address"
     } else if is_metadata(address) {
-        "an address of cloud metadata or of one link"
+        "a link-local or cloud metadata address"
     } else {
         let (whose, range) = meta?.own(address)?;
-        return Some(format!("in {range}, addresses of {whose} of the meta cluster"));
+        return Some(format!("in {range}, where the meta cluster has its {whose}"));
     };
     Some(what.to_owned())
 }
@@ -43,8 +43,8 @@ fn no_name(host: &str) -> Option<&'static str> {
     };
     // The system's resolver takes `127.1` and `0x7f000001` for 127.0.0.1.
     match &*last {
-        _ if number => Some("an address in a form that is not the usual one"),
-        "localhost" => Some("a name of whatever machine dials it"),
+        _ if number => Some("an IP address in an unusual form"),
+        "localhost" => Some("a name of the local machine"),
         _ => None,
     }
 }
@@ -71,43 +71,43 @@ mod tests {
     #[test]
     fn what_only_the_operator_would_reach_is_refused() {
         for (host, what) in [
-            ("127.0.0.1", "an address of whatever machine dials it"),
-            ("127.8.9.10", "an address of whatever machine dials it"),
-            ("0.0.0.0", "an address of whatever machine dials it"),
-            ("0.1.2.3", "an address of whatever machine dials it"),
-            ("::1", "an address of whatever machine dials it"),
-            ("::", "an address of whatever machine dials it"),
-            ("::ffff:127.0.0.1", "an address of whatever machine dials it"),
-            ("64:ff9b::7f00:1", "an address of whatever machine dials it"),
-            ("64:ff9b::169.254.169.254", "an address of cloud metadata or of one link"),
-            ("64:ff9b::10.96.0.1", "in 10.96.0.0/16, addresses of Services of the meta cluster"),
-            ("169.254.169.254", "an address of cloud metadata or of one link"),
-            ("100.100.100.200", "an address of cloud metadata or of one link"),
-            ("168.63.129.16", "an address of cloud metadata or of one link"),
-            ("192.0.0.192", "an address of cloud metadata or of one link"),
-            ("fd00:ec2::254", "an address of cloud metadata or of one link"),
-            ("fd00:ec2::23", "an address of cloud metadata or of one link"),
-            ("fd20:ce::254", "an address of cloud metadata or of one link"),
-            ("fd00:c1::a9fe:a9fe", "an address of cloud metadata or of one link"),
-            ("fd00:100::100:200", "an address of cloud metadata or of one link"),
-            ("fd00:a9fe:a9fe::1", "an address of cloud metadata or of one link"),
-            ("fd00:42::42", "an address of cloud metadata or of one link"),
-            ("fe80::1", "an address of cloud metadata or of one link"),
-            ("224.0.0.1", "an address of no single machine"),
-            ("255.255.255.255", "an address of no single machine"),
-            ("ff02::1", "an address of no single machine"),
-            ("10.1.2.3", "in 10.1.0.0/16, addresses of pods of the meta cluster"),
-            ("10.96.0.1", "in 10.96.0.0/16, addresses of Services of the meta cluster"),
-            ("192.168.9.9", "in 192.168.9.9/32, addresses of API servers of the meta cluster"),
-            ("127.1", "an address in a form that is not the usual one"),
-            ("2130706433", "an address in a form that is not the usual one"),
-            ("0x7F.1", "an address in a form that is not the usual one"),
-            ("169.254.0xa9fe", "an address in a form that is not the usual one"),
-            ("localhost", "a name of whatever machine dials it"),
-            ("x.LocalHost", "a name of whatever machine dials it"),
+            ("127.0.0.1", "a loopback or unspecified address"),
+            ("127.8.9.10", "a loopback or unspecified address"),
+            ("0.0.0.0", "a loopback or unspecified address"),
+            ("0.1.2.3", "a loopback or unspecified address"),
+            ("::1", "a loopback or unspecified address"),
+            ("::", "a loopback or unspecified address"),
+            ("::ffff:127.0.0.1", "a loopback or unspecified address"),
+            ("64:ff9b::7f00:1", "a loopback or unspecified address"),
+            ("64:ff9b::169.254.169.254", "a link-local or cloud metadata address"),
+            ("64:ff9b::10.96.0.1", "in 10.96.0.0/16, where the meta cluster has its Services"),
+            ("169.254.169.254", "a link-local or cloud metadata address"),
+            ("100.100.100.200", "a link-local or cloud metadata address"),
+            ("168.63.129.16", "a link-local or cloud metadata address"),
+            ("192.0.0.192", "a link-local or cloud metadata address"),
+            ("fd00:ec2::254", "a link-local or cloud metadata address"),
+            ("fd00:ec2::23", "a link-local or cloud metadata address"),
+            ("fd20:ce::254", "a link-local or cloud metadata address"),
+            ("fd00:c1::a9fe:a9fe", "a link-local or cloud metadata address"),
+            ("fd00:100::100:200", "a link-local or cloud metadata address"),
+            ("fd00:a9fe:a9fe::1", "a link-local or cloud metadata address"),
+            ("fd00:42::42", "a link-local or cloud metadata address"),
+            ("fe80::1", "a link-local or cloud metadata address"),
+            ("224.0.0.1", "a multicast or broadcast address"),
+            ("255.255.255.255", "a multicast or broadcast address"),
+            ("ff02::1", "a multicast or broadcast address"),
+            ("10.1.2.3", "in 10.1.0.0/16, where the meta cluster has its pods"),
+            ("10.96.0.1", "in 10.96.0.0/16, where the meta cluster has its Services"),
+            ("192.168.9.9", "in 192.168.9.9/32, where the meta cluster has its API servers"),
+            ("127.1", "an IP address in an unusual form"),
+            ("2130706433", "an IP address in an unusual form"),
+            ("0x7F.1", "an IP address in an unusual form"),
+            ("169.254.0xa9fe", "an IP address in an unusual form"),
+            ("localhost", "a name of the local machine"),
+            ("x.LocalHost", "a name of the local machine"),
         ] {
             let wanted = format!(
-                "spec.endpoint.host: {host} is {what}; set the name or address at which clients reach the API of this tenant"
+                "spec.endpoint.host: {host} is {what}. Set the name or address at which clients reach the API of this tenant"
             );
             assert_eq!(said(host), Some(wanted));
         }

@@ -45,10 +45,7 @@ pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings
         (None, _) => {
             let state = State::blocked(
                 Reason::VersionUnsupported,
-                format!(
-                    "spec.version: {} is not supported; supported are the patch versions of {supported}",
-                    spec.version
-                ),
+                format!("spec.version: {} is not supported. Set a patch version of {supported}", spec.version),
             );
             (old, Some(state))
         }
@@ -57,7 +54,7 @@ pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings
             let state = State::blocked(
                 Reason::MinorChangeUnsupported,
                 format!(
-                    "spec.version: {} is another minor than {running}, which runs; changes of the minor are refused until releases are supported. Set a patch version of {}",
+                    "spec.version: {} is another minor version than {running}, which runs. Berth cannot change the minor version yet. Set a patch version of {}",
                     spec.version,
                     running.minor()
                 ),
@@ -86,9 +83,9 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
     let parse = |field: &str, list: &[String]| -> Result<Vec<IpNet>, String> {
         list.iter()
             .map(|c| {
-                let net: IpNet = c.parse().map_err(|_| {
-                    format!("spec.network.{field}: {c} is not a network in CIDR form, such as 10.112.0.0/16")
-                })?;
+                let net: IpNet = c
+                    .parse()
+                    .map_err(|_| format!("spec.network.{field}: {c} is not in CIDR notation, such as 10.112.0.0/16"))?;
                 if net.trunc() == net {
                     Ok(net)
                 } else {
@@ -102,20 +99,20 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
     for s in &services {
         let (low, high) = if s.addr().is_ipv4() { (12, 28) } else { (108, 120) };
         if !(low..=high).contains(&s.prefix_len()) {
-            return Err(format!("spec.network.serviceCIDRs: {s} must be between /{low} and /{high}"));
+            return Err(format!(
+                "spec.network.serviceCIDRs: the prefix length of {s} must be between /{low} and /{high}"
+            ));
         }
     }
     for p in &pods {
         let (low, high) = if p.addr().is_ipv4() { (8, 24) } else { (48, 64) };
         if !(low..=high).contains(&p.prefix_len()) {
             return Err(format!(
-                "spec.network.podCIDRs: {p} must be between /{low} and /{high}: each node gets a part of it"
+                "spec.network.podCIDRs: the prefix length of {p} must be between /{low} and /{high}, since each node gets a part of it"
             ));
         }
         if let Some(s) = services.iter().find(|s| s.contains(p) || p.contains(*s)) {
-            return Err(format!(
-                "spec.network: podCIDRs {p} and serviceCIDRs {s} overlap; choose networks that share no address"
-            ));
+            return Err(format!("spec.network: podCIDRs {p} and serviceCIDRs {s} overlap. Choose ranges that do not"));
         }
     }
     Ok(())
@@ -131,7 +128,7 @@ pub(super) fn apart(network: &Network, meta: &MetaCluster) -> Result<(), State> 
             return Err(State::blocked(
                 Reason::InvalidSpec,
                 format!(
-                    "spec.network.{field}: {cidr} overlaps {range}, addresses of {whose} of the meta cluster; choose a network that shares no address with it"
+                    "spec.network.{field}: {cidr} overlaps {range}, where the meta cluster has its {whose}. Choose another range"
                 ),
             ));
         }

@@ -46,7 +46,7 @@ pub(in crate::cluster) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> 
         return Some(State::blocked(
             Reason::InvalidSpec,
             format!(
-                "annotation {note} of namespace {home} does not say which networks the tenant was made with. Restore it from a backup; or, if it was made with those of spec.network, remove the annotation: it is written anew from them"
+                "annotation {note} of namespace {home} is not valid: it records the networks that the tenant was created with. Restore it from a backup; or, if they are those of spec.network, remove the annotation, and Berth writes it again"
             ),
         ));
     };
@@ -54,17 +54,17 @@ pub(in crate::cluster) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> 
     let (had, has) = (json!(recorded), json!(asked));
     let field = FIELDS.into_iter().find(|f| had[*f] != has[*f])?;
     let what = format!(
-        "spec.network.{field}: {} is not what the tenant in namespace {home} was made with: {}",
+        "spec.network.{field}: {} is not what the tenant in namespace {home} was created with: {}",
         has[field], had[field]
     );
     let (recorded, asked) = (to_json(&recorded), to_json(asked));
     let way_out = if label(live, labels::CLUSTER_UID) == Some(t.uid) {
         format!(
-            "Set spec.network to {recorded}; or, if it is annotation {note} of the namespace that was changed, that to {asked}"
+            "Set spec.network to {recorded}; or, if somebody changed annotation {note} of the namespace, set that to {asked}"
         )
     } else {
         format!(
-            "Set spec.network to {recorded}: delete this Cluster, whose networks cannot be changed, and create it with these. The namespace stays as it is"
+            "spec.network is immutable: delete this Cluster and create it with {recorded}. The namespace stays with its data"
         )
     };
     Some(State::blocked(Reason::InvalidSpec, format!("{what}. {way_out}")))

@@ -51,7 +51,7 @@ pub(in crate::cluster) fn storage(asked: &Storage, writers: &Writers) -> Result<
     let classes = &writers.storage_classes;
     let Some(class) = asked.class_name.as_deref().filter(|c| !allowed(classes, c)) else { return Ok(()) };
     // The schema lets nobody take it back.
-    let way_out = "Make another Cluster without it";
+    let way_out = "The field is immutable: create the Cluster without it";
     Err(refused_with("spec.etcd.storage.className", class, classes, way_out, "storage.classes"))
 }
 
@@ -77,11 +77,11 @@ fn refused(field: &str, asked: &str, list: &[String], value: &str) -> State {
 }
 
 fn refused_with(field: &str, asked: &str, list: &[String], way_out: &str, value: &str) -> State {
-    let all = if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
+    let all = if list.is_empty() { "none".to_owned() } else { list.join(", ") };
     State::blocked(
         Reason::NotAllowed,
         format!(
-            "{field}: {asked} is not allowed; allowed is {all}. {way_out}, or have the platform team add it to writers.{value} in the values of Berth's chart"
+            "{field}: {asked} is not allowed (allowed: {all}). {way_out}, or ask the platform team to add it to writers.{value} in the values of Berth's chart"
         ),
     )
 }
@@ -107,7 +107,7 @@ mod tests {
     fn check(result: impl Fn(&Writers) -> Result<(), State>, field: &str, asked: &str, value: &str, allows: &Writers) {
         let text = problem(result(&Writers::default()));
         let said = format!(
-            "{field}: {asked} is not allowed; allowed is nothing. Remove it, or have the platform team add it to writers.{value} in the values of Berth's chart"
+            "{field}: {asked} is not allowed (allowed: none). Remove it, or ask the platform team to add it to writers.{value} in the values of Berth's chart"
         );
         assert_eq!(text, said);
         assert_eq!(result(allows), Ok(()), "{field}");
@@ -157,11 +157,11 @@ mod tests {
     #[test]
     fn storage_classes_are_refused_until_allowed() {
         let asked: Storage = serde_json::from_value(json!({"className": "fast"})).unwrap();
-        let said = "spec.etcd.storage.className: fast is not allowed; allowed is nothing. Make another Cluster without it, or have the platform team add it to writers.storage.classes in the values of Berth's chart";
+        let said = "spec.etcd.storage.className: fast is not allowed (allowed: none). The field is immutable: create the Cluster without it, or ask the platform team to add it to writers.storage.classes in the values of Berth's chart";
         assert_eq!(problem(storage(&asked, &Writers::default())), said);
         let allows = |all: &[&str]| Writers { storage_classes: list(all), ..Writers::default() };
         assert_eq!(storage(&asked, &allows(&["local", "fast"])), Ok(()));
-        assert!(problem(storage(&asked, &allows(&["local"]))).contains("allowed is local. "));
+        assert!(problem(storage(&asked, &allows(&["local"]))).contains("(allowed: local). "));
         assert_eq!(storage(&Storage::default(), &Writers::default()), Ok(()), "the default class");
     }
 

@@ -4,6 +4,7 @@ mod bootstrap;
 mod create;
 mod deletion;
 mod images;
+pub(crate) mod messages;
 mod pki;
 mod refusals;
 mod roll;

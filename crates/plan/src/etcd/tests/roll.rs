@@ -143,7 +143,9 @@ fn no_pod_is_replaced_whose_volume_would_go_with_it() {
         assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
         let State::Blocked { reason, message } = state(&planned, StageId::Etcd) else { panic!("{planned:?}") };
         assert_eq!(*reason, Reason::VolumeDeleting);
-        for part in [&*format!("claim data-etcd-{leaving} is being deleted"), "PersistentVolume pv-7 to Retain"] {
+        for part in
+            [&*format!("PersistentVolumeClaim data-etcd-{leaving} is being deleted"), "PersistentVolume pv-7 to Retain"]
+        {
             assert!(message.contains(part), "{part}: {message}");
         }
         assert_eq!(message.contains("not supported yet"), replicas == 3, "{message}");

@@ -88,12 +88,12 @@ fn fewer_than_a_majority_is_a_lost_quorum() {
     }
     e.pass();
     assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost), "no pods at all");
-    let said = "pod etcd-0 is not there; if it stays away, `kubectl -n acme-1234 describe statefulset etcd` says why";
+    let said = "pod etcd-0 does not exist; if that lasts, `kubectl -n acme-1234 describe statefulset etcd` says why";
     assert!(e.message(T::Available).contains(said), "{}", e.message(T::Available));
     let why = "pods \"etcd-0\" is forbidden: exceeded quota: small";
     e.world.observed.refused.insert("etcd-0".into(), why.into());
     e.pass();
-    assert!(e.message(T::Available).contains(&format!("pod etcd-0 is not there, it is refused: {why}")));
+    assert!(e.message(T::Available).contains(&format!("pod etcd-0 does not exist: the API server refuses it: {why}")));
     assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost));
     assert_eq!(e.condition(T::MembersReady), is("False", Reason::Rejected));
     e.cr.spec.placement.priority_class_name = Some("gold".into());

@@ -3,9 +3,8 @@ use crate::testing::before;
 use berth_api::labels;
 use berth_render::Catalog;
 
-#[test]
-fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
-    let mut e = Etcd::formed(1);
+/// Members that an operator made whose templates did not read the quota yet, and a quota.
+pub(super) fn unread(e: &mut Etcd) {
     let set = before(Catalog::builtin().etcd("3.6".parse().unwrap()).unwrap(), "cluster", "quota_bytes = 2147483648");
     e.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
     let key = super::super::pinned_templates(&e.cr, &e.world.observed).unwrap();
@@ -17,6 +16,12 @@ fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected));
     e.world.log.clear();
     e.cr.spec.quota_backend_bytes = Some(4 << 30);
+}
+
+#[test]
+fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
+    let mut e = Etcd::formed(1);
+    unread(&mut e);
     e.pass();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::NotInTemplates));
@@ -24,6 +29,6 @@ fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     assert_eq!(e.condition(ConditionType::Available).0, "True");
     assert_eq!(
         e.message(ConditionType::Ready),
-        "spec.quotaBackendBytes is not applied: the pinned templates do not use it. A running etcd keeps its templates, since its version cannot change yet: remove it from the spec"
+        "spec.quotaBackendBytes is not applied: the pinned templates do not use it. A running etcd keeps its templates, because its version cannot change yet: remove the field"
     );
 }

@@ -1,0 +1,388 @@
+//! Situations of a `Cluster` for docs/reference/messages.md. Each begins with a tenant at rest, unless it says otherwise.
+
+use super::*;
+use crate::failure::Failure;
+use crate::messages::Situation;
+use crate::meta::{MetaRanges, network};
+use berth_api::labels;
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+const VERSION: &str = "1.36.2";
+
+/// A situation: what happened, and how.
+type Case = (&'static str, fn(&mut Fixture));
+
+impl Fixture {
+    fn copy(&self) -> Self {
+        let Self { world, cluster, settings } = self;
+        Self { world: world.clone(), cluster: cluster.clone(), settings: settings.clone() }
+    }
+
+    fn live(&mut self, kind: Kind, name: &str) -> &mut Value {
+        self.world.observed.objects.get_mut(&Self::key(kind, name)).unwrap()
+    }
+
+    fn home_object(&mut self) -> &mut Value {
+        self.world.observed.objects.get_mut(&Self::namespace()).unwrap()
+    }
+
+    /// What a reconcile cannot change: nothing is carried out.
+    fn hold(&mut self) {
+        self.cluster.spec.paused = true;
+    }
+
+    /// A pod of a component says that, and its Deployment has none that serves.
+    fn pod_says(&mut self, component: &str, status: Value) {
+        self.live(Kind::Deployment, component)["status"]["availableReplicas"] = json!(0);
+        let pod = Self::key(Kind::Pod, &format!("{component}-7d9f8-x2x4z"));
+        let labels = json!({(labels::COMPONENT): component});
+        self.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
+        self.world.pod_status(&pod, status);
+    }
+
+    fn empty(&mut self, secret: &str) {
+        self.world.observed.secrets.insert(Self::key(Kind::Secret, secret), std::sync::Arc::default());
+    }
+
+    fn etcd_says(&mut self, status: Value) {
+        self.live(Kind::EtcdCluster, names::ETCD)["status"] = status;
+    }
+
+    fn fails(&mut self, reason: Reason, message: &str) {
+        let planned = self.plan();
+        let input = Input {
+            cluster: &self.cluster,
+            observed: &self.world.observed,
+            settings: &self.settings,
+            now: self.world.now,
+        };
+        let failure = Failure { reason, message: message.to_owned() };
+        self.cluster.status = Some(status(input, &planned, Some(&failure)));
+    }
+
+    fn unserved(&mut self, status: Value) {
+        let waiting = json!([{"name": "kube-apiserver", "image": "registry.k8s.io/kube-apiserver:v1.36.2", "state": {"waiting": status}}]);
+        self.pod_says(names::APISERVER, json!({"containerStatuses": waiting}));
+    }
+
+    fn network(&mut self, network: Value) {
+        self.cluster.spec.network = serde_json::from_value(network).unwrap();
+    }
+}
+
+/// Before anything was made.
+const NEW: &[Case] = &[
+    ("a new Cluster that is paused: nothing exists yet", Fixture::hold),
+    ("a new Cluster, before etcd's controller has seen its EtcdCluster", |_| {}),
+    ("spec.version of a minor that this operator does not have", |f| f.cluster.spec.version = "1.29.1".into()),
+    ("a network that is none", |f| f.network(json!({"serviceCIDRs": ["10.112.0.0"]}))),
+    ("a network with host bits", |f| f.network(json!({"serviceCIDRs": ["10.112.0.1/16"]}))),
+    ("a Service network that is too large", |f| f.network(json!({"serviceCIDRs": ["10.0.0.0/8"]}))),
+    ("a pod network that is too small", |f| f.network(json!({"podCIDRs": ["10.160.0.0/26"]}))),
+    ("networks that overlap", |f| f.network(json!({"podCIDRs": ["10.112.0.0/16"]}))),
+    ("a network that overlaps the meta cluster's", |f| {
+        let pods = vec![network("10.160.0.0/12").unwrap()];
+        f.meta().addresses = Ok(MetaRanges { pods, ..MetaRanges::default() });
+    }),
+    ("the meta cluster does not tell its addresses", |f| {
+        f.meta().addresses = Err("no node has a spec.podCIDR; set meta.podCIDRs in the chart's values".into());
+    }),
+    ("somebody else's namespace has the control plane's name", |f| {
+        f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::home()}}));
+    }),
+    ("a load balancer that gives no address", |f| {
+        f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::LoadBalancer
+    }),
+    ("spec.etcd.version that does not fit the Kubernetes version", |f| {
+        f.cluster.spec.etcd.version = Some("2.3.8".into())
+    }),
+    ("spec.etcd.storage.className that the chart does not allow", |f| {
+        f.cluster.spec.etcd.storage.class_name = Some("fast".into())
+    }),
+];
+
+const OF_A_TENANT: &[Case] = &[
+    ("at rest", |_| {}),
+    // The spec.
+    ("another minor", |f| f.cluster.spec.version = "1.35.4".into()),
+    ("an extra flag that Berth owns", |f| {
+        f.cluster.spec.api_server.extra_args =
+            vec![serde_json::from_value(json!({"name": "etcd-servers", "value": "x"})).unwrap()];
+    }),
+    ("a node selector that the chart does not allow", |f| {
+        f.cluster.spec.scheduler.placement.node_selector.insert("disk".into(), "ssd".into());
+    }),
+    ("another number of etcd members", |f| f.cluster.spec.etcd.replicas = 3),
+    ("spec.endpoint.host of the local machine", |f| f.cluster.spec.endpoint.host = Some("localhost".into())),
+    ("spec.endpoint.host is a loopback address", |f| f.cluster.spec.endpoint.host = Some("127.0.0.1".into())),
+    ("spec.endpoint.host is a short form of an address", |f| f.cluster.spec.endpoint.host = Some("127.1".into())),
+    ("spec.endpoint.host is a multicast address", |f| f.cluster.spec.endpoint.host = Some("224.0.0.1".into())),
+    ("spec.endpoint.host is a metadata address", |f| f.cluster.spec.endpoint.host = Some("169.254.169.254".into())),
+    ("spec.endpoint.host is an address of the meta cluster", |f| {
+        let api_servers = vec![network("10.200.0.1").unwrap()];
+        f.meta().addresses = Ok(MetaRanges { api_servers, ..MetaRanges::default() });
+        f.cluster.spec.endpoint.host = Some("10.200.0.1".into());
+    }),
+    // The namespace.
+    ("the control-plane namespace is gone", |f| {
+        f.world.observed = crate::Observed { published: f.world.observed.published.clone(), ..Default::default() };
+    }),
+    ("the control-plane namespace was restored", |f| f.home_object()["metadata"]["uid"] = "restored".into()),
+    ("somebody deletes the control-plane namespace", |f| {
+        f.home_object()["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+    }),
+    ("the Cluster was restored and has another UID", |f| {
+        f.cluster.metadata.uid = Some("new-uid".into());
+        f.cluster.status = None;
+    }),
+    ("a Cluster with other networks takes over a namespace that was kept", |f| {
+        f.cluster.metadata.uid = Some("new-uid".into());
+        f.cluster.status = None;
+        f.network(json!({"dnsDomain": "acme.example"}));
+    }),
+    ("somebody changed the networks that the namespace records", |f| {
+        let other = r#"{"serviceCIDRs":["10.50.0.0/16"],"podCIDRs":["10.160.0.0/16"],"dnsDomain":"cluster.local"}"#;
+        f.home_object()["metadata"]["annotations"][labels::NETWORK] = other.into();
+    }),
+    ("somebody garbled the networks that the namespace records", |f| {
+        f.home_object()["metadata"]["annotations"][labels::NETWORK] = "{}".into();
+    }),
+    ("the operator may not read the namespace", |f| {
+        f.world.observed.objects.retain(|key, _| key.kind == Kind::Namespace);
+        f.world.observed.secrets.clear();
+        f.world.observed.api = ApiProbe::NotAsked;
+        f.world.observed.denied = true;
+    }),
+    ("another operator version pinned the templates, and the ConfigMap is gone", |f| {
+        f.home_object()["metadata"]["annotations"][labels::TEMPLATES] = "0123456789abcdef".into();
+    }),
+    ("the pinned templates have a format of a newer operator", |f| {
+        f.home_object()["metadata"]["annotations"][labels::TEMPLATES] = "0123456789abcdef".into();
+        let key = Fixture::key(Kind::ConfigMap, &names::templates("0123456789abcdef"));
+        f.world.put(key.clone(), json!({"metadata": {"name": key.name}}));
+    }),
+    ("the NetworkPolicies are gone, and the meta cluster does not tell its addresses", |f| {
+        f.world.observed.objects.retain(|key, _| key.kind != Kind::NetworkPolicy);
+        f.meta().addresses = Err("no node has a spec.podCIDR; set meta.podCIDRs in the chart's values".into());
+    }),
+    // Keys and certificates.
+    ("a CA's Secret is gone", |f| {
+        f.world.remove(&Fixture::key(Kind::Secret, "acme-ca"));
+        f.world.observed.api = ApiProbe::Unable(format!("Secret {}/acme-ca does not exist", Fixture::home()));
+    }),
+    ("the encryption key's Secret is gone, and a new version waits for it", |f| {
+        f.world.remove(&Fixture::key(Kind::Secret, names::APISERVER_ENCRYPTION));
+        f.cluster.spec.version = "1.36.3".into();
+    }),
+    ("a CA's Secret has no key", |f| f.empty("acme-ca")),
+    ("a CA's Secret is garbled", |f| {
+        f.world.set_secret(
+            &Fixture::key(Kind::Secret, "acme-ca"),
+            "tls.crt",
+            b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
+        );
+    }),
+    ("the service-account key is gone from its Secret", |f| f.empty("acme-sa")),
+    ("the encryption key is garbled", |f| {
+        f.world.set_secret(&Fixture::key(Kind::Secret, names::APISERVER_ENCRYPTION), "encryption.yaml", b"{}")
+    }),
+    ("a CA has less than a quarter of its lifetime left", |f| f.world.now += SignedDuration::from_hours(24 * 365 * 8)),
+    ("a CA has expired", |f| {
+        f.world.now += SignedDuration::from_hours(24 * 365 * 11);
+        f.hold();
+    }),
+    ("somebody else's Secret has the name of one of Berth's", |f| {
+        let key = Fixture::key(Kind::Secret, names::SCHEDULER_PKI);
+        f.world.remove(&key);
+        f.world.put(key.clone(), json!({"metadata": {"name": key.name}}));
+    }),
+    ("somebody deletes a Secret that has a finalizer", |f| {
+        f.live(Kind::Secret, names::SCHEDULER_PKI)["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }),
+    // etcd.
+    ("etcd's controller has not reconciled the new spec", |f| f.etcd_says(json!({"observedGeneration": 0}))),
+    ("etcd's controller has published no conditions yet", |f| {
+        let generation = f.live(Kind::EtcdCluster, names::ETCD)["metadata"]["generation"].clone();
+        f.etcd_says(json!({"observedGeneration": generation}));
+    }),
+    // Pods.
+    ("a new version: kube-apiserver rolls out", |f| {
+        f.cluster.spec.version = "1.36.3".into();
+        f.cluster.spec.api_server.replicas = Some(2);
+        f.pass();
+        let d = f.live(Kind::Deployment, names::APISERVER);
+        d["status"] = json!({"observedGeneration": d["metadata"]["generation"], "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2});
+    }),
+    ("kube-scheduler's pod is not ready", |f| {
+        f.live(Kind::Deployment, names::SCHEDULER)["status"]["availableReplicas"] = json!(0)
+    }),
+    ("an image does not exist", |f| {
+        f.unserved(json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}))
+    }),
+    ("a container ends again and again", |f| {
+        let last = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "Error: unknown flag: --nope"}});
+        let waiting =
+            json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}});
+        f.pod_says(
+            names::SCHEDULER,
+            json!({"containerStatuses": [{"name": "kube-scheduler", "state": waiting, "lastState": last}]}),
+        );
+    }),
+    ("a container needs more memory than its limit", |f| {
+        let last = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+        let waiting =
+            json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}});
+        f.pod_says(
+            names::SCHEDULER,
+            json!({"containerStatuses": [{"name": "kube-scheduler", "state": waiting, "lastState": last}]}),
+        );
+    }),
+    ("no node fits a pod", |f| {
+        let said = json!({"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient memory."});
+        f.pod_says(names::SCHEDULER, json!({"conditions": [said]}));
+    }),
+    ("a pod is not scheduled, and the scheduler says nothing", |f| {
+        f.pod_says(names::SCHEDULER, json!({"conditions": [{"type": "PodScheduled", "status": "False"}]}));
+    }),
+    ("a quota refuses pods", |f| {
+        let why = r#"pods "kube-scheduler-7d9f8-" is forbidden: exceeded quota: small"#;
+        let d = f.live(Kind::Deployment, names::SCHEDULER);
+        d["status"]["availableReplicas"] = json!(0);
+        d["status"]["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "message": why}]);
+    }),
+    ("somebody deletes a Deployment that has a finalizer", |f| {
+        f.live(Kind::Deployment, names::SCHEDULER)["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    }),
+    // The address.
+    ("the Service has no address, and nothing was published yet", |f| {
+        f.live(Kind::Service, names::APISERVER)["spec"]["clusterIP"] = Value::Null;
+        for secret in [names::ADMIN_KUBECONFIG, names::BREAK_GLASS_KUBECONFIG, names::APISERVER_PKI] {
+            f.world.remove(&Fixture::key(Kind::Secret, secret));
+        }
+        f.world.observed.api = ApiProbe::NotAsked;
+    }),
+    ("spec.endpoint.host is not in DNS", |f| {
+        f.cluster.spec.endpoint.host = Some("api.example.com".into());
+        f.world.observed.api =
+            ApiProbe::Failed("dns error: failed to lookup address information: Name or service not known".into());
+    }),
+    ("the API has another address", |f| {
+        f.cluster.spec.endpoint.host = Some("api.example.com".into());
+        let pod = Fixture::key(Kind::Pod, "kube-apiserver-7d9f8-x2x4z");
+        let labels = json!({(labels::COMPONENT): names::APISERVER});
+        f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
+        f.world.run_pod(&pod);
+    }),
+    ("the API does not answer", |f| f.world.observed.api = ApiProbe::Failed("no answer within 5s".into())),
+    ("no kube-apiserver can be asked", |f| f.world.observed.api = ApiProbe::NotAsked),
+    ("kube-apiserver runs, and the API has no address", |f| {
+        let pod = Fixture::key(Kind::Pod, "kube-apiserver-7d9f8-x2x4z");
+        let labels = json!({(labels::COMPONENT): names::APISERVER});
+        f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
+        f.world.run_pod(&pod);
+        f.world.observed.api = ApiProbe::NotAsked;
+    }),
+    ("somebody else's Secret has the kubeconfig's name", |f| {
+        f.world.observed.published = Published::Foreign("it does not have Berth's labels".into());
+    }),
+    // The operator.
+    ("the operator's clock is wrong", |f| f.meta().clock_ahead = SignedDuration::from_mins(15)),
+    ("the operator's clock is very wrong", |f| f.meta().clock_ahead = SignedDuration::from_hours(-24 * 40)),
+    ("the operator lacks a cluster-wide right", |f| {
+        f.meta().denied = Some(r#"nodes is forbidden: User "system:serviceaccount:berth-system:berth-operator" cannot list resource "nodes" in API group """#.into());
+    }),
+    // The end.
+    ("deletion of a protected Cluster", |f| f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now))),
+];
+
+/// What is not reached by carrying a plan out to its end.
+const AS_PLANNED: &[Case] = &[
+    ("somebody added an owner reference, and Berth has not repaired it yet", |f| {
+        f.live(Kind::Secret, names::SCHEDULER_PKI)["metadata"]["ownerReferences"] = json!([{"uid": "o"}]);
+    }),
+    ("a component's certificate is gone, and Berth has not repaired it yet", |f| {
+        f.world.remove(&Fixture::key(Kind::Secret, names::SCHEDULER_PKI));
+    }),
+    ("the EtcdCluster is gone, and Berth has not repaired it yet", |f| {
+        f.world.remove(&Fixture::key(Kind::EtcdCluster, names::ETCD));
+    }),
+    ("somebody deleted objects in the tenant, and Berth has not repaired it yet", |f| {
+        let read = BTreeMap::from([(super::super::inside::stamp_key(), None)]);
+        f.world.observed.api = ApiProbe::Answered { version: None, read };
+    }),
+    ("the published kubeconfig is gone, and Berth has not repaired it yet", |f| {
+        f.world.observed.published = Published::Absent;
+    }),
+    ("deletion: the kubeconfig goes, and the namespace", |f| {
+        f.cluster.spec.deletion.protected = false;
+        f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
+    }),
+    ("deletion with dataPolicy Retain: pods are gone", |f| {
+        f.cluster.spec.deletion.protected = false;
+        f.cluster.spec.deletion.data_policy = berth_api::cluster::DataPolicy::Retain;
+        f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
+        f.world.observed.published = Published::Absent;
+        f.world.observed.objects.retain(|k, _| !matches!(k.kind, Kind::Deployment | Kind::EtcdCluster | Kind::Pod));
+    }),
+];
+
+const FAILURES: &[(&str, Reason, &str)] = &[
+    (
+        "a right of the operator is missing",
+        Reason::PermissionDenied,
+        "list pods in acme-9201d5e7: pods is forbidden: User \"system:serviceaccount:berth-system:berth-operator\" cannot list resource \"pods\" in API group \"\" in the namespace \"acme-9201d5e7\". Berth's chart grants it with the ClusterRoles berth-operator and, in control-plane namespaces, berth-control-plane-namespace: restore them with helm upgrade and the same values",
+    ),
+    (
+        "an admission webhook or policy refuses an object",
+        Reason::Rejected,
+        "apply Deployment acme-9201d5e7/kube-scheduler: admission webhook \"policy.example.com\" denied the request: no Deployments on Sundays",
+    ),
+    (
+        "a mutating webhook changes an object",
+        Reason::Rejected,
+        "apply Deployment acme-9201d5e7/kube-scheduler: a mutating webhook or policy changes what Berth writes: .spec.replicas differs",
+    ),
+    ("a call has no answer", Reason::Error, "apply Deployment acme-9201d5e7/kube-scheduler: no answer within 5s"),
+    (
+        "a newer operator wrote the object",
+        Reason::InvalidSpec,
+        "this operator cannot read the object: unknown variant `Magic`. Correct that field, or run an operator version that knows it; until then what runs stays as it is",
+    ),
+];
+
+pub(crate) fn situations() -> Vec<Situation> {
+    let of = |text, f: &Fixture| Situation {
+        kind: "Cluster",
+        text,
+        conditions: f.cluster.status.as_ref().unwrap().conditions.clone(),
+    };
+    let (new, up) = (Fixture::new(json!({"version": VERSION})), Fixture::up(json!({"version": VERSION})));
+    let mut all = vec![];
+    let rest = OF_A_TENANT.iter().map(|case| (case, &up)).take(1);
+    let cases =
+        rest.chain(NEW.iter().map(|case| (case, &new))).chain(OF_A_TENANT.iter().map(|case| (case, &up)).skip(1));
+    for ((text, happens), from) in cases {
+        let mut f = from.copy();
+        happens(&mut f);
+        f.pass();
+        all.push(of(text, &f));
+    }
+    for (text, happens) in AS_PLANNED {
+        let mut f = up.copy();
+        happens(&mut f);
+        let planned = f.plan();
+        let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
+        f.cluster.status = Some(status(input, &planned, None));
+        all.push(of(text, &f));
+    }
+    for (text, reason, message) in FAILURES {
+        let mut f = up.copy();
+        f.fails(*reason, message);
+        all.push(of(text, &f));
+    }
+    for (text, f) in unread::situations() {
+        all.push(of(text, &f));
+    }
+    all
+}

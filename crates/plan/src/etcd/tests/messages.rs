@@ -1,0 +1,222 @@
+//! Situations of an `EtcdCluster` for docs/reference/messages.md. Each begins with three members at rest, unless it says otherwise.
+
+use super::*;
+use crate::messages::Situation;
+use berth_api::{labels, names};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// A situation: what happened, and how.
+type Case = (&'static str, fn(&mut Etcd));
+
+impl Etcd {
+    fn said(&self, text: &'static str) -> Situation {
+        Situation { kind: "EtcdCluster", text, conditions: self.cr.status.as_ref().unwrap().conditions.clone() }
+    }
+
+    /// Nothing is carried out.
+    fn hold(&mut self) {
+        self.cr.spec.paused = true;
+    }
+
+    fn pod_says(&mut self, i: i32, status: Value) {
+        self.world.observed.etcd = None;
+        self.world.pod_status(&Self::key(Kind::Pod, &format!("etcd-{i}")), status);
+    }
+
+    fn claim(&mut self, i: i32, mut claim: Value) {
+        claim["metadata"]["labels"] =
+            json!({(labels::ETCD_CLUSTER): NAME, (labels::MANAGED_BY): labels::MANAGED_BY_VALUE});
+        self.world.put(Self::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{i}")), claim);
+    }
+
+    fn answer_of(&mut self, i: i32) -> &mut MemberProbe {
+        self.probe().members.get_mut(&format!("etcd-{i}")).unwrap().as_mut().unwrap()
+    }
+
+    fn pinned(&mut self, digest: &str) {
+        let status = self.cr.status.as_mut().unwrap();
+        status.templates.as_mut().unwrap().digest = digest.into();
+        for key in [Self::set(), Self::key(Kind::ConfigMap, &names::etcd::bootstrap(NAME))] {
+            let live = self.edit(&key);
+            let note = live["metadata"]["annotations"][labels::ETCD_RECORD].as_str().unwrap();
+            let mut record: Value = serde_json::from_str(note).unwrap();
+            record["templates"] = digest.into();
+            live["metadata"]["annotations"][labels::ETCD_RECORD] = record.to_string().into();
+        }
+    }
+
+    fn new_template(&mut self) {
+        self.cr.spec.quota_backend_bytes = Some(1 << 30);
+        self.cr.metadata.generation = Some(2);
+    }
+}
+
+/// A digest of templates that this build does not have.
+const OTHER: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+const LOST: &str = "DataLost: the volume of etcd member etcd-1 is empty, but its cluster has had a quorum in epoch 1";
+
+const NEW: &[Case] = &[
+    ("a new EtcdCluster: its pods do not run yet", |_| {}),
+    ("a new EtcdCluster that is paused: nothing exists yet", Etcd::hold),
+    ("spec.version that this operator does not have", |e| e.cr.spec.version = "3.4.30".into()),
+    ("the record of an earlier etcd is gone, and a volume is there", |e| e.claim(0, json!({"metadata": {}}))),
+    ("a volume of an earlier etcd is being deleted", |e| e.claim(0, json!({"metadata": {"deletionTimestamp": "x"}}))),
+    ("a member's Service has no address", |e| {
+        e.pass();
+        e.edit(&Etcd::key(Kind::Service, "etcd-0"))["spec"]["clusterIP"] = Value::Null;
+    }),
+    ("the members run, and one has not answered yet", |e| {
+        e.pass();
+        e.members_run();
+        e.answer(&[0, 1], 0);
+    }),
+    ("all members run, and do not agree on the leader yet", |e| {
+        e.pass();
+        e.members_run();
+        e.all_answer();
+        e.answer_of(2).leader = "a2".into();
+    }),
+    ("no image can be pulled", |e| {
+        e.pass();
+        e.members_run();
+        let waiting =
+            json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}});
+        for i in 0..3 {
+            e.pod_says(i, json!({"containerStatuses": [{"name": "etcd", "image": "registry.k8s.io/etcd:3.6.16-0", "state": waiting}]}));
+        }
+    }),
+    ("no StorageClass provisions a volume", |e| {
+        e.pass();
+        e.members_run();
+        let said = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
+        e.pod_says(0, json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": said}]}));
+        e.claim(0, json!({"spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}}));
+    }),
+    ("there is no default StorageClass", |e| {
+        e.pass();
+        e.members_run();
+        e.pod_says(0, json!({"conditions": [{"type": "PodScheduled", "status": "False"}]}));
+        e.claim(0, json!({"status": {"phase": "Pending"}}));
+    }),
+];
+
+const FORMED: &[Case] = &[
+    ("at rest", |_| {}),
+    ("another version", |e| e.cr.spec.version = "3.6.17".into()),
+    ("a client with the name ca", |e| e.cr.spec.clients.push(EtcdClient { name: "ca".into() })),
+    ("another operator version pinned the templates, and the ConfigMap is gone", |e| e.pinned(OTHER)),
+    ("the pinned templates have a format of a newer operator", |e| {
+        e.pinned(OTHER);
+        let key = Etcd::key(Kind::ConfigMap, &names::etcd::templates(NAME, OTHER));
+        e.world.put(key.clone(), json!({"metadata": {"name": key.name}}));
+    }),
+    ("a field that the pinned templates do not use", super::unread::unread),
+    ("a CA's Secret is gone", |e| e.world.remove(&Etcd::key(Kind::Secret, "etcd-client-ca"))),
+    ("the members' certificates are gone, and the EtcdCluster is paused", |e| {
+        e.world.remove(&Etcd::key(Kind::Secret, "etcd-server"));
+        e.hold();
+    }),
+    ("a member does not answer", |e| e.answer(&[0, 1], 0)),
+    ("a member has not answered for minutes", |e| {
+        e.answer(&[0, 1], 0);
+        e.pass();
+        e.world.now += SignedDuration::from_mins(3);
+    }),
+    ("a member was not probed", |e| drop(e.probe().members.remove("etcd-2"))),
+    ("a member has no leader", |e| e.answer_of(2).leader = "0".into()),
+    ("a member is a learner", |e| e.probe().list.as_mut().unwrap()[2].2 = true),
+    ("a member is not in the others' list", |e| e.probe().list.as_mut().unwrap()[2].1 = "f".into()),
+    ("too few members answer", |e| e.answer(&[1], 1)),
+    ("a member answers, and too few do for a quorum", |e| {
+        e.answer(&[1], 1);
+        e.answer_of(1).leader = "a1".into();
+    }),
+    ("a member is of another cluster", |e| e.answer_of(2).cluster_id = "c2".into()),
+    ("a member's pod is not ready, and no member was probed", |e| e.pod_says(2, json!({}))),
+    ("a container ends again and again", |e| {
+        let last = json!({"terminated": {"exitCode": 1, "message": "panic: invalid page type"}});
+        let waiting =
+            json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}});
+        e.pod_says(2, json!({"containerStatuses": [{"name": "etcd", "state": waiting, "lastState": last}]}));
+    }),
+    ("a member's pod does not exist", |e| e.world.remove(&Etcd::key(Kind::Pod, "etcd-2"))),
+    ("a quota refuses a member's pod", |e| {
+        e.world.remove(&Etcd::key(Kind::Pod, "etcd-2"));
+        e.world.observed.refused.insert("etcd-2".into(), r#"pods "etcd-2" is forbidden: exceeded quota: small"#.into());
+    }),
+    ("a member's pod does not exist, and the spec names a PriorityClass", |e| {
+        e.world.remove(&Etcd::key(Kind::Pod, "etcd-2"));
+        e.cr.spec.placement.priority_class_name = Some("gold".into());
+    }),
+    ("a member's volume is empty", |e| {
+        e.held("etcd-1", LOST);
+        e.answer(&[0, 2], 0);
+    }),
+    ("a member's volume is another's", |e| {
+        e.held(
+            "etcd-1",
+            "ForeignData: the volume of etcd member etcd-1 (epoch 1) holds data that no marker vouches for",
+        );
+        e.answer(&[0, 2], 0);
+    }),
+    ("somebody deletes a member's PersistentVolumeClaim", |e| {
+        e.claim(1, json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"volumeName": "pvc-1"}}));
+    }),
+    ("the database is full", |e| e.probe().alarms.push("NOSPACE on etcd-0".into())),
+    ("the members' data differ", |e| e.probe().alarms.push("CORRUPT on etcd-0".into())),
+    ("a new pod template, before the StatefulSet's controller has seen it", Etcd::new_template),
+    ("a new pod template while a member does not answer", |e| {
+        e.new_template();
+        e.pass();
+        e.members_run();
+        e.answer(&[0, 1], 0);
+    }),
+    ("a new pod template, and the EtcdCluster is paused", |e| {
+        e.new_template();
+        e.pass();
+        e.members_run();
+        e.hold();
+    }),
+    ("a new pod template while a pod cannot pull its image, and the EtcdCluster is paused", |e| {
+        e.new_template();
+        e.pass();
+        e.members_run();
+        let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
+        let status = json!({"containerStatuses": [{"name": "agent", "image": "x", "state": waiting}]});
+        e.world.pod_status(&Etcd::key(Kind::Pod, "etcd-2"), status);
+        e.answer(&[0, 1, 2], 0);
+        e.hold();
+    }),
+    ("paused", Etcd::hold),
+];
+
+pub(crate) fn situations() -> Vec<Situation> {
+    let (new, formed, single) = (Etcd::new(3), Etcd::formed(3), Etcd::formed(1));
+    let mut all = vec![];
+    let rest = FORMED.iter().map(|case| (case, &formed)).take(1);
+    let cases =
+        rest.chain(NEW.iter().map(|case| (case, &new))).chain(FORMED.iter().map(|case| (case, &formed)).skip(1));
+    for ((text, happens), from) in cases {
+        let mut e = from.clone();
+        happens(&mut e);
+        e.pass();
+        all.push(e.said(text));
+    }
+    let mut lost = single.clone();
+    lost.held("etcd-0", &LOST.replace("etcd-1", "etcd-0"));
+    lost.answer(&[], 0);
+    lost.pass();
+    all.push(lost.said("the only member's volume is empty"));
+    let mut deleting = single.clone();
+    deleting.claim(0, json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"volumeName": "pvc-0"}}));
+    deleting.pass();
+    all.push(deleting.said("somebody deletes the only member's PersistentVolumeClaim"));
+    for (mut e, text) in [(formed, "deletion: three members end"), (single, "deletion: the only member ends")] {
+        e.cr.metadata.deletion_timestamp = Some(Time(e.world.now));
+        let planned = e.plan();
+        e.cr.status = Some(status(e.input(&e.world), &planned, None));
+        all.push(e.said(text));
+    }
+    all
+}

@@ -1,0 +1,165 @@
+//! The texts in this crate's source, and whether a situation shows each.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Texts that are not part of a condition's message, or of none that a world in memory can have. File, beginning, reason.
+const NOT_SHOWN: &[(&str, &str, &str)] = &[
+    (
+        "cluster/components/stage.rs",
+        "{first} to finish its rollout first",
+        "kube-apiserver's own rollout is said first",
+    ),
+    ("cluster/etcd.rs", "EtcdCluster etcd to be created", "its object is written in the same stage, which says that"),
+    ("cluster/inside/mod.rs", "a client certificate for the API", "the CA that lacks is said first"),
+    ("config.rs", "meta.{field}: ", "the operator does not start; its log says it"),
+    ("diff.rs", ".spec differs", "quoted after `a mutating webhook or policy changes what Berth writes`"),
+    ("diff.rs", "{path} is missing", "quoted after `a mutating webhook or policy changes what Berth writes`"),
+    ("etcd/members.rs", "the Secrets with the CAs", "the stage of certificates says it first"),
+    ("etcd/roll.rs", "pod {stuck}, whose image", "that pod's problem is said first"),
+    ("lib.rs", "a crate of its own", "an attribute"),
+    ("model.rs", "scale {key}", "`kubectl berth plan`"),
+    ("model.rs", "apply {} in the tenant", "`kubectl berth plan`"),
+    ("model.rs", "delete {key} in the tenant", "`kubectl berth plan`"),
+    ("model.rs", "publish {key}", "`kubectl berth plan`"),
+    ("model.rs", "certificate {name}", "`kubectl berth plan`"),
+    ("model.rs", "copy of the CA", "`kubectl berth plan`"),
+    ("model.rs", "service-account key", "`kubectl berth plan`"),
+    ("model.rs", "encryption key", "`kubectl berth plan`"),
+    ("model.rs", "kubeconfig ({why})", "`kubectl berth plan`"),
+    ("nodes.rs", "there are no nodes yet", "the operator's log: how the agent gets into pods"),
+    ("nodes.rs", "node {name}: kubelet", "the operator's log: how the agent gets into pods"),
+    ("observed.rs", "BEGIN CERTIFICATE", "what a PEM file has"),
+    ("secrets.rs", "the CA in {issuer}", "the CA that lacks is said first"),
+    ("secrets.rs", "there is none", "`kubectl berth plan`"),
+];
+
+/// Every text of the source is in a message, or is listed above; and what is listed is there, and in no message.
+pub(super) fn are_met(messages: &[&str]) {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut unused: Vec<_> = NOT_SHOWN.iter().collect();
+    let mut missing = vec![];
+    for file in files(&source) {
+        let name = file.strip_prefix(&source).unwrap().display().to_string();
+        let text = std::fs::read_to_string(&file).unwrap();
+        for literal in literals(production(&text)).into_iter().filter(|l| l.contains(' ')) {
+            let listed = |(file, start, _): &(&str, &str, &str)| name == *file && literal.starts_with(start);
+            let met = messages.iter().any(|message| is_in(&literal, message));
+            match (NOT_SHOWN.iter().any(listed), met) {
+                (false, false) => missing.push(format!("{name}: {literal}")),
+                (true, false) => unused.retain(|row| !listed(row)),
+                (true, true) => panic!("{name}: `{literal}` is in a message: take it off NOT_SHOWN"),
+                (false, true) => {}
+            }
+        }
+    }
+    assert!(unused.is_empty(), "not in the source: {unused:#?}");
+    assert!(
+        missing.is_empty(),
+        "no situation in tests/messages.rs shows these; add one, or list them in messages/literals.rs: {missing:#?}"
+    );
+}
+
+/// What the operator logs, as (level, text), from the error to the least.
+pub(super) fn logs() -> BTreeSet<(&'static str, String)> {
+    let mut all = BTreeSet::new();
+    for source in ["operator", "kubeio"] {
+        for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source).join("src")) {
+            let text = std::fs::read_to_string(&file).unwrap();
+            for level in ["error", "warn", "info"] {
+                for call in production(&text).split(&format!("tracing::{level}!(")).skip(1) {
+                    all.extend(literals(call).into_iter().find(|l| l.contains(' ')).map(|said| (level, said)));
+                }
+            }
+        }
+    }
+    all
+}
+
+/// All of a folder but what only tests build.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let mut all = vec![];
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        match path.file_name().and_then(|n| n.to_str()).unwrap() {
+            "tests" | "tests.rs" | "messages" | "testing.rs" => {}
+            _ if path.is_dir() => all.extend(files(&path)),
+            _ => all.push(path),
+        }
+    }
+    all.sort();
+    all
+}
+
+/// A file up to its tests.
+fn production(text: &str) -> &str {
+    text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default()
+}
+
+/// String literals, as they are written.
+fn literals(text: &str) -> Vec<String> {
+    let (mut all, mut rest) = (vec![], text);
+    while let Some(at) = rest.find(['"', '\'', '/']) {
+        let (before, here) = rest.split_at(at);
+        rest = if here.starts_with("//") {
+            here.split_once('\n').map_or("", |(_, next)| next)
+        } else if let Some(raw) = here.strip_prefix('"').filter(|_| before.ends_with(['r', '#'])) {
+            let hashes = "#".repeat(before.len() - before.trim_end_matches('#').len());
+            raw.split_once(&format!("\"{hashes}")).map_or("", |(_, next)| next)
+        } else if let Some(inner) = here.strip_prefix('"') {
+            let end = end_of(inner);
+            all.push(inner[..end].replace("\\\"", "\""));
+            &inner[end + 1..]
+        } else if here.starts_with("'\\") {
+            &here[here[3..].find('\'').map_or(3, |end| end + 4)..]
+        } else if here.starts_with('\'') && here.chars().nth(2) == Some('\'') {
+            &here[here.char_indices().nth(3).map_or(here.len(), |(i, _)| i)..]
+        } else {
+            &here[1..]
+        };
+    }
+    all
+}
+
+/// Where a string ends whose quote is open.
+fn end_of(inner: &str) -> usize {
+    let mut escaped = false;
+    let closes = |c: char| {
+        let end = c == '"' && !escaped;
+        escaped = c == '\\' && !escaped;
+        end
+    };
+    inner.find(closes).unwrap_or(inner.len() - 1)
+}
+
+/// Whether `message` has the literal's words in their order, with anything for its placeholders.
+fn is_in(literal: &str, message: &str) -> bool {
+    let mut rest = message;
+    pieces(literal).iter().all(|piece| match rest.find(piece) {
+        Some(at) => {
+            rest = &rest[at + piece.len()..];
+            true
+        }
+        None => false,
+    })
+}
+
+/// A format string without its placeholders.
+fn pieces(literal: &str) -> Vec<String> {
+    let plain = literal.replace("{{", "\u{1}").replace("}}", "\u{2}");
+    let ends = plain.split('{').map(|part| part.rsplit('}').next().unwrap_or_default());
+    ends.map(|part| part.replace('\u{1}', "{").replace('\u{2}', "}")).collect()
+}
+
+#[test]
+fn literals_are_found_and_placeholders_are_anything() {
+    let source = r##"
+        // "a comment"
+        let (a, b) = ('"', '\''); // it's
+        fn f<'a>(x: &'a str) -> String { format!("{x}: said \"no\" to {}", y) }
+        const R: &str = r#"raw "text" here"#;
+    "##;
+    assert_eq!(literals(source), [r#"{x}: said "no" to {}"#]);
+    assert!(is_in("{x}: waits for {}", "etcd: waits for a pod") && is_in("a {{b}}", "a {b}"));
+    assert!(!is_in("waits for {} and {y} more", "waits for a pod"));
+}
