@@ -26,7 +26,7 @@ const TARGETS: [(&str, f64, Option<usize>); 20] = [
     ("scale.rss", 52.0, Some(200)),
 ];
 
-/// How a figure stands to its target.
+/// How a figure compares with its target.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Judgement {
     pub(crate) most: f64,

@@ -50,7 +50,7 @@ fn everywhere() -> Vec<Value> {
 
 fn control_plane() -> Vec<Value> {
     let mut rules = kinds(Place::ControlPlane);
-    // What refuses the pod of a StatefulSet is told nowhere else.
+    // Only an Event says what refuses the pod of a StatefulSet.
     rules.push(json!({"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["list"]}));
     rules
 }

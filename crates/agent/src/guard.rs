@@ -57,7 +57,7 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
     let joined = bootstrap.state == BootstrapState::Established || bootstrap.joined.iter().any(|name| name == member);
     let hold = match found {
         Found::Garbage => foreign("a marker that cannot be read".to_owned()),
-        // Cut off: kubelet keeps the last 4 KiB of a termination message, and the reason stands at its beginning.
+        // Cut off: kubelet keeps the last 4 KiB of a termination message, and the reason is at its beginning.
         Found::Marker(marker) if *marker != expected => foreign(format!(
             "the data of member {:.63} of cluster {:.63} in epoch {}",
             marker.member, marker.cluster_uid, marker.epoch

@@ -1,7 +1,7 @@
 //! Brings this program into the component's container, and hands over to the component.
 //!
 //! A gate in an init container costs up to a second more, since kubelet looks only once a second whether it has ended, and it is
-//! not passed again when the container starts anew. So the gate runs in the component's own container, before the component, and
+//! not passed again when the container restarts. So the gate runs in the component's own container, before the component, and
 //! becomes it. Upstream's images have nothing but the component: an init container copies this program onto a volume first.
 
 use std::{
@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 /// The component's program and its arguments, after `--`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Then {
-    /// What this process becomes once the way is free. Without it, it ends with 0.
+    /// What this process becomes once it may start. Without it, it ends with 0.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }

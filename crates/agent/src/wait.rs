@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
 }
 
-/// Asks every endpoint that has not answered yet; an error is the last reason to go on waiting. The client is made anew each time:
+/// Asks every endpoint that has not answered yet; an error is the last reason to go on waiting. A new client is made each time:
 /// Secrets are renewed while a pod waits.
 fn round(args: &Args, pending: &mut Vec<&str>, connect_timeout: Duration) -> anyhow::Result<()> {
     let client = client(args, connect_timeout)?;

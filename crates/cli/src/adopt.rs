@@ -110,7 +110,7 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     }
 }
 
-/// What the operator's status says, for those who may not look at namespaces.
+/// What the operator's status says, for those who may not read namespaces.
 fn told(cluster: &Cluster) -> Option<Verdict> {
     let status = cluster.status.as_ref()?;
     let degraded = find(&status.conditions, ConditionType::Degraded).filter(|c| c.status == "True")?;

@@ -27,7 +27,7 @@ enum Outcome {
     Done,
     /// Not ready, a kubeconfig is not there yet, changes are pending, or there is nothing to adopt.
     NotYet,
-    /// There was an error. It was told already, and the rest was done.
+    /// There was an error. It is printed already, and the rest was done.
     Failed,
 }
 

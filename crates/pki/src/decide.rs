@@ -83,7 +83,7 @@ pub struct KubeconfigTarget<'a> {
     pub trust: &'a [CertInfo],
 }
 
-/// Decides about a kubeconfig with an embedded client certificate, which is made anew as a whole. `found` is what
+/// Decides about a kubeconfig with an embedded client certificate, which is regenerated as a whole. `found` is what
 /// [`crate::parse_kubeconfig_certificate`] said; the rest is as for [`decide`].
 pub fn decide_kubeconfig(
     spec: &CertSpec,

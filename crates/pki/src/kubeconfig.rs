@@ -81,7 +81,7 @@ pub struct KubeconfigInfo {
 /// Reads the current context of a kubeconfig with embedded credentials.
 ///
 /// Fails when a part is missing, refers to a file, or when the key does not belong to the certificate: in all these
-/// cases the kubeconfig is to be made anew.
+/// cases the kubeconfig is to be regenerated.
 pub fn parse_kubeconfig_certificate(yaml: &[u8]) -> Result<KubeconfigInfo, PkiError> {
     let text = std::str::from_utf8(yaml).map_err(|_| PkiError::kubeconfig("it is not UTF-8"))?;
     // The parser's message quotes the text, which holds a private key.

@@ -1,4 +1,4 @@
-//! Why something is made anew, in values for code and in words for people.
+//! Why something is renewed, in values for code and in words for people.
 
 use std::fmt;
 

@@ -129,7 +129,7 @@ impl TemplateSet {
         };
         let reads = Reads::of(&texts);
         let mut set = Self { name, format, texts, versions, digest: String::new(), reads };
-        // Asked for many times in every pass.
+        // Asked for many times in every reconcile.
         set.digest = set.compute_digest();
         Ok(set)
     }

@@ -123,7 +123,7 @@ pub fn render_etcd_services(set: &TemplateSet, values: &EtcdServicesValues) -> R
 
 /// ConfigMap `<name>-bootstrap`, StatefulSet `<name>`, and from two members on a PodDisruptionBudget, from the set of an etcd minor.
 ///
-/// Which members there are and whether the cluster is new stands in the ConfigMap and not in the StatefulSet, so that neither a
+/// Which members there are and whether the cluster is new is in the ConfigMap and not in the StatefulSet, so that neither a
 /// finished bootstrap nor a new member changes the pods of the others.
 pub fn render_etcd(set: &TemplateSet, values: &EtcdValues) -> Result<Vec<Object>, RenderError> {
     let peer = |member: &String| format!("{member}=https://{member}.{}.svc:2380", values.meta.namespace);

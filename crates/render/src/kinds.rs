@@ -85,7 +85,7 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 const BERTH: &str = "berth.dev";
 
 /// In apply order: each object after those that it needs in order to work at once.
-/// The namespace holds everything. RBAC comes next, since a 403 for the next write costs a pass. Policies stand before the first
+/// The namespace holds everything. RBAC comes next, since a 403 for the next write costs a reconcile. Policies come before the first
 /// pod that they protect. Secrets and ConfigMaps before what mounts them, or kubelet waits out its retry of a missing volume.
 /// Services before workloads, so that names and addresses are there when a pod asks. Etcd before its clients. Deployments last.
 const TABLE: &[Row] = &[

@@ -1,6 +1,6 @@
 //! Rendering apart from values. What a template prints is a whole YAML scalar, list or map, so the text with marks in place of
 //! values (its shape) is the same for all tenants with the same options. It is parsed once, and values are put in afterwards:
-//! parsing YAML for each tenant in each pass was most of what an operator with many tenants did.
+//! parsing YAML for each tenant in each reconcile was most of what an operator with many tenants did.
 
 use crate::{RenderError, env, yaml};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! Facts about Secrets that are not made: plans look at nothing else.
+//! Facts about Secrets that are not made: plans read nothing else.
 
 use berth_pki::{BACKDATE, CertInfo, CertSpec, KubeconfigInfo, Usage};
 use berth_plan::observed::{Observed, sha256};
@@ -27,7 +27,7 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
                 facts.pairs.insert(name.clone(), Box::new(Ok(certificate(spec, &issuer(ca), now))));
             }
             SecretEntry::CaCopy { name, issuer } => {
-                // The CA's own digest: what runs with it does not start anew for a copy.
+                // The CA's own digest: what runs with it does not restart for a copy.
                 let known = observed.secrets.get(issuer).and_then(|f| f.digests.get("tls.crt")).cloned();
                 facts.digests.insert(name.clone(), known.unwrap_or_else(|| UNKNOWN.to_owned()));
             }

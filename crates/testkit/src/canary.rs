@@ -24,7 +24,7 @@ pub fn needles(secrets: &[Value]) -> Vec<(String, String)> {
             let Some(tail) = private.and_then(|p| Some(p.get(p.len().checked_sub(LENGTH)?..)?.to_owned())) else {
                 continue;
             };
-            // In base64 of a text around it one of these three stands.
+            // In base64 of a text around it one of these three occurs.
             let encoded = (0..3).map(|skip| STANDARD.encode(&tail[skip..skip + 24]));
             // So does Rust print bytes, of the text and of what it stands for.
             let bytes = [Some(tail.clone().into_bytes()), STANDARD.decode(&tail).ok()];

@@ -29,7 +29,7 @@ pub(crate) fn nothing_refuses(world: &World) -> Result<()> {
     REFUSERS.iter().try_for_each(|refuser| world.kube.delete(&format!("{ADMISSION}/{refuser}")))
 }
 
-/// Meanwhile a certificate is made, which is an earlier stage. What was refused is tried again without any news.
+/// Meanwhile a certificate is made, which is an earlier stage. What was refused is tried again without any event.
 pub(crate) fn a_policy_that_refuses(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let rules =
         json!([{"apiGroups": ["apps"], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["deployments"]}]);

@@ -1,4 +1,4 @@
-//! The tenant's kubeconfig, made anew from the values that Berth writes into it, and from no other: kubectl runs the commands, reads the
+//! The tenant's kubeconfig, rebuilt from the values that Berth writes into it, and from no other: kubectl runs the commands, reads the
 //! files and takes the ways that a kubeconfig names, and whoever may write Secrets beside the `Cluster` may have written this one.
 
 use crate::paint::safe;

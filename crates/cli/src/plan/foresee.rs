@@ -8,7 +8,7 @@ use berth_sim::World;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-/// Rounds that are looked at. A new tenant takes six, three members of etcd one each.
+/// Rounds that are simulated. A new tenant takes six, three members of etcd one each.
 const ROUNDS: i32 = 30;
 /// Time between two rounds: longer than a certificate takes to reach a process that runs.
 const STEP: SignedDuration = SignedDuration::from_mins(3);

@@ -44,7 +44,7 @@ pub(super) struct Part {
     pub(super) changes: Vec<Change>,
 }
 
-/// Where a stage stands.
+/// The state of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) enum Standing {

@@ -38,7 +38,7 @@ async fn all(access: &Access, args: &Status, now: Timestamp) -> anyhow::Result<O
     match output::structured(args.output, &rows)? {
         Some(text) => output::print(&text)?,
         None if !rows.is_empty() => output::print(&list::table(&rows, now, args.all_namespaces))?,
-        // What was told of those that are there is enough.
+        // The report on those that are there is enough.
         None if asked > 0 => {}
         None if args.all_namespaces => output::note("there are no Clusters"),
         None => {

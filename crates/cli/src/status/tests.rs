@@ -247,7 +247,7 @@ fn a_certificate_is_told_of_once_its_renewal_is_overdue() {
         assert!(told(-1, Some(days)), "{days} days");
     }
     assert!(!told(24 * 8, Some(365)));
-    // Whoever may not look at the operator's configuration is told nothing that may be wrong.
+    // Whoever may not read the operator's configuration gets no advice that may be wrong.
     assert!(!told(8, None) && told(5, None));
 }
 

@@ -77,7 +77,7 @@ fn nodes(report: &Report, now: Timestamp) -> Vec<Node> {
     all
 }
 
-/// A message that was told already, as a whole or as a part, is not told again.
+/// A message that was printed already, as a whole or as a part, is not printed again.
 fn problems(all: &[Problem], now: Timestamp) -> Vec<Node> {
     let told = |i: usize, c: &Problem| all.iter().take(i).any(|before| before.message.contains(&c.message));
     all.iter().enumerate().map(|(i, c)| Node::leaf(problem(c, !told(i, c), now))).collect()

@@ -62,7 +62,7 @@ fn pod_security(pod: &mut Map<String, Value>, user: i64) {
             "runAsUser": user,
             "runAsGroup": user,
             "fsGroup": user,
-            // Volumes of etcd may be large, and only their root has to be looked at.
+            // Volumes of etcd may be large, and only their root has to be checked.
             "fsGroupChangePolicy": "OnRootMismatch",
             "seccompProfile": {"type": "RuntimeDefault"},
         }),

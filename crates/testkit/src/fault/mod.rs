@@ -79,7 +79,7 @@ pub struct FaultPlan {
     state: Arc<Mutex<State>>,
     /// How many lives have ended.
     ended: channel::Sender<usize>,
-    /// Moves when open watches have to look at their rules again.
+    /// Moves when open watches have to check their rules again.
     kick: channel::Sender<usize>,
 }
 

@@ -57,7 +57,7 @@ impl Dumper {
         self
     }
 
-    /// Replaces a text wherever it stands, in names too: what differs from run to run, such as a namespace.
+    /// Replaces a text wherever it occurs, in names too: what differs from run to run, such as a namespace.
     pub fn rename(mut self, from: impl Into<String>, to: impl Into<String>) -> Self {
         self.rename.push((from.into(), to.into()));
         self
