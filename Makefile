@@ -29,7 +29,7 @@ test-all: prepare ## All of that and what takes longest. Cut off, it goes on whe
 test-fast: prepare ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
 	@$(XTASK) test --fast
 
-chaos: prepare ## Every case of the sweeps (crashes, fields, walks) and of bad surroundings, in place of a sample. Cut off, it goes on where it was, at the same commit. ARGS="clock" for a part, SEED=n for another order.
+chaos: prepare ## Every case of the sweeps (crashes, fields, walks) and of faults of the meta cluster, in place of a sample. Cut off, it goes on where it was, at the same commit. ARGS="clock" for a part, SEED=n for another order.
 	@$(XTASK) chaos --seed $(or $(SEED),0) $(ARGS)
 
 lint: prepare ## Format, clippy, generated files, rules between crates, charts, dependencies.

@@ -1,7 +1,7 @@
 //! The floor: the very objects of a tenant, created raw by one client. The same names and Service addresses, so that its
 //! certificates, host aliases and token fit; the same pods, gates and volumes.
 
-use crate::tenant::{ask, decode, home, pause};
+use crate::tenant::{ask, cp_namespace, decode, pause};
 use anyhow::{Context as _, bail};
 use futures::future::try_join_all;
 use http::Request;
@@ -37,12 +37,12 @@ async fn call(client: &Client, method: &str, url: &str, body: Option<&Value>) ->
 
 /// Writes a ready tenant's objects down.
 pub(crate) async fn dump(client: &Client, name: &str) -> anyhow::Result<Objects> {
-    let home = home(name);
-    let mut namespace = clean(call(client, "GET", &format!("/api/v1/namespaces/{home}"), None).await?);
+    let cp_namespace = cp_namespace(name);
+    let mut namespace = clean(call(client, "GET", &format!("/api/v1/namespaces/{cp_namespace}"), None).await?);
     namespace["metadata"]["labels"]["berth.dev/bench"] = json!("floor");
     let (mut rest, mut kubeconfig) = (vec![], None);
     for collection in COLLECTIONS {
-        let url = collection.replace("{}", &home);
+        let url = collection.replace("{}", &cp_namespace);
         let list = call(client, "GET", &url, None).await?;
         for item in list["items"].as_array().into_iter().flatten() {
             let name = item["metadata"]["name"].as_str().unwrap_or_default();

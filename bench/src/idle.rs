@@ -187,7 +187,7 @@ fn cost(before: Usage, after: Option<(Usage, f64)>, seconds: f64) -> Option<Cost
 
 /// The processes of a tenant by name: what runs in the cgroups of its pods.
 async fn processes(client: &Client, name: &str) -> anyhow::Result<BTreeMap<&'static str, u32>> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), &tenant::home(name));
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &tenant::cp_namespace(name));
     let uids: Vec<String> =
         pods.list(&ListParams::default()).await?.into_iter().filter_map(|p| p.metadata.uid).collect();
     let mut found = BTreeMap::new();

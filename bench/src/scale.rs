@@ -24,7 +24,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Nothing made for so long: all is there that can be.
 const QUIET: Duration = Duration::from_secs(20);
-const PATIENCE: Duration = Duration::from_mins(30);
+const TIMEOUT: Duration = Duration::from_mins(30);
 /// How long it takes for what came up to settle before rest is measured.
 const SETTLE: Duration = Duration::from_mins(2);
 /// `Cluster`s created at once by one client.
@@ -182,8 +182,8 @@ async fn all_there(scale: &Scale<'_>, operator: &Operator, since: SystemTime) ->
             let cpu = samples.iter().find(|(at, _)| *at >= last).map_or(0.0, |(_, cpu)| *cpu);
             return Ok((writes, cpu));
         }
-        if since.elapsed()? > PATIENCE {
-            bail!("objects are still made after {PATIENCE:?}");
+        if since.elapsed()? > TIMEOUT {
+            bail!("objects are still made after {TIMEOUT:?}");
         }
     }
 }
@@ -204,7 +204,7 @@ const KINDS: [(&str, &str, &str); 9] = [
 /// How many objects are there, as the API server says and not as it answered; an error if tenants differ in what they have, or
 /// miss what every tenant has.
 async fn check(scale: &Scale<'_>) -> anyhow::Result<usize> {
-    let homes: BTreeSet<String> = names(scale).map(|n| tenant::home(&n)).collect();
+    let cp_namespaces: BTreeSet<String> = names(scale).map(|n| tenant::cp_namespace(&n)).collect();
     let mut by_tenant: BTreeMap<&str, BTreeMap<&str, usize>> = BTreeMap::new();
     let mut published = 0;
     for (group, version, kind) in KINDS {
@@ -215,8 +215,8 @@ async fn check(scale: &Scale<'_>) -> anyhow::Result<usize> {
             let meta = object.metadata;
             let namespace = if kind == "Namespace" { meta.name } else { meta.namespace }.unwrap_or_default();
             published += usize::from(namespace == TEAM);
-            if let Some(home) = homes.get(&namespace) {
-                *by_tenant.entry(home).or_default().entry(kind).or_default() += 1;
+            if let Some(cp_namespace) = cp_namespaces.get(&namespace) {
+                *by_tenant.entry(cp_namespace).or_default().entry(kind).or_default() += 1;
             }
         }
     }

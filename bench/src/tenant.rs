@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// Where the benches' `Cluster`s live.
 pub(crate) const TEAM: &str = "bench";
-const PATIENCE: Duration = Duration::from_mins(5);
+const TIMEOUT: Duration = Duration::from_mins(5);
 
 /// How long to wait between two looks at one of so many: fifty looks a second altogether, so that looking costs the
 /// same with one and with ten, with and without Berth.
@@ -88,8 +88,8 @@ async fn one(
     let secrets: Api<Secret> = Api::namespaced(client.clone(), TEAM);
     let mut tenant = None;
     let answers = loop {
-        if started.elapsed() > PATIENCE {
-            bail!("{name} does not answer after {PATIENCE:?}");
+        if started.elapsed() > TIMEOUT {
+            bail!("{name} does not answer after {TIMEOUT:?}");
         }
         if tenant.is_none() {
             tenant = secrets.get_opt(&names::kubeconfig(name)).await?.map(|s| value(&s)).transpose()?;
@@ -106,8 +106,8 @@ async fn one(
         if conditions.iter().any(|c| c.type_ == "Ready" && c.status == "True") {
             return Ok((answers, started.elapsed().as_secs_f64()));
         }
-        if started.elapsed() > PATIENCE {
-            bail!("{name} is not ready after {PATIENCE:?}: {conditions:?}");
+        if started.elapsed() > TIMEOUT {
+            bail!("{name} is not ready after {TIMEOUT:?}: {conditions:?}");
         }
         tokio::time::sleep(pause).await;
     }
@@ -139,10 +139,10 @@ pub(crate) async fn delete(client: &Client, all: &[String]) -> anyhow::Result<f6
         api.delete(name, &DeleteParams::default()).await?;
     }
     for name in all {
-        while api.get_opt(name).await?.is_some() || spaces.get_opt(&home(name)).await?.is_some() {
-            let patience = PATIENCE + Duration::from_secs(all.len() as u64);
-            if started.elapsed() > patience {
-                bail!("{name} is not gone after {patience:?}");
+        while api.get_opt(name).await?.is_some() || spaces.get_opt(&cp_namespace(name)).await?.is_some() {
+            let timeout = TIMEOUT + Duration::from_secs(all.len() as u64);
+            if started.elapsed() > timeout {
+                bail!("{name} is not gone after {timeout:?}");
             }
             tokio::time::sleep(pause(1)).await;
         }
@@ -151,7 +151,7 @@ pub(crate) async fn delete(client: &Client, all: &[String]) -> anyhow::Result<f6
 }
 
 /// The control-plane namespace.
-pub(crate) fn home(name: &str) -> String {
+pub(crate) fn cp_namespace(name: &str) -> String {
     names::control_plane_namespace(TEAM, name)
 }
 
@@ -159,7 +159,7 @@ pub(crate) fn home(name: &str) -> String {
 pub(crate) async fn restarts(client: &Client, all: &[String]) -> anyhow::Result<f64> {
     let mut count = 0;
     for name in all {
-        let pods: Api<Pod> = Api::namespaced(client.clone(), &home(name));
+        let pods: Api<Pod> = Api::namespaced(client.clone(), &cp_namespace(name));
         for pod in pods.list(&ListParams::default()).await? {
             let status = pod.status.unwrap_or_default();
             let containers = status.container_statuses.into_iter().chain(status.init_container_statuses).flatten();

@@ -124,7 +124,7 @@ impl World {
     }
 
     /// Passes of a controller that went well, since the operator started.
-    pub fn operator_passes(&self, controller: &str) -> Result<u64> {
+    pub fn operator_reconciles(&self, controller: &str) -> Result<u64> {
         self.operator_metric(&format!("berth_reconcile_total{{controller=\"{controller}\",result=\"ok\"}}"))
     }
 
@@ -141,9 +141,9 @@ impl World {
     }
 
     /// Waits until both controllers of an operator that was just started have looked at what is there.
-    pub fn operator_has_looked(&self) -> Result<()> {
+    pub fn operator_has_reconciled(&self) -> Result<()> {
         until("both controllers to have looked", || {
-            ensure!(self.operator_passes("cluster")? > 0 && self.operator_passes("etcdcluster")? > 0);
+            ensure!(self.operator_reconciles("cluster")? > 0 && self.operator_reconciles("etcdcluster")? > 0);
             Ok(())
         })
     }

@@ -15,12 +15,18 @@ pub fn print(world: &World) {
         Err(error) => println!("--- {what}: {error:#}"),
     };
     show("Clusters", &["get", "clusters.berth.dev,etcdclusters.berth.dev", "-A", "-o", CONDITIONS]);
-    for home in world.homes().unwrap_or_default() {
-        show(&format!("{home}: pods and claims"), &["-n", &home, "get", "pods,pvc,deployments", "-o", "wide"]);
-        show(&format!("{home}: events"), &["-n", &home, "get", "events", "--sort-by=.lastTimestamp"]);
-        let pods = world.kubectl(&["-n", &home, "get", "pods", "-o", "name"]).unwrap_or_default();
+    for cp_namespace in world.cp_namespaces().unwrap_or_default() {
+        show(
+            &format!("{cp_namespace}: pods and claims"),
+            &["-n", &cp_namespace, "get", "pods,pvc,deployments", "-o", "wide"],
+        );
+        show(&format!("{cp_namespace}: events"), &["-n", &cp_namespace, "get", "events", "--sort-by=.lastTimestamp"]);
+        let pods = world.kubectl(&["-n", &cp_namespace, "get", "pods", "-o", "name"]).unwrap_or_default();
         for pod in pods.lines() {
-            show(&format!("{home}: {pod}"), &["-n", &home, "logs", pod, "--all-containers", "--tail=12"]);
+            show(
+                &format!("{cp_namespace}: {pod}"),
+                &["-n", &cp_namespace, "logs", pod, "--all-containers", "--tail=12"],
+            );
         }
     }
     println!("--- berth-operator\n{}", world.operator_log(40));

@@ -22,15 +22,15 @@ pub struct Tenant<'w> {
     /// Its name.
     pub name: String,
     /// Its control-plane namespace.
-    pub home: String,
+    pub cp_namespace: String,
 }
 
 impl<'w> Tenant<'w> {
     /// A handle, whether or not the `Cluster` exists.
     pub fn named(world: &'w World, name: &str) -> Self {
         let namespace = "team-e2e".to_owned();
-        let home = names::control_plane_namespace(&namespace, name);
-        Self { world, namespace, name: name.to_owned(), home }
+        let cp_namespace = names::control_plane_namespace(&namespace, name);
+        Self { world, namespace, name: name.to_owned(), cp_namespace }
     }
 
     /// Creates a `Cluster` of the newest version, with what `spec` says beside; it may be deleted.
@@ -76,7 +76,7 @@ impl<'w> Tenant<'w> {
 
     /// The tenant's `EtcdCluster`.
     pub fn etcd(&self) -> Result<Value> {
-        self.world.kube.get(&format!("{}/{}", berth(&self.home, "etcdclusters"), names::ETCD))
+        self.world.kube.get(&format!("{}/{}", berth(&self.cp_namespace, "etcdclusters"), names::ETCD))
     }
 
     /// Changes the `Cluster`'s spec.
@@ -134,12 +134,12 @@ impl<'w> Tenant<'w> {
 
     /// A Secret's value in the control-plane namespace.
     pub fn secret(&self, name: &str, key: &str) -> Result<Vec<u8>> {
-        decoded(&self.world.kube.get(&format!("{}/{name}", core(&self.home, "secrets")))?, key)
+        decoded(&self.world.kube.get(&format!("{}/{name}", core(&self.cp_namespace, "secrets")))?, key)
     }
 
     /// Digests of all Secrets in the control-plane namespace, by name.
     pub fn secrets(&self) -> Result<BTreeMap<String, String>> {
-        let all = self.world.kube.list(&core(&self.home, "secrets"))?;
+        let all = self.world.kube.list(&core(&self.cp_namespace, "secrets"))?;
         let digest =
             |s: &Value| Sha256::digest(s["data"].to_string()).iter().fold(String::new(), |d, b| format!("{d}{b:02x}"));
         Ok(all.iter().map(|s| (name_of(s), digest(s))).collect())
@@ -147,7 +147,7 @@ impl<'w> Tenant<'w> {
 
     /// Pods of a component, or all.
     pub fn pods(&self, component: Option<&str>) -> Result<Vec<Value>> {
-        let mut all = self.world.kube.list(&core(&self.home, "pods"))?;
+        let mut all = self.world.kube.list(&core(&self.cp_namespace, "pods"))?;
         all.retain(|p| component.is_none_or(|c| p["metadata"]["labels"]["app.kubernetes.io/component"] == c));
         Ok(all)
     }
@@ -173,7 +173,7 @@ impl<'w> Tenant<'w> {
 
     /// A Deployment in the control-plane namespace.
     pub fn deployment(&self, name: &str) -> Result<Value> {
-        self.world.kube.get(&format!("{}/{name}", apps(&self.home, "deployments")))
+        self.world.kube.get(&format!("{}/{name}", apps(&self.cp_namespace, "deployments")))
     }
 
     /// Deletes the `Cluster`.
@@ -186,15 +186,15 @@ impl<'w> Tenant<'w> {
         self.let_go()?;
         until(&format!("{} to be gone", self.name), || {
             ensure!(self.world.kube.find(&self.path())?.is_none(), "the Cluster is there");
-            let home = format!("{}/{}", core("", "namespaces"), self.home);
-            ensure!(self.world.kube.find(&home)?.is_none(), "the control-plane namespace is there");
+            let cp_namespace = format!("{}/{}", core("", "namespaces"), self.cp_namespace);
+            ensure!(self.world.kube.find(&cp_namespace)?.is_none(), "the control-plane namespace is there");
             Ok(())
         })
     }
 
     /// The directory on this machine behind an etcd member's volume.
     pub fn volume_dir(&self, member: &str) -> Result<std::path::PathBuf> {
-        let claim = format!("{}/data-{member}", core(&self.home, "persistentvolumeclaims"));
+        let claim = format!("{}/data-{member}", core(&self.cp_namespace, "persistentvolumeclaims"));
         let claim = self.world.kube.get(&claim)?;
         let volume = claim["spec"]["volumeName"].as_str().context("the claim is not bound")?;
         Ok(self.world.cluster.volume_dir(volume))

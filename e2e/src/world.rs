@@ -62,7 +62,7 @@ impl World {
     }
 
     /// Namespaces of tenants' control planes.
-    pub fn homes(&self) -> Result<Vec<String>> {
+    pub fn cp_namespaces(&self) -> Result<Vec<String>> {
         let all = self.kube.list(&format!("{}?labelSelector={}", core("", "namespaces"), labels::CLUSTER_NAME))?;
         Ok(all.iter().filter_map(|n| Some(n["metadata"]["name"].as_str()?.to_owned())).collect())
     }
@@ -72,7 +72,7 @@ impl World {
         until("other tenants to be gone", || {
             let clusters = self.kube.list(&berth("", "clusters"))?;
             ensure!(clusters.len() == 1, "{} Clusters are there", clusters.len());
-            ensure!(self.homes()? == [tenant.home.clone()], "a namespace is left");
+            ensure!(self.cp_namespaces()? == [tenant.cp_namespace.clone()], "a namespace is left");
             Ok(())
         })
     }
@@ -82,8 +82,8 @@ impl World {
         until("nothing of any tenant to be left, and all volumes to be offered again", || {
             let clusters = self.kube.list(&berth("", "clusters"))?;
             ensure!(clusters.is_empty(), "{} Clusters are left", clusters.len());
-            let homes = self.homes()?;
-            ensure!(homes.is_empty(), "namespaces {homes:?} are left");
+            let cp_namespaces = self.cp_namespaces()?;
+            ensure!(cp_namespaces.is_empty(), "namespaces {cp_namespaces:?} are left");
             let volumes = self.kube.list(&core("", "persistentvolumes"))?;
             let taken = volumes.iter().filter(|v| v["status"]["phase"] != "Available").count();
             ensure!(
@@ -117,8 +117,8 @@ impl World {
                 let _ = self.kube.merge(&path, &json!({"metadata": {"finalizers": null}}));
             }
         }
-        for home in self.homes()? {
-            self.kube.delete(&format!("{}/{home}", core("", "namespaces")))?;
+        for cp_namespace in self.cp_namespaces()? {
+            self.kube.delete(&format!("{}/{cp_namespace}", core("", "namespaces")))?;
         }
         self.nothing_is_left()
     }

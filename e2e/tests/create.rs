@@ -12,7 +12,7 @@ fn a_tenant_works_and_leaves_nothing() {
         the_api_works(&tenant)?;
         tenant.nothing_restarted()?;
         world.wait_alone(&tenant)?;
-        a_second_look_writes_nothing(world)?;
+        a_second_reconcile_writes_nothing(world)?;
         tenant.delete()?;
         world.nothing_is_left()
     });
@@ -22,7 +22,7 @@ fn status_says_what_is(tenant: &Tenant<'_>) -> Result<()> {
     let cluster = tenant.cluster()?;
     let status = &cluster["status"];
     ensure!(status["version"] == NEWEST && status["phase"] == "Ready", "{status}");
-    ensure!(status["controlPlaneNamespace"]["name"] == tenant.home.as_str(), "{status}");
+    ensure!(status["controlPlaneNamespace"]["name"] == tenant.cp_namespace.as_str(), "{status}");
     ensure!(status["endpoints"][0]["name"] == "admin" && status["endpoints"][0]["port"] == 6443, "{status}");
     ensure!(status["kubeconfigs"] == json!([{"name": "admin", "secretRef": {"name": "acme-kubeconfig"}}]), "{status}");
     let components = status["components"].as_array().cloned().unwrap_or_default();
@@ -73,10 +73,10 @@ fn the_api_works(tenant: &Tenant<'_>) -> Result<()> {
 }
 
 /// At rest nothing is written: another operator looks at everything, and finds nothing to do.
-fn a_second_look_writes_nothing(world: &World) -> Result<()> {
+fn a_second_reconcile_writes_nothing(world: &World) -> Result<()> {
     let mark = world.audit_mark()?;
     world.restart_operator()?;
-    world.operator_has_looked()?;
+    world.operator_has_reconciled()?;
     let writes = world.writes_since(mark)?;
     ensure!(writes.is_empty(), "{writes:#?}");
     Ok(())

@@ -89,7 +89,7 @@ fn data_is_there(tenant: &Tenant<'_>) -> Result<()> {
 
 fn lose(world: &World, tenant: &Tenant<'_>, member: &str, volume: &Path) -> Result<()> {
     ensure!(volume.join("data/member/wal").is_dir(), "etcd writes to {}", volume.display());
-    let pod = world.kube.get(&format!("{}/{member}", core(&tenant.home, "pods")))?;
+    let pod = world.kube.get(&format!("{}/{member}", core(&tenant.cp_namespace, "pods")))?;
     for entry in fs::read_dir(volume)?.flatten() {
         let path = entry.path();
         if path.is_dir() { fs::remove_dir_all(path)? } else { fs::remove_file(path)? }
@@ -99,7 +99,16 @@ fn lose(world: &World, tenant: &Tenant<'_>, member: &str, volume: &Path) -> Resu
 
 fn kill(world: &World, tenant: &Tenant<'_>, pod: &Value) -> Result<()> {
     let name = pod["metadata"]["name"].as_str().unwrap_or_default();
-    world.kubectl(&["-n", &tenant.home, "delete", "pod", name, "--grace-period=0", "--force", "--wait=false"])?;
+    world.kubectl(&[
+        "-n",
+        &tenant.cp_namespace,
+        "delete",
+        "pod",
+        name,
+        "--grace-period=0",
+        "--force",
+        "--wait=false",
+    ])?;
     Ok(())
 }
 

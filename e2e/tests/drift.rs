@@ -57,7 +57,7 @@ impl Drift {
 }
 
 fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
-    let home = t.home.as_str();
+    let cp_namespace = t.cp_namespace.as_str();
     let changed = |collection: String, name: &str, field, patch| Drift {
         path: format!("{collection}/{name}"),
         patch: Some(patch),
@@ -71,49 +71,54 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
     vec![
         changed(
             core("", "namespaces"),
-            home,
+            cp_namespace,
             "/metadata/labels/pod-security.kubernetes.io~1enforce",
             json!({"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "privileged"}}}),
         ),
         changed(
-            apps(home, "deployments"),
+            apps(cp_namespace, "deployments"),
             "kube-controller-manager",
             "/spec/replicas",
             json!({"spec": {"replicas": 0}}),
         ),
-        deleted(apps(home, "deployments"), "kube-scheduler"),
+        deleted(apps(cp_namespace, "deployments"), "kube-scheduler"),
         changed(
-            apps(home, "statefulsets"),
+            apps(cp_namespace, "statefulsets"),
             "etcd",
             "/spec/template/spec/terminationGracePeriodSeconds",
             json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}),
         ),
         changed(
-            core(home, "configmaps"),
+            core(cp_namespace, "configmaps"),
             "kube-apiserver",
             "/data/audit-policy.yaml",
             json!({"data": {"audit-policy.yaml": "changed: by hand"}}),
         ),
-        deleted(core(home, "configmaps"), "etcd-bootstrap"),
+        deleted(core(cp_namespace, "configmaps"), "etcd-bootstrap"),
         changed(
-            core(home, "services"),
+            core(cp_namespace, "services"),
             "kube-apiserver",
             "/spec/selector",
             json!({"spec": {"selector": {"app.kubernetes.io/component": "nobody"}}}),
         ),
-        deleted(path("/apis/policy/v1", home, "poddisruptionbudgets"), "etcd"),
+        deleted(path("/apis/policy/v1", cp_namespace, "poddisruptionbudgets"), "etcd"),
         changed(
-            path("/apis/networking.k8s.io/v1", home, "networkpolicies"),
+            path("/apis/networking.k8s.io/v1", cp_namespace, "networkpolicies"),
             "default-deny",
             "/spec/ingress",
             json!({"spec": {"ingress": [{}]}}),
         ),
-        deleted(path("/apis/networking.k8s.io/v1", home, "networkpolicies"), "etcd"),
-        changed(berth(home, "etcdclusters"), "etcd", "/spec/dataPolicy", json!({"spec": {"dataPolicy": "Delete"}})),
-        deleted(path(RBAC, home, "rolebindings"), "berth-operator"),
-        deleted(core(home, "secrets"), "kube-scheduler-pki"),
+        deleted(path("/apis/networking.k8s.io/v1", cp_namespace, "networkpolicies"), "etcd"),
         changed(
-            core(home, "secrets"),
+            berth(cp_namespace, "etcdclusters"),
+            "etcd",
+            "/spec/dataPolicy",
+            json!({"spec": {"dataPolicy": "Delete"}}),
+        ),
+        deleted(path(RBAC, cp_namespace, "rolebindings"), "berth-operator"),
+        deleted(core(cp_namespace, "secrets"), "kube-scheduler-pki"),
+        changed(
+            core(cp_namespace, "secrets"),
             "admin-kubeconfig",
             "/metadata/labels/berth.dev~1cluster-name",
             json!({"metadata": {"labels": {"berth.dev/cluster-name": null}}}),

@@ -60,7 +60,7 @@ fn load_balancer(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<Stri
     let service = json!({"loadBalancerSourceRanges": ranges});
     tenant.change(&json!({"endpoint": {"type": "LoadBalancer", "certSANs": null, "service": service}}))?;
     let cluster = tenant.wait_ready()?;
-    let service = world.kube.get(&format!("{}/kube-apiserver", core(&tenant.home, "services")))?;
+    let service = world.kube.get(&format!("{}/kube-apiserver", core(&tenant.cp_namespace, "services")))?;
     let address = service["status"]["loadBalancer"]["ingress"][0]["ip"].as_str().unwrap_or_default().to_owned();
     ensure!(service["spec"]["loadBalancerSourceRanges"] == ranges);
     ensure!(cluster["status"]["endpoints"][0]["host"] == address.as_str(), "{}", cluster["status"]["endpoints"]);
@@ -82,7 +82,7 @@ fn node_port(world: &World, tenant: &Tenant<'_>, first: &str) -> Result<()> {
     let before = tenant.kubeconfig()?;
     tenant.change(&json!({"endpoint": {"type": "NodePort", "host": node, "certSANs": [LATER], "service": null}}))?;
     tenant.wait_ready()?;
-    let service = world.kube.get(&format!("{}/kube-apiserver", core(&tenant.home, "services")))?;
+    let service = world.kube.get(&format!("{}/kube-apiserver", core(&tenant.cp_namespace, "services")))?;
     ensure!(service["status"]["loadBalancer"]["ingress"].is_null(), "{}", service["status"]);
     let port = &service["spec"]["ports"][0]["nodePort"];
     ensure!(server(&tenant.kubeconfig()?) == format!("https://{node}:{port}"), "{}", server(&tenant.kubeconfig()?));
@@ -102,13 +102,13 @@ fn host_name(world: &World) -> Result<()> {
         values: vec![format!("writers.service.loadBalancerClasses={{{CLASS}}}")],
         ..Options::default()
     })?;
-    let service = format!("{}/kube-apiserver", core(&tenant.home, "services"));
+    let service = format!("{}/kube-apiserver", core(&tenant.cp_namespace, "services"));
     until("the Service of the class", || {
         ensure!(world.kube.get(&service)?["spec"]["loadBalancerClass"] == CLASS);
         Ok(())
     })?;
     // Cluster DNS knows it, and so does the operator.
-    let name = format!("kube-apiserver.{}.svc.cluster.local", tenant.home);
+    let name = format!("kube-apiserver.{}.svc.cluster.local", tenant.cp_namespace);
     let status = json!({"status": {"loadBalancer": {"ingress": [{"hostname": name}]}}});
     world.kube.merge(&format!("{service}/status"), &status)?;
     let cluster = tenant.wait_ready()?;

@@ -105,7 +105,7 @@ fn replicas_are_apart(tenant: &Tenant<'_>) -> Result<()> {
 }
 
 fn budgets(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", tenant.home);
+    let path = format!("/apis/policy/v1/namespaces/{}/poddisruptionbudgets", tenant.cp_namespace);
     until("every budget to allow one disruption", || {
         let budgets = world.kube.list(&path)?;
         ensure!(budgets.len() == 4, "{} budgets", budgets.len());

@@ -21,11 +21,11 @@ fn lost_control_planes_and_restored_clusters() {
 }
 
 fn namespace_deleted_by_hand(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    let namespace = format!("{}/{}", core("", "namespaces"), tenant.home);
+    let namespace = format!("{}/{}", core("", "namespaces"), tenant.cp_namespace);
     let uid = world.kube.get(&namespace)?["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
     world.kube.delete(&namespace)?;
     let message = tenant.wait_condition("Ready", "False", "ControlPlaneLost")?;
-    ensure!(message.contains(&tenant.home) && message.contains(&uid), "{message}");
+    ensure!(message.contains(&tenant.cp_namespace) && message.contains(&uid), "{message}");
     stays("nothing is made anew", Duration::from_secs(10), || {
         ensure!(world.kube.find(&namespace)?.is_none(), "the namespace is back");
         Ok(())
@@ -39,7 +39,7 @@ fn restored_with_new_uids(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let pods = tenant.pod_identities()?;
     let old_uid = uid(&tenant.cluster()?);
     world.stop_operator()?;
-    let etcd = format!("{}/etcd", berth(&tenant.home, "etcdclusters"));
+    let etcd = format!("{}/etcd", berth(&tenant.cp_namespace, "etcdclusters"));
     // Both kinds: a backup has both.
     for path in [tenant.path(), etcd] {
         restore(world, &path)?;
@@ -59,7 +59,7 @@ fn restored_with_new_uids(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     ensure!(after == secrets, "keys and certificates are as they were: {secrets:#?} became {after:#?}");
     ensure!(tenant.pod_identities()? == pods, "no pod was restarted");
     tenant.api()?.list(&core("", "namespaces"))?;
-    let namespace = world.kube.get(&format!("{}/{}", core("", "namespaces"), tenant.home))?;
+    let namespace = world.kube.get(&format!("{}/{}", core("", "namespaces"), tenant.cp_namespace))?;
     ensure!(namespace["metadata"]["labels"]["berth.dev/cluster-uid"] == new_uid.as_str(), "{}", namespace["metadata"]);
     Ok(())
 }

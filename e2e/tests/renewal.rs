@@ -30,7 +30,7 @@ fn certificates_are_exchanged_while_everything_runs() {
         let before = serials(&tenant)?;
         tenant.change(&json!({"endpoint": {"certSANs": ["acme.k8s.example.com"]}}))?;
         for (secret, _) in LEAFS.iter().filter(|(name, _)| *name != "kube-apiserver-pki") {
-            world.kube.delete(&format!("{}/{secret}", core(&tenant.home, "secrets")))?;
+            world.kube.delete(&format!("{}/{secret}", core(&tenant.cp_namespace, "secrets")))?;
         }
         all_are_new(&tenant, &before)?;
         servers_show_them(world, &tenant)?;
@@ -105,7 +105,7 @@ fn api_address(tenant: &Tenant<'_>) -> Result<String> {
 fn servers_show_them(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let etcd = tenant.etcd()?;
     let etcd = etcd["status"]["endpoints"][0]["address"].as_str().context("etcd's address")?.to_owned();
-    let pod = world.kube.get(&format!("{}/etcd-0", core(&tenant.home, "pods")))?;
+    let pod = world.kube.get(&format!("{}/etcd-0", core(&tenant.cp_namespace, "pods")))?;
     let peer = pod["status"]["podIP"].as_str().context("the member's address")?.to_owned();
     let servers = [
         (api_address(tenant)?, "kube-apiserver-pki", "apiserver.crt"),

@@ -23,7 +23,7 @@ fn another_operator_writes_nothing(world: &World, tenant: &Tenant<'_>) -> Result
     let pods = tenant.pod_identities()?;
     let mark = world.audit_mark()?;
     world.restart_operator()?;
-    world.operator_has_looked()?;
+    world.operator_has_reconciled()?;
     let writes = world.writes_since(mark)?;
     ensure!(writes.is_empty(), "{writes:#?}");
     ensure!(tenant.pod_identities()? == pods);
@@ -42,7 +42,7 @@ fn a_build_with_other_templates_rolls_nothing(world: &World, tenant: &Tenant<'_>
         agent_delivery: Some("InitContainer"),
         ..Options::default()
     })?;
-    world.operator_has_looked()?;
+    world.operator_has_reconciled()?;
     let writes = world.writes_since(mark)?;
     ensure!(writes.is_empty(), "{writes:#?}");
     ensure!(tenant.pod_identities()? == pods, "0 pods are restarted");
@@ -58,7 +58,7 @@ fn a_build_with_other_templates_rolls_nothing(world: &World, tenant: &Tenant<'_>
     let copied = agent(&new, "initContainers/0/image")?;
     ensure!(copied != agent(tenant, "volumes/0/image/reference")?, "and the new agent, in the new way");
     // A repair is made with the tenant's own templates, not with the operator's.
-    world.kubectl(&["-n", &tenant.home, "delete", "deployment", "kube-scheduler"])?;
+    world.kubectl(&["-n", &tenant.cp_namespace, "delete", "deployment", "kube-scheduler"])?;
     until("the scheduler's Deployment to be back", || tenant.deployment("kube-scheduler"))?;
     tenant.wait_ready()?;
     ensure!(
@@ -100,7 +100,7 @@ fn power_comes_back(world: &World, tenant: &Tenant<'_>) -> Result<()> {
         }
         Ok(())
     })?;
-    world.operator_has_looked()?;
+    world.operator_has_reconciled()?;
     tenant.wait_ready()?;
     ensure!(tenant.secrets()? == secrets, "no key was made anew");
     Ok(())

@@ -36,7 +36,7 @@ fn two_tenants_share_nothing() {
 /// Every value of every Secret: keys, certificates, CAs, kubeconfigs, encryption keys.
 fn no_secret_has_anything_of_the_other(world: &World, a: &Tenant<'_>, b: &Tenant<'_>) -> Result<()> {
     let values = |tenant: &Tenant<'_>| -> Result<BTreeSet<String>> {
-        let all = world.kube.list(&core(&tenant.home, "secrets"))?;
+        let all = world.kube.list(&core(&tenant.cp_namespace, "secrets"))?;
         let values = all.iter().filter_map(|s| s["data"].as_object()).flat_map(|d| d.values());
         Ok(values.filter_map(Value::as_str).map(str::to_owned).collect())
     };
@@ -100,7 +100,7 @@ fn etcd_refuses(world: &World, mine: &Tenant<'_>, theirs: &Tenant<'_>) -> Result
 
 /// What the NetworkPolicies mean for the pods that run. The network of the test cluster enforces none.
 fn policies_keep_them_apart(world: &World, a: &Tenant<'_>, b: &Tenant<'_>) -> Result<()> {
-    let names = ["berth-system", "kube-system", &a.home, &b.home];
+    let names = ["berth-system", "kube-system", &a.cp_namespace, &b.cp_namespace];
     let mut network = Network::default();
     for name in names {
         let namespace = world.kube.get(&format!("{}/{name}", core("", "namespaces")))?;
@@ -119,7 +119,7 @@ fn policies_keep_them_apart(world: &World, a: &Tenant<'_>, b: &Tenant<'_>) -> Re
             ..Pod::default()
         })
     };
-    let of = |tenant: &Tenant<'_>, name: &str| pod(&tenant.home, labels::COMPONENT, name);
+    let of = |tenant: &Tenant<'_>, name: &str| pod(&tenant.cp_namespace, labels::COMPONENT, name);
     let (api, etcd, theirs) = (of(a, "kube-apiserver")?, of(a, "etcd")?, of(b, "etcd")?);
     let operator = pod("berth-system", labels::COMPONENT, "operator")?;
     let dns = pod("kube-system", "k8s-app", "kube-dns")?;

@@ -24,7 +24,7 @@ fn a_tenant_serves_on_without_berth() {
         tenant.cluster()?;
         let mark = world.audit_mark()?;
         world.install(&Options::default())?;
-        world.operator_has_looked()?;
+        world.operator_has_reconciled()?;
         let writes = world.writes_since(mark)?;
         ensure!(writes.is_empty(), "{writes:#?}");
         tenant.wait_ready()?;

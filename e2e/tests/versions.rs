@@ -91,7 +91,7 @@ fn a_patch_rolls(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     // The others' new ReplicaSets were made once the new API server was ready. Times are in whole seconds.
     let ready = ready_since(tenant, "kube-apiserver")?;
     for name in ["kube-controller-manager", "kube-scheduler"] {
-        let sets = world.kube.list(&apps(&tenant.home, "replicasets"))?;
+        let sets = world.kube.list(&apps(&tenant.cp_namespace, "replicasets"))?;
         let new = sets
             .iter()
             .find(|s| s["metadata"]["labels"]["app.kubernetes.io/component"] == name && s["spec"]["replicas"] == 1);

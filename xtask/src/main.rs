@@ -67,7 +67,7 @@ enum Command {
         #[arg(long)]
         keep: bool,
     },
-    /// Runs the sweeps and bad surroundings, every case of them. Cut off, it goes on where it was, at the same commit.
+    /// Runs the sweeps and faults of the meta cluster, every case of them. Cut off, it goes on where it was, at the same commit.
     Chaos {
         /// Another order, and other random walks.
         #[arg(long, default_value_t = 0)]

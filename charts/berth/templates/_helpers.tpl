@@ -30,7 +30,7 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 (has({{ . }}.metadata.labels) && 'pod-security.kubernetes.io/enforce' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['pod-security.kubernetes.io/enforce'] == 'restricted')
 {{- end }}
 
-{{- /* The operator's configuration file, see crates/plan/src/config.rs. */}}
+{{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
 {{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers | toJson }}
 {{- end }}

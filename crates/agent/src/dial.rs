@@ -11,7 +11,7 @@ use anyhow::{Context, bail};
 use clap::ValueEnum;
 
 /// One attempt takes no longer.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Time between attempts.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -62,7 +62,7 @@ pub(crate) fn dial(args: &DialArgs) -> anyhow::Result<()> {
     let end = Instant::now() + Duration::from_secs(args.within_seconds);
     let mut failed = 0;
     loop {
-        match TcpStream::connect_timeout(&args.address, PATIENCE) {
+        match TcpStream::connect_timeout(&args.address, TIMEOUT) {
             Ok(_) => failed = 0,
             Err(error) => {
                 failed += 1;

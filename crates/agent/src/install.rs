@@ -38,15 +38,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 /// The component's program and its arguments, after `--`.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Then {
+pub(crate) struct ExecArgs {
     /// What this process becomes once it may start. Without it, it ends with 0.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-impl Then {
+impl ExecArgs {
     /// Becomes the command; returns only if there is none, or if it cannot be started.
-    pub(crate) fn become_it(&self) -> anyhow::Result<()> {
+    pub(crate) fn exec(&self) -> anyhow::Result<()> {
         let Some((program, arguments)) = self.command.split_first() else { return Ok(()) };
         let error = Command::new(program).args(arguments).exec();
         Err(error).with_context(|| format!("cannot start {}", program.display()))

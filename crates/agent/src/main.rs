@@ -50,7 +50,7 @@ struct GuardArgs {
     #[arg(long, default_value = "/dev/termination-log")]
     termination_log: PathBuf,
     #[command(flatten)]
-    then: install::Then,
+    then: install::ExecArgs,
 }
 
 fn main() -> ExitCode {
@@ -85,6 +85,6 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(HELD));
         }
     }
-    args.then.become_it()?;
+    args.then.exec()?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context;
 
-use crate::install::Then;
+use crate::install::ExecArgs;
 use ureq::{
     Agent,
     tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem},
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     #[arg(long, requires = "cert")]
     key: Option<PathBuf>,
     #[command(flatten)]
-    then: Then,
+    then: ExecArgs,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let last = match round(args, &mut pending, connect_timeout) {
             Ok(()) => {
                 println!("{} answers after {:.1} s", args.urls.join(" "), start.elapsed().as_secs_f64());
-                return args.then.become_it();
+                return args.then.exec();
             }
             Err(error) => error,
         };

@@ -82,10 +82,10 @@ pub struct ClusterSpec {
     pub api_server: ApiServer,
     /// kube-controller-manager.
     #[serde(default)]
-    pub controller_manager: Component,
+    pub controller_manager: ComponentSpec,
     /// kube-scheduler.
     #[serde(default)]
-    pub scheduler: Component,
+    pub scheduler: ComponentSpec,
     /// Where images come from.
     #[serde(default, skip_serializing_if = "Images::is_default")]
     pub images: Images,
@@ -189,7 +189,7 @@ fn jwt_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 /// kube-controller-manager or kube-scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Component {
+pub struct ComponentSpec {
     /// Pods. Default: `spec.replicas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10))]

@@ -1,4 +1,4 @@
-//! Condition types and reasons. Every type is published from the first pass on (`Unknown` until judged).
+//! Condition types and reasons. Every type is published from the first reconcile on (`Unknown` until judged).
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};

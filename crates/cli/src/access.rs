@@ -5,7 +5,7 @@ use crate::output;
 use anyhow::{Context as _, anyhow, bail};
 use berth_api::Cluster;
 use berth_fence::{Fence, FencedClient};
-use berth_kubeio::{Calls, Io, IoError, Kindred};
+use berth_kubeio::{Calls, ErrorKind, Io, IoError};
 use berth_render::{Kind, ObjectKey};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
@@ -61,7 +61,7 @@ impl Access {
     /// An error if the meta cluster does not know Berth's resources.
     pub(crate) async fn installed(&self) -> anyhow::Result<()> {
         match self.io.raw("/apis/berth.dev/v1alpha1").await {
-            Err(e) if e.kind == Kindred::NotFound => Err(anyhow!(
+            Err(e) if e.kind == ErrorKind::NotFound => Err(anyhow!(
                 "this cluster has no resource clusters.berth.dev. Install the chart berth-crds, or choose another cluster with --context"
             )),
             _ => Ok(()),
@@ -106,10 +106,10 @@ fn discreet(error: KubeconfigError) -> anyhow::Error {
 /// The error of a call, with the way out where there is one.
 pub(crate) fn explain(error: IoError) -> anyhow::Error {
     match error.kind {
-        Kindred::Forbidden => {
+        ErrorKind::Forbidden => {
             anyhow!("{error}. You lack that right: have it granted, or use another context (--context)")
         }
-        Kindred::Transient => anyhow!(
+        ErrorKind::Transient => anyhow!(
             "{error}. The server is that of your kubeconfig (see `kubectl cluster-info`); choose another with --kubeconfig or --context"
         ),
         _ => anyhow::Error::new(error),

@@ -6,7 +6,7 @@ use crate::{Outcome, output, paint};
 use anyhow::{Context as _, bail};
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
-use berth_kubeio::Kindred;
+use berth_kubeio::ErrorKind;
 use berth_plan::cluster::{Input, adoptable, plan};
 use berth_plan::observed::{Observed, label, uid};
 use berth_plan::{Settings, State};
@@ -21,10 +21,10 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     let value = access.cluster(&args.name).await?;
     let of = format!("Cluster {}/{}", access.namespace, args.name);
     let cluster = parse(value.clone(), &of)?;
-    let home = names::control_plane_namespace(&access.namespace, &args.name);
-    let (live, verdict) = match access.io.get(&ObjectKey::cluster(Kind::Namespace, &home)).await {
+    let cp_namespace = names::control_plane_namespace(&access.namespace, &args.name);
+    let (live, verdict) = match access.io.get(&ObjectKey::cluster(Kind::Namespace, &cp_namespace)).await {
         Ok(live) => (live.clone(), judge(&cluster, live.as_ref(), Timestamp::now())),
-        Err(error) if error.kind == Kindred::Forbidden => {
+        Err(error) if error.kind == ErrorKind::Forbidden => {
             let verdict = told(&cluster).ok_or_else(|| explain(error))?;
             (None, verdict)
         }
@@ -36,7 +36,7 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
             return Ok(Outcome::NotYet);
         }
         Verdict::Adopt { value, why } => {
-            output::print(&explanation(&of, &home, &cluster, live.as_ref(), &why))?;
+            output::print(&explanation(&of, &cp_namespace, &cluster, live.as_ref(), &why))?;
             value
         }
     };
@@ -78,10 +78,10 @@ enum Verdict {
 fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
-    let home = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
+    let cp_namespace = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
     let mut observed = Observed { denied: true, ..Observed::default() };
     if let Some(live) = live {
-        observed.put(home.clone(), live.clone());
+        observed.put(cp_namespace.clone(), live.clone());
     }
     let settings = Settings::default();
     let planned = plan(Input { cluster, observed: &observed, settings: &settings, now });
@@ -95,16 +95,18 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     match (blocked, live) {
         (Some(why), Some(_)) => Verdict::Adopt { value: value.unwrap_or_default(), why },
         (Some(why), None) => Verdict::Nothing(format!("{why}. Run this again when it is restored")),
-        (None, None) => Verdict::Nothing(format!("{home} does not exist; Berth creates it")),
+        (None, None) => Verdict::Nothing(format!("{cp_namespace} does not exist; Berth creates it")),
         (None, Some(live)) if label(live, labels::CLUSTER_UID) == cluster.metadata.uid.as_deref() => {
-            Verdict::Nothing(format!("{home} is this Cluster's own"))
+            Verdict::Nothing(format!("{cp_namespace} is this Cluster's own"))
         }
         (None, Some(_)) => {
             let asked = cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(labels::ADOPT));
             Verdict::Nothing(if asked {
                 format!("the annotation {} is already set; the operator takes over", labels::ADOPT)
             } else {
-                format!("{home} exists and cannot be taken over; `kubectl berth status {name} -n {namespace}` says why")
+                format!(
+                    "{cp_namespace} exists and cannot be taken over; `kubectl berth status {name} -n {namespace}` says why"
+                )
             })
         }
     }
@@ -119,12 +121,12 @@ fn told(cluster: &Cluster) -> Option<Verdict> {
     status.adopt.clone().filter(|_| waits).map(|value| Verdict::Adopt { value, why: degraded.message.clone() })
 }
 
-fn explanation(of: &str, home: &str, cluster: &Cluster, live: Option<&Value>, why: &str) -> String {
+fn explanation(of: &str, cp_namespace: &str, cluster: &Cluster, live: Option<&Value>, why: &str) -> String {
     let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.uid.as_str());
     let owner = live.map_or("not readable", |l| label(l, labels::CLUSTER_UID).unwrap_or("nobody"));
     let own = cluster.metadata.uid.as_deref().unwrap_or_default();
     let rows = [
-        ("Namespace", home),
+        ("Namespace", cp_namespace),
         ("its UID", live.map_or("not readable", uid)),
         ("UID that the Cluster recorded", recorded.unwrap_or("none")),
         ("it belongs to the Cluster with UID", owner),

@@ -70,12 +70,12 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) 
     for _ in 0..ROUNDS {
         let planned = cluster_plan(&world, cluster, settings);
         refuse(&planned.plan, "Cluster")?;
-        carry_out(&mut world, &planned.plan)?;
+        apply_plan(&mut world, &planned.plan)?;
         let mut done = planned.plan.is_empty();
-        if let Some((etcd, news)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
+        if let Some((etcd, status_changed)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
             refuse(&etcd.plan, "EtcdCluster")?;
-            carry_out(&mut world, &etcd.plan)?;
-            done &= etcd.plan.is_empty() && !news;
+            apply_plan(&mut world, &etcd.plan)?;
+            done &= etcd.plan.is_empty() && !status_changed;
         }
         if done {
             return Ok(world);
@@ -90,9 +90,9 @@ pub(crate) fn cluster_plan(world: &World, cluster: &Cluster, settings: &Settings
 }
 
 /// Everything that a plan says.
-pub(crate) fn carry_out(world: &mut World, plan: &Plan) -> anyhow::Result<()> {
+pub(crate) fn apply_plan(world: &mut World, plan: &Plan) -> anyhow::Result<()> {
     let mut actions = plan.actions();
-    actions.try_for_each(|a| world.carry_out(a)).map_err(|e| anyhow!("{e}; this is a bug in Berth"))
+    actions.try_for_each(|a| world.apply_action(a)).map_err(|e| anyhow!("{e}; this is a bug in Berth"))
 }
 
 /// What a person must correct.

@@ -195,8 +195,8 @@ async fn plan_begins_with_the_namespace_and_writes_nothing() {
     let (before, mark) = (team.cluster().await, team.server.audit_mark());
     let plan = team.here(&["plan", "acme"]);
     exits(&plan, 3);
-    let home = names::control_plane_namespace(&team.ns, "acme");
-    assert!(out(&plan).contains(&format!("create Namespace {home}")), "{}", out(&plan));
+    let cp_namespace = names::control_plane_namespace(&team.ns, "acme");
+    assert!(out(&plan).contains(&format!("create Namespace {cp_namespace}")), "{}", out(&plan));
     assert!(err(&plan).contains("namespace berth-system has no ConfigMap berth-operator"), "{}", err(&plan));
     assert_eq!(same_in_both_forms(&team, &["plan", "acme"])["exists"], true);
 
@@ -325,12 +325,13 @@ async fn adopt_asks_first_and_sets_what_the_condition_says() {
     exits(&nothing, 3);
     assert!(out(&nothing).contains("nothing to adopt"), "{}", out(&nothing));
 
-    let home = names::control_plane_namespace(&team.ns, "acme");
+    let cp_namespace = names::control_plane_namespace(&team.ns, "acme");
     let labels = json!({
         "app.kubernetes.io/managed-by": "berth", "berth.dev/cluster-name": "acme",
         "berth.dev/cluster-namespace": team.ns, "berth.dev/cluster-uid": "of-before",
     });
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": home, "labels": labels}});
+    let namespace =
+        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": cp_namespace, "labels": labels}});
     team.post("/api/v1/namespaces", &namespace).await;
     let mark = team.server.audit_mark();
     let refused = team.here(&["adopt", "acme"]);

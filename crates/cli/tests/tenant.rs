@@ -8,7 +8,7 @@ mod common;
 use berth_api::{labels, names};
 use berth_operator::{meta, run};
 use berth_plan::cluster::components;
-use berth_plan::meta::MetaRanges;
+use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_testkit::{FaultPlan, canary};
 use common::Team;
 use common::team::ACME;
@@ -28,7 +28,7 @@ struct Operator {
 }
 
 impl Operator {
-    /// Ends it, and waits for its last pass.
+    /// Ends it, and waits for its last reconcile.
     async fn end(self) {
         self.stop.cancel();
         self.ended.await.expect("the operator ends when it is told to");
@@ -53,7 +53,7 @@ async fn tenant() -> (Team, Operator) {
     common::background(async move {
         let config = server.config_as(common::OPERATOR, &["system:masters"]);
         let context = common::context(server, config, &FaultPlan::new());
-        assert!(meta::look(&context, &MetaRanges::default()).await, "addresses of the meta cluster");
+        assert!(meta::refresh(&context, &MetaRanges::default()).await, "addresses of the meta cluster");
         run(Arc::new(context), stopped).await;
         let _ = end.send(());
     });
@@ -63,7 +63,7 @@ async fn tenant() -> (Team, Operator) {
 }
 
 async fn secrets(team: &Team) -> Vec<Value> {
-    let request = http::Request::get(format!("/api/v1/namespaces/{}/secrets", team.home)).body(vec![]).unwrap();
+    let request = http::Request::get(format!("/api/v1/namespaces/{}/secrets", team.cp_namespace)).body(vec![]).unwrap();
     let mut list: Value = team.client.request(request).await.unwrap();
     serde_json::from_value(list["items"].take()).unwrap()
 }
@@ -140,8 +140,8 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     let plan = berth(&["plan", "-f", newer.to_str().unwrap(), "-o", "json"]);
     exits(&plan, 3);
     let plan: Value = serde_json::from_slice(&plan.stdout).unwrap();
-    let home = &team.home;
-    let restart = |name: &str| json!({"workload": format!("Deployment {home}/{name}"), "pods": 1});
+    let cp_namespace = &team.cp_namespace;
+    let restart = |name: &str| json!({"workload": format!("Deployment {cp_namespace}/{name}"), "pods": 1});
     let all = components::ALL.map(|component| restart(component.name()));
     assert_eq!(plan["restarts"], json!(all));
     let wrote = server.audit_since(mark).into_iter().filter(|e| e.user == "cli" && e.is_write()).count();
@@ -164,13 +164,19 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     let audit = server.audit_since(mark);
     let written = |e: &&berth_testkit::apiserver::AuditEvent| {
         let counts = ["namespaces", "deployments", "networkpolicies", "configmaps", "services"].contains(&&*e.resource);
-        e.user == common::OPERATOR && e.is_write() && counts && (e.namespace == *home || e.name == *home)
+        e.user == common::OPERATOR
+            && e.is_write()
+            && counts
+            && (e.namespace == *cp_namespace || e.name == *cp_namespace)
     };
     let first: Vec<_> = audit.iter().filter(written).take(2).map(|e| (&*e.resource, &*e.name)).collect();
-    assert_eq!(first, [("namespaces", &**home), ("deployments", "kube-apiserver")]);
+    assert_eq!(first, [("namespaces", &**cp_namespace), ("deployments", "kube-apiserver")]);
     let changes = plan["stages"].as_array().unwrap().iter().flat_map(|s| s["changes"].as_array().unwrap());
     let planned: Vec<_> = changes.map(|c| c["what"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(planned, [format!("apply Namespace {home}"), format!("apply Deployment {home}/kube-apiserver")]);
+    assert_eq!(
+        planned,
+        [format!("apply Namespace {cp_namespace}"), format!("apply Deployment {cp_namespace}/kube-apiserver")]
+    );
     exits(&berth(&["plan", ACME]), 0);
 
     // Nor does a plan that is about Secrets.
@@ -182,7 +188,7 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
         let plan = berth(args);
         exits(&plan, 3);
         for name in [names::SCHEDULER_PKI, names::APISERVER_PKI, names::CONTROLLER_MANAGER_PKI] {
-            let secret = format!("Secret {home}/{name}");
+            let secret = format!("Secret {cp_namespace}/{name}");
             assert!(text(&plan.stdout).contains(&secret), "{secret}: {}", text(&plan.stdout));
         }
         tells_no_key(&needles, &plan);

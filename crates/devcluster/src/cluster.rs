@@ -66,7 +66,7 @@ pub struct Cluster {
 impl Cluster {
     /// Brings a cluster up and waits until its nodes are ready and cluster DNS answers.
     ///
-    /// A running cluster is left as it is, a stopped one is started, one whose `up` was cut off is cleared and made anew.
+    /// A running cluster is left as it is, a stopped one is started, one whose `up` was cut off is cleared and made again.
     pub fn up(config: &Config) -> Result<Self> {
         deps::check_root()?;
         deps::check()?;

@@ -65,17 +65,17 @@ pub fn run(cluster: &str) -> Result<()> {
         tokio::join!(
             processes::keep(&layout, &run, &state),
             on_change("load balancers", Api::<Service>::all(client.clone()), || {
-                load_balancers::pass(&client, state.slot)
+                load_balancers::reconcile(&client, state.slot)
             }),
             on_change("volumes", Api::<PersistentVolume>::all(client.clone()), || {
-                volumes::pass(&client, &layout, &state)
+                volumes::reconcile(&client, &layout, &state)
             }),
         );
         Ok(())
     })
 }
 
-/// What a pass says about the next one.
+/// What a reconcile says about the next one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Next {
     /// Nothing to do until something changes.
@@ -84,9 +84,9 @@ enum Next {
     Soon,
 }
 
-/// Runs a pass at the start, and whenever an object of a kind changes. A pass reads what there is; nothing is remembered
+/// Runs a reconcile at the start, and whenever an object of a kind changes. A reconcile reads what there is; nothing is remembered
 /// from the one before, so it does not matter where the last supervisor was killed.
-async fn on_change<K, F, Fut>(what: &str, api: Api<K>, mut pass: F)
+async fn on_change<K, F, Fut>(what: &str, api: Api<K>, mut reconcile: F)
 where
     K: Resource<DynamicType = ()> + Clone + std::fmt::Debug + serde::de::DeserializeOwned + Send + 'static,
     F: FnMut() -> Fut,
@@ -95,7 +95,7 @@ where
     let events = watcher(api, watcher::Config::default()).map_ok(drop);
     let mut events = Box::pin(events);
     loop {
-        let pause = match pass().await {
+        let pause = match reconcile().await {
             Ok(Next::OnChange) => Duration::from_mins(5),
             Ok(Next::Soon) => Duration::from_millis(500),
             Err(e) => {
@@ -110,7 +110,7 @@ where
             },
             () = sleep(pause) => {}
         }
-        // Changes come in bursts: one pass answers all that is there.
+        // Changes come in bursts: one reconcile answers all that is there.
         let _ =
             tokio::time::timeout(Duration::from_millis(20), async { while let Some(Ok(())) = events.next().await {} })
                 .await;

@@ -1,6 +1,6 @@
 //! Calls to one API server, with a deadline each and a count; the client has the fence.
 
-use crate::error::{IoError, Kindred};
+use crate::error::{ErrorKind, IoError};
 use crate::slim::{self, Slim};
 use berth_fence::FencedClient;
 use berth_render::{Kind, Object, ObjectKey};
@@ -77,7 +77,7 @@ impl Io {
     pub async fn get(&self, key: &ObjectKey) -> Result<Option<Value>, IoError> {
         match self.call(Method::GET, &format!("get {key}"), &path(key), None, None).await {
             Ok(v) => Ok(Some(v)),
-            Err(e) if e.kind == Kindred::NotFound => Ok(None),
+            Err(e) if e.kind == ErrorKind::NotFound => Ok(None),
             Err(e) => Err(e),
         }
     }
@@ -90,7 +90,7 @@ impl Io {
         }
         let what = format!("list {} in {namespace}", kind.plural());
         let text = self.text(Method::GET, &what, &url, None, None).await.map_err(|e| unserved(e, kind))?;
-        let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
+        let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
         match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
             _ => Ok(vec![]),
@@ -103,7 +103,7 @@ impl Io {
         let what = format!("list metadata of {} in {namespace}", kind.plural());
         let text = self.text(Method::GET, &what, &collection(kind, Some(namespace)), None, Some(ACCEPT)).await?;
         let answer: Versions =
-            serde_json::from_str(&text).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
+            serde_json::from_str(&text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
         Ok(answer.items.into_iter().map(|Item { metadata: m }| [m.name, m.uid, m.resource_version]).collect())
     }
 
@@ -152,7 +152,7 @@ impl Io {
         match self.call(Method::DELETE, &format!("delete {key}"), &path(key), Some(&options), None).await {
             Ok(_) => Ok(()),
             // Not there, or another one of that name by now: the one we meant is gone.
-            Err(e) if matches!(e.kind, Kindred::NotFound | Kindred::Conflict) => Ok(()),
+            Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Conflict) => Ok(()),
             Err(e) => Err(e),
         }
     }
@@ -166,7 +166,8 @@ impl Io {
         content: Option<&str>,
     ) -> Result<Value, IoError> {
         let text = self.text(method, what, url, body, content).await?;
-        let Slim(value) = serde_json::from_str(&text).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
+        let Slim(value) =
+            serde_json::from_str(&text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
         Ok(value)
     }
 
@@ -181,14 +182,14 @@ impl Io {
         let writes = method != Method::GET && !url.contains("dryRun=All");
         let bytes = match body {
             None => vec![],
-            Some(b) => serde_json::to_vec(b).map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?,
+            Some(b) => serde_json::to_vec(b).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?,
         };
         let request = Request::builder()
             .method(method)
             .uri(url)
             .header(if body.is_some() { "content-type" } else { "accept" }, content.unwrap_or("application/json"))
             .body(bytes)
-            .map_err(|e| IoError::new(Kindred::Other, what, e.to_string()))?;
+            .map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
         let deadline = if writes { self.deadline.min(WRITE_DEADLINE) } else { self.deadline };
         let slot = self.slots.acquire().await;
         let counter = if writes { &self.calls.writes } else { &self.calls.reads };
@@ -202,7 +203,7 @@ impl Io {
         };
         let result = match answer {
             Ok(answer) => answer.map_err(|e| IoError::from_kube(what, &e)),
-            Err(_) => Err(IoError::new(Kindred::Transient, what, format!("no answer within {deadline:?}"))),
+            Err(_) => Err(IoError::new(ErrorKind::Transient, what, format!("no answer within {deadline:?}"))),
         };
         if result.is_err() {
             self.calls.failures.fetch_add(1, Ordering::Relaxed);
@@ -232,7 +233,7 @@ struct Names {
 
 /// A list that is not found: the API server does not know the kind.
 fn unserved(error: IoError, kind: Kind) -> IoError {
-    if error.kind != Kindred::NotFound {
+    if error.kind != ErrorKind::NotFound {
         return error;
     }
     let message = match kind.group() {
@@ -328,7 +329,7 @@ mod tests {
         tokio::time::sleep(WRITE_DEADLINE / 2).await;
         assert_eq!(io.calls().writes.load(Ordering::Relaxed), 2 * SERVICES as u64, "the rest waits");
         for write in all.into_iter().chain(headless) {
-            assert_eq!(write.await.unwrap().unwrap_err().kind, Kindred::Transient);
+            assert_eq!(write.await.unwrap().unwrap_err().kind, ErrorKind::Transient);
         }
         assert_eq!(io.services.available_permits(), SERVICES);
     }

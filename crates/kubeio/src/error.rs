@@ -7,7 +7,7 @@ use kube::runtime::watcher;
 
 /// What kind of failure it is; decides what happens next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kindred {
+pub enum ErrorKind {
     /// 404.
     NotFound,
     /// 409: somebody was quicker. Look again.
@@ -29,7 +29,7 @@ pub enum Kindred {
 #[error("{what}: {message}")]
 pub struct IoError {
     /// Kind of failure.
-    pub kind: Kindred,
+    pub kind: ErrorKind,
     /// Verb and object.
     pub what: String,
     /// What was answered.
@@ -37,7 +37,7 @@ pub struct IoError {
 }
 
 impl IoError {
-    pub(crate) fn new(kind: Kindred, what: impl Into<String>, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, what: impl Into<String>, message: impl Into<String>) -> Self {
         Self { kind, what: what.into(), message: message.into() }
     }
 
@@ -45,19 +45,19 @@ impl IoError {
         let (kind, message) = match error {
             kube::Error::Api(status) => {
                 let kind = match status.code {
-                    404 => Kindred::NotFound,
-                    409 => Kindred::Conflict,
-                    403 if is_rbac(&refusal(&status.message)) => Kindred::Forbidden,
-                    400 | 403 | 405 | 413 | 415 | 422 => Kindred::Rejected,
-                    401 => Kindred::Forbidden,
-                    429 | 500..=599 => Kindred::Transient,
-                    _ => Kindred::Other,
+                    404 => ErrorKind::NotFound,
+                    409 => ErrorKind::Conflict,
+                    403 if is_rbac(&refusal(&status.message)) => ErrorKind::Forbidden,
+                    400 | 403 | 405 | 413 | 415 | 422 => ErrorKind::Rejected,
+                    401 => ErrorKind::Forbidden,
+                    429 | 500..=599 => ErrorKind::Transient,
+                    _ => ErrorKind::Other,
                 };
                 (kind, refusal(&status.message))
             }
-            error if Closed::is(error) => (Kindred::Fenced, Closed.to_string()),
-            kube::Error::HyperError(_) | kube::Error::Service(_) => (Kindred::Transient, plainly(&chain(error))),
-            _ => (Kindred::Other, chain(error)),
+            error if Closed::is(error) => (ErrorKind::Fenced, Closed.to_string()),
+            kube::Error::HyperError(_) | kube::Error::Service(_) => (ErrorKind::Transient, plainly(&chain(error))),
+            _ => (ErrorKind::Other, chain(error)),
         };
         Self::new(kind, what, message)
     }
@@ -70,20 +70,20 @@ impl IoError {
                 Self::from_kube("watch", error)
             }
             watcher::Error::WatchError(status) => Self::from_kube("watch", &kube::Error::Api(status.clone())),
-            watcher::Error::NoResourceVersion => Self::new(Kindred::Other, "watch", error.to_string()),
+            watcher::Error::NoResourceVersion => Self::new(ErrorKind::Other, "watch", error.to_string()),
         }
     }
 
     /// The refusal, if it is for lack of a right.
     pub fn denial(&self) -> Option<&str> {
-        Some(&*self.message).filter(|_| self.kind == Kindred::Forbidden && is_rbac(&self.message))
+        Some(&*self.message).filter(|_| self.kind == ErrorKind::Forbidden && is_rbac(&self.message))
     }
 
     /// What a condition says of it.
     pub fn failure(&self) -> Failure {
         let (reason, message) = match self.kind {
-            Kindred::Forbidden => (Reason::PermissionDenied, format!("{self}. {GRANT}")),
-            Kindred::Rejected => (Reason::Rejected, self.to_string()),
+            ErrorKind::Forbidden => (Reason::PermissionDenied, format!("{self}. {GRANT}")),
+            ErrorKind::Rejected => (Reason::Rejected, self.to_string()),
             _ => (Reason::Error, self.to_string()),
         };
         Failure { reason, message }

@@ -1,13 +1,13 @@
 //! Carrying out plans: every write to the meta cluster and inside a tenant is made here, behind the fence of its client.
 
 use crate::calls::Io;
-use crate::error::{IoError, Kindred};
+use crate::error::{ErrorKind, IoError};
 use crate::observe::{Snapshot, take_data};
 use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
 use berth_pki::Clocks;
-use berth_plan::diff::drift;
+use berth_plan::objects::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
 use berth_plan::{Action, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// How long a reconcile may wait in vain: an API server that hangs costs no more than that. It is four deadlines of a write, so that a
+/// How long a reconcile may wait for calls that fail: an API server that hangs costs no more than that. It is four deadlines of a write, so that a
 /// webhook which hangs for all Deployments of a tenant holds up nothing else of it.
-const IN_VAIN: Duration = Duration::from_secs(20);
+const MAX_WAIT: Duration = Duration::from_secs(20);
 
 /// Waits for a right that was given a moment ago, one after the other; a reconcile makes them once (ADR 15).
 const WAITS: [Duration; 4] =
@@ -38,18 +38,18 @@ pub struct Applied {
 
 impl Applied {
     /// Whether another plan from the same snapshot can get further: what failed holds up nothing but its own stage.
-    pub fn goes_on(&self) -> bool {
+    pub fn can_continue(&self) -> bool {
         !self.observe_again && (self.failure.is_none() || (self.done > 0 && !self.ended))
     }
 }
 
 /// Whether a failure is about its own object: by rights, admission, or a webhook that does not answer. Anything else is about the
-/// whole reconcile: the lease is lost, or what was observed is no longer so. `in_vain`: how long it waited for what then failed so.
-fn ends_its_stage_alone(kind: Kindred, in_vain: Duration) -> bool {
+/// whole reconcile: the lease is lost, or what was observed is no longer so. `waited`: how long it waited for what then failed so.
+fn ends_its_stage_alone(kind: ErrorKind, waited: Duration) -> bool {
     match kind {
-        Kindred::Forbidden | Kindred::Rejected => true,
-        Kindred::Transient => in_vain < IN_VAIN,
-        Kindred::NotFound | Kindred::Conflict | Kindred::Fenced | Kindred::Other => false,
+        ErrorKind::Forbidden | ErrorKind::Rejected => true,
+        ErrorKind::Transient => waited < MAX_WAIT,
+        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Fenced | ErrorKind::Other => false,
     }
 }
 
@@ -65,8 +65,8 @@ pub struct Executor<'a> {
     /// Stages that are not tried again, since a write of theirs failed, after so long. None: what is pruned.
     postponed: Vec<(Option<StageId>, IoError, Duration)>,
     waits: std::array::IntoIter<Duration, 4>,
-    /// What was refused inside the tenant led to a look at what is there.
-    learnt: bool,
+    /// What was refused inside the tenant led to a read of what is there.
+    found_obstacle: bool,
     wrote: bool,
 }
 
@@ -74,7 +74,7 @@ impl<'a> Executor<'a> {
     /// For one reconcile. `tenant`: the connection to the tenant's API, if it answered; `manager`: the field manager.
     pub fn new(meta: &'a Io, tenant: Option<&'a Io>, manager: &'static str, clocks: Clocks) -> Self {
         let (sent, postponed, waits) = (BTreeSet::new(), vec![], WAITS.into_iter());
-        Self { meta, tenant, manager, clocks, sent, postponed, waits, learnt: false, wrote: false }
+        Self { meta, tenant, manager, clocks, sent, postponed, waits, found_obstacle: false, wrote: false }
     }
 
     /// Whether anything was written.
@@ -101,7 +101,7 @@ impl<'a> Executor<'a> {
             for action in actions {
                 tracing::debug!(action = action.describe(), "carry out");
                 let began = Instant::now();
-                match self.retried(snapshot, action).await {
+                match self.apply_once_granted(snapshot, action).await {
                     Ok(()) => {
                         applied.done += 1;
                         applied.observe_again |= action.shows_later();
@@ -109,7 +109,7 @@ impl<'a> Executor<'a> {
                     }
                     Err(error) => {
                         // What was in the way is seen by now: the next round can get further.
-                        applied.done += usize::from(std::mem::take(&mut self.learnt));
+                        applied.done += usize::from(std::mem::take(&mut self.found_obstacle));
                         self.failed(stage, error, began.elapsed(), &mut applied);
                         break;
                     }
@@ -124,22 +124,22 @@ impl<'a> Executor<'a> {
 
     /// Takes in what ended a stage, after so long. What is transient postpones it: in another round it would cost its deadline again.
     fn failed(&mut self, stage: Option<StageId>, error: IoError, took: Duration, applied: &mut Applied) {
-        if error.kind == Kindred::Transient {
+        if error.kind == ErrorKind::Transient {
             self.postponed.push((stage, error.clone(), took));
         }
-        let in_vain = self.postponed.iter().map(|(_, _, took)| *took).sum();
-        applied.ended = stage == Some(StageId::Namespace) || !ends_its_stage_alone(error.kind, in_vain);
+        let waited = self.postponed.iter().map(|(_, _, took)| *took).sum();
+        applied.ended = stage == Some(StageId::Namespace) || !ends_its_stage_alone(error.kind, waited);
         applied.failure.get_or_insert(error);
     }
 
     /// One action, again while it needs a right that was given a moment ago, and that the API server does not know yet.
-    async fn retried(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
+    async fn apply_once_granted(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
         let elsewhere =
             matches!(action, Action::TenantApply(_) | Action::TenantDelete { .. } | Action::PublishKubeconfig { .. });
         loop {
-            let result = self.one(snapshot, action).await;
-            let forbidden = result.as_ref().is_err_and(|e| e.kind == Kindred::Forbidden);
-            if !forbidden || elsewhere || !snapshot.rights_are_young(self.clocks.now) {
+            let result = self.apply_action(snapshot, action).await;
+            let forbidden = result.as_ref().is_err_and(|e| e.kind == ErrorKind::Forbidden);
+            if !forbidden || elsewhere || !snapshot.rights_are_recent(self.clocks.now) {
                 return result;
             }
             let Some(wait) = self.waits.next() else { return result };
@@ -147,7 +147,7 @@ impl<'a> Executor<'a> {
         }
     }
 
-    async fn one(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
+    async fn apply_action(&mut self, snapshot: &mut Snapshot, action: &Action) -> Result<(), IoError> {
         let (io, manager) = (self.meta, self.manager);
         match action {
             Action::Apply(object) => {
@@ -173,11 +173,11 @@ impl<'a> Executor<'a> {
                 let patch = json!({"metadata": {"uid": uid}, "spec": {"replicas": replicas}});
                 match io.merge(key, "", &format!("fieldManager={manager}"), &patch).await {
                     Ok(live) => snapshot.put(key.kind, live),
-                    Err(e) if e.kind == Kindred::NotFound => {}
+                    Err(e) if e.kind == ErrorKind::NotFound => {}
                     Err(e) => return Err(e),
                 }
             }
-            Action::Disown { key, uid } => {
+            Action::ClearOwnerReferences { key, uid } => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
                 let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;
                 snapshot.put(key.kind, live);
@@ -191,18 +191,18 @@ impl<'a> Executor<'a> {
                 }
                 let applied = tenant.apply(object, labels::MANAGER_CLUSTER).await;
                 // What is there may be in its way, and of most that is inside a plan sees nothing: the next one sees this.
-                if applied.as_ref().is_err_and(|e| e.kind == Kindred::Rejected)
+                if applied.as_ref().is_err_and(|e| e.kind == ErrorKind::Rejected)
                     && let Ok(live) = tenant.get(object.key()).await
                 {
-                    self.learnt = found_inside(snapshot, object.key(), live);
+                    self.found_obstacle = put_tenant_object(snapshot, object.key(), live);
                 }
                 let live = applied?;
                 self.sent.insert(sent(object));
-                found_inside(snapshot, object.key(), Some(live));
+                put_tenant_object(snapshot, object.key(), Some(live));
             }
             Action::TenantDelete { key, uid } => {
                 self.tenant(action)?.delete(key, uid, None).await?;
-                found_inside(snapshot, key, None);
+                put_tenant_object(snapshot, key, None);
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = snapshot.secret(source, "value").unwrap_or_default().to_vec();
@@ -234,11 +234,11 @@ impl<'a> Executor<'a> {
         let Some(live) = live.filter(|_| self.sent.contains(&sent(object))) else { return Ok(false) };
         let Some(difference) = drift(live, object) else { return Ok(true) };
         let why = format!("a mutating webhook or policy changes what Berth writes: {difference}");
-        Err(IoError::new(Kindred::Rejected, format!("apply {}", object.key()), why))
+        Err(IoError::new(ErrorKind::Rejected, format!("apply {}", object.key()), why))
     }
 
     fn tenant(&self, action: &Action) -> Result<&'a Io, IoError> {
-        self.tenant.ok_or_else(|| IoError::new(Kindred::Other, action.describe(), "no connection to the tenant"))
+        self.tenant.ok_or_else(|| IoError::new(ErrorKind::Other, action.describe(), "no connection to the tenant"))
     }
 }
 
@@ -247,7 +247,7 @@ fn sent(object: &Object) -> (ObjectKey, String) {
 }
 
 /// Takes in what is inside the tenant under that key. True if nothing was known of it.
-fn found_inside(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) -> bool {
+fn put_tenant_object(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) -> bool {
     match &mut snapshot.observed.api {
         ApiProbe::Answered { read, .. } => read.insert(key.clone(), live).is_none(),
         _ => false,

@@ -1,5 +1,5 @@
-//! Facts about Secrets that were read before. Every pass reads every Secret of a tenant, and what they hold hardly ever changes:
-//! parsing the certificates and checking the keys was a tenth of what a pass costs.
+//! Facts about Secrets that were read before. Every reconcile reads every Secret of a tenant, and what they hold hardly ever changes:
+//! parsing the certificates and checking the keys was a tenth of what a reconcile costs.
 
 use berth_plan::SecretFacts;
 use sha2::{Digest, Sha256};

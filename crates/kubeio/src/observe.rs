@@ -1,7 +1,7 @@
-//! Reading what a plan looks at. Always from the API server, never from memory: any pass may be the first one.
+//! Reading what a plan looks at. Always from the API server, never from memory: any reconcile may be the first one.
 
 use crate::calls::Io;
-use crate::error::{IoError, Kindred};
+use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
@@ -66,7 +66,7 @@ impl Snapshot {
 
     /// The binding that gives the operator its rights in the namespace was made a moment ago: API servers take one up with a
     /// delay.
-    pub fn rights_are_young(&self, now: Timestamp) -> bool {
+    pub fn rights_are_recent(&self, now: Timestamp) -> bool {
         const DELAY: SignedDuration = SignedDuration::from_secs(10);
         let ours = |key: &ObjectKey| key.kind == Kind::RoleBinding && key.name == names::OPERATOR_ROLE_BINDING;
         let binding = self.observed.objects.iter().find(|(key, _)| ours(key)).map(|(_, binding)| binding);
@@ -128,7 +128,7 @@ const LISTS: usize = 4;
 async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: &str) -> Result<(), IoError> {
     let lists = stream::iter(kinds.to_vec()).map(|kind| async move {
         match io.list(kind, namespace, None).await {
-            Err(e) if e.kind == Kindred::Forbidden => Ok(Err(e)),
+            Err(e) if e.kind == ErrorKind::Forbidden => Ok(Err(e)),
             Err(e) => Err(e),
             Ok(items) => Ok(Ok((kind, items))),
         }
@@ -166,36 +166,36 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
     let mut snapshot = Snapshot::of(meta);
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
-    let home = names::control_plane_namespace(namespace, name);
-    let key = ObjectKey::cluster(Kind::Namespace, home.clone());
+    let cp_namespace = names::control_plane_namespace(namespace, name);
+    let key = ObjectKey::cluster(Kind::Namespace, cp_namespace.clone());
     let (live, published) = futures::join!(io.get(&key), published(io, namespace, name));
     match published {
         Ok(published) => snapshot.observed.published = published,
         // Admission is asked about a dry run, too: a webhook that fails there holds up nothing else.
-        Err(e) if matches!(e.kind, Kindred::Forbidden | Kindred::Transient) => snapshot.unread = Some(e),
+        Err(e) if matches!(e.kind, ErrorKind::Forbidden | ErrorKind::Transient) => snapshot.unread = Some(e),
         Err(e) => return Err(e),
     }
     let Some(live) = live? else { return Ok(snapshot) };
     let ours = is_ours(&live);
-    let leaving = deleting(&live);
+    let terminating = deleting(&live);
     snapshot.put(Kind::Namespace, live);
     if ours {
         // The rest may be read through this one, which the operator makes.
-        let binding = ObjectKey::namespaced(Kind::RoleBinding, home.clone(), names::OPERATOR_ROLE_BINDING);
+        let binding = ObjectKey::namespaced(Kind::RoleBinding, cp_namespace.clone(), names::OPERATOR_ROLE_BINDING);
         // Volumes are etcd's; only at the end they are looked at from here.
         let end = cluster.metadata.deletion_timestamp.is_some().then_some(Kind::PersistentVolumeClaim);
         let kinds: Vec<Kind> = CLUSTER_KINDS.into_iter().chain(end).collect();
-        let (listed, binding) = futures::join!(list_into(io, &mut snapshot, &kinds, &home), io.get(&binding));
+        let (listed, binding) = futures::join!(list_into(io, &mut snapshot, &kinds, &cp_namespace), io.get(&binding));
         listed?;
         if let Some(binding) = binding? {
             snapshot.put(Kind::RoleBinding, binding);
         }
-        if leaving {
+        if terminating {
             // The rights may go before the rest does. That is no failure.
             snapshot.denied = None;
         }
         let digest = snapshot.observed.get(&key).and_then(|n| annotation(n, labels::TEMPLATES));
-        let map = digest.map(|d| ObjectKey::namespaced(Kind::ConfigMap, home.clone(), names::templates(d)));
+        let map = digest.map(|d| ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(d)));
         pinned(io, &mut snapshot, map.as_ref()).await?;
     }
     Ok(snapshot)
@@ -209,11 +209,11 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
     list_into(io, &mut snapshot, &berth_plan::etcd::OBSERVED, namespace).await?;
     if let Some(denied) = &snapshot.denied {
         // In a namespace that is being deleted the rights may go first. What is left goes with it, and nothing can be added.
-        let leaving = etcd.metadata.deletion_timestamp.is_some()
+        let terminating = etcd.metadata.deletion_timestamp.is_some()
             && io.get(&ObjectKey::cluster(Kind::Namespace, namespace)).await?.is_none_or(|n| deleting(&n));
         let denied = denied.clone();
         snapshot.denied = None;
-        return if leaving { Ok(snapshot) } else { Err(denied) };
+        return if terminating { Ok(snapshot) } else { Err(denied) };
     }
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
     pinned(io, &mut snapshot, key.as_ref()).await?;
@@ -246,8 +246,8 @@ async fn published(io: &Io, namespace: &str, name: &str) -> Result<Published, Io
     let answer = io.merge(&key, "", "dryRun=All", &json!({})).await;
     let mut secret = match answer {
         Ok(secret) => secret,
-        Err(e) if e.kind == Kindred::NotFound => return Ok(Published::Absent),
-        Err(e) if e.kind == Kindred::Rejected => return Ok(Published::Foreign(e.message)),
+        Err(e) if e.kind == ErrorKind::NotFound => return Ok(Published::Absent),
+        Err(e) if e.kind == ErrorKind::Rejected => return Ok(Published::Foreign(e.message)),
         Err(e) => return Err(e),
     };
     let data = take_data(&mut secret);

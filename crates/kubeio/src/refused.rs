@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Its controller tries again at least each quarter of an hour; what is older is not what keeps a pod away now.
 const RECENT: SignedDuration = SignedDuration::from_mins(20);
 
-/// What refuses each of these pods, as far as it is told. Without the right to read Events, nothing.
+/// What refuses each of these pods, as far as is known. Without the right to read Events, nothing.
 pub async fn refused(
     io: &Io,
     namespace: &str,

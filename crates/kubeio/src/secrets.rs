@@ -1,7 +1,7 @@
 //! Making Secrets: the one place where private keys come into being.
 
 use crate::calls::Io;
-use crate::error::{IoError, Kindred};
+use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -22,7 +22,7 @@ pub(crate) async fn write(
     let mut data = Map::new();
     for entry in &plan.entries {
         make(snapshot, entry, clocks, &mut data)
-            .map_err(|e| IoError::new(Kindred::Other, format!("make {}", plan.key), e))?;
+            .map_err(|e| IoError::new(ErrorKind::Other, format!("make {}", plan.key), e))?;
     }
     let namespace = plan.key.namespace.clone().unwrap_or_default();
     match &plan.existing {

@@ -30,7 +30,7 @@ pub(crate) fn parse(kind: Kind, text: &str) -> serde_json::Result<Value> {
     Ok(value)
 }
 
-/// Where in an answer a value stands.
+/// Where in an answer a value is.
 #[derive(Clone, Copy, PartialEq)]
 enum At {
     /// An object of the API, or a list of them.

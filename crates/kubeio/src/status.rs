@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 /// One of Berth's own resources: enough to write its status and finalizers.
 #[derive(Clone, Debug)]
-pub struct Own {
+pub struct ResourceRef {
     /// Which object.
     pub key: ObjectKey,
     /// Its UID.
     pub uid: String,
-    /// Plural in URLs, for kinds outside of the table.
+    /// Its resourceVersion when it was read.
     pub resource_version: Option<String>,
 }
 
-impl Own {
+impl ResourceRef {
     /// Reads metadata.
     pub fn of<K: Resource>(kind: Kind, object: &K) -> Self {
         let meta = object.meta();
@@ -38,7 +38,7 @@ impl Own {
 /// server takes all metadata from what is stored, so a UID alone would not keep it from a namesake that came after.
 pub async fn write_status<S: Serialize + PartialEq>(
     io: &Io,
-    own: &Own,
+    resource: &ResourceRef,
     old: Option<&S>,
     new: &S,
 ) -> Result<bool, IoError> {
@@ -56,15 +56,16 @@ pub async fn write_status<S: Serialize + PartialEq>(
             }
         }
     }
-    let patch = json!({"metadata": {"uid": own.uid, "resourceVersion": own.resource_version}, "status": status});
-    io.merge(&own.key, "/status", "fieldManager=berth-status", &patch).await?;
+    let patch =
+        json!({"metadata": {"uid": resource.uid, "resourceVersion": resource.resource_version}, "status": status});
+    io.merge(&resource.key, "/status", "fieldManager=berth-status", &patch).await?;
     Ok(true)
 }
 
 /// Sets the finalizers, if nobody changed the object since it was read.
-pub async fn patch_finalizers(io: &Io, own: &Own, finalizers: &[String]) -> Result<Value, IoError> {
+pub async fn patch_finalizers(io: &Io, resource: &ResourceRef, finalizers: &[String]) -> Result<Value, IoError> {
     let patch = json!({
-        "metadata": {"uid": own.uid, "resourceVersion": own.resource_version, "finalizers": finalizers}
+        "metadata": {"uid": resource.uid, "resourceVersion": resource.resource_version, "finalizers": finalizers}
     });
-    io.merge(&own.key, "", "fieldManager=berth", &patch).await
+    io.merge(&resource.key, "", "fieldManager=berth", &patch).await
 }

@@ -1,7 +1,7 @@
 //! The tenant's own API, with a certificate that lives for an hour and only in memory.
 
 use crate::calls::{Calls, Io};
-use crate::error::{IoError, Kindred, chain};
+use crate::error::{ErrorKind, IoError, chain};
 use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -31,7 +31,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// takes up to sixteen times as much memory.
 const LONGEST: usize = 256 << 10;
 
-/// Where a tenant's API is, and the operator's way in.
+/// Where a tenant's API is, and the operator's credential.
 #[derive(Clone)]
 pub struct TenantTarget {
     /// `https://host:port`.
@@ -153,7 +153,7 @@ async fn ask(tenant: &Io, key: &ObjectKey, want_version: bool) -> Result<Answer,
     let version = if want_version {
         let answer = tenant.raw("/version").await?;
         let version = version_of(&answer);
-        let strange = || IoError::new(Kindred::Other, "get /version", "the answer is not a Kubernetes API server's");
+        let strange = || IoError::new(ErrorKind::Other, "get /version", "the answer is not a Kubernetes API server's");
         Some(version.ok_or_else(strange)?)
     } else {
         None

@@ -4,7 +4,7 @@ use crate::delivery::Delivery;
 use anyhow::Context as _;
 use berth_pki::Lifetime;
 use berth_plan::Settings;
-use berth_plan::config::Config;
+use berth_plan::settings::Config;
 use clap::Parser;
 use jiff::SignedDuration;
 

@@ -1,4 +1,4 @@
-//! Whether this process' clock agrees with that of the meta cluster's API server, by which passes go. Leases and back-off need no clock;
+//! Whether this process' clock agrees with that of the meta cluster's API server, by which reconciles go. Leases and back-off need no clock;
 //! certificates do: they are valid from five minutes before they are issued.
 
 use crate::context::Context;
@@ -10,34 +10,34 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often it is looked at, and after a look that failed.
+/// How often it is read, and how soon after a failure.
 const EVERY: Duration = Duration::from_mins(5);
 const AGAIN: Duration = Duration::from_secs(10);
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// From here on it is told; the API server's answer itself says whole seconds.
+/// From here on it is reported; the API server's answer itself says whole seconds.
 const TOLD: SignedDuration = SignedDuration::from_secs(30);
 
 /// What it may change before that is taken up.
 const STEADY: SignedDuration = SignedDuration::from_secs(10);
 
-/// Looks again until `stop`, after a first [`look`] that went so.
+/// Reads again until `stop`, after a first [`refresh`] that went so.
 pub async fn follow(ctx: Arc<Context>, mut answered: bool, stop: CancellationToken) {
     loop {
         let pause = if answered { EVERY } else { AGAIN };
         tokio::select! { () = tokio::time::sleep(pause) => (), () = stop.cancelled() => return }
-        answered = look(&ctx).await;
+        answered = refresh(&ctx).await;
     }
 }
 
 /// Takes down how far this clock is ahead, and logs it if that is much. False: the API server did not say its time.
-pub async fn look(ctx: &Context) -> bool {
+pub async fn refresh(ctx: &Context) -> bool {
     let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
     let Some(theirs) = answer else { return false };
-    ctx.told_the_time(theirs);
+    ctx.set_time(theirs);
     let ahead = Timestamp::now().duration_since(theirs);
     ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
-    // Statuses say it: not anew for every second.
+    // Statuses say it: not again every second.
     if (ahead - ctx.meta().clock_ahead).abs() > STEADY {
         ctx.update_meta(|m| m.clock_ahead = ahead);
     }

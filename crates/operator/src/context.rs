@@ -1,4 +1,4 @@
-//! What every pass needs.
+//! What every reconcile needs.
 
 use crate::backoff::Backoff;
 use crate::denied::Denied;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 /// Asks an etcd; tests put another in its place.
 pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Send + Sync>;
 
-/// Shared by all passes; clones share it, too.
+/// Shared by all reconciles; clones share it, too.
 #[derive(Clone)]
 pub struct Context {
     /// The meta cluster.
@@ -27,9 +27,9 @@ pub struct Context {
     meta: Arc<RwLock<Arc<MetaCluster>>>,
     denied: Arc<Denied>,
     clock: Arc<RwLock<Option<(Instant, Timestamp)>>>,
-    /// The way into tenants.
+    /// Connects to tenants.
     pub connect: Connect,
-    /// The way to etcds.
+    /// Connects to etcds.
     pub ask_etcd: AskEtcd,
     /// Calls into tenants.
     pub tenant_calls: Arc<Calls>,
@@ -77,7 +77,7 @@ impl Context {
     /// What is known of the meta cluster as a whole; a reconcile takes it once.
     pub fn meta(&self) -> Arc<MetaCluster> {
         let mut meta = self.meta.read().unwrap_or_else(PoisonError::into_inner).clone();
-        let denied = self.denied.told(Instant::now());
+        let denied = self.denied.lasting(Instant::now());
         if !denied.is_empty() {
             Arc::make_mut(&mut meta).denied = Some(berth_kubeio::lacks(&denied));
         }
@@ -90,7 +90,7 @@ impl Context {
         change(Arc::make_mut(&mut meta));
     }
 
-    /// The time that passes go by: the API server's, carried on by a clock that nobody sets; this process' own until it was told.
+    /// The time that reconciles go by: the API server's, carried on by a clock that nobody sets; this process' own until that is known.
     /// Ages are counted from what the API server wrote down, and of a node whose clock is set a certificate must know nothing.
     pub fn now(&self) -> Timestamp {
         let told = *self.clock.read().unwrap_or_else(PoisonError::into_inner);
@@ -98,11 +98,11 @@ impl Context {
     }
 
     /// The API server said this time just now.
-    pub(crate) fn told_the_time(&self, time: Timestamp) {
+    pub(crate) fn set_time(&self, time: Timestamp) {
         *self.clock.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), time));
     }
 
-    /// A watch, or a look at the meta cluster, failed so; if for lack of a right, statuses will say it.
+    /// A watch, or a read of the meta cluster, failed so; if for lack of a right, statuses will say it.
     pub(crate) fn failed(&self, error: &IoError) {
         if let Some(refusal) = error.denial() {
             self.denied.heard(refusal.to_owned(), Instant::now());

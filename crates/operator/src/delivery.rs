@@ -2,11 +2,11 @@
 
 use berth_api::common::AgentDelivery;
 use berth_kubeio::{Io, list_nodes};
-use berth_plan::nodes::no_image_volumes;
+use berth_plan::meta_cluster::nodes::no_image_volumes;
 use clap::ValueEnum;
 use std::time::Duration;
 
-/// What the operator is told.
+/// What the operator is configured with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 #[value(rename_all = "PascalCase")]
 pub enum Delivery {

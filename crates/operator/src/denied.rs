@@ -1,11 +1,11 @@
-//! What the operator may not read of the meta cluster as a whole, so that no single pass fails for it: watches, and where nodes are. Every
+//! What the operator may not read of the meta cluster as a whole, so that no single reconcile fails for it: watches, and where nodes are. Every
 //! tenant's status says it, since changes of any of them may be noticed late.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A right that was given a moment ago, as at an installation, is on its way.
+/// The API server may not know yet a right that was given a moment ago, as at an installation.
 const LASTING: Duration = Duration::from_secs(10);
 
 /// Whoever is refused asks again within five seconds: without that for so long, it was given back.
@@ -22,7 +22,7 @@ impl Denied {
     }
 
     /// Those that last.
-    pub(crate) fn told(&self, now: Instant) -> Vec<String> {
+    pub(crate) fn lasting(&self, now: Instant) -> Vec<String> {
         let lasts = |(began, last): &(Instant, Instant)| last.duration_since(*began) >= LASTING;
         self.with(now, |all| all.iter().filter(|(_, of)| lasts(of)).map(|(refusal, _)| refusal.clone()).collect())
     }
@@ -39,18 +39,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lasts_is_told_until_it_is_over() {
+    fn what_lasts_is_reported_until_it_is_over() {
         let (denied, start) = (Denied::default(), Instant::now());
         let at = |seconds| start + Duration::from_secs(seconds);
         for second in [0, 5] {
             denied.heard("nodes".into(), at(second));
-            assert_eq!(denied.told(at(second)), [""; 0], "it may be on its way");
+            assert_eq!(denied.lasting(at(second)), [""; 0], "it may be on its way");
         }
         denied.heard("nodes".into(), at(10));
         denied.heard("pods".into(), at(10));
-        assert_eq!(denied.told(at(39)), ["nodes"]);
-        assert_eq!(denied.told(at(40)), [""; 0], "nobody was refused any more");
+        assert_eq!(denied.lasting(at(39)), ["nodes"]);
+        assert_eq!(denied.lasting(at(40)), [""; 0], "nobody was refused any more");
         denied.heard("nodes".into(), at(41));
-        assert_eq!(denied.told(at(41)), [""; 0], "it begins anew");
+        assert_eq!(denied.lasting(at(41)), [""; 0], "it begins anew");
     }
 }

@@ -53,7 +53,7 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
         let (before, Some(now)) = (find(old, type_), find(new, type_)) else { continue };
         let changed = before.is_none_or(|b| b.status != now.status || b.reason != now.reason);
         let well = now.status == good;
-        // Being not ready at first, waiting, or free of trouble that never was, is no news.
+        // Being not ready at first, waiting, or free of trouble that never was, is no change.
         let news = if well { before.is_some_and(|b| b.status != now.status) } else { type_ == ConditionType::Degraded };
         if changed && news {
             events.push(Event {
@@ -78,7 +78,7 @@ mod tests {
     use berth_api::conditions::{Reason, Verdict, merge};
 
     #[test]
-    fn news_is_told_once() {
+    fn a_change_is_reported_once() {
         let at = |ready: bool, degraded: Option<Reason>| {
             let verdicts = [
                 Verdict::new(ConditionType::Ready, Some(ready), Reason::AsExpected, "r"),

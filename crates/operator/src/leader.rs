@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-/// How long a lease stands without renewal.
+/// How long a lease is valid without renewal.
 const LEASE: Duration = Duration::from_secs(15);
 /// How long the holder may write after it sent its last renewal. The rest is for writes that are on their way.
 const FENCE: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ const RENEW: Duration = Duration::from_secs(3);
 const LOOK: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// How long passes may go on once this process was asked to end.
+/// How long reconciles may go on once this process was asked to end.
 const PASSES: Duration = Duration::from_millis(500);
 /// How long, after that, answers to writes that are on their way are waited for.
 const ANSWERS: Duration = Duration::from_millis(200);
@@ -149,7 +149,7 @@ impl Candidate {
     async fn hand_over(&self, mut work: JoinHandle<()>) {
         let asked = Instant::now();
         let mut ended = timeout(PASSES, &mut work).await.is_ok();
-        // From here on no write begins, and a pass ends at its next one.
+        // From here on no write begins, and a reconcile ends at its next one.
         self.fence.close();
         if !ended {
             ended = timeout(ANSWERS, &mut work).await.is_ok();
@@ -212,9 +212,9 @@ impl Candidate {
         }
         let old = lease.spec.take().unwrap_or_default();
         let holder = old.holder_identity.clone().unwrap_or_default();
-        let stands = Duration::from_secs(u64::try_from(old.lease_duration_seconds.unwrap_or(1)).unwrap_or(1));
+        let valid_for = Duration::from_secs(u64::try_from(old.lease_duration_seconds.unwrap_or(1)).unwrap_or(1));
         let unchanged = self.seen.as_ref().map(|(_, at)| at.elapsed()).unwrap_or_default();
-        if holder != self.identity && !holder.is_empty() && unchanged <= stands {
+        if holder != self.identity && !holder.is_empty() && unchanged <= valid_for {
             return Ok(false);
         }
         lease.spec = Some(self.spec(Some(&old), &now));

@@ -3,7 +3,7 @@
 use anyhow::Context as _;
 use berth_fence::{Fence, FencedClient};
 use berth_operator::leader::Candidate;
-use berth_operator::run::surroundings;
+use berth_operator::run::wait_for_crds;
 use berth_operator::{Context, args::Args, clock, http, meta, run};
 use clap::Parser;
 use std::sync::Arc;
@@ -50,14 +50,15 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         tracing::info!("received a signal to stop");
         asked.cancel();
     });
-    tokio::select! { () = surroundings(&ctx) => (), () = stop.cancelled() => return Ok(()) }
+    tokio::select! { () = wait_for_crds(&ctx) => (), () = stop.cancelled() => return Ok(()) }
     let delivery = args.agent_delivery.decide(&ctx.io).await;
     Arc::make_mut(&mut ctx.settings).agent_delivery = delivery;
     ctx.update_meta(|m| m.addresses = Err("they have not been read yet".into()));
     let ctx = Arc::new(ctx);
-    let known = meta::look(&ctx, &config.given).await;
-    let told = tokio::select! { told = clock::look(&ctx) => told, () = stop.cancelled() => return Ok(()) };
-    tokio::spawn(clock::follow(ctx.clone(), told, stop.clone()));
+    let known = meta::refresh(&ctx, &config.given).await;
+    let answered =
+        tokio::select! { answered = clock::refresh(&ctx) => answered, () = stop.cancelled() => return Ok(()) };
+    tokio::spawn(clock::follow(ctx.clone(), answered, stop.clone()));
     tokio::spawn(meta::follow(ctx.clone(), config.given, known, stop.clone()));
     health.ready.store(true, Ordering::Relaxed);
     if !args.leader_elect {

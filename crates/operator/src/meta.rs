@@ -2,7 +2,7 @@
 
 use crate::context::Context;
 use berth_kubeio::{RangesError, meta_ranges};
-use berth_plan::meta::MetaRanges;
+use berth_plan::meta_cluster::addresses::MetaRanges;
 use ipnet::IpNet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,20 +10,20 @@ use tokio_util::sync::CancellationToken;
 
 /// How often they are looked at: nodes come and go.
 const EVERY: Duration = Duration::from_mins(5);
-/// After a look that failed.
+/// After a failure.
 const AGAIN: Duration = Duration::from_secs(5);
 
-/// Keeps them up to date until `stop`. `known`: what the last look found.
+/// Keeps them up to date until `stop`. `known`: what the last read found.
 pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop: CancellationToken) {
     loop {
         let pause = if known { EVERY } else { AGAIN };
         tokio::select! { () = tokio::time::sleep(pause) => (), () = stop.cancelled() => return }
-        known = look(&ctx, &given).await;
+        known = refresh(&ctx, &given).await;
     }
 }
 
-/// One look. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
-pub async fn look(ctx: &Context, given: &MetaRanges) -> bool {
+/// Reads once. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
+pub async fn refresh(ctx: &Context, given: &MetaRanges) -> bool {
     let answer = meta_ranges(&ctx.io, given.clone()).await;
     if let Err(RangesError::Call(error)) = &answer {
         ctx.failed(error);
@@ -69,7 +69,7 @@ mod tests {
     use super::*;
     use berth_fence::{Fence, FencedClient};
     use berth_plan::Settings;
-    use berth_plan::config::Config;
+    use berth_plan::settings::Config;
     use http::{Request, Response, StatusCode};
     use kube::Client;
     use kube::client::Body;
@@ -121,7 +121,7 @@ mod tests {
     async fn known(context: Context, meta: &Value) -> Result<MetaRanges, String> {
         context.update_meta(|m| m.addresses = Err("nobody has looked".into()));
         let given = Config::parse(&json!({"meta": meta}).to_string()).unwrap().given;
-        assert_eq!(look(&context, &given).await, context.meta().addresses.is_ok());
+        assert_eq!(refresh(&context, &given).await, context.meta().addresses.is_ok());
         context.meta().addresses.clone()
     }
 

@@ -18,9 +18,9 @@ use prometheus_client::registry::Registry;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Labels of passes.
+/// Labels of reconciles.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub struct Pass {
+pub struct ReconcileLabels {
     /// `cluster` or `etcdcluster`.
     pub controller: &'static str,
     /// `ok` or `error`.
@@ -44,9 +44,9 @@ struct Target {
 /// All metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
-    /// Passes.
-    pub passes: Family<Pass, Counter>,
-    /// Seconds of a pass.
+    /// Reconciles.
+    pub reconciles: Family<ReconcileLabels, Counter>,
+    /// Seconds of a reconcile.
     pub duration: Family<Controller, Histogram>,
     /// 1 while this process holds the lease.
     pub leader: Gauge,
@@ -62,15 +62,15 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Self {
-        let passes: Family<Pass, Counter> = Family::default();
+        let reconciles: Family<ReconcileLabels, Counter> = Family::default();
         // From the beginning, or the first failure would not count as a change.
         for controller in controllers::ALL {
             for result in ["ok", "error"] {
-                let _ = passes.get_or_create(&Pass { controller: controller.name, result });
+                let _ = reconciles.get_or_create(&ReconcileLabels { controller: controller.name, result });
             }
         }
         Self {
-            passes,
+            reconciles,
             duration: Family::new_with_constructor(|| Histogram::new(exponential_buckets(0.002, 2.0, 14))),
             leader: Gauge::default(),
             clock_ahead: Gauge::default(),
@@ -85,7 +85,7 @@ impl Metrics {
     /// The text that Prometheus reads.
     pub fn text(&self) -> String {
         let mut registry = Registry::with_prefix("berth");
-        registry.register("reconcile", "Reconciles, by controller and result", self.passes.clone());
+        registry.register("reconcile", "Reconciles, by controller and result", self.reconciles.clone());
         registry.register("reconcile_duration_seconds", "Duration of reconciles", self.duration.clone());
         registry.register("leader", "1 while this process holds the lease", self.leader.clone());
         let clock = "Seconds that this clock is ahead of the API server's";

@@ -15,7 +15,7 @@ pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
 }
 
 /// Waits until the meta cluster answers and Berth's resources are there, and says what is missing meanwhile.
-pub async fn surroundings(ctx: &Context) {
+pub async fn wait_for_crds(ctx: &Context) {
     let crds: Api<PartialObjectMeta<CustomResourceDefinition>> = Api::all((**ctx.io.client()).clone());
     let names = berth_api::crds::names();
     let mut said = String::new();

@@ -3,7 +3,7 @@
 
 use berth_api::conditions::Reason;
 use berth_operator::http::{Health, serve};
-use berth_operator::metrics::{Controller, Metrics, Pass};
+use berth_operator::metrics::{Controller, Metrics, ReconcileLabels};
 use berth_testkit::fixtures::{from_yaml, until};
 use berth_testkit::prometheus::{Prometheus, binary};
 use jiff::{SignedDuration, Timestamp};
@@ -46,15 +46,15 @@ fn not_ready(metrics: &Metrics, name: &str, progressing: &str) {
 fn well(metrics: &Metrics) {
     say(metrics, ("True", "AsExpected"), "True", ("False", "AsExpected"), 60);
     metrics.leader.set(1);
-    passes(metrics, "ok", 1000);
+    reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
 }
 
-fn passes(metrics: &Metrics, result: &'static str, count: u64) {
-    metrics.passes.get_or_create(&Pass { controller: "cluster", result }).inc_by(count);
+fn reconciles(metrics: &Metrics, result: &'static str, count: u64) {
+    metrics.reconciles.get_or_create(&ReconcileLabels { controller: "cluster", result }).inc_by(count);
 }
 
-/// The rules with every patience cut to a second; what they ask is as in the chart.
+/// The rules with every `for` cut to a second; what they ask is as in the chart.
 fn impatient(dir: &Path) -> PathBuf {
     let text = std::fs::read_to_string(file("alerts.yaml")).unwrap();
     let lines = text.lines().map(|l| match l.trim_start().strip_prefix("for: ") {
@@ -102,14 +102,14 @@ async fn each_alert_fires_and_clears() {
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
-        (&["BerthPassesFail"], |m| passes(m, "error", 100_000)),
+        (&["BerthPassesFail"], |m| reconciles(m, "error", 100_000)),
     ];
     for (names, broken) in cases {
         broken(&metrics);
         fires(names).await;
         well(&metrics);
         if names == ["BerthPassesFail"] {
-            passes(&metrics, "ok", 10_000_000);
+            reconciles(&metrics, "ok", 10_000_000);
         }
         fires(&[]).await;
     }
@@ -179,7 +179,7 @@ fn reasons_of_alerts_are_those_of_the_code() {
     assert_eq!(at_once, left);
 }
 
-/// The table of docs/metrics.md and the rules name the same alerts, with the same severity and patience, which the other test cuts.
+/// The table of docs/metrics.md and the rules name the same alerts, with the same severity and `for`, which the other test cuts.
 #[test]
 fn each_alert_is_documented_as_it_is() {
     let rules: Value = from_yaml(&std::fs::read_to_string(file("alerts.yaml")).unwrap());

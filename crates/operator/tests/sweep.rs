@@ -1,7 +1,7 @@
 //! The crash sweep, and in [`schema`] that of every field.
 //!
 //! The crash sweep: the operator dies before and after every single write, and with the reply lost, starts again, and must
-//! end where the undisturbed run ends: nothing made twice, no key made anew, nothing left to write.
+//! end where the undisturbed run ends: nothing made twice, no key regenerated, nothing left to write.
 //!
 //! `make test` runs a sample; `BERTH_SWEEP=full` runs all, see [`berth_testkit::sweep`].
 
@@ -14,7 +14,7 @@ use anyhow::{Result, ensure};
 use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};
 use berth_testkit::sweep::{Outcome, Sweep, lives};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
-use common::state::{counts, dump, second_pass};
+use common::state::{counts, dump, second_reconcile};
 use common::{SOON, Team, alone_at_a_server, operator};
 use std::sync::{Arc, Mutex};
 
@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex};
 type Seen = Arc<Mutex<Vec<SecretKeys>>>;
 
 async fn one_life(server: &ApiServer, team: &Team, plan: &FaultPlan, seen: Seen) -> Result<()> {
-    let keys = secret_keys(&team.client, &[&team.ns, &team.home]).await?;
+    let keys = secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await?;
     seen.lock().unwrap().push(keys);
     operator(server, plan).await
 }
@@ -32,10 +32,10 @@ async fn create(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     let seen = Seen::default();
     let done = async {
         team.ready().await?;
-        second_pass(&team, &plan).await
+        second_reconcile(&team, &plan).await
     };
     lives(&plan, || one_life(server, &team, &plan, seen.clone()), done).await??;
-    let now = secret_keys(&team.client, &[&team.ns, &team.home]).await?;
+    let now = secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await?;
     seen.lock().unwrap().iter().for_each(|before| assert_keys_unchanged(before, &now));
     assert_deletes_carry_uid(&plan.calls());
     let outcome = Outcome { state: dump(&team).await?, counts: counts(&team, &team.tenant().await?, &plan) };
@@ -68,9 +68,9 @@ async fn delete(server: &ApiServer, plan: FaultPlan, early: bool) -> Result<Outc
         anyhow::Ok(())
     };
     lives(&plan, || operator(server, &plan), done).await??;
-    ensure!(team.namespaces().get_opt(&team.home).await?.is_none(), "the control-plane namespace is left");
+    ensure!(team.namespaces().get_opt(&team.cp_namespace).await?.is_none(), "the control-plane namespace is left");
     assert_deletes_carry_uid(&plan.calls());
-    let dumper = Dumper::of([&*team.ns]).rename(&team.ns, "TEAM").rename(&team.home, "HOME");
+    let dumper = Dumper::of([&*team.ns]).rename(&team.ns, "TEAM").rename(&team.cp_namespace, "HOME");
     let mut counts = counts(&team, &tenant, &plan);
     // The namespace controller deletes, too: who is quicker is a matter of moments. Nothing is made any more, unless the
     // EtcdCluster was being made.

@@ -1,10 +1,10 @@
-//! What is said of a pass that failed.
+//! What is said of a reconcile that failed.
 
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// A call that failed in this pass.
+/// A call that failed in this reconcile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// Kind of failure: `PermissionDenied`, `Rejected`, `Error`.
@@ -14,7 +14,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Conditions when a pass could not even look: `Ready` false and `Degraded` true for that reason; every other of `types`
+    /// Conditions when a reconcile could not even look: `Ready` false and `Degraded` true for that reason; every other of `types`
     /// as it was, or Unknown.
     pub fn conditions(
         &self,

@@ -1,23 +1,22 @@
-//! The brain: what was observed and what is asked for become a plan. No client, no clock, no randomness.
+//! Planning: a plan is made from what was observed and what the spec asks for. No client, no clock, no randomness.
 //!
 //! Both controllers, the command line and the tests call the same functions: [`cluster::plan`] and [`etcd::plan`].
+//!
+//! The two controllers have files of the same names: `mod` (the plan, stage by stage), `subject` (what all stages know), `validate`,
+//! `record` (what runs), `pki`, `probe` (what is asked before a plan is made), `status`, `deletion`, `requeue`, `unread`; and a file
+//! or folder for each stage. What they share: [`meta_cluster`] (its addresses and nodes), [`objects`] (create, apply, drift), [`secrets`],
+//! [`settings`], and [`workload`] (rollouts, images, pods).
 
 pub mod cluster;
-pub mod config;
-pub mod diff;
-pub(crate) mod disown;
-mod ensure;
 pub mod etcd;
 pub(crate) mod failure;
-mod leaving;
 #[cfg(test)]
 mod messages;
-pub mod meta;
-mod meta_cluster;
+pub mod meta_cluster;
 pub mod model;
-pub mod nodes;
+pub mod objects;
 pub mod observed;
-pub(crate) mod quantity;
+mod requeue;
 pub mod secrets;
 pub mod settings;
 #[cfg(test)]
@@ -40,5 +39,6 @@ extern crate self as berth_plan;
 pub use failure::Failure;
 pub use meta_cluster::MetaCluster;
 pub use model::{Action, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
-pub use observed::{Observed, SecretFacts};
+pub use observed::Observed;
+pub use secrets::SecretFacts;
 pub use settings::Settings;

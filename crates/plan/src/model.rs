@@ -3,7 +3,7 @@
 use crate::observed::uid;
 use berth_api::conditions::Reason;
 use berth_pki::CertSpec;
-use berth_render::{Component, Object, ObjectKey};
+use berth_render::{Binary, Object, ObjectKey};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ pub enum StageId {
     /// etcd.
     Etcd,
     /// A component of the control plane.
-    ControlPlane(Component),
+    ControlPlane(Binary),
     /// Kubeconfigs that are handed out.
     Kubeconfig,
     /// Objects inside the tenant.
@@ -48,7 +48,7 @@ impl StageId {
     }
 }
 
-/// Where a stage stands.
+/// The state of a stage.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub enum State {
     /// Done; nothing to do.
@@ -126,7 +126,7 @@ pub enum Action {
         grace: Option<i64>,
     },
     /// Take away owner references, which Berth never sets: with the owner, Kubernetes would delete the object.
-    Disown {
+    ClearOwnerReferences {
         /// Which object.
         key: ObjectKey,
         /// The UID that was observed.
@@ -173,8 +173,8 @@ impl Action {
     }
 
     /// Takes away all owner references of what was observed.
-    pub(crate) fn disown(key: &ObjectKey, observed: &Value) -> Self {
-        Self::Disown { key: key.clone(), uid: uid(observed).to_owned() }
+    pub(crate) fn clear_owner_references(key: &ObjectKey, observed: &Value) -> Self {
+        Self::ClearOwnerReferences { key: key.clone(), uid: uid(observed).to_owned() }
     }
 
     /// Deletes what was observed inside the tenant.
@@ -199,7 +199,7 @@ impl Action {
             }
             Self::Delete { key, .. } => format!("delete {key}"),
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
-            Self::Disown { key, .. } => format!("remove ownerReferences from {key}"),
+            Self::ClearOwnerReferences { key, .. } => format!("remove ownerReferences from {key}"),
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
@@ -282,7 +282,7 @@ impl SecretEntry {
 pub struct Stage {
     /// What it is about.
     pub id: StageId,
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// What belongs to it, also while it waits; nothing here is an orphan.
     pub owns: Vec<ObjectKey>,

@@ -1,7 +1,8 @@
 //! What was read, as plain data.
 
 use crate::meta_cluster::MetaCluster;
-use berth_pki::{CertInfo, KubeconfigInfo, PkiError};
+use crate::secrets::SecretFacts;
+use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, ObjectKey, TemplateSet};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,7 +27,7 @@ pub struct Observed {
     pub denied: bool,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
-    /// What refuses the pods of members that are not there, by name, as far as it was told.
+    /// What refuses the pods of members that are not there, by name, as far as is known.
     pub refused: BTreeMap<String, String>,
 }
 
@@ -51,7 +52,7 @@ pub enum Published {
     Foreign(String),
 }
 
-/// What the tenant's API said to the operator's own credential, where [`crate::cluster::question`] says that it is asked.
+/// What the tenant's API said to the operator's own credential, where [`crate::cluster::probe_request`] says that it is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ApiProbe {
     /// Not asked: no pod was seen that could answer, or no address to ask at.
@@ -61,12 +62,12 @@ pub enum ApiProbe {
     Answered {
         /// `gitVersion` without `v`, if it was asked for.
         version: Option<String>,
-        /// What was read inside the tenant in this pass: the object, or that it is not there.
+        /// What was read inside the tenant in this reconcile: the object, or that it is not there.
         read: BTreeMap<ObjectKey, Option<Value>>,
     },
     /// It did not.
     Failed(String),
-    /// It could not be asked: the operator has nothing to sign its way in with.
+    /// It could not be asked: the operator has no CA to sign its certificate with.
     Unable(String),
 }
 
@@ -92,71 +93,6 @@ pub struct MemberProbe {
     pub leader: String,
     /// Version.
     pub version: String,
-}
-
-/// What was read of something, or why it could not be. Boxed, since facts of every Secret are remembered: a map has room for eleven values
-/// from the first on, and most hold one.
-pub type Read<T> = Box<Result<T, PkiError>>;
-
-/// Facts about a Secret, none of them secret.
-#[derive(Clone, Debug, Default)]
-pub struct SecretFacts {
-    /// Type.
-    pub type_: String,
-    /// Key pairs by name: `tls` for `tls.crt` and `tls.key`.
-    pub pairs: BTreeMap<String, Read<CertInfo>>,
-    /// The service-account key pair in `tls.crt` and `tls.key`, if that is what it holds.
-    pub service_account: Option<Result<String, PkiError>>,
-    /// The kubeconfig in `value`.
-    pub kubeconfig: Option<Read<KubeconfigInfo>>,
-    /// SHA-256 of every key's bytes, in hexadecimal.
-    pub digests: BTreeMap<String, String>,
-    /// False if `encryption.yaml` is there and does not hold a usable key.
-    pub encryption_ok: bool,
-}
-
-impl SecretFacts {
-    /// Reads a Secret's data.
-    pub fn read(type_: &str, data: &BTreeMap<String, Vec<u8>>) -> Self {
-        let mut pairs = BTreeMap::new();
-        for (name, cert) in data.iter().filter_map(|(k, v)| k.strip_suffix(".crt").map(|n| (n, v))) {
-            if let Some(key) = data.get(&format!("{name}.key")) {
-                pairs.insert(name.to_owned(), Box::new(berth_pki::inspect_pair(cert, key)));
-            }
-        }
-        let service_account = match (data.get("tls.crt"), data.get("tls.key")) {
-            (Some(public), Some(private)) if !is_certificate(public) => {
-                Some(berth_pki::inspect_service_account(public, private))
-            }
-            _ => None,
-        };
-        let kubeconfig = data.get("value").map(|v| Box::new(berth_pki::parse_kubeconfig_certificate(v)));
-        let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
-        let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
-        Self { type_: type_.into(), pairs, service_account, kubeconfig, digests, encryption_ok }
-    }
-
-    /// The key pair of that name.
-    pub fn pair(&self, name: &str) -> Option<Result<&CertInfo, &PkiError>> {
-        self.pairs.get(name).map(|read| (**read).as_ref())
-    }
-
-    /// The kubeconfig in `value`.
-    pub fn kubeconfig(&self) -> Option<Result<&KubeconfigInfo, &PkiError>> {
-        self.kubeconfig.as_ref().map(|read| (**read).as_ref())
-    }
-}
-
-fn is_certificate(pem: &[u8]) -> bool {
-    pem.windows(17).any(|w| w == b"BEGIN CERTIFICATE")
-}
-
-fn encryption_ok(yaml: &[u8]) -> bool {
-    let Ok(text) = std::str::from_utf8(yaml) else { return false };
-    let Ok(v) = serde_json::from_str::<Value>(text) else { return false };
-    v.pointer("/resources/0/providers/0/secretbox/keys/0/secret")
-        .and_then(Value::as_str)
-        .is_some_and(|k| berth_pki::check_encryption_key(k).is_ok())
 }
 
 /// SHA-256 in hexadecimal.

@@ -1,7 +1,8 @@
 //! The simulated world for tests, with real keys: what is refused fails the test, and a test may put anything there.
 
+use crate::SecretFacts;
 use crate::model::{Action, Plan, SecretEntry, SecretPlan};
-use crate::observed::{Observed, SecretFacts};
+use crate::observed::Observed;
 use crate::sim::{self, Choices};
 use berth_render::{ObjectKey, TemplateSet};
 use serde_json::{Value, json};
@@ -52,18 +53,18 @@ impl World {
                 return planned;
             }
             for action in &actions {
-                self.carry_out(action);
+                self.apply_action(action);
             }
         }
         panic!("plans never end; the last writes: {:#?}", self.log.iter().rev().take(20).collect::<Vec<_>>());
     }
 
     /// One write.
-    pub(crate) fn carry_out(&mut self, action: &Action) {
+    pub(crate) fn apply_action(&mut self, action: &Action) {
         self.log.push(action.describe());
         let done = match action {
             Action::Secret(plan) => self.write(plan),
-            _ => self.sim.carry_out(action),
+            _ => self.sim.apply_action(action),
         };
         done.unwrap_or_else(|refused| panic!("{}: {refused}", action.describe()));
     }

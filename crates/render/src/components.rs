@@ -14,7 +14,7 @@ use crate::{
 
 /// The parts of a tenant that Berth runs in pods.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-pub enum Component {
+pub enum Binary {
     /// kube-apiserver.
     ApiServer,
     /// kube-controller-manager.
@@ -25,7 +25,7 @@ pub enum Component {
     Etcd,
 }
 
-impl Component {
+impl Binary {
     /// All of them.
     pub const ALL: [Self; 4] = [Self::ApiServer, Self::ControllerManager, Self::Scheduler, Self::Etcd];
 
@@ -87,19 +87,19 @@ struct Derived {
 
 /// ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
 pub fn render_apiserver(set: &TemplateSet, values: &ApiServerValues) -> Result<Vec<Object>, RenderError> {
-    let name = Component::ApiServer.name();
+    let name = Binary::ApiServer.name();
     let derived = match values.slot {
         None => Derived { name: name.to_owned(), replicas: values.workload.replicas, ..Derived::default() },
         Some(slot) => Derived { name: format!("{name}-{slot}"), replicas: 1, ..Derived::default() },
     };
-    let documents = documents(set, Component::ApiServer.folder(), values, derived)?;
+    let documents = documents(set, Binary::ApiServer.folder(), values, derived)?;
     finish(documents, &values.meta, Some(&values.workload))
 }
 
 /// Of a component that talks to the apiserver: ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
 pub fn render_api_client(
     set: &TemplateSet,
-    component: Component,
+    component: Binary,
     values: &ApiClientValues,
 ) -> Result<Vec<Object>, RenderError> {
     let replicas = values.workload.replicas;
@@ -137,7 +137,7 @@ pub fn render_etcd(set: &TemplateSet, values: &EtcdValues) -> Result<Vec<Object>
             BootstrapState::Established => "existing",
         },
     };
-    finish(documents(set, Component::Etcd.folder(), values, derived)?, &values.meta, Some(&values.workload))
+    finish(documents(set, Binary::Etcd.folder(), values, derived)?, &values.meta, Some(&values.workload))
 }
 
 /// Renders a folder: first what is under `files/`, then the templates of objects, which can put those texts into ConfigMaps.
@@ -193,16 +193,16 @@ mod tests {
     #[test]
     fn templates_ask_only_for_what_values_have() {
         let known_to = |component| match component {
-            Component::Etcd => known(&EtcdValues::default()),
-            Component::ApiServer => known(&ApiServerValues::default()),
+            Binary::Etcd => known(&EtcdValues::default()),
+            Binary::ApiServer => known(&ApiServerValues::default()),
             _ => known(&ApiClientValues::default()),
         };
-        let components = Component::ALL.into_iter().filter(|c| *c != Component::Etcd);
+        let components = Binary::ALL.into_iter().filter(|c| *c != Binary::Etcd);
         let kubernetes: Vec<_> = components
             .map(|c| (c.folder(), known_to(c)))
             .chain([("common/apiserver", known(&ApiServerServiceValues::default()))])
             .collect();
-        let etcd = [("services", known(&EtcdServicesValues::default())), ("cluster", known_to(Component::Etcd))];
+        let etcd = [("services", known(&EtcdServicesValues::default())), ("cluster", known_to(Binary::Etcd))];
         let catalog = Catalog::builtin();
         let sets = catalog
             .minors()

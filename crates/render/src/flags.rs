@@ -7,7 +7,7 @@
 use berth_api::{ClusterSpec, common::Arg};
 
 use crate::{
-    Component::{self, ApiServer, ControllerManager, Etcd, Scheduler},
+    Binary::{self, ApiServer, ControllerManager, Etcd, Scheduler},
     values::ExtraArg,
 };
 
@@ -15,7 +15,7 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Flag {
     /// Whose flags.
-    pub components: &'static [Component],
+    pub components: &'static [Binary],
     /// Their names, without dashes.
     pub names: &'static [&'static str],
     /// Where their values come from.
@@ -36,20 +36,20 @@ pub enum Source {
     Field(fn(&ClusterSpec) -> Vec<String>),
 }
 
-const fn template(components: &'static [Component], names: &'static [&'static str], instead: &'static str) -> Flag {
+const fn template(components: &'static [Binary], names: &'static [&'static str], instead: &'static str) -> Flag {
     Flag { components, names, source: Source::Template, instead }
 }
 
-const fn closed(components: &'static [Component], names: &'static [&'static str], instead: &'static str) -> Flag {
+const fn closed(components: &'static [Binary], names: &'static [&'static str], instead: &'static str) -> Flag {
     Flag { components, names, source: Source::Closed, instead }
 }
 
-const KUBERNETES: &[Component] = &[ApiServer, ControllerManager, Scheduler];
-const CLIENTS: &[Component] = &[ControllerManager, Scheduler];
-const API_SERVER: &[Component] = &[ApiServer];
-const CONTROLLER_MANAGER: &[Component] = &[ControllerManager];
-const SCHEDULER: &[Component] = &[Scheduler];
-const ETCD: &[Component] = &[Etcd];
+const KUBERNETES: &[Binary] = &[ApiServer, ControllerManager, Scheduler];
+const CLIENTS: &[Binary] = &[ControllerManager, Scheduler];
+const API_SERVER: &[Binary] = &[ApiServer];
+const CONTROLLER_MANAGER: &[Binary] = &[ControllerManager];
+const SCHEDULER: &[Binary] = &[Scheduler];
+const ETCD: &[Binary] = &[Etcd];
 
 const HEADERS: &[&str] =
     &["requestheader-extra-headers-prefix", "requestheader-group-headers", "requestheader-username-headers"];
@@ -205,7 +205,7 @@ pub const FLAGS: &[Flag] = &[
 
 impl Flag {
     /// The row of a component's flag, if it has one.
-    pub fn find<'a>(flags: &'a [Self], component: Component, name: &str) -> Option<&'a Self> {
+    pub fn find<'a>(flags: &'a [Self], component: Binary, name: &str) -> Option<&'a Self> {
         // pflag takes `--log_dir` for `--log-dir`.
         let name = name.replace('_', "-");
         flags.iter().find(|flag| flag.components.contains(&component) && flag.names.contains(&name.as_str()))
@@ -225,12 +225,7 @@ impl Flag {
 
 /// The arguments of a component that come after those of its template: from fields of the spec, then the user's own. The error says
 /// which of those is refused, and what to use instead.
-pub fn extra_args(
-    flags: &[Flag],
-    component: Component,
-    spec: &ClusterSpec,
-    own: &[Arg],
-) -> Result<Vec<ExtraArg>, String> {
+pub fn extra_args(flags: &[Flag], component: Binary, spec: &ClusterSpec, own: &[Arg]) -> Result<Vec<ExtraArg>, String> {
     let mut args = vec![];
     for flag in flags.iter().filter(|flag| flag.components.contains(&component)) {
         let Source::Field(values) = flag.source else { continue };
@@ -313,7 +308,7 @@ mod tests {
     #[test]
     fn a_field_that_is_not_set_sets_no_flag() {
         let spec = spec(r#"{"version": "1.36.3"}"#);
-        for component in Component::ALL {
+        for component in Binary::ALL {
             assert_eq!(extra_args(FLAGS, component, &spec, &[]), Ok(vec![]));
         }
     }

@@ -21,7 +21,7 @@ mod yaml;
 
 pub use catalog::{Catalog, FORMAT, TemplateSet};
 pub use components::{
-    Component, render_api_client, render_apiserver, render_apiserver_service, render_etcd, render_etcd_services,
+    Binary, render_api_client, render_apiserver, render_apiserver_service, render_etcd, render_etcd_services,
 };
 pub use error::{RenderError, TemplateSetError};
 pub use flags::{FLAGS, Flag, Source, extra_args};

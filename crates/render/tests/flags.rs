@@ -13,7 +13,7 @@ use std::{
 };
 
 use berth_api::{ClusterSpec, common::Arg};
-use berth_render::{Catalog, Component, FLAGS, Flag, Source, TemplateSet, extra_args, render_apiserver};
+use berth_render::{Binary, Catalog, FLAGS, Flag, Source, TemplateSet, extra_args, render_apiserver};
 use fixtures::{Fixture, args, full, minimal};
 
 /// `make test` asks the binaries of the oldest and the newest minor. A minor in between could fail where they do not only by an argument
@@ -51,11 +51,11 @@ const OVERRIDABLE: &[&str] = &[
     "tls-min-version",
 ];
 
-fn binary(component: Component, version: &str) -> PathBuf {
+fn binary(component: Binary, version: &str) -> PathBuf {
     let cache = std::env::var_os("BERTH_CACHE").map(PathBuf::from);
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/berth"));
-    let cache = cache.or(home).expect("HOME or BERTH_CACHE is set");
-    let folder = if component == Component::Etcd { "etcd" } else { "kubernetes" };
+    let cp_namespace = std::env::var_os("HOME").map(|cp_namespace| PathBuf::from(cp_namespace).join(".cache/berth"));
+    let cache = cache.or(cp_namespace).expect("HOME or BERTH_CACHE is set");
+    let folder = if component == Binary::Etcd { "etcd" } else { "kubernetes" };
     let path = cache.join("bin").join(folder).join(format!("v{version}")).join(component.name());
     assert!(path.exists(), "{} is missing: build the binaries of all minors first (make binaries)", path.display());
     path
@@ -66,12 +66,12 @@ fn output(command: &mut Command) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-fn help(component: Component, version: &str) -> String {
+fn help(component: Binary, version: &str) -> String {
     output(Command::new(binary(component, version)).arg("--help"))
 }
 
 /// The flags that a binary knows, with what it says about them.
-fn known(component: Component, version: &str) -> BTreeMap<String, String> {
+fn known(component: Binary, version: &str) -> BTreeMap<String, String> {
     let help = help(component, version);
     let mut flags: BTreeMap<String, String> = BTreeMap::new();
     let mut current = None;
@@ -95,10 +95,10 @@ fn all() -> Vec<&'static str> {
     ENDS.into_iter().chain(BETWEEN).collect()
 }
 
-type Rendered = Vec<(Component, &'static str, Fixture)>;
+type Rendered = Vec<(Binary, &'static str, Fixture)>;
 
-fn control_plane() -> impl Iterator<Item = Component> {
-    Component::ALL.into_iter().filter(|component| *component != Component::Etcd)
+fn control_plane() -> impl Iterator<Item = Binary> {
+    Binary::ALL.into_iter().filter(|component| *component != Binary::Etcd)
 }
 
 fn of_kubernetes(versions: &[&'static str]) -> Rendered {
@@ -109,7 +109,7 @@ fn of_kubernetes(versions: &[&'static str]) -> Rendered {
 
 fn of_etcd() -> Rendered {
     ETCD.into_iter()
-        .flat_map(|version| [minimal, full].map(|f| (Component::Etcd, version, f("1.36.3", version))))
+        .flat_map(|version| [minimal, full].map(|f| (Binary::Etcd, version, f("1.36.3", version))))
         .collect()
 }
 
@@ -199,8 +199,8 @@ fn every_flag_of_the_table_exists() {
 
 /// A flag of a field goes to tenants of all minors; of any other it is enough that some minor has it.
 fn of_the_table(kubernetes: &[&str]) {
-    for component in Component::ALL {
-        let versions = if component == Component::Etcd { &ETCD } else { kubernetes };
+    for component in Binary::ALL {
+        let versions = if component == Binary::Etcd { &ETCD } else { kubernetes };
         let helps: Vec<String> = versions.iter().map(|version| help(component, version)).collect();
         for flag in FLAGS.iter().filter(|flag| flag.components.contains(&component)) {
             for name in flag.names {
@@ -220,7 +220,7 @@ fn of_the_table(kubernetes: &[&str]) {
 #[test]
 fn a_flag_with_a_field_reaches_tenants_with_older_templates() {
     const FIELD: &[Flag] = &[Flag {
-        components: &[Component::ApiServer],
+        components: &[Binary::ApiServer],
         names: &["external-hostname"],
         source: Source::Field(|spec| spec.endpoint.host.iter().cloned().collect()),
         instead: "spec.endpoint.host",
@@ -233,7 +233,7 @@ fn a_flag_with_a_field_reaches_tenants_with_older_templates() {
     spec.endpoint.host = Some("acme.example.com".to_owned());
     let own = [Arg { name: "v".to_owned(), value: "2".to_owned() }];
     let mut values = minimal("1.36.3", "3.6.16").apiserver;
-    values.workload.extra_args = extra_args(FIELD, Component::ApiServer, &spec, &own).expect("both are taken");
+    values.workload.extra_args = extra_args(FIELD, Binary::ApiServer, &spec, &own).expect("both are taken");
     let args = args(&render_apiserver(&older, &values).expect("renders"));
     assert!(!args.contains(&"--profiling=false".to_owned()), "{args:#?}");
     assert!(args.ends_with(&["--external-hostname=acme.example.com".to_owned(), "--v=2".to_owned()]), "{args:#?}");

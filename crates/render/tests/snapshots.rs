@@ -3,7 +3,7 @@
 mod fixtures;
 
 use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, keys};
-use berth_render::{Component, Kind, Object, lint};
+use berth_render::{Binary, Kind, Object, lint};
 use fixtures::{Fixture, full, minimal};
 
 const MINORS: [(&str, &str); 3] = [("1.34.4", "3.5.35"), ("1.35.4", "3.6.16"), ("1.36.3", "3.6.16")];
@@ -67,7 +67,7 @@ fn every_fixture_renders_twice_the_same_and_is_clean() {
 #[test]
 fn etcd_members_do_not_change_with_the_cluster() {
     let pods = |fixture: &Fixture| {
-        let objects = fixture.component(Component::Etcd).expect("renders");
+        let objects = fixture.component(Binary::Etcd).expect("renders");
         let set = objects.iter().find(|object| object.key().kind.has_pods()).expect("a StatefulSet").clone();
         set.get("/spec/template").expect("a template").clone()
     };
@@ -85,7 +85,7 @@ fn the_bootstrap_config_map_is_what_the_guard_reads() {
     for (name, mut fixture) in every() {
         for joined in [vec![], vec!["acme-0".to_owned(), "acme-1".to_owned()]] {
             fixture.etcd.joined.clone_from(&joined);
-            let objects = fixture.component(Component::Etcd).expect("renders");
+            let objects = fixture.component(Binary::Etcd).expect("renders");
             let map = objects.iter().find(|object| object.key().kind == Kind::ConfigMap).expect("a ConfigMap");
             let data = map.get("/data").and_then(|data| data.as_object()).expect("data");
             let all =
@@ -104,7 +104,7 @@ fn the_bootstrap_config_map_is_what_the_guard_reads() {
 #[test]
 fn configuration_rolls_pods() {
     let pods = |fixture: &Fixture| {
-        let objects = fixture.component(Component::ApiServer).expect("renders");
+        let objects = fixture.component(Binary::ApiServer).expect("renders");
         let deployment = objects.iter().find(|object| object.key().kind.has_pods()).expect("a Deployment").clone();
         deployment.get("/spec/template/metadata/annotations").expect("annotations").clone()
     };

@@ -13,8 +13,9 @@ mod pods;
 mod stateful_sets;
 
 use berth_api::{EtcdCluster, names};
+use berth_plan::SecretFacts;
 use berth_plan::etcd::{self, EtcdPlan};
-use berth_plan::observed::{ApiProbe, Observed, Published, SecretFacts, sha256, uid};
+use berth_plan::observed::{ApiProbe, Observed, Published, sha256, uid};
 use berth_plan::{Action, SecretPlan, Settings};
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 pub use controllers::{Step, status, step};
@@ -77,7 +78,7 @@ impl World {
     }
 
     /// One action. The error says why an API server refuses it.
-    pub fn carry_out(&mut self, action: &Action) -> Result<(), String> {
+    pub fn apply_action(&mut self, action: &Action) -> Result<(), String> {
         match action {
             Action::Apply(object) => self.apply(object),
             Action::Create(object) => {
@@ -95,7 +96,7 @@ impl World {
                 self.live(key, uid)?;
                 self.put(key.clone(), json!({"spec": {"replicas": replicas}}));
             }
-            Action::Disown { key, uid } => {
+            Action::ClearOwnerReferences { key, uid } => {
                 let meta = self.live(key, uid)?["metadata"].as_object_mut();
                 meta.map(|m| m.remove("ownerReferences"));
             }

@@ -45,10 +45,10 @@ pub fn pod_status(pod: &Value, fate: Fate, now: Timestamp) -> Value {
         let status = |container: &Value| {
             let before = pod["status"][list].as_array().into_iter().flatten().find(|c| c["name"] == container["name"]);
             let before = before.map_or(&Value::Null, |c| &c["state"]);
-            let goes_on = ["running", "terminated"].iter().any(|s| before[s].is_object() && state[s].is_object());
+            let can_continue = ["running", "terminated"].iter().any(|s| before[s].is_object() && state[s].is_object());
             json!({"name": container["name"], "image": container["image"], "ready": ready,
                    "restartCount": if fate == Fate::CrashLoop { 5 } else { 0 },
-                   "state": if goes_on { before } else { &state }})
+                   "state": if can_continue { before } else { &state }})
         };
         all.map(status).collect()
     };

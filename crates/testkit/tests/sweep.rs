@@ -26,14 +26,14 @@ async fn operator(client: Client, ns: String, careless: bool) -> Result<()> {
     let secrets = Api::<Secret>::namespaced(client.clone(), &ns);
     let maps = Api::<ConfigMap>::namespaced(client, &ns);
     loop {
-        if let Err(error) = pass(&secrets, &maps, careless).await {
+        if let Err(error) = reconcile(&secrets, &maps, careless).await {
             println!("pass failed: {error}");
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
 
-async fn pass(secrets: &Api<Secret>, maps: &Api<ConfigMap>, careless: bool) -> Result<()> {
+async fn reconcile(secrets: &Api<Secret>, maps: &Api<ConfigMap>, careless: bool) -> Result<()> {
     let state = maps.get_opt("state").await?.and_then(|s| s.data?.remove("secret"));
     let name = if let Some(name) = state { name } else { first_step(secrets, maps, careless).await? };
     if maps.get_opt("done").await?.is_none() {

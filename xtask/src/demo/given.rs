@@ -18,7 +18,7 @@ const MADE: &str = "demo.berth.dev/made";
 const LABEL: &str = "made-by=berth-demo";
 
 /// Images of a tenant are pulled from a registry.
-const PATIENCE: Duration = Duration::from_mins(15);
+const TIMEOUT: Duration = Duration::from_mins(15);
 
 /// What was asked for, by variables of the environment.
 #[derive(Debug)]
@@ -61,7 +61,7 @@ fn demo(kubeconfig: PathBuf) -> Result<Demo> {
         kubectl: tool("kubectl", "kubernetes")?,
         helm: tool("helm", "tools")?,
         labels: vec!["--labels", LABEL],
-        patience: PATIENCE,
+        timeout: TIMEOUT,
         variables: "BERTH_KUBECONFIG".to_owned(),
         example: root().join("examples/acme.yaml"),
     })

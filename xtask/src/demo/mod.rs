@@ -24,7 +24,7 @@ use crate::shell::{Result, cache, install, output, run, say, short_digest, write
 const SYSTEM: &str = "berth-system";
 pub(crate) const TEAM: &str = "team-a";
 const TENANT: &str = "acme";
-const PATIENCE: Duration = Duration::from_mins(4);
+const TIMEOUT: Duration = Duration::from_mins(4);
 
 pub(crate) struct Demo {
     cluster: String,
@@ -37,7 +37,7 @@ pub(crate) struct Demo {
     /// Arguments for Helm that mark a release.
     labels: Vec<&'static str>,
     /// How long the tenant may take.
-    patience: Duration,
+    timeout: Duration,
     /// The variables with which `make demo-down` finds it again.
     variables: String,
     /// What the tenant is made from, and one more.
@@ -132,7 +132,7 @@ impl Demo {
         let variables = if cluster == "demo" { String::new() } else { format!("BERTH_CLUSTER={cluster}") };
         Ok(Self {
             labels: vec![],
-            patience: PATIENCE,
+            timeout: TIMEOUT,
             variables,
             example: root().join("examples/acme.yaml"),
             cluster,
@@ -159,9 +159,10 @@ impl Demo {
         say("what the tenant answers to `kubectl get namespaces` and `kubectl version`");
         println!("{}", output(self.tenant_kubectl().args(["get", "namespaces"]))?.trim_end());
         println!("{}", output(self.tenant_kubectl().arg("version"))?.trim_end());
-        let home = "jsonpath={.status.controlPlaneNamespace.name}";
-        let home = output(self.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", home]))?;
-        self.next_commands(&home);
+        let cp_namespace = "jsonpath={.status.controlPlaneNamespace.name}";
+        let cp_namespace =
+            output(self.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", cp_namespace]))?;
+        self.next_commands(&cp_namespace);
         println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
         Ok(())
     }
@@ -255,7 +256,7 @@ impl Demo {
     /// Shows how conditions change until the tenant is ready.
     fn wait(&self, since: Instant) -> Result<()> {
         let mut shown = BTreeMap::new();
-        let deadline = Instant::now() + self.patience;
+        let deadline = Instant::now() + self.timeout;
         while Instant::now() < deadline {
             let watch = ["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", "json", "--watch"];
             let mut child = self.kubectl().args(watch).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
@@ -286,7 +287,7 @@ impl Demo {
             }
             std::thread::sleep(Duration::from_millis(500));
         }
-        bail!("{TENANT} is not ready after {:?}", self.patience)
+        bail!("{TENANT} is not ready after {:?}", self.timeout)
     }
 
     /// Adds what helps to see why.
@@ -311,7 +312,7 @@ impl Demo {
         error.context(format!("logs of the meta cluster: `{} logs --name {}`", devcluster.display(), self.cluster))
     }
 
-    fn next_commands(&self, home: &str) {
+    fn next_commands(&self, cp_namespace: &str) {
         let kubectl = self.kubectl.display();
         let meta = format!("{kubectl} --kubeconfig {}", self.meta.display());
         let acme = format!("{kubectl} --kubeconfig {}", self.acme.display());
@@ -331,7 +332,7 @@ impl Demo {
 
 # What runs for it on the meta cluster:
 {meta} get clusters.berth.dev -A -o wide
-{meta} -n {home} get pods,pvc,services
+{meta} -n {cp_namespace} get pods,pvc,services
 {meta} -n {TEAM} describe clusters.berth.dev {TENANT}
 
 # One more:

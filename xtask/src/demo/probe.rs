@@ -17,7 +17,7 @@ use crate::shell::{Result, input, output};
 pub(super) const NAMESPACE: &str = "berth-preflight";
 
 /// Pulling an image may take that long.
-const PATIENCE: Duration = Duration::from_mins(3);
+const TIMEOUT: Duration = Duration::from_mins(3);
 
 const LISTENER: &str = "listener";
 
@@ -160,7 +160,7 @@ fn address(demo: &Demo) -> Result<String> {
 }
 
 fn wait(demo: &Demo, name: &str, done: impl Fn(&Value) -> Option<String>) -> Result<String> {
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     loop {
         let pod = output(demo.kubectl().args(["-n", NAMESPACE, "get", "pod", name, "-o", "json"]))?;
         let pod: Value = serde_json::from_str(&pod).context("kubectl printed no JSON")?;

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_for_what_cannot_be_built_is_told() {
+    fn who_waits_for_what_cannot_be_built_is_reported() {
         let binaries = Binaries::default();
         binaries.build(Stage::All, |stage| stage == Stage::Server);
         assert!(binaries.wait(Stage::Server) && !binaries.wait(Stage::Cluster));

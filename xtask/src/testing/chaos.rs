@@ -1,4 +1,4 @@
-//! `make chaos`: the sweeps and bad surroundings, every case of them, test by test. What failed does not keep the rest from being run,
+//! `make chaos`: the sweeps and faults of the meta cluster, every case of them, test by test. What failed does not keep the rest from being run,
 //! and what passed is not run again at the same commit.
 
 use super::alone;
@@ -18,7 +18,7 @@ pub(super) const PROGRAMS: &[&str] = &["sweep", "faults", "refusals", "processes
 const FOLDER: &str = "chaos";
 
 /// The longest sweep takes some hours; what takes a day hangs.
-const PATIENCE: Duration = Duration::from_hours(24);
+const TIMEOUT: Duration = Duration::from_hours(24);
 
 /// Runs the tests whose name, or that of their program, contains one of the filters; all without any. `seed`: another order, and other
 /// walks.
@@ -45,7 +45,7 @@ pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
                 .env("BERTH_SWEEP_SEED", seed.to_string())
                 .env("BERTH_SWEEP_STATE", cache().join(FOLDER));
             say(&step);
-            report.add(&step, Outcome { lasting: true, ..check(command, PATIENCE, Screen::Live) });
+            report.add(&step, Outcome { lasting: true, ..check(command, TIMEOUT, Screen::Live) });
         }
     }
     if !found {
@@ -85,7 +85,7 @@ fn step(name: &str, seed: u64) -> String {
 
 fn of(seed: u64, filters: &[String]) -> Of {
     let (arguments, what) = if filters.is_empty() {
-        (String::new(), "every case of the sweeps and of bad surroundings")
+        (String::new(), "every case of the sweeps and of faults of the meta cluster")
     } else {
         (format!(" ARGS=\"{}\"", filters.join(" ")), "every case of the tests with such a name")
     };

@@ -16,7 +16,7 @@ use crate::crates::PURE;
 use crate::shell::Result;
 
 /// Nothing that `make test` runs takes longer; what does hangs.
-pub(super) const PATIENCE: Duration = Duration::from_mins(40);
+pub(super) const TIMEOUT: Duration = Duration::from_mins(40);
 
 /// Tests of one program at once, where they have no pods: they wait for most of their time.
 const AT_ONCE: &str = "3";
@@ -133,7 +133,7 @@ pub(super) struct Ran {
 }
 
 /// Runs a program, and reads what it prints.
-pub(super) fn execute(mut command: Command, patience: Duration, screen: Screen) -> Result<Ran> {
+pub(super) fn execute(mut command: Command, timeout: Duration, screen: Screen) -> Result<Ran> {
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
@@ -155,7 +155,7 @@ pub(super) fn execute(mut command: Command, patience: Duration, screen: Screen) 
             line.clear();
         }
     });
-    let deadline = Instant::now() + patience;
+    let deadline = Instant::now() + timeout;
     let mut late = false;
     let status = loop {
         if let Some(status) = child.try_wait()? {
@@ -173,7 +173,7 @@ pub(super) fn execute(mut command: Command, patience: Duration, screen: Screen) 
     }
     let (results, mut text) = mem::take(&mut *said.lock().unwrap_or_else(PoisonError::into_inner));
     if late {
-        text.extend(["\nit did not end within ", &format!("{patience:?}"), "\n"]);
+        text.extend(["\nit did not end within ", &format!("{timeout:?}"), "\n"]);
     }
     Ok(Ran { status, results, text })
 }
@@ -192,7 +192,7 @@ mod tests {
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 30 & echo 'test a ... ok'; echo 'test result: ok. 1 passed; 0 failed; 2 ignored'"]);
         let began = Instant::now();
-        let ran = execute(command, PATIENCE, Screen::Kept).unwrap();
+        let ran = execute(command, TIMEOUT, Screen::Kept).unwrap();
         assert!(ran.status.success() && began.elapsed() < 3 * GRACE);
         assert_eq!(ran.results.count, Count { passed: 1, skipped: 2, ..Count::default() });
         assert!(ran.text.starts_with("test a ... ok\n"), "{}", ran.text);
@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn what_is_left_out_of_the_long_fault_runs_is_left_to_them() {
         assert_eq!(named("berth-operator", "test faults").left_to(), "make chaos");
-        for (package, target) in [("berth-operator", "test rest"), ("berth-testkit", "test sweep"), (E2E, "test ha")] {
+        for (package, target) in [("berth-operator", "test idle"), ("berth-testkit", "test sweep"), (E2E, "test ha")] {
             assert_eq!(named(package, target).left_to(), "make test-all", "{package} {target}");
         }
     }

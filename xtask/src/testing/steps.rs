@@ -3,7 +3,7 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::program::{PATIENCE, Program, Ran, Screen, execute};
+use super::program::{Program, Ran, Screen, TIMEOUT, execute};
 use super::results::{Count, Results};
 use crate::shell::Result;
 
@@ -54,9 +54,9 @@ pub(super) fn timed(body: impl FnOnce() -> Result<Outcome>) -> Outcome {
 }
 
 /// A command that counts as one: a check, or a test that is run alone.
-pub(super) fn check(command: Command, patience: Duration, screen: Screen) -> Outcome {
+pub(super) fn check(command: Command, timeout: Duration, screen: Screen) -> Outcome {
     timed(|| {
-        let Ran { status, text, .. } = execute(command, patience, screen)?;
+        let Ran { status, text, .. } = execute(command, timeout, screen)?;
         let outcome = if status.success() { Outcome::passed() } else { Outcome::failed(format!("({status})")) };
         Ok(Outcome { text, ..outcome })
     })
@@ -67,10 +67,10 @@ pub(super) fn tests(program: &Program, all: bool) -> Outcome {
     timed(|| {
         let include = all && program.left_to() == "make test-all";
         let arguments = if include { &["--include-ignored"][..] } else { &[] };
-        let ran = execute(program.command(arguments), PATIENCE, Screen::Kept)?;
+        let ran = execute(program.command(arguments), TIMEOUT, Screen::Kept)?;
         let mut again = |failed: &str| {
             let arguments = ["--exact", failed, "--include-ignored", "--nocapture"];
-            let ran = execute(program.command(&arguments), PATIENCE, Screen::Kept)?;
+            let ran = execute(program.command(&arguments), TIMEOUT, Screen::Kept)?;
             Ok((ran.status.success(), ran.text))
         };
         let again: Option<Again> = if program.has_pods() { Some(&mut again) } else { None };
@@ -122,7 +122,7 @@ mod tests {
     fn ran(script: &str) -> Ran {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        execute(command, PATIENCE, Screen::Kept).unwrap()
+        execute(command, TIMEOUT, Screen::Kept).unwrap()
     }
 
     const FAILED: &str = "printf 'test a ... ok\ntest b ... FAILED\nfailures:\n\nfailures:\n    b\n\n\

@@ -1,8 +1,8 @@
 //! The operator's configuration: what the chart's values say, as the operator reads it.
 
 use super::render;
-use berth_plan::config::Config;
-use berth_plan::meta::{MetaRanges, network};
+use berth_plan::meta_cluster::addresses::{MetaRanges, network};
+use berth_plan::settings::Config;
 use berth_plan::settings::{Isolation, Writers};
 use berth_testkit::fixtures::from_yaml;
 use serde_json::{Value, json};

@@ -189,7 +189,7 @@ fn cluster(name: &str) -> Value {
 }
 
 /// A namespace as the operator makes it.
-async fn home(server: &ApiServer) -> String {
+async fn cp_namespace(server: &ApiServer) -> String {
     let name = server.unique("home");
     let namespace = json!({
         "apiVersion": "v1", "kind": "Namespace",

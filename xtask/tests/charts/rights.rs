@@ -75,7 +75,7 @@ async fn it_binds_itself_to_one_role_in_its_own_namespaces() {
     const ROLE: &str = "berth-control-plane-namespace";
     let server = server().await;
     let me = operator(server);
-    let (team, home) = (server.namespace("team").await, home(server).await);
+    let (team, cp_namespace) = (server.namespace("team").await, cp_namespace(server).await);
     assert!(refusal(binding(&me, &team, ROLE, &["berth-operator"], false).await).contains("only in namespaces with"));
     for (role, subjects, why) in [
         ("cluster-admin", &["berth-operator"][..], "attempting to grant RBAC permissions not currently held"),
@@ -84,27 +84,27 @@ async fn it_binds_itself_to_one_role_in_its_own_namespaces() {
         (ROLE, &["berth-operator", "default"][..], "binds itself and nobody else"),
         (ROLE, &[][..], "binds itself and nobody else"),
     ] {
-        let message = refusal(binding(&me, &home, role, subjects, false).await);
+        let message = refusal(binding(&me, &cp_namespace, role, subjects, false).await);
         assert!(message.contains(why), "{role} {subjects:?}: {message}");
     }
-    refusal(named_binding(&me, &home, "another", ROLE, &["berth-operator"], false).await);
+    refusal(named_binding(&me, &cp_namespace, "another", ROLE, &["berth-operator"], false).await);
 
     let secrets = |ns: &str| Api::<Secret>::namespaced(me.clone(), ns);
-    refusal(secrets(&home).list(&ListParams::default()).await);
-    binding(&me, &home, ROLE, &["berth-operator"], false).await.expect("its own namespace");
-    let list = async || secrets(&home).list(&ListParams::default()).await;
+    refusal(secrets(&cp_namespace).list(&ListParams::default()).await);
+    binding(&me, &cp_namespace, ROLE, &["berth-operator"], false).await.expect("its own namespace");
+    let list = async || secrets(&cp_namespace).list(&ListParams::default()).await;
     eventually(Duration::from_secs(5), "rights in its namespace", list).await.expect("it reads Secrets there");
-    secrets(&home).create(&PostParams::default(), &secret("ca", "Opaque", true)).await.expect("any type there");
+    secrets(&cp_namespace).create(&PostParams::default(), &secret("ca", "Opaque", true)).await.expect("any type there");
     refusal(secrets(&team).list(&ListParams::default()).await);
     // Once bound, it may not turn the binding over to somebody else.
-    refusal(binding(&me, &home, ROLE, &["default"], false).await);
+    refusal(binding(&me, &cp_namespace, ROLE, &["default"], false).await);
 }
 
 #[tokio::test]
 async fn namespaces_of_others_are_left_alone() {
     let server = server().await;
     let me = operator(server);
-    let (team, home) = (server.namespace("team").await, home(server).await);
+    let (team, cp_namespace) = (server.namespace("team").await, cp_namespace(server).await);
     let namespaces = dynamic(&me, "Namespace", "");
     let label = Patch::Merge(json!({"metadata": {"labels": {"app.kubernetes.io/managed-by": "berth"}}}));
     let unlabel = Patch::Merge(json!({"metadata": {"labels": null}}));
@@ -115,12 +115,12 @@ async fn namespaces_of_others_are_left_alone() {
     refusal(namespaces.delete("kube-system", &DeleteParams::default()).await);
     let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": server.unique("bare")}});
     refusal(create(&me, "Namespace", "", bare, false).await);
-    refusal(namespaces.patch(&home, &PatchParams::default(), &unlabel).await);
+    refusal(namespaces.patch(&cp_namespace, &PatchParams::default(), &unlabel).await);
     namespaces
-        .patch(&home, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}})))
+        .patch(&cp_namespace, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}})))
         .await
         .expect("its own");
-    namespaces.delete(&home, &DeleteParams::default()).await.expect("its own");
+    namespaces.delete(&cp_namespace, &DeleteParams::default()).await.expect("its own");
 }
 
 #[tokio::test]
@@ -141,13 +141,16 @@ async fn no_namespace_is_made_in_which_a_pod_could_take_its_node() {
         let parameters = PatchParams::apply("berth-cluster").force();
         namespaces.patch(name, &parameters, &Patch::Apply(object)).await
     };
-    let home = home(server).await;
+    let cp_namespace = cp_namespace(server).await;
     for enforce in [None, Some("baseline"), Some("privileged")] {
         let new = namespace(&server.unique("open"), enforce);
         assert!(refusal(apply(&new).await).contains(WHY), "{enforce:?}");
         assert!(refusal(create(&me, "Namespace", "", new, false).await).contains(WHY), "{enforce:?}");
         let patch = Patch::Merge(json!({"metadata": {"labels": {ENFORCE: enforce}}}));
-        assert!(refusal(namespaces.patch(&home, &PatchParams::default(), &patch).await).contains(WHY), "{enforce:?}");
+        assert!(
+            refusal(namespaces.patch(&cp_namespace, &PatchParams::default(), &patch).await).contains(WHY),
+            "{enforce:?}"
+        );
     }
     // One that somebody opened: the operator closes it, and may always remove it.
     for closed in [true, false] {

@@ -70,7 +70,7 @@ impl ValueEnum for Completer {
 }
 
 /// Somebody waits at a prompt.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Prints what the last word may become.
 pub(crate) fn run(mut words: Vec<String>) -> anyhow::Result<Outcome> {
@@ -104,7 +104,7 @@ fn names(meta: Meta) -> Vec<String> {
         });
         sender.send(names)
     });
-    let items = receiver.recv_timeout(PATIENCE).ok().and_then(Result::ok).unwrap_or_default();
+    let items = receiver.recv_timeout(TIMEOUT).ok().and_then(Result::ok).unwrap_or_default();
     items.iter().filter_map(|item| item["metadata"]["name"].as_str()).map(paint::safe).collect()
 }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wish<'a> {
+pub(super) struct MergeOptions<'a> {
     /// Name of the context, the cluster and the user.
     pub(super) name: &'a str,
     /// Overwrite what points elsewhere.
@@ -15,7 +15,7 @@ pub(super) struct Wish<'a> {
 }
 
 /// Puts the current context of `tenant` into `config`. False: it is there already.
-pub(super) fn merge(config: &mut Value, tenant: &Value, wish: Wish<'_>) -> anyhow::Result<bool> {
+pub(super) fn merge(config: &mut Value, tenant: &Value, options: MergeOptions<'_>) -> anyhow::Result<bool> {
     if !config.is_object() {
         bail!("it is not a kubeconfig");
     }
@@ -29,9 +29,9 @@ pub(super) fn merge(config: &mut Value, tenant: &Value, wish: Wish<'_>) -> anyho
             .with_context(|| format!("the tenant's kubeconfig has no {field} {name}"))
     };
     let (cluster, user) = (part("clusters", "cluster")?, part("users", "user")?);
-    let name = wish.name;
+    let name = options.name;
     let elsewhere = elsewhere(config, name, &cluster);
-    if let (Some(why), false) = (&elsewhere, wish.force) {
+    if let (Some(why), false) = (&elsewhere, options.force) {
         bail!("{why}. Overwrite it with --force, or choose another name with --context-name");
     }
     // What belonged to something else goes as a whole: its token, say, is not for this tenant's API server.
@@ -40,7 +40,7 @@ pub(super) fn merge(config: &mut Value, tenant: &Value, wish: Wish<'_>) -> anyho
     put(config, "clusters", "cluster", name, &cluster, same)?;
     put(config, "users", "user", name, &user, same)?;
     put(config, "contexts", "context", name, &json!({"cluster": name, "user": name}), true)?;
-    if wish.make_current {
+    if options.make_current {
         config["current-context"] = name.into();
     }
     Ok(*config != before)
@@ -130,14 +130,14 @@ mod tests {
         })
     }
 
-    fn wish() -> Wish<'static> {
-        Wish { name: NAME, force: false, make_current: false }
+    fn options() -> MergeOptions<'static> {
+        MergeOptions { name: NAME, force: false, make_current: false }
     }
 
     #[test]
     fn others_stay_and_a_second_time_changes_nothing() {
         let mut config = others();
-        assert!(merge(&mut config, &tenant("https://a", "k"), wish()).unwrap());
+        assert!(merge(&mut config, &tenant("https://a", "k"), options()).unwrap());
         for list in ["clusters", "users", "contexts"] {
             assert_eq!(config[list][0], others()[list][0]);
             assert_eq!(config[list][1]["name"], NAME);
@@ -145,15 +145,15 @@ mod tests {
         assert_eq!(config["current-context"], "work");
         assert_eq!(config["preferences"], others()["preferences"]);
         assert_eq!(config["contexts"][1]["context"], json!({"cluster": NAME, "user": NAME}));
-        assert!(!merge(&mut config, &tenant("https://a", "k"), wish()).unwrap());
+        assert!(!merge(&mut config, &tenant("https://a", "k"), options()).unwrap());
     }
 
     #[test]
     fn a_renewed_certificate_takes_its_place_and_a_chosen_namespace_stays() {
         let mut config = others();
-        merge(&mut config, &tenant("https://a", "k"), wish()).unwrap();
+        merge(&mut config, &tenant("https://a", "k"), options()).unwrap();
         config["contexts"][1]["context"]["namespace"] = "mine".into();
-        assert!(merge(&mut config, &tenant("https://a", "renewed"), wish()).unwrap());
+        assert!(merge(&mut config, &tenant("https://a", "renewed"), options()).unwrap());
         assert_eq!(config["users"][1]["user"]["client-key-data"], "renewed");
         assert_eq!(config["contexts"][1]["context"]["namespace"], "mine");
         assert_eq!(config["users"].as_array().unwrap().len(), 2);
@@ -162,22 +162,22 @@ mod tests {
     #[test]
     fn what_somebody_added_to_an_entry_stays() {
         let mut config = others();
-        merge(&mut config, &tenant("https://a", "k"), wish()).unwrap();
+        merge(&mut config, &tenant("https://a", "k"), options()).unwrap();
         config["clusters"][1]["cluster"]["proxy-url"] = "socks5://mine".into();
         config["clusters"][1]["cluster"]["tls-server-name"] = "mine".into();
         config["users"][1]["user"]["extensions"] = json!([{"name": "mine"}]);
         config["contexts"][1]["context"]["namespace"] = "mine".into();
         let mut wanted = config.clone();
-        assert!(!merge(&mut config, &tenant("https://a", "k"), wish()).unwrap());
+        assert!(!merge(&mut config, &tenant("https://a", "k"), options()).unwrap());
         assert_eq!(config, wanted);
-        assert!(merge(&mut config, &tenant("https://a", "renewed"), wish()).unwrap());
+        assert!(merge(&mut config, &tenant("https://a", "renewed"), options()).unwrap());
         wanted["users"][1]["user"]["client-key-data"] = "renewed".into();
         assert_eq!(config, wanted);
     }
 
     #[test]
     fn credentials_for_something_else_are_not_kept_for_this_tenant() {
-        let forced = Wish { force: true, ..wish() };
+        let forced = MergeOptions { force: true, ..options() };
         let elsewhere = json!({"name": NAME, "cluster": {"server": "https://b", "tls-server-name": "b"}});
         for clusters in [json!([elsewhere]), json!([])] {
             let user = json!({"name": NAME, "user": {"token": "of-another", "client-key-data": "old"}});
@@ -192,16 +192,16 @@ mod tests {
     #[test]
     fn what_points_elsewhere_is_refused_unless_forced() {
         let mut config = others();
-        merge(&mut config, &tenant("https://a", "k"), wish()).unwrap();
+        merge(&mut config, &tenant("https://a", "k"), options()).unwrap();
         let before = config.clone();
-        let refused = |config: &mut Value, tenant: &Value| merge(config, tenant, wish()).unwrap_err().to_string();
+        let refused = |config: &mut Value, tenant: &Value| merge(config, tenant, options()).unwrap_err().to_string();
         let why = refused(&mut config, &tenant("https://b", "k"));
         assert!(why.contains("points to https://a, not to https://b") && why.contains("--force"), "{why}");
         let mut other_ca = tenant("https://a", "k");
         other_ca["clusters"][0]["cluster"]["certificate-authority-data"] = "another".into();
         assert!(refused(&mut config, &other_ca).contains("another CA"));
         assert_eq!(config, before);
-        let forced = Wish { force: true, ..wish() };
+        let forced = MergeOptions { force: true, ..options() };
         assert!(merge(&mut config, &tenant("https://b", "k"), forced).unwrap());
         assert_eq!(config["clusters"][1]["cluster"]["server"], "https://b");
 
@@ -214,18 +214,18 @@ mod tests {
     #[test]
     fn an_empty_one_is_filled_and_the_current_context_is_set_on_demand() {
         let mut config = json!({"apiVersion": "v1", "kind": "Config", "clusters": null});
-        let wish = Wish { make_current: true, ..wish() };
-        assert!(merge(&mut config, &tenant("https://a", "k"), wish).unwrap());
+        let options = MergeOptions { make_current: true, ..options() };
+        assert!(merge(&mut config, &tenant("https://a", "k"), options).unwrap());
         assert_eq!(config["current-context"], NAME);
-        assert!(merge(&mut json!([]), &tenant("https://a", "k"), wish).is_err());
-        assert!(merge(&mut json!({}), &json!({}), wish).is_err());
+        assert!(merge(&mut json!([]), &tenant("https://a", "k"), options).is_err());
+        assert!(merge(&mut json!({}), &json!({}), options).is_err());
     }
 
     #[test]
     fn no_message_holds_a_key() {
         let mut config = others();
-        merge(&mut config, &tenant("https://a", "very-secret"), wish()).unwrap();
-        let error = merge(&mut config, &tenant("https://b", "very-secret"), wish()).unwrap_err();
+        merge(&mut config, &tenant("https://a", "very-secret"), options()).unwrap();
+        let error = merge(&mut config, &tenant("https://b", "very-secret"), options()).unwrap_err();
         assert!(!format!("{error:#} {error:?}").contains("very-secret"));
     }
 }

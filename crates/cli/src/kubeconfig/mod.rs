@@ -122,8 +122,8 @@ fn merge_into(path: &Path, text: &str, context: &str, args: &Kubeconfig) -> anyh
         None | Some("") => serde_json::json!({"apiVersion": "v1", "kind": "Config"}),
         Some(text) => serde_saphyr::from_str(text).map_err(|_| anyhow!("{shown}: it is not a kubeconfig in YAML"))?,
     };
-    let wish = merge::Wish { name: context, force: args.force, make_current: args.use_context };
-    let changed = merge::merge(&mut config, &tenant, wish).with_context(|| shown.to_string())?;
+    let options = merge::MergeOptions { name: context, force: args.force, make_current: args.use_context };
+    let changed = merge::merge(&mut config, &tenant, options).with_context(|| shown.to_string())?;
     if changed {
         file::write(path, &output::yaml(&config)?)?;
         let file = args.into.as_ref().map(|_| format!(" --kubeconfig {shown}")).unwrap_or_default();

@@ -1,7 +1,7 @@
 //! What follows once the present round of changes is done: the rounds after it, in a world in memory where all goes well.
 
 use super::report::{Change, Restart, change, restart};
-use crate::world::{carry_out, cluster_plan};
+use crate::world::{apply_plan, cluster_plan};
 use berth_api::Cluster;
 use berth_plan::{Plan, Settings};
 use berth_sim::World;
@@ -47,11 +47,11 @@ pub(super) fn foresee(
             future.take(&plan, world, |c| c);
         }
         let mut done = plan.is_empty();
-        carry_out(world, &plan)?;
-        if let Some((plan, news)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
+        apply_plan(world, &plan)?;
+        if let Some((plan, status_changed)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
             future.take(&plan.plan, world, |_| "etcd");
-            done &= plan.plan.is_empty() && !news;
-            carry_out(world, &plan.plan)?;
+            done &= plan.plan.is_empty() && !status_changed;
+            apply_plan(world, &plan.plan)?;
         }
         if done {
             return Ok(future);

@@ -15,7 +15,7 @@ use crate::world;
 use crate::{Outcome, output};
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
-use berth_kubeio::{IoError, Kindred, Snapshot, observe_cluster, observe_etcd};
+use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};
 use berth_plan::MetaCluster;
 use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::Observed;
@@ -41,9 +41,11 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     if let Some(unread) = snapshot.unread.clone() {
         return Err(rights(unread));
     }
-    let home = names::control_plane_namespace(&access.namespace, &name);
+    let cp_namespace = names::control_plane_namespace(&access.namespace, &name);
     // The operator waits for what it cannot find out; what cannot be found out from here it may know.
-    if found.meta.addresses.is_err() && snapshot.observed.get(&ObjectKey::cluster(Kind::Namespace, home)).is_none() {
+    if found.meta.addresses.is_err()
+        && snapshot.observed.get(&ObjectKey::cluster(Kind::Namespace, cp_namespace)).is_none()
+    {
         let meta = MetaCluster { addresses: Ok(found.given), ..MetaCluster::default() };
         snapshot.observed.meta = Arc::new(meta);
     }
@@ -111,8 +113,8 @@ async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::R
     let patch = json!({"metadata": {"uid": live["metadata"]["uid"]}, "spec": replace(&live["spec"], &spec)});
     let live = match access.io.merge(&key, "", "dryRun=All&fieldManager=kubectl-berth", &patch).await {
         Ok(answered) => answered,
-        Err(e) if e.kind == Kindred::Rejected => bail!("the API server refuses that spec: {}", e.message),
-        Err(e) if e.kind == Kindred::Forbidden => {
+        Err(e) if e.kind == ErrorKind::Rejected => bail!("the API server refuses that spec: {}", e.message),
+        Err(e) if e.kind == ErrorKind::Forbidden => {
             output::note(&format!("whether the API server would refuse that spec is not known: {}", e.message));
             let mut live = live;
             live["spec"] = spec;
@@ -137,7 +139,7 @@ fn replace(old: &Value, new: &Value) -> Value {
 
 /// The rights that this takes are more than those of a team.
 fn rights(error: IoError) -> anyhow::Error {
-    if error.kind != Kindred::Forbidden {
+    if error.kind != ErrorKind::Forbidden {
         return explain(error);
     }
     anyhow!(

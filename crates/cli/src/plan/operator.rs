@@ -3,9 +3,9 @@
 use berth_api::common::AgentDelivery;
 use berth_kubeio::{Io, IoError, list_nodes, meta_ranges};
 use berth_pki::Lifetime;
-use berth_plan::config::Config;
-use berth_plan::meta::MetaRanges;
-use berth_plan::nodes::no_image_volumes;
+use berth_plan::meta_cluster::addresses::MetaRanges;
+use berth_plan::meta_cluster::nodes::no_image_volumes;
+use berth_plan::settings::Config;
 use berth_plan::{MetaCluster, Settings};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
@@ -69,7 +69,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
             Ok(None) => settings.agent_delivery = AgentDelivery::ImageVolume,
             Ok(Some(_)) => {}
             Err(error) => {
-                notes.push(format!("it is assumed that new pods get the agent from an init container: {error}"))
+                notes.push(format!("it is assumed that new pods get the agent from an init container: {error}"));
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Where two objects differ.
 
-use berth_plan::diff::contains;
+use berth_plan::objects::diff::contains;
 use serde_json::{Value, json};
 
 /// More than these tell a person nothing.

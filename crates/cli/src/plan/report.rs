@@ -37,7 +37,7 @@ pub(super) struct Report {
 #[serde(rename_all = "camelCase")]
 pub(super) struct Part {
     pub(super) stage: String,
-    pub(super) state: Standing,
+    pub(super) state: StageStatus,
     /// What for, or why.
     pub(super) reason: Option<String>,
     pub(super) message: Option<String>,
@@ -47,7 +47,7 @@ pub(super) struct Part {
 /// The state of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Standing {
+pub(super) enum StageStatus {
     Ready,
     Changes,
     Waiting,
@@ -86,7 +86,7 @@ pub(super) fn report(
     let plan = &planned.plan;
     let meta = &cluster.metadata;
     let stages: Vec<Part> = plan.stages.iter().map(|s| part(s, observed)).collect();
-    let open = |p: &Part| !matches!(p.state, Standing::Ready | Standing::Disabled | Standing::NotLookedAt);
+    let open = |p: &Part| !matches!(p.state, StageStatus::Ready | StageStatus::Disabled | StageStatus::NotLookedAt);
     let deleting = meta.deletion_timestamp.is_some();
     Report {
         cluster: format!(
@@ -110,17 +110,19 @@ fn part(stage: &Stage, observed: &Observed) -> Part {
     let changes: Vec<Change> = stage.actions.iter().map(|a| change(a, observed)).collect();
     let unasked = stage.id == StageId::Tenant && observed.api == ApiProbe::NotAsked;
     let (state, message) = match &stage.state {
-        State::Waiting { .. } if unasked => (Standing::NotLookedAt, Some(UNASKED.to_owned())),
-        State::Blocked { message, .. } => (Standing::Blocked, Some(message.clone())),
+        State::Waiting { .. } if unasked => (StageStatus::NotLookedAt, Some(UNASKED.to_owned())),
+        State::Blocked { message, .. } => (StageStatus::Blocked, Some(message.clone())),
         State::Waiting { .. } | State::Reported { .. } | State::Ready if !changes.is_empty() => {
-            (Standing::Changes, None)
+            (StageStatus::Changes, None)
         }
-        State::Waiting { on, .. } => (Standing::Waiting, Some(on.clone())),
-        State::Reported { message, .. } => (Standing::Waiting, Some(format!("its controller, which says: {message}"))),
-        State::Ready => (Standing::Ready, None),
-        State::Disabled => (Standing::Disabled, None),
+        State::Waiting { on, .. } => (StageStatus::Waiting, Some(on.clone())),
+        State::Reported { message, .. } => {
+            (StageStatus::Waiting, Some(format!("its controller, which says: {message}")))
+        }
+        State::Ready => (StageStatus::Ready, None),
+        State::Disabled => (StageStatus::Disabled, None),
     };
-    let reason = matches!(state, Standing::Blocked | Standing::Waiting)
+    let reason = matches!(state, StageStatus::Blocked | StageStatus::Waiting)
         .then(|| stage.state.problem().map(|(r, _)| r.as_str().to_owned()))
         .flatten();
     Part { stage: stage.id.name().to_owned(), state, reason, message, changes }

@@ -1,6 +1,6 @@
 //! A report as a text.
 
-use super::report::{Change, Part, Report, Standing};
+use super::report::{Change, Part, Report, StageStatus};
 use crate::paint::{bad, faint, good, plain, safe, strong, warn};
 use std::fmt::Write as _;
 
@@ -43,11 +43,11 @@ fn head(report: &Report) -> String {
 fn state(part: &Part) -> String {
     let message = safe(part.message.as_deref().unwrap_or_default());
     match part.state {
-        Standing::Ready => good("no change"),
-        Standing::Disabled => faint("not asked for"),
-        Standing::Changes => warn(&count(part.changes.len(), "change")),
-        Standing::Waiting => format!("{} {message}", warn("waits for")),
-        Standing::Blocked => {
+        StageStatus::Ready => good("no change"),
+        StageStatus::Disabled => faint("not asked for"),
+        StageStatus::Changes => warn(&count(part.changes.len(), "change")),
+        StageStatus::Waiting => format!("{} {message}", warn("waits for")),
+        StageStatus::Blocked => {
             let reason = part.reason.as_deref().unwrap_or_default();
             let beside = if part.changes.is_empty() {
                 String::new()
@@ -56,7 +56,7 @@ fn state(part: &Part) -> String {
             };
             format!("{} {reason}: {message}{beside}", bad("blocked:"))
         }
-        Standing::NotLookedAt => faint(&format!("not looked at: {message}")),
+        StageStatus::NotLookedAt => faint(&format!("not looked at: {message}")),
     }
 }
 

@@ -3,7 +3,7 @@
 #![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
 
 use super::foresee::{Future, foresee};
-use super::report::{Report, Standing, report};
+use super::report::{Report, StageStatus, report};
 use super::{replace, show};
 use crate::output::same_in_both_forms;
 use crate::paint::plain;
@@ -12,7 +12,7 @@ use berth_api::{Cluster, names};
 use berth_plan::cluster::components::{self, Component};
 use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::{Observed, Published};
-use berth_plan::{MetaCluster, Settings, meta::network};
+use berth_plan::{MetaCluster, Settings, meta_cluster::addresses::network};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -29,12 +29,12 @@ fn cluster(spec: Value) -> Cluster {
 fn up() -> Observed {
     let mut observed =
         settle(&cluster(json!({"version": "1.36.2"})), &Settings::default(), MetaCluster::default()).unwrap().observed;
-    let home = names::control_plane_namespace("team-a", "acme");
+    let cp_namespace = names::control_plane_namespace("team-a", "acme");
     for name in components::ALL.map(Component::name) {
-        let d = observed.objects.get_mut(&ObjectKey::namespaced(Kind::Deployment, &home, name)).unwrap();
+        let d = observed.objects.get_mut(&ObjectKey::namespaced(Kind::Deployment, &cp_namespace, name)).unwrap();
         d["status"] = json!({"observedGeneration": 1, "replicas": 1, "updatedReplicas": 1, "availableReplicas": 1});
     }
-    let etcd = observed.objects.get_mut(&ObjectKey::namespaced(Kind::EtcdCluster, &home, names::ETCD)).unwrap();
+    let etcd = observed.objects.get_mut(&ObjectKey::namespaced(Kind::EtcdCluster, &cp_namespace, names::ETCD)).unwrap();
     let yes = |t: &str| json!({"type": t, "status": "True", "reason": "AsExpected", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
     etcd["status"]["conditions"] = json!([yes("Ready"), yes("Available")]);
     observed.api = berth_plan::observed::ApiProbe::NotAsked;
@@ -115,7 +115,7 @@ fn etcds_pods_restart_one_by_one() {
 #[test]
 fn what_is_refused_is_blocked_and_the_rest_goes_on() {
     let report = planned(json!({"version": "1.35.4"}), &up(), &Settings::default());
-    assert_eq!(report.stages[0].state, Standing::Blocked);
+    assert_eq!(report.stages[0].state, StageStatus::Blocked);
     assert!(report.pending);
     insta::assert_snapshot!(text(&report));
 }
@@ -150,7 +150,10 @@ fn paused_says_so() {
 
 #[test]
 fn a_policy_that_changes_restarts_nothing() {
-    let ranges = berth_plan::meta::MetaRanges { pods: vec![network("10.1.0.0/16").unwrap()], ..Default::default() };
+    let ranges = berth_plan::meta_cluster::addresses::MetaRanges {
+        pods: vec![network("10.1.0.0/16").unwrap()],
+        ..Default::default()
+    };
     let meta = MetaCluster { addresses: Ok(ranges), ..MetaCluster::default() };
     let observed = Observed { meta: meta.into(), ..up() };
     let report = planned(json!({"version": "1.36.2"}), &observed, &Settings::default());

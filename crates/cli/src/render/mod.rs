@@ -7,7 +7,7 @@ use crate::args::{Objects, Render};
 use crate::world;
 use crate::{Outcome, output};
 use berth_api::Cluster;
-use berth_plan::config::Config;
+use berth_plan::settings::Config;
 use berth_plan::{MetaCluster, Settings};
 
 /// Plans in a world in memory until nothing is left to make, and prints what was made.

@@ -5,7 +5,7 @@ use crate::access::{Access, explain, parse};
 use crate::args::Status;
 use crate::plan::leaf_lifetime;
 use berth_api::{Cluster, EtcdCluster, names};
-use berth_kubeio::{IoError, Kindred};
+use berth_kubeio::{ErrorKind, IoError};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -32,16 +32,17 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
     let value = access.cluster(name).await?;
     let cluster: Cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
     let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.name.clone());
-    let home = recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name));
+    let cp_namespace = recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name));
     let mut notes = vec![];
-    let etcd = access.io.get(&ObjectKey::namespaced(Kind::EtcdCluster, &home, names::ETCD)).await;
+    let etcd = access.io.get(&ObjectKey::namespaced(Kind::EtcdCluster, &cp_namespace, names::ETCD)).await;
     let etcd = readable(etcd, &mut notes)?.flatten();
-    let deployments = readable(access.io.list(Kind::Deployment, &home, None).await, &mut notes)?.unwrap_or_default();
-    let pods = readable(access.io.list(Kind::Pod, &home, None).await, &mut notes)?.unwrap_or_default();
+    let deployments =
+        readable(access.io.list(Kind::Deployment, &cp_namespace, None).await, &mut notes)?.unwrap_or_default();
+    let pods = readable(access.io.list(Kind::Pod, &cp_namespace, None).await, &mut notes)?.unwrap_or_default();
     let etcd = match etcd.map(serde_json::from_value::<EtcdCluster>).transpose() {
         Ok(etcd) => etcd,
         Err(error) => {
-            notes.push(format!("EtcdCluster {home}/{}: this version cannot read it: {error}", names::ETCD));
+            notes.push(format!("EtcdCluster {cp_namespace}/{}: this version cannot read it: {error}", names::ETCD));
             None
         }
     };
@@ -57,7 +58,7 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
 fn readable<T>(answer: Result<T, IoError>, notes: &mut Vec<String>) -> anyhow::Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
-        Err(error) if error.kind == Kindred::Forbidden => {
+        Err(error) if error.kind == ErrorKind::Forbidden => {
             notes.push(format!("not shown: {error}"));
             Ok(None)
         }

@@ -19,7 +19,7 @@ impl Cluster {
     }
 
     /// Cuts the power of one node, from the second on: its link is gone, then every process, pods included. Its files stay.
-    /// The node is off until [`Cluster::start_node`], or until the whole cluster is started anew.
+    /// The node is off until [`Cluster::start_node`], or until the whole cluster is started again.
     pub fn kill_node(&self, number: u8) -> Result<()> {
         deps::check_root()?;
         let _lock = lock(&self.layout)?;

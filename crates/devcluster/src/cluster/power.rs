@@ -15,7 +15,7 @@ use crate::{
 };
 
 /// How long containerd may take to answer.
-const PATIENCE: Duration = Duration::from_mins(1);
+const TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Ends a node beside the first, until [`on`]. Safe to repeat.
 pub(super) fn off(layout: &Layout, number: u8) -> Result<()> {
@@ -41,7 +41,7 @@ pub(super) fn on(layout: &Layout, number: u8) -> Result<()> {
     network::nodes::connect(layout, state.slot, state.nodes, &node)?;
     cgroups::ensure(&node.cgroup())?;
     process::ensure(layout, &run, &components::containerd(&node)?)?;
-    ready::wait_for_socket(layout, &run, &run.containerd_socket(number), Instant::now() + PATIENCE)?;
+    ready::wait_for_socket(layout, &run, &run.containerd_socket(number), Instant::now() + TIMEOUT)?;
     for agent in components::agents(layout, state.slot, state.nodes, &node)? {
         process::ensure(layout, &run, &agent)?;
     }

@@ -18,7 +18,7 @@ const CLASS: &str = "devcluster";
 
 /// Gives every Service that lacks one an address. An address is free when no Service shows it, so one that was deleted
 /// gives its address back by being gone.
-pub(super) async fn pass(client: &Client, slot: Slot) -> Result<Next> {
+pub(super) async fn reconcile(client: &Client, slot: Slot) -> Result<Next> {
     let services = Api::<Service>::all(client.clone()).list(&ListParams::default()).await?.items;
     let pool: Vec<_> = slot.load_balancer_addresses().collect();
     for service in services.iter().filter(|s| !is_load_balancer(s) && address(s).is_some_and(|a| pool.contains(&a))) {
@@ -30,7 +30,7 @@ pub(super) async fn pass(client: &Client, slot: Slot) -> Result<Next> {
     Ok(Next::OnChange)
 }
 
-/// Writes the addresses into a Service's status; one that has changed or gone is left to the next pass.
+/// Writes the addresses into a Service's status; one that has changed or gone is left to the next reconcile.
 async fn set(client: &Client, service: &Service, ingress: Value) -> Result<()> {
     let (namespace, name) = (service.namespace().unwrap_or_default(), service.name_any());
     eprintln!("load balancers: {namespace}/{name}: {ingress}");

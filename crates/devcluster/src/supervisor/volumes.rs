@@ -23,14 +23,14 @@ use crate::{addons::STORAGE_CLASS, files, layout::Layout, mounts, node::FIRST, s
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Keep,
-    /// Released: wipe it, then delete the object. The next pass finds it absent.
+    /// Released: wipe it, then delete the object. The next reconcile finds it absent.
     Recycle,
     /// Absent: wipe it again (nobody knows at which step the last supervisor was killed), then offer it.
     Offer,
 }
 
 /// Brings every volume of the pool one step on.
-pub(super) async fn pass(client: &Client, layout: &Layout, state: &State) -> Result<Next> {
+pub(super) async fn reconcile(client: &Client, layout: &Layout, state: &State) -> Result<Next> {
     let api = Api::<PersistentVolume>::all(client.clone());
     let existing: BTreeMap<String, PersistentVolume> =
         api.list(&ListParams::default()).await?.items.into_iter().map(|pv| (pv.name_any(), pv)).collect();

@@ -65,8 +65,8 @@ fn until(what: &str, check: impl FnMut() -> bool) {
     until_within(Duration::from_secs(90), what, check);
 }
 
-fn until_within(patience: Duration, what: &str, mut check: impl FnMut() -> bool) {
-    let deadline = Instant::now() + patience;
+fn until_within(timeout: Duration, what: &str, mut check: impl FnMut() -> bool) {
+    let deadline = Instant::now() + timeout;
     while !check() {
         assert!(Instant::now() < deadline, "timed out waiting for {what}");
         thread::sleep(Duration::from_millis(100));

@@ -131,7 +131,7 @@ fn a_killed_node_is_gone_until_it_is_started(cluster: &Up) {
     let status = cluster.0.status().unwrap();
     assert_eq!(status.killed, ["t-nodes-3"]);
     assert!(status.components.iter().all(|component| component.alive), "{status:?}");
-    // As long as several passes of the supervisor.
+    // As long as several reconciles of the supervisor.
     thread::sleep(Duration::from_secs(2));
     Cluster::up(&Config::named(NAME)).unwrap();
     assert_eq!(left(), Vec::<String>::new(), "neither the supervisor nor another `up` starts it");

@@ -4,7 +4,7 @@ use super::*;
 use crate::calls::WRITE_DEADLINE;
 use berth_fence::{Fence, FencedClient};
 use berth_plan::{Stage, State};
-use berth_render::Component;
+use berth_render::Binary;
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -67,32 +67,32 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
         let mut executor = Executor::new(&inside, Some(io), "test", Timestamp::now().into());
         let applied = executor.apply(&mut snapshot, &plan).await;
         let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { unreachable!() };
-        (applied.failure.as_ref().map(|e| e.kind), read.get(&key).cloned().flatten(), applied.goes_on())
+        (applied.failure.as_ref().map(|e| e.kind), read.get(&key).cloned().flatten(), applied.can_continue())
     };
     let apply = Action::TenantApply(wanted.clone());
     let delete = |uid: &str| Action::TenantDelete { key: wanted.key().clone(), uid: uid.into() };
     let first = carry(&inside, std::slice::from_ref(&apply)).await;
-    assert_eq!(first, (Some(Kindred::Rejected), Some(there.clone()), true), "another round sees what is there");
+    assert_eq!(first, (Some(ErrorKind::Rejected), Some(there.clone()), true), "another round sees what is there");
     // Another one of that name by now: it stays, and is seen.
     let other = carry(&inside, &[delete("v"), apply.clone()]).await;
-    assert_eq!((other.0, other.1), (Some(Kindred::Rejected), Some(there)));
+    assert_eq!((other.0, other.1), (Some(ErrorKind::Rejected), Some(there)));
     let too_late = new((**inside.client()).clone(), Fence::closed());
-    assert_eq!(carry(&too_late, &[delete("u")]).await.0, Some(Kindred::Fenced));
+    assert_eq!(carry(&too_late, &[delete("u")]).await.0, Some(ErrorKind::Fenced));
     assert_eq!(carry(&inside, &[delete("u"), apply]).await, (None, Some(wanted.value().clone()), true));
     let said = ["PATCH 422", "GET 200", "DELETE 409", "PATCH 422", "GET 200", "DELETE 200", "PATCH 200"];
     assert_eq!(*asked.lock().unwrap(), said);
 }
 
-fn error(kind: Kindred, what: &str) -> IoError {
+fn error(kind: ErrorKind, what: &str) -> IoError {
     IoError::new(kind, what, "no")
 }
 
 /// A round in which something was done and these stages failed, one after the other, until it ended. Each took a write's deadline.
-const API_SERVER: StageId = StageId::ControlPlane(Component::ApiServer);
-const CONTROLLER_MANAGER: StageId = StageId::ControlPlane(Component::ControllerManager);
-const SCHEDULER: StageId = StageId::ControlPlane(Component::Scheduler);
+const API_SERVER: StageId = StageId::ControlPlane(Binary::ApiServer);
+const CONTROLLER_MANAGER: StageId = StageId::ControlPlane(Binary::ControllerManager);
+const SCHEDULER: StageId = StageId::ControlPlane(Binary::Scheduler);
 
-fn round(failures: &[(StageId, Kindred)], executor: &mut Executor<'_>) -> Applied {
+fn round(failures: &[(StageId, ErrorKind)], executor: &mut Executor<'_>) -> Applied {
     let mut applied = Applied { done: 1, ..Applied::default() };
     for (stage, kind) in failures {
         assert!(!applied.ended, "nothing is tried after {:?}", applied.failure);
@@ -121,15 +121,15 @@ fn executor(io: &Io) -> Executor<'_> {
 #[tokio::test]
 async fn what_is_about_one_object_ends_its_stage_alone() {
     let (io, _) = answers(200, json!({}));
-    for kind in [Kindred::Forbidden, Kindred::Rejected, Kindred::Transient] {
+    for kind in [ErrorKind::Forbidden, ErrorKind::Rejected, ErrorKind::Transient] {
         let alone = round(&[(API_SERVER, kind)], &mut executor(&io));
-        assert!(!alone.ended && alone.goes_on(), "{kind:?}");
+        assert!(!alone.ended && alone.can_continue(), "{kind:?}");
         let on_the_namespace = round(&[(StageId::Namespace, kind)], &mut executor(&io));
-        assert!(on_the_namespace.ended && !on_the_namespace.goes_on(), "{kind:?}");
+        assert!(on_the_namespace.ended && !on_the_namespace.can_continue(), "{kind:?}");
     }
-    for kind in [Kindred::Fenced, Kindred::Conflict, Kindred::NotFound, Kindred::Other] {
+    for kind in [ErrorKind::Fenced, ErrorKind::Conflict, ErrorKind::NotFound, ErrorKind::Other] {
         let last = round(&[(API_SERVER, kind)], &mut executor(&io));
-        assert!(last.ended && !last.goes_on(), "{kind:?}");
+        assert!(last.ended && !last.can_continue(), "{kind:?}");
     }
 }
 
@@ -138,14 +138,14 @@ async fn a_reconcile_ends_where_four_calls_hang_and_not_where_three_do() {
     use StageId::Endpoint;
     let (io, _) = answers(200, json!({}));
     let mut executor = executor(&io);
-    let of = |stage| (stage, Kindred::Transient);
-    let first = round(&[of(API_SERVER), (Endpoint, Kindred::Rejected), of(CONTROLLER_MANAGER)], &mut executor);
-    assert!(first.goes_on(), "{first:?}");
+    let of = |stage| (stage, ErrorKind::Transient);
+    let first = round(&[of(API_SERVER), (Endpoint, ErrorKind::Rejected), of(CONTROLLER_MANAGER)], &mut executor);
+    assert!(first.can_continue(), "{first:?}");
     assert_eq!(first.failure.map(|e| e.what).as_deref(), Some(API_SERVER.name()));
     assert_eq!(executor.postponed.len(), 2, "what was refused is cheap to try again");
-    assert!(round(&[of(SCHEDULER)], &mut executor).goes_on());
+    assert!(round(&[of(SCHEDULER)], &mut executor).can_continue());
     let fourth = round(&[of(Endpoint)], &mut executor);
-    assert!(fourth.ended && !fourth.goes_on(), "{fourth:?}");
+    assert!(fourth.ended && !fourth.can_continue(), "{fourth:?}");
 }
 
 #[tokio::test]
@@ -154,7 +154,7 @@ async fn where_calls_fail_at_once_all_stages_are_tried() {
     let (io, _) = answers(200, json!({}));
     let (mut executor, mut applied) = (executor(&io), Applied { done: 1, ..Applied::default() });
     for stage in [Endpoint, Pki, Etcd, API_SERVER, CONTROLLER_MANAGER, SCHEDULER, Kubeconfig, Tenant] {
-        let error = error(Kindred::Transient, stage.name());
+        let error = error(ErrorKind::Transient, stage.name());
         executor.failed(Some(stage), error, Duration::from_millis(5), &mut applied);
         assert!(!applied.ended, "{stage:?}");
     }
@@ -163,10 +163,10 @@ async fn where_calls_fail_at_once_all_stages_are_tried() {
 #[tokio::test]
 async fn a_round_in_which_nothing_was_done_is_the_last() {
     let (io, _) = answers(200, json!({}));
-    let mut applied = round(&[(API_SERVER, Kindred::Transient)], &mut executor(&io));
+    let mut applied = round(&[(API_SERVER, ErrorKind::Transient)], &mut executor(&io));
     applied.done = 0;
-    assert!(!applied.goes_on());
-    assert!(Applied::default().goes_on(), "the first round");
+    assert!(!applied.can_continue());
+    assert!(Applied::default().can_continue(), "the first round");
 }
 
 fn deployment(image: &str) -> Value {
@@ -194,11 +194,11 @@ async fn three_rounds(action: Action, answer: Value) -> (usize, Option<IoError>)
 }
 
 #[tokio::test]
-async fn what_is_changed_on_its_way_is_sent_once_a_reconcile_and_told() {
+async fn what_is_changed_on_its_way_is_sent_once_a_reconcile_and_reported() {
     let apply = Action::Apply(Object::new(deployment("ours")).unwrap());
     let (asked, failure) = three_rounds(apply, deployment("theirs")).await;
     let failure = failure.unwrap();
-    assert_eq!((asked, failure.kind, failure.what.as_str()), (1, Kindred::Rejected, "apply Deployment b/a"));
+    assert_eq!((asked, failure.kind, failure.what.as_str()), (1, ErrorKind::Rejected, "apply Deployment b/a"));
     assert!(
         failure.message.contains("a mutating webhook") && failure.message.ends_with(".spec.image differs"),
         "{failure}"
@@ -211,7 +211,7 @@ async fn what_was_deleted_is_observed_before_anything_else_is_planned() {
     let delete = Action::Delete { key, uid: "1".into(), grace: None };
     let (io, _) = answers(200, json!({}));
     let applied = executor(&io).apply(&mut Snapshot::default(), &plan(vec![delete])).await;
-    assert!(applied.failure.is_none() && applied.observe_again && !applied.goes_on(), "{applied:?}");
+    assert!(applied.failure.is_none() && applied.observe_again && !applied.can_continue(), "{applied:?}");
 }
 
 /// What a call that cannot be repeated relies on is recorded by an action before it.
@@ -228,7 +228,7 @@ async fn after_an_action_that_failed_none_of_its_stage_is_tried() {
 }
 
 #[tokio::test]
-async fn a_policy_to_which_something_is_added_is_told() {
+async fn a_policy_to_which_something_is_added_is_reported() {
     let policy = |egress: Value| {
         json!({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "default-deny", "namespace": "b", "uid": "1"},
@@ -237,19 +237,19 @@ async fn a_policy_to_which_something_is_added_is_told() {
     };
     let apply = Action::Apply(Object::new(policy(json!([]))).unwrap());
     let (asked, failure) = three_rounds(apply.clone(), policy(json!([{}]))).await;
-    assert_eq!((asked, failure.map(|e| e.kind)), (1, Some(Kindred::Rejected)));
+    assert_eq!((asked, failure.map(|e| e.kind)), (1, Some(ErrorKind::Rejected)));
     let mut left_out = policy(json!([]));
     left_out["spec"].as_object_mut().unwrap().remove("egress");
     assert!(three_rounds(apply, left_out).await.1.is_none());
 }
 
 #[tokio::test]
-async fn a_deletion_that_is_refused_is_told() {
+async fn a_deletion_that_is_refused_is_reported() {
     let key = ObjectKey::namespaced(Kind::Deployment, "b", "a");
     let refusal = json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": "no"});
     let (io, _) = answers(422, refusal);
     let delete = Action::Delete { key, uid: "1".into(), grace: None };
     let applied = executor(&io).apply(&mut Snapshot::default(), &plan(vec![delete])).await;
-    assert_eq!(applied.failure.map(|e| e.kind), Some(Kindred::Rejected));
+    assert_eq!(applied.failure.map(|e| e.kind), Some(ErrorKind::Rejected));
     assert!(!applied.observe_again);
 }

@@ -2,7 +2,7 @@
 
 mod probe;
 
-use super::driver::{Controller, Observation, Outcome, Seen, Trigger};
+use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
@@ -26,7 +26,7 @@ impl Controller for Cluster {
     const MANAGER: &'static str = labels::MANAGER_CLUSTER;
     const CHILDREN: &'static str = labels::CLUSTER_NAME;
     type Planned = ClusterPlan;
-    type Look = probe::Look;
+    type IdleCheck = probe::IdleCheck;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let watches = watches.metadata::<Namespace>().metadata::<Service>().metadata::<EtcdCluster>();
@@ -35,7 +35,7 @@ impl Controller for Cluster {
     }
 
     /// Owner references do not cross namespaces.
-    fn owner(child: &ObjectMeta) -> Option<Trigger<Self>> {
+    fn owner(child: &ObjectMeta) -> Option<Request<Self>> {
         let all = child.labels.as_ref()?;
         Some(ObjectRef::new(all.get(labels::CLUSTER_NAME)?).within(all.get(labels::CLUSTER_NAMESPACE)?))
     }
@@ -45,31 +45,31 @@ impl Controller for Cluster {
         cluster: &Self,
         meta: &Arc<MetaCluster>,
         now: Timestamp,
-    ) -> Result<Observation<probe::Look>, IoError> {
+    ) -> Result<Observation<probe::IdleCheck>, IoError> {
         let mut snapshot = observe_cluster(&ctx.io, cluster, meta).await?;
-        let (tenant, look) = probe::tenant(ctx, cluster, &mut snapshot, now).await.unzip();
-        Ok(Observation { snapshot, tenant, look: look.flatten() })
+        let (tenant, idle_check) = probe::tenant(ctx, cluster, &mut snapshot, now).await.unzip();
+        Ok(Observation { snapshot, tenant, idle_check: idle_check.flatten() })
     }
 
-    fn plan(seen: Seen<'_, Self>) -> ClusterPlan {
-        plan(seen.into())
+    fn plan(input: PlanInput<'_, Self>) -> ClusterPlan {
+        plan(input.into())
     }
 
     fn outcome(planned: &ClusterPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, look_again: planned.look_again, due: planned.due }
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
     }
 
-    fn new_status(seen: Seen<'_, Self>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
-        status(seen.into(), planned, failure)
+    fn new_status(input: PlanInput<'_, Self>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
+        status(input.into(), planned, failure)
     }
 
-    async fn finds_nothing_new(look: &probe::Look, ctx: &Context, now: Timestamp) -> bool {
-        look.finds_nothing_new(ctx, now).await
+    async fn is_unchanged(idle_check: &probe::IdleCheck, ctx: &Context, now: Timestamp) -> bool {
+        idle_check.is_unchanged(ctx, now).await
     }
 }
 
-impl<'a> From<Seen<'a, Cluster>> for Input<'a> {
-    fn from(seen: Seen<'a, Cluster>) -> Self {
-        Self { cluster: seen.object, observed: seen.observed, settings: seen.settings, now: seen.now }
+impl<'a> From<PlanInput<'a, Cluster>> for Input<'a> {
+    fn from(input: PlanInput<'a, Cluster>) -> Self {
+        Self { cluster: input.object, observed: input.observed, settings: input.settings, now: input.now }
     }
 }

@@ -3,9 +3,9 @@
 mod probe;
 
 #[cfg(test)]
-pub(super) use probe::Look;
+pub(super) use probe::IdleCheck;
 
-use super::driver::{Controller, Observation, Outcome, Seen, Trigger};
+use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
@@ -28,7 +28,7 @@ impl Controller for EtcdCluster {
     const MANAGER: &'static str = labels::MANAGER_ETCD;
     const CHILDREN: &'static str = labels::ETCD_CLUSTER;
     type Planned = EtcdPlan;
-    type Look = probe::Look;
+    type IdleCheck = probe::IdleCheck;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         watches
@@ -39,7 +39,7 @@ impl Controller for EtcdCluster {
             .status::<Pod>()
     }
 
-    fn owner(child: &ObjectMeta) -> Option<Trigger<Self>> {
+    fn owner(child: &ObjectMeta) -> Option<Request<Self>> {
         let name = child.labels.as_ref()?.get(labels::ETCD_CLUSTER)?;
         Some(ObjectRef::new(name).within(child.namespace.as_deref()?))
     }
@@ -49,32 +49,32 @@ impl Controller for EtcdCluster {
         etcd: &Self,
         meta: &Arc<MetaCluster>,
         now: Timestamp,
-    ) -> Result<Observation<probe::Look>, IoError> {
+    ) -> Result<Observation<probe::IdleCheck>, IoError> {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
-        let look = probe::members(ctx, etcd, &mut snapshot, meta.clocks(now)).await;
+        let idle_check = probe::members(ctx, etcd, &mut snapshot, meta.clocks(now)).await;
         probe::missing_pods(ctx, etcd, &mut snapshot, now).await;
-        Ok(Observation { snapshot, tenant: None, look })
+        Ok(Observation { snapshot, tenant: None, idle_check })
     }
 
-    fn plan(seen: Seen<'_, Self>) -> EtcdPlan {
-        plan(seen.into())
+    fn plan(input: PlanInput<'_, Self>) -> EtcdPlan {
+        plan(input.into())
     }
 
     fn outcome(planned: &EtcdPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, look_again: planned.look_again, due: planned.due }
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
     }
 
-    fn new_status(seen: Seen<'_, Self>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
-        status(seen.into(), planned, failure)
+    fn new_status(input: PlanInput<'_, Self>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
+        status(input.into(), planned, failure)
     }
 
-    async fn finds_nothing_new(look: &probe::Look, ctx: &Context, _: Timestamp) -> bool {
-        look.finds_nothing_new(ctx).await
+    async fn is_unchanged(idle_check: &probe::IdleCheck, ctx: &Context, _: Timestamp) -> bool {
+        idle_check.is_unchanged(ctx).await
     }
 }
 
-impl<'a> From<Seen<'a, EtcdCluster>> for Input<'a> {
-    fn from(seen: Seen<'a, EtcdCluster>) -> Self {
-        Self { etcd: seen.object, observed: seen.observed, settings: seen.settings, now: seen.now }
+impl<'a> From<PlanInput<'a, EtcdCluster>> for Input<'a> {
+    fn from(input: PlanInput<'a, EtcdCluster>) -> Self {
+        Self { etcd: input.object, observed: input.observed, settings: input.settings, now: input.now }
     }
 }

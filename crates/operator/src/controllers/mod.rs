@@ -3,8 +3,8 @@
 mod cluster;
 mod driver;
 mod etcd_cluster;
+mod idle;
 mod report;
-mod rest;
 mod status_changes;
 #[cfg(test)]
 mod tests;

@@ -1,10 +1,10 @@
 //! What follows from how a reconcile went: metrics, back-off, and what the status says where it could not go on.
 
 use crate::context::Context;
-use crate::metrics::{Controller as ControllerLabel, Pass};
+use crate::metrics::{Controller as ControllerLabel, ReconcileLabels};
 use berth_api::conditions::Reason;
 use berth_api::crds;
-use berth_kubeio::{IoError, Kindred, Own, write_status};
+use berth_kubeio::{ErrorKind, IoError, ResourceRef, write_status};
 use berth_plan::{Failure, MetaCluster};
 use berth_render::ObjectKey;
 use futures::FutureExt;
@@ -18,7 +18,7 @@ use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
-/// Failures in a row from which on one that should be over in a moment is told: a webhook that hangs looks like a lost answer.
+/// Failures in a row from which on one that should be over in a moment is reported: a webhook that hangs looks like a lost answer.
 const LASTING: u32 = 3;
 
 /// Runs one reconcile with metrics and back-off around it.
@@ -28,26 +28,26 @@ where
 {
     let key = (controller, about.namespace.clone().unwrap_or_default(), about.name.clone().unwrap_or_default());
     let started = Instant::now();
-    let result = caught(reconcile).await;
+    let result = catch_panic(reconcile).await;
     let label = if result.is_ok() { "ok" } else { "error" };
     tracing::debug!(controller, result = label, took = ?started.elapsed(), "reconciled");
-    ctx.metrics.passes.get_or_create(&Pass { controller, result: label }).inc();
+    ctx.metrics.reconciles.get_or_create(&ReconcileLabels { controller, result: label }).inc();
     ctx.metrics.duration.get_or_create(&ControllerLabel { controller }).observe(started.elapsed().as_secs_f64());
     match result {
         Ok(next) => {
             ctx.backoff.forget(&key);
             next
         }
-        Err(error) if error.kind == Kindred::Fenced => {
+        Err(error) if error.kind == ErrorKind::Fenced => {
             tracing::info!(controller, namespace = key.1, name = key.2, "lost the lease; reconcile aborted");
             Action::requeue(Duration::from_secs(5))
         }
         Err(error) => {
             // What waited long for answers is to be cheap for others.
-            let took = if error.kind == Kindred::Transient { started.elapsed() } else { Duration::ZERO };
+            let took = if error.kind == ErrorKind::Transient { started.elapsed() } else { Duration::ZERO };
             let (failures, wait) = ctx.backoff.failed(key.clone(), took);
             // A conflict or a right that is about to come is nothing to wake anybody for.
-            if matches!(error.kind, Kindred::Conflict) || failures < LASTING {
+            if matches!(error.kind, ErrorKind::Conflict) || failures < LASTING {
                 tracing::debug!(controller, namespace = key.1, name = key.2, %error, "reconcile failed, and is retried");
             } else {
                 tracing::warn!(controller, namespace = key.1, name = key.2, failures, %error, "reconcile failed");
@@ -58,7 +58,7 @@ where
 }
 
 /// A panic is an error like any other: it is about one object, and others go on. Why is for the log alone, since nobody chose its words.
-pub(super) async fn caught<T>(work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
+pub(super) async fn catch_panic<T>(work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
     let panic = match AssertUnwindSafe(work).catch_unwind().await {
         Ok(result) => return result,
         Err(panic) => panic,
@@ -66,7 +66,7 @@ pub(super) async fn caught<T>(work: impl Future<Output = Result<T, IoError>>) ->
     let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
     tracing::error!(panic = text.unwrap_or_default(), "a reconcile panicked");
     let message = "panicked: this is a bug in the operator; its log says why".into();
-    Err(IoError { kind: Kindred::Other, what: "reconcile".into(), message })
+    Err(IoError { kind: ErrorKind::Other, what: "reconcile".into(), message })
 }
 
 /// The object is gone, or about to be: nothing is left to do or to report.
@@ -76,8 +76,8 @@ pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
 }
 
 /// What a plan asks for, within bounds. Where the operator lacks a right, soon: changes may not reach it, and its return is to show.
-pub(super) fn look_again(look_again: Option<SignedDuration>, meta: &MetaCluster) -> Duration {
-    let wait = look_again.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
+pub(super) fn requeue_after(requeue_after: Option<SignedDuration>, meta: &MetaCluster) -> Duration {
+    let wait = requeue_after.and_then(|d| Duration::try_from(d).ok()).unwrap_or(Duration::from_mins(1));
     let most = if meta.denied.is_none() { Duration::from_mins(10) } else { Duration::from_secs(30) };
     wait.clamp(Duration::from_millis(50), most)
 }
@@ -86,7 +86,7 @@ pub(super) fn look_again(look_again: Option<SignedDuration>, meta: &MetaCluster)
 pub(super) struct Report<'a> {
     pub(super) ctx: &'a Context,
     pub(super) controller: &'static str,
-    pub(super) own: Own,
+    pub(super) resource: ResourceRef,
     pub(super) live: Value,
     pub(super) now: Timestamp,
 }
@@ -95,9 +95,9 @@ impl Report<'_> {
     /// Whether a failure is over in a moment, so that nobody needs to hear of it: a conflict is solved by looking again.
     pub(super) fn is_brief(&self, error: &IoError) -> bool {
         match error.kind {
-            Kindred::Conflict | Kindred::Fenced => true,
-            Kindred::Transient => {
-                let key = &self.own.key;
+            ErrorKind::Conflict | ErrorKind::Fenced => true,
+            ErrorKind::Transient => {
+                let key = &self.resource.key;
                 let key = (self.controller, key.namespace.clone().unwrap_or_default(), key.name.clone());
                 self.ctx.backoff.failures(&key) < LASTING
             }
@@ -136,14 +136,15 @@ impl Report<'_> {
         let status = serde_json::to_value(status).unwrap_or_default();
         let conditions: Vec<Condition> = part(&status, "/conditions").unwrap_or_default();
         let expiry: Option<Time> = part(&status, "/certificates/nextExpiry");
-        let (kind, namespace) = (self.own.key.kind.name(), self.own.key.namespace.as_deref().unwrap_or_default());
-        self.ctx.metrics.tenants.say(kind, namespace, &self.own.key.name, &conditions, expiry.as_ref());
+        let (kind, namespace) =
+            (self.resource.key.kind.name(), self.resource.key.namespace.as_deref().unwrap_or_default());
+        self.ctx.metrics.tenants.say(kind, namespace, &self.resource.key.name, &conditions, expiry.as_ref());
         conditions
     }
 
     /// Writes conditions alone: what else the status says was true once, and is not known to be false.
     async fn write(&self, failure: &Failure) -> Result<(), IoError> {
-        let kind = self.own.key.kind.name();
+        let kind = self.resource.key.kind.name();
         let types = crds::conditions().find(|(of, _)| *of == kind).map(|(_, types)| types).unwrap_or_default();
         let old = self.old_conditions();
         let generation = self.live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
@@ -152,7 +153,7 @@ impl Report<'_> {
         status["conditions"] = serde_json::to_value(&new).unwrap_or_default();
         self.measure(&status);
         let of = |conditions| Conditions { conditions };
-        write_status(&self.ctx.io, &self.own, Some(&of(old)), &of(new)).await.map(|_| ())
+        write_status(&self.ctx.io, &self.resource, Some(&of(old)), &of(new)).await.map(|_| ())
     }
 }
 

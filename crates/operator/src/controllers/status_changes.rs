@@ -49,7 +49,7 @@ impl<'de, K: StatusWatched> Deserialize<'de> for Digest<K> {
         let mut object = slim::read(K::KIND, deserializer)?;
         // Items of a list come without it.
         object["kind"] = K::KIND.name().into();
-        let fingerprint = workload::outlook(&object);
+        let fingerprint = workload::fingerprint(&object);
         let metadata = serde_json::from_value(object["metadata"].take()).map_err(D::Error::custom)?;
         Ok(Self { metadata, fingerprint, kind: PhantomData })
     }

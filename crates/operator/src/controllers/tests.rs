@@ -1,12 +1,12 @@
 //! What a reconcile reports where it cannot go on, against an API server that answers as a test wants.
 
 use super::driver::reconcile;
-use super::rest::Rests;
+use super::idle::IdleObjects;
 use super::{report, watches};
 use crate::context::Context;
 use berth_api::{Cluster, EtcdCluster, labels};
 use berth_fence::{Fence, FencedClient};
-use berth_kubeio::{Io, IoError, Kindred};
+use berth_kubeio::{ErrorKind, Io, IoError};
 use berth_plan::Settings;
 use futures::stream;
 use http::{Request, Response};
@@ -47,7 +47,7 @@ fn status(code: u16, message: &str) -> (u16, Value) {
 const REFUSAL: &str = "admission webhook \"guard\" denied the request: not now";
 
 /// An object of either kind, held by the operator and being deleted, or neither.
-fn object(kind: &str, leaving: bool) -> Value {
+fn object(kind: &str, terminating: bool) -> Value {
     let spec = match kind {
         "Cluster" => json!({"version": "1.34.1", "deletion": {"protected": false}}),
         _ => json!({"version": "3.6.16"}),
@@ -57,15 +57,15 @@ fn object(kind: &str, leaving: bool) -> Value {
         "metadata": {"name": "acme", "namespace": "team", "uid": "u", "resourceVersion": "7", "generation": 1},
         "spec": spec,
     });
-    if leaving {
+    if terminating {
         object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         object["metadata"]["finalizers"] = json!([labels::FINALIZER]);
     }
     object
 }
 
-/// A pass over it. Nothing else is there, and `answer` has the first word; the error, and the status that was written.
-async fn pass_over(
+/// A reconcile of it. Nothing else is there, and `answer` has the first word; the error, and the status that was written.
+async fn reconcile_once(
     object: &Value,
     answer: impl Fn(&str) -> Option<(u16, Value)> + Send + Sync + 'static,
 ) -> (IoError, Value) {
@@ -88,10 +88,10 @@ async fn pass_over(
     let about = ObjectReference::default();
     let result = if object["kind"] == "Cluster" {
         let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<Cluster>(&ctx, &meta, &about, &Rests::default()).await
+        reconcile::<Cluster>(&ctx, &meta, &about, &IdleObjects::default()).await
     } else {
         let meta: PartialObjectMeta<EtcdCluster> = serde_json::from_value(object.clone()).unwrap();
-        reconcile::<EtcdCluster>(&ctx, &meta, &about, &Rests::default()).await
+        reconcile::<EtcdCluster>(&ctx, &meta, &about, &IdleObjects::default()).await
     };
     let told = told.lock().unwrap().clone();
     (result.unwrap_err(), told)
@@ -104,22 +104,22 @@ fn ready(status: &Value) -> (&str, &str) {
 }
 
 #[tokio::test]
-async fn who_refuses_the_finalizer_or_its_end_is_told() {
+async fn who_refuses_the_finalizer_or_its_end_is_reported() {
     for kind in ["Cluster", "EtcdCluster"] {
-        for leaving in [false, true] {
+        for terminating in [false, true] {
             let refuses = |line: &str| {
                 (line.starts_with("PATCH") && line.contains("/acme?fieldManager=berth")).then(|| status(403, REFUSAL))
             };
-            let (error, told) = pass_over(&object(kind, leaving), refuses).await;
-            assert_eq!(error.kind, Kindred::Rejected, "{kind} {leaving}: {error}");
+            let (error, told) = reconcile_once(&object(kind, terminating), refuses).await;
+            assert_eq!(error.kind, ErrorKind::Rejected, "{kind} {terminating}: {error}");
             let (reason, message) = ready(&told);
-            assert!(reason == "Rejected" && message.contains(REFUSAL), "{kind} {leaving}: {reason}: {message}");
+            assert!(reason == "Rejected" && message.contains(REFUSAL), "{kind} {terminating}: {reason}: {message}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_panic_is_told_as_what_it_is() {
+async fn a_panic_is_reported_as_what_it_is() {
     for kind in ["Cluster", "EtcdCluster"] {
         let panics = |line: &str| {
             assert!(line.starts_with("PATCH") || line.ends_with("clusters/acme"), "a bug");
@@ -127,7 +127,7 @@ async fn a_panic_is_told_as_what_it_is() {
         };
         let mut held = object(kind, false);
         held["metadata"]["finalizers"] = json!([labels::FINALIZER]);
-        let (error, told) = pass_over(&held, panics).await;
+        let (error, told) = reconcile_once(&held, panics).await;
         assert!(error.message.contains("panicked: this is a bug in the operator"), "{kind}: {error}");
         assert_eq!(ready(&told), ("Error", &*error.to_string()));
     }
@@ -140,8 +140,9 @@ async fn one_that_takes_too_long_is_cut_off_and_reported_once_it_lasts() {
     ctx.io = Io::new(client, Arc::default(), Duration::MAX);
     let meta: PartialObjectMeta<Cluster> = serde_json::from_value(object("Cluster", false)).unwrap();
     let began = Instant::now();
-    let error = reconcile::<Cluster>(&ctx, &meta, &ObjectReference::default(), &Rests::default()).await.unwrap_err();
-    assert_eq!((error.kind, began.elapsed().as_secs()), (Kindred::Transient, 45));
+    let error =
+        reconcile::<Cluster>(&ctx, &meta, &ObjectReference::default(), &IdleObjects::default()).await.unwrap_err();
+    assert_eq!((error.kind, began.elapsed().as_secs()), (ErrorKind::Transient, 45));
     assert_eq!(error.to_string(), "reconcile: not done within 45s; Berth cancelled it and retries");
 }
 
@@ -154,14 +155,14 @@ async fn what_is_gone_without_a_reconcile_is_forgotten() {
     let ctx = context(|line, _| unreachable!("{line}"));
     for name in ["acme", "other"] {
         let about = ObjectReference { name: Some(name.into()), namespace: Some("team".into()), ..Default::default() };
-        let fails = async { Err(IoError { kind: Kindred::Other, what: String::new(), message: String::new() }) };
+        let fails = async { Err(IoError { kind: ErrorKind::Other, what: String::new(), message: String::new() }) };
         report::run(&ctx, "cluster", &about, fails).await;
         let expiry = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
         ctx.metrics.tenants.say("Cluster", "team", name, &[], Some(&expiry));
     }
     let not_found = ObjectRef::<Cluster>::new("acme").within("team").erase();
     let item = Err(controller::Error::<Infallible, _>::ObjectNotFound(Box::new(not_found)));
-    watches::drain::<Cluster, (), _>(&ctx, &Rests::default(), stream::iter([item])).await;
+    watches::drain::<Cluster, (), _>(&ctx, &IdleObjects::default(), stream::iter([item])).await;
     let remembered = |name: &str| {
         let failures = ctx.backoff.failures(&("cluster", "team".to_owned(), name.to_owned()));
         (failures, ctx.metrics.text().contains(&format!("name=\"{name}\"")))

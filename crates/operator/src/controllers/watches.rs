@@ -1,8 +1,8 @@
 //! What triggers reconciles: watches of a controller's own objects and of their children, and what becomes of their errors.
 
-use super::driver::{Controller, Trigger};
+use super::driver::{Controller, Request};
+use super::idle::IdleObjects;
 use super::report;
-use super::rest::Rests;
 use super::status_changes::{StatusWatched, status_changes};
 use crate::context::Context;
 use berth_kubeio::IoError;
@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 /// Changes of a controller's own objects that people make, by metadata alone, and the store of all of them.
 ///
 /// They are listed in one page: in a second list, after a watch that was too old, the store takes over only at its end, and a new
-/// object whose page came much earlier would be asked for in vain.
+/// object whose page came much earlier would be looked up and not found.
 pub(super) fn own<C: Controller>(
     client: Client,
 ) -> (impl Stream<Item = watcher::Result<PartialObjectMeta<C>>> + Send, Store<PartialObjectMeta<C>>) {
@@ -31,7 +31,7 @@ pub(super) fn own<C: Controller>(
     let reader = writer.as_reader();
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let all = watcher(Api::<PartialObjectMeta<C>>::all(client), config);
-    let all = reflector(writer, all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::of_a_watch()));
+    let all = reflector(writer, all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches()));
     (all.touched_objects().predicate_filter(by_people, PredicateConfig::default()), reader)
 }
 
@@ -45,16 +45,16 @@ fn by_people<K: Resource>(object: &K) -> Option<u64> {
 pub(super) struct Watches<C: Controller> {
     controller: kube::runtime::Controller<PartialObjectMeta<C>>,
     client: Client,
-    rests: Arc<Rests<C>>,
+    idle_objects: Arc<IdleObjects<C>>,
 }
 
 impl<C: Controller> Watches<C> {
     pub(super) fn new(
         controller: kube::runtime::Controller<PartialObjectMeta<C>>,
         client: Client,
-        rests: Arc<Rests<C>>,
+        idle_objects: Arc<IdleObjects<C>>,
     ) -> Self {
-        Self { controller, client, rests }
+        Self { controller, client, idle_objects }
     }
 
     /// All changes of a kind of children, by metadata alone; those of a status tell by their resourceVersion.
@@ -64,14 +64,14 @@ impl<C: Controller> Watches<C> {
     {
         let api = Api::<PartialObjectMeta<K>>::all(self.client.clone());
         let all = watcher(api, watcher::Config::default().labels(C::CHILDREN));
-        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::of_a_watch());
+        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
         self.with(all.touched_objects())
     }
 
     /// Changes of a kind whose status changes many times before it matters: those that matter.
     pub(super) fn status<K: StatusWatched>(self) -> Self {
         let all = watcher(Api::all(self.client.clone()), watcher::Config::default().labels(C::CHILDREN));
-        self.with(status_changes::<K>(all.backoff(Backoff::of_a_watch())))
+        self.with(status_changes::<K>(all.backoff(Backoff::for_watches())))
     }
 
     pub(super) fn done(self) -> kube::runtime::Controller<PartialObjectMeta<C>> {
@@ -82,10 +82,10 @@ impl<C: Controller> Watches<C> {
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + 'static,
     {
-        let rests = self.rests.clone();
-        let owner = move |child: K| -> Option<Trigger<C>> {
+        let idle_objects = self.idle_objects.clone();
+        let owner = move |child: K| -> Option<Request<C>> {
             let owner = C::owner(child.meta())?;
-            rests.disturb(&owner);
+            idle_objects.invalidate(&owner);
             Some(owner)
         };
         self.controller = self.controller.watches_stream(children, owner);
@@ -103,7 +103,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// An API server that is back is to be noticed within seconds.
-    fn of_a_watch() -> Self {
+    fn for_watches() -> Self {
         let first = Duration::from_millis(200);
         Self { first, most: Duration::from_secs(5), next: first }
     }
@@ -135,23 +135,23 @@ impl utils::Backoff for Backoff {
 /// reconcile of its own is forgotten. No reconcile of a namesake is harmed: the stream begins none before its item is taken from it.
 pub(super) async fn drain<C: Controller, T, E: 'static>(
     ctx: &Context,
-    rests: &Rests<C>,
+    idle_objects: &IdleObjects<C>,
     stream: impl Stream<Item = Result<T, controller::Error<E, watcher::Error>>>,
 ) {
-    let mut said = Said::default();
+    let mut recent = RecentWarnings::default();
     let mut stream = pin!(stream);
     while let Some(item) = stream.next().await {
         match item {
             Err(controller::Error::ObjectNotFound(of)) => {
                 let namespace = of.namespace.unwrap_or_default();
-                rests.disturb(&ObjectRef::new(&of.name).within(&namespace));
+                idle_objects.invalidate(&ObjectRef::new(&of.name).within(&namespace));
                 report::gone(ctx, &ObjectKey::namespaced(C::KIND, &namespace, &of.name));
                 ctx.backoff.forget(&(C::NAME, namespace, of.name));
             }
             Err(controller::Error::QueueError(error)) => {
                 let error = IoError::from_watch(&error);
                 ctx.failed(&error);
-                if said.is_news(&error.to_string(), Instant::now()) {
+                if recent.is_new(&error.to_string(), Instant::now()) {
                     tracing::warn!(
                         controller = C::NAME,
                         %error,
@@ -166,12 +166,12 @@ pub(super) async fn drain<C: Controller, T, E: 'static>(
 
 /// What was logged lately, so that a watch that fails every few seconds fills no log.
 #[derive(Debug, Default)]
-struct Said(HashMap<String, Instant>);
+struct RecentWarnings(HashMap<String, Instant>);
 
-impl Said {
+impl RecentWarnings {
     const AGAIN: Duration = Duration::from_mins(1);
 
-    fn is_news(&mut self, text: &str, now: Instant) -> bool {
+    fn is_new(&mut self, text: &str, now: Instant) -> bool {
         self.0.retain(|_, at| now.duration_since(*at) < Self::AGAIN);
         if self.0.contains_key(text) {
             return false;
@@ -187,8 +187,8 @@ mod tests {
 
     #[test]
     fn the_same_is_said_once_a_minute() {
-        let (mut said, now) = (Said::default(), Instant::now());
-        assert!(said.is_news("a", now) && said.is_news("b", now) && !said.is_news("a", now));
-        assert!(said.is_news("a", now + Said::AGAIN));
+        let (mut recent, now) = (RecentWarnings::default(), Instant::now());
+        assert!(recent.is_new("a", now) && recent.is_new("b", now) && !recent.is_new("a", now));
+        assert!(recent.is_new("a", now + RecentWarnings::AGAIN));
     }
 }

@@ -30,7 +30,7 @@ struct ObjectLabels {
 
 /// What a status says that people want to be woken for.
 #[derive(Clone, Debug)]
-struct Said {
+struct TenantMetrics {
     /// Type, reason, and 1, 0 or -1.
     conditions: Vec<(String, String, i64)>,
     expiry: Option<i64>,
@@ -39,7 +39,7 @@ struct Said {
 /// The last status of every object that this process has looked at.
 #[derive(Debug, Default)]
 pub struct Tenants {
-    all: Mutex<BTreeMap<ObjectLabels, Said>>,
+    all: Mutex<BTreeMap<ObjectLabels, TenantMetrics>>,
 }
 
 impl Tenants {
@@ -58,7 +58,7 @@ impl Tenants {
             _ => -1,
         };
         let conditions = conditions.iter().map(|c| (c.type_.clone(), c.reason.clone(), number(c))).collect();
-        let said = Said { conditions, expiry: expiry.map(|t| t.0.as_second()) };
+        let said = TenantMetrics { conditions, expiry: expiry.map(|t| t.0.as_second()) };
         self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(labels(kind, namespace, name), said);
     }
 

@@ -24,9 +24,9 @@ impl Canary {
         all
     }
 
-    /// Adds what is in the Secrets now: it may be gone when it is told.
+    /// Adds what is in the Secrets now: it may be gone when it is reported.
     pub(crate) async fn note(&mut self) {
-        for namespace in [&self.team.ns, &self.team.home] {
+        for namespace in [&self.team.ns, &self.team.cp_namespace] {
             self.needles.extend(needles(&self.list(&format!("/api/v1/namespaces/{namespace}/secrets")).await));
         }
         self.needles.sort();
@@ -34,10 +34,10 @@ impl Canary {
     }
 
     /// Waits until an Event has this reason: Events come after conditions.
-    pub(crate) async fn told(&self, reason: &str) {
+    pub(crate) async fn reported(&self, reason: &str) {
         let told = async || {
             let mut all = vec![];
-            for namespace in [&self.team.ns, &self.team.home] {
+            for namespace in [&self.team.ns, &self.team.cp_namespace] {
                 all.extend(self.list(&events(namespace)).await);
             }
             ensure!(all.iter().any(|e| e["reason"] == reason), "{} Events", all.len());
@@ -50,7 +50,7 @@ impl Canary {
     pub(crate) async fn silent(&mut self, when: &str) {
         self.note().await;
         let mut texts = vec![];
-        for namespace in [&self.team.ns, &self.team.home] {
+        for namespace in [&self.team.ns, &self.team.cp_namespace] {
             let berth = format!("/apis/berth.dev/v1alpha1/namespaces/{namespace}");
             for path in [
                 events(namespace),
@@ -73,7 +73,7 @@ impl Canary {
     pub(crate) async fn silent_to_the_end(mut self) {
         self.silent("at the end").await;
         let log = self.log.text();
-        assert!(log.contains("DEBUG") && log.contains(&self.team.home), "the log is of another operator");
+        assert!(log.contains("DEBUG") && log.contains(&self.team.cp_namespace), "the log is of another operator");
         assert_eq!(found(&self.needles, &log), None, "the operator's log holds bytes of it");
     }
 

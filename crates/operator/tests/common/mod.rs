@@ -14,7 +14,7 @@ pub(crate) mod tenant;
 use anyhow::Result;
 use berth_etcdio::EtcdTarget;
 use berth_fence::{Fence, FencedClient};
-use berth_operator::{Context, metrics::Metrics, run, run::surroundings};
+use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::observed::{EtcdProbe, MemberProbe};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
@@ -192,7 +192,7 @@ impl Running {
         let (concurrency, metrics) = (context.concurrency, context.metrics.clone());
         let context = Arc::new(context);
         let work = async move {
-            surroundings(&context).await;
+            wait_for_crds(&context).await;
             run(context, CancellationToken::new()).await;
             Ok(())
         };

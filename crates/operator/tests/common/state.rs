@@ -26,7 +26,7 @@ pub(crate) async fn dump_by(team: &Team, dumper: Dumper) -> Result<Dump> {
 /// What a dump of a tenant is taken by.
 pub(crate) async fn dumper(team: &Team) -> Result<Dumper> {
     let tenant = team.tenant().await?;
-    let mut dumper = Dumper::of([&*team.ns, &*team.home, &*tenant]);
+    let mut dumper = Dumper::of([&*team.ns, &*team.cp_namespace, &*tenant]);
     for (from, to) in renames(team, &tenant) {
         dumper = dumper.rename(from, to);
     }
@@ -59,7 +59,7 @@ pub(crate) fn without_counters(dump: &mut Dump) {
 }
 
 fn renames<'a>(team: &'a Team, tenant: &'a str) -> [(&'a str, &'static str); 3] {
-    [(&team.ns, "TEAM"), (&team.home, "HOME"), (tenant, "TENANT")]
+    [(&team.ns, "TEAM"), (&team.cp_namespace, "HOME"), (tenant, "TENANT")]
 }
 
 /// Digests of texts that hold addresses, and users that follow from the namespace's name.
@@ -98,14 +98,14 @@ pub(crate) fn counts(team: &Team, tenant: &str, plan: &FaultPlan) -> Counts {
 }
 
 /// Waits until the operator has written nothing for a moment, makes it look again, and says what it writes then.
-pub(crate) async fn second_pass(team: &Team, plan: &FaultPlan) -> Result<()> {
+pub(crate) async fn second_reconcile(team: &Team, plan: &FaultPlan) -> Result<()> {
     settled(plan).await;
     let before = plan.calls().len();
     team.try_reconciled(plan).await?;
     settled(plan).await;
     let calls = plan.calls();
     let written: Vec<_> = calls[before..].iter().filter(|c| c.mutation.is_some()).map(ToString::to_string).collect();
-    ensure!(written.is_empty(), "a second pass wrote:\n{}", written.join("\n"));
+    ensure!(written.is_empty(), "a second reconcile wrote:\n{}", written.join("\n"));
     Ok(())
 }
 

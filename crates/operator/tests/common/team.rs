@@ -35,15 +35,15 @@ pub(crate) async fn counted(client: &Client, namespace: &str) -> Result<()> {
 pub(crate) struct Team {
     pub(crate) client: Client,
     pub(crate) ns: String,
-    pub(crate) home: String,
+    pub(crate) cp_namespace: String,
 }
 
 impl Team {
     /// A new one, without `Cluster`.
     pub(crate) async fn new(server: &ApiServer) -> Self {
         let ns = server.namespace("team").await;
-        let home = names::control_plane_namespace(&ns, ACME);
-        Self { client: server.client(), ns, home }
+        let cp_namespace = names::control_plane_namespace(&ns, ACME);
+        Self { client: server.client(), ns, cp_namespace }
     }
 
     /// A new one, with a `Cluster`.
@@ -59,7 +59,7 @@ impl Team {
 
     /// Access to what is in the control-plane namespace.
     pub(crate) fn inside<K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>>(&self) -> Api<K> {
-        Api::namespaced(self.client.clone(), &self.home)
+        Api::namespaced(self.client.clone(), &self.cp_namespace)
     }
 
     pub(crate) fn namespaces(&self) -> Api<Namespace> {
@@ -87,7 +87,7 @@ impl Team {
     /// The keys that are made once.
     pub(crate) async fn root_keys(&self) -> SecretKeys {
         let roots = ["acme-ca", "acme-proxy", "acme-sa", "kube-apiserver-encryption", "etcd-peer-ca", "etcd-client-ca"];
-        let mut keys = secret_keys(&self.client, &[&self.home]).await.expect("keys");
+        let mut keys = secret_keys(&self.client, &[&self.cp_namespace]).await.expect("keys");
         keys.retain(|key, _| roots.iter().any(|root| key.contains(&format!("/{root}/"))));
         keys
     }
@@ -127,7 +127,7 @@ impl Team {
                 let of = |c: &&Call| c.verb == Verb::Get && c.resource == resource && c.namespace == namespace;
                 calls.iter().filter(of).count()
             };
-            [reads("clusters", &self.ns), reads("etcdclusters", &self.home)]
+            [reads("clusters", &self.ns), reads("etcdclusters", &self.cp_namespace)]
         })
         .await
     }
@@ -173,7 +173,7 @@ impl Team {
             ensure!(status.observed_generation == cluster.metadata.generation, "not observed: {:?}", status.conditions);
             let ready = find(&status.conditions, ConditionType::Ready).context("no condition Ready")?;
             ensure!(ready.status == "True", "{}: {}", ready.reason, ready.message);
-            counted(&self.client, &self.home).await?;
+            counted(&self.client, &self.cp_namespace).await?;
             Ok(cluster)
         };
         eventually(SOON, "Ready", attempt).await
@@ -225,13 +225,13 @@ impl Team {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         for cluster in self.clusters().list(&ListParams::default()).await.expect("list") {
             let name = cluster.name_any();
-            let home = names::control_plane_namespace(&self.ns, &name);
+            let cp_namespace = names::control_plane_namespace(&self.ns, &name);
             let _ = self.clusters().delete(&name, &DeleteParams::default()).await;
             let _ = self.clusters().patch(&name, &PatchParams::default(), &free).await;
-            let etcds = Api::<EtcdCluster>::namespaced(self.client.clone(), &home);
+            let etcds = Api::<EtcdCluster>::namespaced(self.client.clone(), &cp_namespace);
             let _ = etcds.delete(names::ETCD, &DeleteParams::default()).await;
             let _ = etcds.patch(names::ETCD, &PatchParams::default(), &free).await;
-            let _ = self.namespaces().delete(&home, &DeleteParams::default()).await;
+            let _ = self.namespaces().delete(&cp_namespace, &DeleteParams::default()).await;
         }
         let _ = self.namespaces().delete(&self.ns, &DeleteParams::default()).await;
     }
@@ -245,7 +245,7 @@ impl Team {
         let _ = etcds.delete(names::ETCD, &DeleteParams::default()).await;
         let _ = etcds.patch(names::ETCD, &PatchParams::default(), &free).await;
         let tenant = self.tenant().await;
-        for ns in [Some(self.home.clone()), Some(self.ns.clone()), tenant.ok()].into_iter().flatten() {
+        for ns in [Some(self.cp_namespace.clone()), Some(self.ns.clone()), tenant.ok()].into_iter().flatten() {
             let _ = self.namespaces().delete(&ns, &DeleteParams::default()).await;
         }
     }

@@ -45,27 +45,27 @@ impl fmt::Display for Case {
 
 /// Everything that Berth makes in a control-plane namespace, the namespace, and the kubeconfig in the team's.
 async fn children(team: &Team, io: &Io) -> Vec<(ObjectKey, Value)> {
-    let home = ObjectKey::cluster(Kind::Namespace, team.home.clone());
+    let cp_namespace = ObjectKey::cluster(Kind::Namespace, team.cp_namespace.clone());
     let published = ObjectKey::namespaced(Kind::Secret, team.ns.clone(), names::kubeconfig(ACME));
     let mut all = vec![];
-    for key in [home, published] {
+    for key in [cp_namespace, published] {
         let object = io.get(&key).await.expect("get").unwrap_or_else(|| panic!("{key} is not there"));
         all.push((key, object));
     }
     let made = |kind: &Kind| kind.namespaced() && kind.verbs(Place::ControlPlane).contains(&"create");
     for kind in Kind::ALL.into_iter().filter(|k| made(k) || *k == Kind::RoleBinding) {
-        for object in io.list(kind, &team.home, None).await.expect("list") {
+        for object in io.list(kind, &team.cp_namespace, None).await.expect("list") {
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
             if object["metadata"]["labels"][labels::MANAGED_BY] == labels::MANAGED_BY_VALUE {
-                all.push((ObjectKey::namespaced(kind, team.home.clone(), name), object));
+                all.push((ObjectKey::namespaced(kind, team.cp_namespace.clone(), name), object));
             }
         }
     }
     all
 }
 
-/// Each label of each child; and `owner`, which is in `home`, as the owner of each that is there, too.
-fn cases(children: &[(ObjectKey, Value)], home: &str, owner: &Value) -> Vec<Case> {
+/// Each label of each child; and `owner`, which is in `cp_namespace`, as the owner of each that is there, too.
+fn cases(children: &[(ObjectKey, Value)], cp_namespace: &str, owner: &Value) -> Vec<Case> {
     let mut all = vec![];
     for (key, object) in children {
         let labels = object["metadata"]["labels"].clone();
@@ -80,8 +80,8 @@ fn cases(children: &[(ObjectKey, Value)], home: &str, owner: &Value) -> Vec<Case
             case(format!("another label {label}"), json!({"labels": {label: other}}));
         }
         // The owner exists: of one that does not, Kubernetes takes the child at once. Whoever gives the published kubeconfig an owner has
-        // it published anew after that one's end.
-        if key.namespace.as_deref() == Some(home) {
+        // it published again after that one's end.
+        if key.namespace.as_deref() == Some(cp_namespace) {
             case("an owner".into(), json!({"ownerReferences": [owner]}));
         }
     }
@@ -145,16 +145,16 @@ impl Subject {
         let owner = self.team.put(owner).await.metadata;
         let owner =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "name": owner.name, "uid": owner.uid, "controller": true});
-        cases(&children(&self.team, &self.io).await, &self.team.home, &owner)
+        cases(&children(&self.team, &self.io).await, &self.team.cp_namespace, &owner)
     }
 
     async fn state(&self) -> Result<(Vec<String>, SecretKeys, BTreeSet<String>)> {
-        let keys = secret_keys(&self.team.client, &[&self.team.ns, &self.team.home]).await?;
+        let keys = secret_keys(&self.team.client, &[&self.team.ns, &self.team.cp_namespace]).await?;
         Ok((templates(&self.team).await, keys, uids(&self.team, &self.io).await))
     }
 
-    /// Whether it is told, so that a person puts it right; an error as long as it is neither that nor as it was.
-    async fn is_told(&self, case: &Case) -> Result<bool> {
+    /// Whether it is reported, so that a person puts it right; an error as long as it is neither that nor as it was.
+    async fn is_reported(&self, case: &Case) -> Result<bool> {
         let live = self.io.get(&case.key).await?.unwrap_or_default();
         let owners = live["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
         if live["metadata"]["labels"] == case.labels && owners == 0 {
@@ -167,13 +167,13 @@ impl Subject {
         Ok(true)
     }
 
-    /// Waits until each is as it was. What is told is put right by hand, since others may wait for that. Returns what was.
+    /// Waits until each is as it was. What is reported is put right by hand, since others may wait for that. Returns what was.
     async fn healed(&self, cases: &[Case], notice: Notice) -> Result<BTreeSet<usize>> {
         let mut told = BTreeSet::new();
         let all = async || {
             let mut left = vec![];
             for (n, case) in cases.iter().enumerate() {
-                match self.is_told(case).await {
+                match self.is_reported(case).await {
                     Ok(false) => {}
                     Ok(true) => {
                         settled(&self.plan).await;

@@ -1,6 +1,6 @@
 //! What networks and API servers do to a creation: it ends as if nothing had happened, and nothing is made twice.
 
-use crate::common::state::{counts, dump, second_pass, settled};
+use crate::common::state::{counts, dump, second_reconcile, settled};
 use crate::common::{Running, SOON, Team, alone, alone_at_a_server, crds};
 use berth_testkit::fault::{Call, Fault, Verb};
 use berth_testkit::oracle::{Counts, Dump, assert_keys_unchanged, diff, diff_counts, secret_keys};
@@ -17,7 +17,7 @@ async fn creation(server: &'static ApiServer, break_it: impl FnOnce(&FaultPlan))
     break_it(&plan);
     let running = Running::start(server, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
     drop(running);
     let tenant = team.tenant().await.expect("tenant");
     let end = (dump(&team).await.expect("dump"), counts(&team, &tenant, &plan));
@@ -103,10 +103,10 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
     settled(&plan).await;
     drop(running);
 
-    let spaces = [&*team.ns, &*team.home];
-    let (keys, home) = (
+    let spaces = [&*team.ns, &*team.cp_namespace];
+    let (keys, cp_namespace) = (
         secret_keys(&team.client, &spaces).await.expect("keys"),
-        team.namespaces().get(&team.home).await.expect("home"),
+        team.namespaces().get(&team.cp_namespace).await.expect("home"),
     );
     let state = dump(&team).await.expect("dump");
     let past = async |reads: fn(&Call) -> bool, times: u64| {
@@ -120,12 +120,12 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
         let written = calls.iter().filter(|c| c.committed() && c.resource != "events");
         written.map(|c| format!("{:?} {}", c.verb, c.object())).collect::<Vec<_>>()
     };
-    // What a lagging watch cache may do. What is read anew is well, so that is all for a minute.
+    // What a lagging watch cache may do. What is read again is well, so that is all for a minute.
     assert!(past(|c| c.query.contains("resourceVersion"), 1).await.is_empty());
     // What no API server does: even quorum reads are old. The published kubeconfig is looked at by a dry run, which is new.
     let written = past(|_| true, 4).await;
     assert_eq!(written, [format!("Delete {}/secrets/acme-kubeconfig", team.ns)]);
-    assert_eq!(team.namespaces().get(&team.home).await.expect("home").uid(), home.uid());
+    assert_eq!(team.namespaces().get(&team.cp_namespace).await.expect("home").uid(), cp_namespace.uid());
     plan.return_to_present();
     let running = Running::start(server, &plan);
     let secrets = Api::<Secret>::namespaced(team.client.clone(), &team.ns);
@@ -140,7 +140,7 @@ async fn a_view_of_a_former_tenants_end_does_no_harm_to_the_present_one() {
     team.wipe().await;
 }
 
-/// A view from before the creation: what is missing in it is not made anew.
+/// A view from before the creation: what is missing in it is not recreated.
 #[tokio::test]
 async fn a_view_from_before_makes_no_keys_and_unforms_no_etcd() {
     let (_turn, server) = alone_at_a_server().await;
@@ -150,20 +150,20 @@ async fn a_view_from_before_makes_no_keys_and_unforms_no_etcd() {
     team.ready().await.expect("ready");
     settled(&plan).await;
     drop(running);
-    let keys = secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys");
+    let keys = secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await.expect("keys");
     let formed = team.inside::<ConfigMap>().get("etcd-bootstrap").await.expect("bootstrap").data;
     plan.time_travel(&then, |_| true);
     let running = Running::start(server, &plan);
     let before = plan.mutations();
     running.reconciled("cluster", 4).await;
     assert!(plan.mutations() > before, "it tried to make what it did not see");
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await.expect("keys"));
     assert_eq!(team.inside::<ConfigMap>().get("etcd-bootstrap").await.expect("bootstrap").data, formed);
     drop(running);
     plan.return_to_present();
     let _running = Running::start(server, &plan);
     team.ready().await.expect("ready");
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await.expect("keys"));
     team.wipe().await;
 }
 
@@ -182,7 +182,7 @@ async fn an_api_server_that_goes_and_comes_back_is_waited_for() {
     server.start_apiserver().await.expect("back");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let back = std::time::Instant::now();
-    second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
     assert!(back.elapsed() < Duration::from_secs(30), "the watches are heard again only after {:?}", back.elapsed());
     let made = berth_testkit::oracle::call_counts(&plan.calls());
     let twice: Vec<_> = made.iter().filter(|(k, n)| **n > 1 && !k.contains("events")).collect();

@@ -41,7 +41,7 @@ async fn a_team_namespace_that_is_deleted_takes_its_tenant_along_unless_that_is_
             until(SOON, "the Cluster is told", deleted).await;
             running = Some(Running::start(server, &plan));
         }
-        for ns in [&team.home, &team.ns] {
+        for ns in [&team.cp_namespace, &team.ns] {
             until(SOON, &format!("{ns} is gone"), async || {
                 team.namespaces().get_opt(ns).await.is_ok_and(|n| n.is_none())
             })
@@ -65,7 +65,7 @@ async fn crds_that_are_deleted_and_put_back_cost_no_key_and_no_data() {
     let running = Running::start(server, &plan);
     let uid = team.ready().await.unwrap_or_else(|e| panic!("{e:#}")).uid().expect("uid");
     let keys = async || {
-        let mut keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+        let mut keys = secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys");
         keys.retain(|k, _| {
             !k.contains("/etcd-server/") && !k.contains("/etcd-peer/") && !k.contains("etcd-client-kube")
         });

@@ -120,7 +120,7 @@ impl Lack {
     }
 
     /// Whether a text names one of the rights, as the API server does.
-    pub(crate) fn told_by(&self, text: &str) -> bool {
+    pub(crate) fn reported_by(&self, text: &str) -> bool {
         self.rights().iter().any(|(verb, resource)| text.contains(&format!("cannot {verb} resource \"{resource}\"")))
     }
 

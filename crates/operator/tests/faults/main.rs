@@ -1,4 +1,4 @@
-//! Bad surroundings: the meta cluster's API server, its rights, its objects and its clock are not as they should be.
+//! Faults of the meta cluster: the meta cluster's API server, its rights, its objects and its clock are not as they should be.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says why")]
 

@@ -1,4 +1,4 @@
-//! Private keys that are not their certificates', and nobody touches the `Cluster`: told of a root, issued anew for a leaf.
+//! Private keys that are not their certificates', and nobody touches the `Cluster`: told of a root, reissued for a leaf.
 
 use crate::common::canary::Canary;
 use crate::common::log::Log;
@@ -71,7 +71,8 @@ impl Swapped {
     pub(crate) async fn seen(self) {
         let Pairs { root, leaf, canaries: [mut of_root, of_leaf] } = self.pairs;
         let said = root.says(ConditionType::Ready, "CertificateAuthorityInvalid").await;
-        let mismatch = format!("Secret {}/{}: the private key does not belong to the ", root.home, names::ca(ACME));
+        let mismatch =
+            format!("Secret {}/{}: the private key does not belong to the ", root.cp_namespace, names::ca(ACME));
         assert!(said.contains(&mismatch), "{said}");
         assert_eq!(data(&root, &names::ca(ACME)).await, self.root, "a root is not replaced");
         let (crt, key) = (format!("{LEAF}.crt"), format!("{LEAF}.key"));
@@ -81,7 +82,7 @@ impl Swapped {
         })
         .await;
         leaf.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-        of_root.told("CertificateAuthorityInvalid").await;
+        of_root.reported("CertificateAuthorityInvalid").await;
         of_root.silent("a root with another key").await;
         root.inside::<Secret>()
             .patch(&names::ca(ACME), &PatchParams::default(), &Patch::Merge(json!({"data": {"tls.key": self.key}})))

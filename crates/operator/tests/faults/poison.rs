@@ -1,4 +1,4 @@
-//! `Cluster`s whose every call hangs, or whose passes panic, and others beside them that must not notice.
+//! `Cluster`s whose every call hangs, or whose reconciles panic, and others beside them that must not notice.
 
 use crate::common::team::TOUCHED;
 use crate::common::{Running, SOON, Team, alone_at_a_server, me, tenant};
@@ -22,13 +22,13 @@ async fn poisoned(server: &ApiServer, prefix: &str, number: usize, begun: bool) 
     for n in 0..number {
         let name = format!("{prefix}-{n}");
         if begun {
-            let home = names::control_plane_namespace(&team.ns, &name);
-            let home: Namespace = yaml!(
-                "{{metadata: {{name: {home}, labels: {{{}: {}}}}}}}",
+            let cp_namespace = names::control_plane_namespace(&team.ns, &name);
+            let cp_namespace: Namespace = yaml!(
+                "{{metadata: {{name: {cp_namespace}, labels: {{{}: {}}}}}}}",
                 labels::MANAGED_BY,
                 labels::MANAGED_BY_VALUE
             );
-            team.namespaces().create(&PostParams::default(), &home).await.expect("namespace");
+            team.namespaces().create(&PostParams::default(), &cp_namespace).await.expect("namespace");
         }
         team.create_as(&name, json!({})).await.expect("Cluster");
     }
@@ -73,7 +73,7 @@ async fn however_many_hang_others_come_up() {
 }
 
 #[tokio::test]
-async fn a_pass_that_panics_is_told_and_others_come_up() {
+async fn a_reconcile_that_panics_is_reported_and_others_come_up() {
     let (_turn, server) = alone_at_a_server().await;
     let (bad, plan) = (Team::with_cluster(server).await, FaultPlan::new());
     let running = Running::start(server, &plan);

@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_api::conditions::ConditionType;
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_operator::{Context as Operator, meta};
-use berth_plan::meta::MetaRanges;
+use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually, fixtures::until};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::Pod;
@@ -33,7 +33,7 @@ const HEALED: Duration = Duration::from_mins(2);
 const FIRST: usize = 1;
 const LATER: usize = 17;
 
-/// Past the time in which a right in a new namespace is thought to be on its way, and its lack is not told.
+/// Past the time in which a right in a new namespace may be unknown to the API server, and its lack is not reported.
 const GROWN: SignedDuration = SignedDuration::from_secs(11);
 
 /// What one operator lacks, one after the other.
@@ -64,7 +64,7 @@ impl<'a> Life<'a> {
         let config = server.config_as(ACCOUNT, &GROUPS);
         let asked = context(server, config.clone(), &plan);
         asked.update_meta(|m| m.addresses = Err("they have not been read yet".into()));
-        let known = meta::look(&asked, &MetaRanges::default()).await;
+        let known = meta::refresh(&asked, &MetaRanges::default()).await;
         let mut context = None;
         let running = Running::start_changed(server, config, &plan, |its| {
             its.update_meta(|m| m.addresses.clone_from(&asked.meta().addresses));
@@ -75,18 +75,18 @@ impl<'a> Life<'a> {
         Self { server, log, plan, context, _running: running, _stop: stop.drop_guard() }
     }
 
-    /// Where the lack was told.
+    /// Where the lack was reported.
     async fn told(&self, lack: &Lack, team: &Team) -> Result<Option<&'static str>> {
-        let of = |c: &&Condition| c.reason == "PermissionDenied" && lack.told_by(&c.message);
+        let of = |c: &&Condition| c.reason == "PermissionDenied" && lack.reported_by(&c.message);
         if let Some(condition) = conditions(team).await?.iter().find(of) {
             ensure!(condition.message.contains("restore them with helm upgrade"), "{}", condition.message);
             return Ok(Some("condition"));
         }
-        let logged = lack.is_quiet() && self.log.lines().any(|l| l.contains("WARN") && lack.told_by(&l));
+        let logged = lack.is_quiet() && self.log.lines().any(|l| l.contains("WARN") && lack.reported_by(&l));
         Ok(logged.then_some("log"))
     }
 
-    /// Waits until the lack was told.
+    /// Waits until the lack was reported.
     async fn tells(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
         let told = async || {
             let (place, all) = (self.told(lack, team).await?, conditions(team).await?);
@@ -104,7 +104,7 @@ impl<'a> Life<'a> {
         Ok(())
     }
 
-    /// Waits until the lack was told, or a tenant is up in spite of it: then there is no place.
+    /// Waits until the lack was reported, or a tenant is up in spite of it: then there is no place.
     async fn tells_or_is_up(&self, lack: &Lack, team: &Team) -> Result<Option<&'static str>> {
         let settled = async || match self.told(lack, team).await? {
             Some(place) => Ok(Some(place)),
@@ -114,7 +114,7 @@ impl<'a> Life<'a> {
         eventually(SOON, "up, or told", settled).await
     }
 
-    /// Waits until the lack was told at a deletion. Pods and claims may go with their namespace before the operator comes to delete one.
+    /// Waits until the lack was reported at a deletion. Pods and claims may go with their namespace before the operator comes to delete one.
     async fn tells_or_is_gone(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
         let told = async || match self.told(lack, team).await? {
             Some(place) => Ok(place),
@@ -125,7 +125,7 @@ impl<'a> Life<'a> {
     }
 
     /// Creates a tenant without the right, which is up when it is given back. One that needs no such right for that needs it for its
-    /// end; another one takes its place. Returns where that was told, too.
+    /// end; another one takes its place. Returns where that was reported, too.
     async fn tenant(&self, lack: &Lack) -> Result<(Team, &'static str)> {
         let team = Team::with_cluster(self.server).await;
         let place = self.tells_or_is_up(lack, &team).await?;
@@ -164,10 +164,10 @@ impl<'a> Life<'a> {
         Ok(team)
     }
 
-    /// What is looked at each five minutes, and each five seconds once that was refused. What is refused for ten is told.
-    async fn tells_of_a_look(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
+    /// What is looked at each five minutes, and each five seconds once that was refused. What is refused for ten is reported.
+    async fn reports_of_reads(&self, lack: &Lack, team: &Team) -> Result<&'static str> {
         let look = async || {
-            meta::look(&self.context, &MetaRanges::default()).await;
+            meta::refresh(&self.context, &MetaRanges::default()).await;
         };
         self.tells_in_time(lack, team, look).await
     }
@@ -198,9 +198,9 @@ impl<'a> Life<'a> {
             let team = Team::with_cluster(self.server).await;
             up(&team).await?;
             let told =
-                if lack.is_of_the_start() { "needed by nobody" } else { self.tells_of_a_look(lack, old).await? };
+                if lack.is_of_the_start() { "needed by nobody" } else { self.reports_of_reads(lack, old).await? };
             lack.set(self.server, true).await?;
-            meta::look(&self.context, &MetaRanges::default()).await;
+            meta::refresh(&self.context, &MetaRanges::default()).await;
             (team, format!("told by: {told}"))
         } else {
             let (team, place) = self.tenant(lack).await?;
@@ -308,7 +308,7 @@ async fn a_rule_that_is_missing_is_named_and_its_return_heals() {
 /// Events of Berth's, wherever they are.
 async fn published(team: &Team) -> Vec<Event> {
     let mut all = vec![];
-    for namespace in [&team.ns, &team.home] {
+    for namespace in [&team.ns, &team.cp_namespace] {
         all.extend(
             Api::<Event>::namespaced(team.client.clone(), namespace).list(&ListParams::default()).await.expect("list"),
         );
@@ -319,7 +319,7 @@ async fn published(team: &Team) -> Vec<Event> {
 
 /// A condition says less, and the log why; nothing waits for an Event. Both rights are taken at once: neither is needed for the other.
 #[tokio::test]
-async fn without_any_right_to_events_tenants_come_up_and_their_trouble_is_told() {
+async fn without_any_right_to_events_tenants_come_up_and_their_trouble_is_reported() {
     let (_turn, server) = alone_at_a_server().await;
     let log = Log::default();
     let _guard = log.listen();
@@ -335,7 +335,7 @@ async fn without_any_right_to_events_tenants_come_up_and_their_trouble_is_told()
 
     // Why a pod of etcd is not there would be in Events.
     let member = names::etcd::member(names::ETCD, 0);
-    install(&team, &closed().await, ["", "pods"], [&team.home, &member]).await;
+    install(&team, &closed().await, ["", "pods"], [&team.cp_namespace, &member]).await;
     let pods = team.inside::<Pod>();
     until(SOON, "the webhook in force", async || {
         let dry = PatchParams { dry_run: true, ..PatchParams::default() };
@@ -352,7 +352,7 @@ async fn without_any_right_to_events_tenants_come_up_and_their_trouble_is_told()
     for lack in [&write, &read] {
         lack.set(server, true).await.expect("given back");
     }
-    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    guards(&team).delete(&team.cp_namespace, &DeleteParams::default()).await.expect("delete");
     up(&team).await.expect("up again");
     until(SOON, "an Event", async || published(&team).await.iter().any(|e| e.reason.as_deref() == Some("Ready"))).await;
     team.delete().await;

@@ -1,4 +1,4 @@
-//! A webhook of the meta cluster that is down, and one that hangs: one write of a tenant fails in every pass, others go on.
+//! A webhook of the meta cluster that is down, and one that hangs: one write of a tenant fails in every reconcile, others go on.
 
 use crate::common::team::ACME;
 use crate::common::{Running, SOON, Team, alone_at_a_server};
@@ -39,7 +39,7 @@ pub(crate) async fn install(team: &Team, address: &str, [group, resource]: [&str
                 {{name: object, expression: 'request.namespace == \"{namespace}\" && (\"{name}\" == \"\" || request.name == \"{name}\")'}},
                 {{name: person, expression: 'request.userInfo.username != \"{PERSON}\"'}},
             ]}}]}}",
-        team.home
+        team.cp_namespace
     );
     guards(team).create(&PostParams::default(), &guard).await.expect("webhook");
 }
@@ -63,15 +63,15 @@ async fn drift(server: &ApiServer, team: &Team) {
     })
     .await;
     let person = kube::Client::try_from(server.config_as(PERSON, &["system:masters"])).expect("client");
-    let deployments = Api::<Deployment>::namespaced(person, &team.home);
+    let deployments = Api::<Deployment>::namespaced(person, &team.cp_namespace);
     deployments.patch(names::APISERVER, &PatchParams::default(), &patch).await.expect("patch");
 }
 
-/// How often a pass tried to write the Deployment, at the most.
-fn tries_in_a_pass(plan: &FaultPlan, team: &Team) -> usize {
+/// How often a reconcile tried to write the Deployment, at the most.
+fn tries_in_a_reconcile(plan: &FaultPlan, team: &Team) -> usize {
     let calls = plan.calls();
     let begins = |c: &Call| c.verb == Verb::Get && c.resource == "clusters" && c.namespace == team.ns;
-    let tries = |c: &&Call| c.mutation.is_some() && c.namespace == team.home && c.name == names::APISERVER;
+    let tries = |c: &&Call| c.mutation.is_some() && c.namespace == team.cp_namespace && c.name == names::APISERVER;
     calls.split(begins).map(|pass| pass.iter().filter(tries).count()).max().unwrap_or_default()
 }
 
@@ -87,10 +87,10 @@ async fn others_go_on(server: &'static ApiServer, address: &str, said: &str) {
     let _running = Running::start(server, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let wanted = replicas(&team).await;
-    install(&team, address, ["apps", "deployments"], [&team.home, names::APISERVER]).await;
+    install(&team, address, ["apps", "deployments"], [&team.cp_namespace, names::APISERVER]).await;
     plan.reset_log();
     drift(server, &team).await;
-    let object = format!("Deployment {}/{}", team.home, names::APISERVER);
+    let object = format!("Deployment {}/{}", team.cp_namespace, names::APISERVER);
     let message = team.says_of(ConditionType::Ready, "Error", &object).await;
     assert!(message.contains(said), "{message}");
 
@@ -110,9 +110,9 @@ async fn others_go_on(server: &'static ApiServer, address: &str, said: &str) {
     assert_eq!(replicas(&team).await, Some(DRIFTED), "the webhook still stands");
     let message = team.says_of(ConditionType::Ready, "Error", &object).await;
     assert!(message.contains(said), "{message}");
-    assert_eq!(tries_in_a_pass(&plan, &team), 1, "once a pass, however many rounds it has");
+    assert_eq!(tries_in_a_reconcile(&plan, &team), 1, "once a reconcile, however many rounds it has");
 
-    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    guards(&team).delete(&team.cp_namespace, &DeleteParams::default()).await.expect("delete");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(replicas(&team).await, wanted);
     team.wipe().await;
@@ -133,7 +133,7 @@ async fn one_that_hangs_holds_up_nothing_but_its_object() {
     others_go_on(server, &address, "no answer within 5s").await;
 }
 
-/// As webhooks mostly are: three stages of a tenant wait for it in vain, and what comes after them is done all the same.
+/// As webhooks mostly are: three stages of a tenant wait for it until they time out, and what comes after them is done all the same.
 #[tokio::test]
 async fn one_that_hangs_for_all_deployments_holds_up_nothing_else() {
     let (_turn, server) = alone_at_a_server().await;
@@ -142,7 +142,7 @@ async fn one_that_hangs_for_all_deployments_holds_up_nothing_else() {
     let team = Team::with_cluster(server).await;
     let _running = Running::start(server, &FaultPlan::new());
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    install(&team, &address, ["apps", "deployments"], [&team.home, ""]).await;
+    install(&team, &address, ["apps", "deployments"], [&team.cp_namespace, ""]).await;
     drift(server, &team).await;
     let deployments = team.inside::<Deployment>();
     for name in [names::CONTROLLER_MANAGER, names::SCHEDULER] {
@@ -155,7 +155,7 @@ async fn one_that_hangs_for_all_deployments_holds_up_nothing_else() {
     published.delete(&kubeconfig, &DeleteParams::default()).await.expect("delete");
     until(SOON, "the kubeconfig is published again", async || uid().await.is_some_and(|now| Some(now) != before)).await;
     assert_eq!(replicas(&team).await, Some(DRIFTED), "the webhook still stands");
-    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    guards(&team).delete(&team.cp_namespace, &DeleteParams::default()).await.expect("delete");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     team.wipe().await;
 }
@@ -178,7 +178,7 @@ async fn one_that_is_down_for_the_published_kubeconfig_holds_up_nothing_else() {
     let deployments = team.inside::<Deployment>();
     deployments.delete(names::SCHEDULER, &DeleteParams::default()).await.expect("delete");
     until(SOON, "it is back", async || deployments.get_opt(names::SCHEDULER).await.expect("get").is_some()).await;
-    guards(&team).delete(&team.home, &DeleteParams::default()).await.expect("delete");
+    guards(&team).delete(&team.cp_namespace, &DeleteParams::default()).await.expect("delete");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     team.wipe().await;
 }

@@ -57,7 +57,7 @@ async fn works(server: &ApiServer, operator: &Operator, old: &Team) -> Team {
             let path = format!("/namespaces/{namespace}/{resource}/{name}");
             all.iter().filter(|e| e.user == operator.name && e.verb == "get" && e.uri.ends_with(&path)).count()
         };
-        [reads("clusters", &old.ns, ACME), reads("etcdclusters", &old.home, names::ETCD)]
+        [reads("clusters", &old.ns, ACME), reads("etcdclusters", &old.cp_namespace, names::ETCD)]
     })
     .await
     .expect("reconciles of the old one");
@@ -68,7 +68,7 @@ async fn works(server: &ApiServer, operator: &Operator, old: &Team) -> Team {
 async fn state(team: &Team) -> (Vec<String>, SecretKeys) {
     let deployments = team.inside::<Deployment>().list(&ListParams::default()).await.expect("list");
     let templates = deployments.into_iter().map(|d| format!("{} {:?} {:?}", d.name_any(), d.uid(), d.spec)).collect();
-    let mut keys = secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys");
+    let mut keys = secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await.expect("keys");
     keys.retain(|key, _| key.strip_suffix(".key").is_some());
     (templates, keys)
 }
@@ -101,7 +101,7 @@ fn ahead(address: &str) -> Option<f64> {
 }
 
 #[tokio::test]
-async fn a_clock_that_is_wrong_is_told_and_changes_nothing_that_is_there() {
+async fn a_clock_that_is_wrong_is_reported_and_changes_nothing_that_is_there() {
     let server: &'static ApiServer = Box::leak(Box::new(ApiServer::start().await.expect("server")));
     server.install_crds(&crds()).await.expect("CRDs");
     let _world = World::builder(server.client()).start().await.expect("world");

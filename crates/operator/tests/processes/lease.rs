@@ -77,7 +77,7 @@ async fn one_leads_and_the_other_writes_nothing() {
     let mark = server.audit_mark();
     first.signal(Signal::CONT);
     ends(&mut first).await;
-    // A call that had passed the fence when the process was stopped still gets out; one pass over these tenants makes dozens.
+    // A call that had passed the fence when the process was stopped still gets out; one reconcile over these tenants makes dozens.
     let late = first.writes(server, mark);
     assert!(late.len() <= 2, "{late:?}");
     assert_eq!(holder(server).await, "second");
@@ -217,9 +217,9 @@ async fn one_whose_calls_hang_hands_over_as_soon() {
     everything(server, "busy").await;
     let writes = ["create", "update", "patch", "delete"];
     let rules = [(&unread, &["*"][..]), (&unwritten, &writes)].map(
-        |(team, verbs)| json!({"verbs": verbs, "apiGroups": ["*"], "resources": ["*"], "namespaces": [team.home]}),
+        |(team, verbs)| json!({"verbs": verbs, "apiGroups": ["*"], "resources": ["*"], "namespaces": [team.cp_namespace]}),
     );
-    hang(server, "busy", &unread.home, json!(rules)).await;
+    hang(server, "busy", &unread.cp_namespace, json!(rules)).await;
     let mut first = Operator::start_as(server, "busy", &[], &["--listen="], &[]);
     leads(server, &first, Instant::now()).await;
     let second = Operator::start(server, "relief");
@@ -227,8 +227,8 @@ async fn one_whose_calls_hang_hands_over_as_soon() {
     for team in [&unread, &unwritten] {
         team.create(json!({})).await.expect("Cluster");
     }
-    hangs(server, &unread.home, &["get", "list"]).await;
-    hangs(server, &unwritten.home, &writes).await;
+    hangs(server, &unread.cp_namespace, &["get", "list"]).await;
+    hangs(server, &unwritten.cp_namespace, &writes).await;
 
     let asked = Instant::now();
     first.signal(Signal::TERM);

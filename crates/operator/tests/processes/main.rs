@@ -143,7 +143,7 @@ pub(crate) async fn holder(server: &ApiServer) -> String {
 /// Its namespace is there: an operator has taken it up.
 pub(crate) async fn taken_up(team: &Team) {
     until(SOON, "the control-plane namespace", async || {
-        team.namespaces().get_opt(&team.home).await.is_ok_and(|n| n.is_some())
+        team.namespaces().get_opt(&team.cp_namespace).await.is_ok_and(|n| n.is_some())
     })
     .await;
 }

@@ -1,4 +1,4 @@
-//! The meta cluster's API server is away for longer than a lease stands: the operator waits for it, says that it is not ready, and
+//! The meta cluster's API server is away for longer than a lease is valid: the operator waits for it, says that it is not ready, and
 //! goes on by itself.
 
 use crate::common::{SOON, Team, crds, full};
@@ -54,7 +54,7 @@ async fn an_api_server_that_is_away_is_waited_for() {
     let made = async || team.inside::<Deployment>().get_opt("kube-scheduler").await.is_ok_and(|d| d.is_some());
     until(SOON, "a control plane", made).await;
     is_ready(&address, true).await;
-    let keys = secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys");
+    let keys = secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await.expect("keys");
 
     server.stop_apiserver();
     let gone = Instant::now();
@@ -88,7 +88,7 @@ async fn an_api_server_that_is_away_is_waited_for() {
         back.elapsed()
     );
     is_ready(&address, true).await;
-    // The one who had the lease ends, since its passes must not go on. Whoever comes next waits.
+    // The one who had the lease ends, since its reconciles must not go on. Whoever comes next waits.
     assert!(alive && ends <= 1, "{ends} ends");
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.home]).await.expect("keys"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.ns, &team.cp_namespace]).await.expect("keys"));
 }

@@ -19,7 +19,7 @@ async fn post(team: &Team, url: &str, object: Value) {
 
 /// Whoever writes the tenant's scheduler gets five replicas.
 async fn five_schedulers(team: &Team) {
-    let metadata = json!({"name": team.home});
+    let metadata = json!({"name": team.cp_namespace});
     let policy = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": metadata,
         "spec": {
@@ -39,7 +39,7 @@ async fn five_schedulers(team: &Team) {
     });
     let binding = json!({
         "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding", "metadata": metadata,
-        "spec": {"policyName": team.home},
+        "spec": {"policyName": team.cp_namespace},
     });
     post(team, POLICIES, policy).await;
     post(team, BINDINGS, binding).await;
@@ -53,7 +53,7 @@ async fn five_schedulers(team: &Team) {
 }
 
 #[tokio::test]
-async fn what_is_changed_on_its_way_is_told_and_not_sent_for_ever() {
+async fn what_is_changed_on_its_way_is_reported_and_not_sent_for_ever() {
     let server = shared_operator().await;
     let team = Team::with_cluster(server).await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
@@ -62,15 +62,15 @@ async fn what_is_changed_on_its_way_is_told_and_not_sent_for_ever() {
     team.spec(json!({"scheduler": {"extraArgs": [{"name": "v", "value": "3"}]}})).await.expect("patch");
     let said = team.says(ConditionType::Degraded, "Rejected").await;
     let why = "a mutating webhook or policy changes what Berth writes: .spec.replicas differs";
-    assert!(said.contains(&format!("apply Deployment {}/kube-scheduler: {why}", team.home)), "{said}");
+    assert!(said.contains(&format!("apply Deployment {}/kube-scheduler: {why}", team.cp_namespace)), "{said}");
     let events = server.audit_since(mark);
     let count = |verb: &str, what: &str| {
         events.iter().filter(|e| e.user == OPERATOR && e.verb == verb && e.uri.contains(what)).count()
     };
-    let written = count("patch", &format!("/namespaces/{}/deployments/kube-scheduler?", team.home));
+    let written = count("patch", &format!("/namespaces/{}/deployments/kube-scheduler?", team.cp_namespace));
     let passes = count("get", &format!("/namespaces/{}/clusters/", team.ns));
     assert!((1..=passes).contains(&written), "{written} writes in {passes} passes");
-    let request = http::Request::delete(format!("{BINDINGS}/{}", team.home)).body(vec![]).expect("request");
+    let request = http::Request::delete(format!("{BINDINGS}/{}", team.cp_namespace)).body(vec![]).expect("request");
     team.client.request::<Value>(request).await.expect("delete");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
 }

@@ -25,7 +25,8 @@ async fn a_cluster_with_another_uid_takes_over_only_when_told_and_touches_nothin
     until(SOON, "gone", async || team.clusters().get_opt("acme").await.expect("get").is_none()).await;
     team.create(json!({})).await.expect("restored");
 
-    let (running, keys) = (workloads(&team).await, secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+    let (running, keys) =
+        (workloads(&team).await, secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys"));
     let _running = Running::start(server, &plan);
     let said = team.says(ConditionType::Ready, "AdoptionRequired").await;
     assert!(said.contains(&format!("belongs to an earlier Cluster {}/acme with UID {old}", team.ns)), "{said}");
@@ -42,8 +43,8 @@ async fn a_cluster_with_another_uid_takes_over_only_when_told_and_touches_nothin
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     settled(&plan).await;
     assert_eq!(workloads(&team).await, running, "what runs is not touched");
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
-    let home = team.namespaces().get(&team.home).await.expect("namespace");
-    assert_eq!(home.labels().get(labels::CLUSTER_UID), team.cluster().await.uid().as_ref());
-    crate::common::state::second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys"));
+    let cp_namespace = team.namespaces().get(&team.cp_namespace).await.expect("namespace");
+    assert_eq!(cp_namespace.labels().get(labels::CLUSTER_UID), team.cluster().await.uid().as_ref());
+    crate::common::state::second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
 }

@@ -40,7 +40,7 @@ async fn paused_stops_changes_and_says_so_and_deletion_goes_on() {
     team.spec(json!({"paused": true})).await.expect("pause");
     team.delete().await;
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
-    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none());
+    assert!(team.namespaces().get_opt(&team.cp_namespace).await.expect("get").is_none());
 }
 
 #[tokio::test]
@@ -57,7 +57,7 @@ async fn a_protected_cluster_that_is_deleted_all_the_same_is_held() {
     assert_eq!(workloads(&team).await, running);
     team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
-    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none());
+    assert!(team.namespaces().get_opt(&team.cp_namespace).await.expect("get").is_none());
 }
 
 #[tokio::test]
@@ -72,7 +72,7 @@ async fn retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over() {
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
     // It went last: nobody works on what is kept.
     assert_eq!(team.root_keys().await, before, "the roots, and nothing but them");
-    let home = team.namespaces().get(&team.home).await.expect("the namespace stays").uid();
+    let cp_namespace = team.namespaces().get(&team.cp_namespace).await.expect("the namespace stays").uid();
     assert_eq!(claims.get("data-etcd-0").await.expect("the volume stays").uid(), claim);
     until(SOON, "no pod", async || {
         team.inside::<Pod>().list(&ListParams::default()).await.expect("list").items.is_empty()
@@ -89,7 +89,7 @@ async fn retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over() {
     team.clusters().patch("acme", &PatchParams::default(), &adopt).await.expect("adopt");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert_keys_unchanged(&before, &team.root_keys().await);
-    assert_eq!(team.namespaces().get(&team.home).await.expect("namespace").uid(), home);
+    assert_eq!(team.namespaces().get(&team.cp_namespace).await.expect("namespace").uid(), cp_namespace);
     assert_eq!(claims.get("data-etcd-0").await.expect("claim").uid(), claim);
 }
 
@@ -97,19 +97,19 @@ async fn retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over() {
 async fn a_control_plane_namespace_deleted_by_hand_is_not_made_anew() {
     let team = Team::with_cluster(shared_operator().await).await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    let uid = team.namespaces().get(&team.home).await.expect("namespace").uid().expect("uid");
-    team.namespaces().delete(&team.home, &DeleteParams::default()).await.expect("delete");
-    until(SOON, "gone", async || team.namespaces().get_opt(&team.home).await.expect("get").is_none()).await;
+    let uid = team.namespaces().get(&team.cp_namespace).await.expect("namespace").uid().expect("uid");
+    team.namespaces().delete(&team.cp_namespace, &DeleteParams::default()).await.expect("delete");
+    until(SOON, "gone", async || team.namespaces().get_opt(&team.cp_namespace).await.expect("get").is_none()).await;
     let said = team.says(ConditionType::Ready, "ControlPlaneLost").await;
     assert!(
         said.contains(&format!(
             "namespace {} (UID {uid}), which held the tenant's keys and data, is gone. Restore it from a backup",
-            team.home
+            team.cp_namespace
         )),
         "{said}"
     );
     team.reconciled(&SHARED_CALLS).await;
-    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none());
+    assert!(team.namespaces().get_opt(&team.cp_namespace).await.expect("get").is_none());
     team.delete().await;
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
 }

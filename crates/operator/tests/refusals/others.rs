@@ -11,17 +11,17 @@ use serde_json::json;
 #[tokio::test]
 async fn a_foreign_namespace_under_our_name() {
     let team = Team::new(shared_operator().await).await;
-    let theirs: Namespace = yaml!("{{metadata: {{name: {}, labels: {{owner: somebody}}}}}}", team.home);
+    let theirs: Namespace = yaml!("{{metadata: {{name: {}, labels: {{owner: somebody}}}}}}", team.cp_namespace);
     let theirs = team.namespaces().create(&PostParams::default(), &theirs).await.expect("namespace");
     team.create(json!({})).await.expect("Cluster");
     let said = team.says(ConditionType::Ready, "ForeignObject").await;
-    assert!(said.contains(&format!("namespace {} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name", team.home)), "{said}");
+    assert!(said.contains(&format!("namespace {} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name", team.cp_namespace)), "{said}");
     team.reconciled(&SHARED_CALLS).await;
-    assert_eq!(team.namespaces().get(&team.home).await.expect("get"), theirs);
+    assert_eq!(team.namespaces().get(&team.cp_namespace).await.expect("get"), theirs);
     // A Cluster that never had it leaves it, too.
     team.delete().await;
     team.gone().await.unwrap_or_else(|e| panic!("{e:#}"));
-    assert_eq!(team.namespaces().get(&team.home).await.expect("get"), theirs);
+    assert_eq!(team.namespaces().get(&team.cp_namespace).await.expect("get"), theirs);
 }
 
 #[tokio::test]
@@ -67,7 +67,7 @@ async fn a_foreign_secret_inside() {
     assert!(
         said.contains(&format!(
             "Secret {}/{name} exists and does not belong to this cluster, so Berth leaves it alone",
-            team.home
+            team.cp_namespace
         )),
         "{said}"
     );

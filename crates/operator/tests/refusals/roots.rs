@@ -28,7 +28,7 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let secrets: Api<Secret> = team.inside();
     let running = workloads(&team).await;
-    let keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    let keys = secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys");
     let mut canary = Canary::of(&team, &SHARED_LOG).await;
     for (root, _) in ROOTS {
         let mut backup = secrets.get(root).await.expect("get");
@@ -36,14 +36,14 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
         team.touch().await;
         let said = team.says(ConditionType::Ready, "CertificateAuthorityLost").await;
         assert!(
-            said.contains(&format!("Secret {}/{root} is gone, and ", team.home))
+            said.contains(&format!("Secret {}/{root} is gone, and ", team.cp_namespace))
                 && said.contains("Restore it from a backup"),
             "{said}"
         );
         team.reconciled(&SHARED_CALLS).await;
         assert!(secrets.get_opt(root).await.expect("get").is_none(), "{root} was made anew");
         assert_eq!(workloads(&team).await, running, "{root}");
-        canary.told("CertificateAuthorityLost").await;
+        canary.reported("CertificateAuthorityLost").await;
         canary.silent(&format!("{root} lost")).await;
         backup.metadata.resource_version = None;
         backup.metadata.uid = None;
@@ -54,7 +54,7 @@ async fn a_lost_root_is_a_condition_and_nothing_is_made_anew() {
         println!("{root} lost: ok");
     }
     canary.silent_to_the_end().await;
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys"));
 }
 
 /// The root's key without line breaks and without its last character: parsers quote the line that they cannot read.
@@ -71,7 +71,7 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let secrets: Api<Secret> = team.inside();
     let running = workloads(&team).await;
-    let keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    let keys = secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys");
     let mut canary = Canary::of(&team, &SHARED_LOG).await;
     for (root, entry) in ROOTS {
         let backup = secrets.get(root).await.expect("get").data.expect("data");
@@ -81,14 +81,14 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
         team.touch().await;
         let said = team.says(ConditionType::Ready, "CertificateAuthorityInvalid").await;
         assert!(
-            said.contains(&format!("Secret {}/{root}: ", team.home))
+            said.contains(&format!("Secret {}/{root}: ", team.cp_namespace))
                 && said.contains("Restore it from a backup. Berth does not replace it"),
             "{said}"
         );
         team.reconciled(&SHARED_CALLS).await;
         assert_eq!(secrets.get(root).await.expect("get").data, garbled, "{root}");
         assert_eq!(workloads(&team).await, running, "{root}");
-        canary.told("CertificateAuthorityInvalid").await;
+        canary.reported("CertificateAuthorityInvalid").await;
         canary.silent(&format!("{root} garbled")).await;
         let restore = Patch::Merge(json!({"data": {entry: backup[entry]}}));
         secrets.patch(root, &PatchParams::default(), &restore).await.expect("restore");
@@ -97,7 +97,7 @@ async fn a_garbled_root_is_a_condition_and_not_replaced() {
         println!("{root} garbled: ok");
     }
     canary.silent_to_the_end().await;
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys"));
     assert_eq!(workloads(&team).await, running);
 }
 
@@ -123,7 +123,7 @@ async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf(
             team.touch().await;
         }
     };
-    let keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    let keys = secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys");
     let mut canary = Canary::of(&team, &SHARED_LOG).await;
     for (n, (root, other)) in SWAPPED.into_iter().enumerate() {
         let backup = data(root).await;
@@ -132,18 +132,18 @@ async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf(
         set(root, json!({"tls.key": data(other).await["tls.key"]}), touch).await;
         let swapped = data(root).await;
         let said = team.says(ConditionType::Ready, "CertificateAuthorityInvalid").await;
-        let mismatch = format!("Secret {}/{root}: the private key does not belong to the ", team.home);
+        let mismatch = format!("Secret {}/{root}: the private key does not belong to the ", team.cp_namespace);
         assert!(said.contains(&mismatch), "{said}");
         team.reconciled(&SHARED_CALLS).await;
         assert_eq!(data(root).await, swapped, "{root} is not replaced");
         assert_eq!(workloads(&team).await, running, "{root}");
-        canary.told("CertificateAuthorityInvalid").await;
+        canary.reported("CertificateAuthorityInvalid").await;
         canary.silent(&format!("{root} with the key of {other}")).await;
         set(root, json!({"tls.key": backup["tls.key"]}), touch).await;
         team.ready().await.unwrap_or_else(|e| panic!("{root} restored: {e:#}"));
         println!("{root} with the key of {other}: told");
     }
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys"));
     let foreign = data("acme-ca").await["tls.key"].clone();
     let mut pairs = vec![];
     for secret in secrets.list(&ListParams::default()).await.expect("list") {
@@ -170,5 +170,5 @@ async fn halves_that_do_not_match_are_told_of_a_root_and_issued_anew_for_a_leaf(
     canary.silent_to_the_end().await;
     let mut roots = keys;
     roots.retain(|key, _| ROOTS.iter().any(|(root, _)| key.contains(&format!("/{root}/"))));
-    assert_keys_unchanged(&roots, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
+    assert_keys_unchanged(&roots, &secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys"));
 }

@@ -85,7 +85,7 @@ async fn versions_that_are_not_supported_are_listed_with_those_that_are() {
     team.create(json!({"version": "1.20.0"})).await.expect("Cluster");
     let said = team.says(ConditionType::Ready, "VersionUnsupported").await;
     assert!(said.contains("spec.version: 1.20.0 is not supported. Set a patch version of 1.34, 1.35, 1.36"), "{said}");
-    assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none(), "nothing is made");
+    assert!(team.namespaces().get_opt(&team.cp_namespace).await.expect("get").is_none(), "nothing is made");
     // Put right, it goes on.
     team.spec(json!({"version": "1.36.3", "etcd": {"version": "2.3.8"}})).await.expect("patch");
     let said = team.says_of(ConditionType::Ready, "VersionUnsupported", "spec.etcd").await;
@@ -139,7 +139,10 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
         assert!(said.contains(message), "{spec}\nexpected: {message}\nsaid: {said}");
         let degraded = team.condition(ConditionType::Degraded).await.expect("condition");
         assert_eq!((&*degraded.status, &*degraded.reason), ("True", "InvalidSpec"));
-        assert!(team.namespaces().get_opt(&team.home).await.expect("get").is_none(), "{spec}: a namespace was made");
+        assert!(
+            team.namespaces().get_opt(&team.cp_namespace).await.expect("get").is_none(),
+            "{spec}: a namespace was made"
+        );
         team.wipe().await;
     }
 }

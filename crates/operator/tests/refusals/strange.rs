@@ -45,7 +45,7 @@ async fn a_cluster_that_cannot_be_read_keeps_no_other_waiting() {
         })
         .await;
     }
-    assert!(strange.namespaces().get_opt(&strange.home).await.expect("get").is_none());
+    assert!(strange.namespaces().get_opt(&strange.cp_namespace).await.expect("get").is_none());
     good.condition(ConditionType::Ready).await.expect("condition");
 }
 

@@ -248,7 +248,7 @@ async fn sweep(kind: Kind, older: bool, one_in: u64) {
             Err(e) => {
                 println!("{name}: {value}: BROKEN {:.1?}: {e:#}", began.elapsed());
                 failures.push(format!("{value}: {e:#}"));
-                // The next case begins anew.
+                // The next case begins again.
                 sweeper.subject.wipe().await;
                 let anew = start(kind, server, &plan, older).await;
                 (sweeper.subject, sweeper.first) = anew.unwrap_or_else(|e| panic!("{e:#}"));

@@ -53,7 +53,7 @@ impl Subject {
     pub(crate) async fn pin_to_older(&self, plan: &FaultPlan) -> Result<Dump> {
         let (set, built_in) = (older(self.kind), builtin(self.kind).digest());
         let (ns, former, name) = match self.kind {
-            Kind::Cluster => (&self.team.home, names::templates(&built_in), names::templates(&set.digest())),
+            Kind::Cluster => (&self.team.cp_namespace, names::templates(&built_in), names::templates(&set.digest())),
             Kind::Etcd => {
                 let name = |digest: &str| names::etcd::templates(ACME, digest);
                 (&self.team.ns, name(&built_in), name(&set.digest()))

@@ -134,8 +134,8 @@ impl Subject {
                 self.take_up_certificates().await?;
             }
             let rests = quiet.elapsed() > Duration::from_millis(150);
-            let home = if self.kind == Kind::Cluster { &self.team.home } else { &self.team.ns };
-            if seen && rests && ready["status"] == "True" && counted(&self.team.client, home).await.is_ok() {
+            let cp_namespace = if self.kind == Kind::Cluster { &self.team.cp_namespace } else { &self.team.ns };
+            if seen && rests && ready["status"] == "True" && counted(&self.team.client, cp_namespace).await.is_ok() {
                 return Ok(Verdict::Ready);
             }
             // While the only member of etcd is replaced, or cannot be, there is no quorum: the value was taken.
@@ -153,7 +153,7 @@ impl Subject {
         }
     }
 
-    /// Real API servers show a new certificate after some minutes. Here they start anew in their place.
+    /// Real API servers show a new certificate after some minutes. Here they restart in their place.
     async fn take_up_certificates(&self) -> Result<()> {
         let selector = ListParams::default().labels("app.kubernetes.io/component=kube-apiserver");
         self.team.inside::<Pod>().delete_collection(&DeleteParams::default(), &selector).await?;

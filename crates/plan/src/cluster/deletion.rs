@@ -1,10 +1,10 @@
 //! Taking a tenant down. Needs no part of it to be healthy, and no spec to be valid.
 
-use super::tenant::Tenant;
-use super::{ClusterPlan, is_ours, kubeconfig};
-use crate::leaving;
+use super::subject::{Tenant, is_ours};
+use super::{ClusterPlan, kubeconfig};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{Published, deleting, label};
+use crate::requeue;
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -22,7 +22,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
             Reason::Deleting,
             "spec.deletion.protected is true, so nothing is deleted. Set it to false to delete this Cluster with its control plane",
         );
-        out.look_again = Some(leaving::pace(&t.cluster.metadata, t.now, &stage));
+        out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
         out.plan.stages.push(stage);
         return out;
     }
@@ -30,36 +30,36 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
         stage.actions.push(Action::Delete { key: kubeconfig::published_key(t), uid: uid.clone(), grace: None });
         stage.state = State::waiting(format!("{} to be deleted", kubeconfig::published_key(t)));
     }
-    let key = ObjectKey::cluster(Kind::Namespace, t.home.clone());
-    let home = t.live_home().filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid));
-    if let Some(home) = home {
+    let key = ObjectKey::cluster(Kind::Namespace, t.cp_namespace.clone());
+    let cp_namespace = t.live_namespace().filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid));
+    if let Some(cp_namespace) = cp_namespace {
         let retain = t.cluster.spec.deletion.data_policy == DataPolicy::Retain;
-        down(t, &mut stage, home, &key, retain);
+        down(t, &mut stage, cp_namespace, &key, retain);
     }
     out.plan.finished = stage.state.is_done();
-    out.look_again = Some(leaving::pace(&t.cluster.metadata, t.now, &stage));
+    out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
     out.plan.stages.push(stage);
     out
 }
 
-fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &ObjectKey, retain: bool) {
-    if t.observed.denied && !deleting(home) {
+fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key: &ObjectKey, retain: bool) {
+    if t.observed.denied && !deleting(cp_namespace) {
         // Without a view of what runs there, an end in order is not possible.
         super::namespace::rights(t, stage);
         return;
     }
     let mut left = vec![];
-    // 1. What holds everything else. In a namespace that ends nothing is started anew, so that pods can be told to go before
+    // 1. What holds everything else. In a namespace that ends nothing is started again, so that pods can be deleted before
     // those who would replace them. Its controller waits five seconds before it looks, and longer whenever something is left
-    // then: what would keep it waiting is told now, and gone by then.
+    // then: what would keep it waiting is deleted now, and gone by then.
     if !retain {
-        if !deleting(home) {
-            stage.actions.push(Action::delete(key, home, None));
+        if !deleting(cp_namespace) {
+            stage.actions.push(Action::delete(key, cp_namespace, None));
         }
         left.push(key.to_string());
     }
     // 2. etcd ends by its own controller, which keeps volumes and CAs.
-    for (key, e) in t.observed.of_kind(Kind::EtcdCluster, &t.home).filter(|(_, e)| is_ours(e)) {
+    for (key, e) in t.observed.of_kind(Kind::EtcdCluster, &t.cp_namespace).filter(|(_, e)| is_ours(e)) {
         if !deleting(e) {
             stage.actions.push(Action::delete(key, e, None));
         }
@@ -72,8 +72,8 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
         deployments(t, stage, &mut left, retain);
     }
     // Members of an etcd that still has its owner are ended by that: here they would only be started again.
-    let etcd_there = t.observed.of_kind(Kind::EtcdCluster, &t.home).next().is_some();
-    for (key, p) in t.observed.of_kind(Kind::Pod, &t.home) {
+    let etcd_there = t.observed.of_kind(Kind::EtcdCluster, &t.cp_namespace).next().is_some();
+    for (key, p) in t.observed.of_kind(Kind::Pod, &t.cp_namespace) {
         let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
         let member = etcd_there && label(p, labels::ETCD_CLUSTER).is_some();
         if !member && short.is_none_or(|g| g > GRACE) {
@@ -84,7 +84,9 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
     if !retain {
         deployments(t, stage, &mut left, retain);
         // 4. Volumes, which Kubernetes keeps as long as a pod uses them.
-        for (key, claim) in t.observed.of_kind(Kind::PersistentVolumeClaim, &t.home).filter(|(_, c)| !deleting(c)) {
+        for (key, claim) in
+            t.observed.of_kind(Kind::PersistentVolumeClaim, &t.cp_namespace).filter(|(_, c)| !deleting(c))
+        {
             stage.actions.push(Action::delete(key, claim, None));
         }
     }
@@ -100,7 +102,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, home: &serde_json::Value, key: &Objec
 
 /// Nothing may start pods again.
 fn deployments(t: &Tenant<'_>, stage: &mut Stage, left: &mut Vec<String>, retain: bool) {
-    for (key, d) in t.observed.of_kind(Kind::Deployment, &t.home).filter(|(_, d)| is_ours(d)) {
+    for (key, d) in t.observed.of_kind(Kind::Deployment, &t.cp_namespace).filter(|(_, d)| is_ours(d)) {
         if d.pointer("/spec/replicas").and_then(serde_json::Value::as_i64) != Some(0) {
             stage.actions.push(Action::scale_to_zero(key, d));
         }
@@ -122,7 +124,7 @@ fn leave_data(t: &Tenant<'_>, stage: &mut Stage) {
         names::APISERVER_ENCRYPTION.to_owned(),
     ];
     for kind in [Kind::Secret, Kind::Service, Kind::ConfigMap, Kind::PodDisruptionBudget] {
-        for (key, o) in t.observed.of_kind(kind, &t.home).filter(|(_, o)| is_ours(o)) {
+        for (key, o) in t.observed.of_kind(kind, &t.cp_namespace).filter(|(_, o)| is_ours(o)) {
             let kept = keep.contains(&key.name)
                 || label(o, labels::ETCD_CLUSTER).is_some()
                 || key.name.starts_with("templates-");

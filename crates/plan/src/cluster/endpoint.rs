@@ -1,7 +1,6 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
-use super::ensure;
-use super::tenant::Tenant;
+use super::subject::{Tenant, ensure};
 use super::validate::{self, writers};
 use crate::meta_cluster::MetaCluster;
 use crate::model::{Stage, StageId, State};
@@ -94,7 +93,7 @@ pub(crate) struct Endpoint {
     /// out before: what runs is still watched.
     pub(crate) dialled: Option<(String, i32)>,
     /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
-    /// that goes with it. While there is none, what the Service was told before stays.
+    /// that goes with it. While there is none, what the Service had before stays.
     pub(crate) advertised: Option<(IpAddr, i32)>,
     /// The server that the kubeconfigs name that were handed out.
     pub(crate) handed_out: Option<String>,
@@ -144,9 +143,9 @@ impl Endpoint {
     }
 
     /// Where pods of the control plane reach the API server: the Service's own address.
-    pub(crate) fn inside(&self, home: &str) -> Option<(IpAddr, String)> {
+    pub(crate) fn inside(&self, cp_namespace: &str) -> Option<(IpAddr, String)> {
         let address = self.cluster_ip?;
-        Some((address, format!("https://{}.{home}.svc:{}", names::APISERVER, self.port)))
+        Some((address, format!("https://{}.{cp_namespace}.svc:{}", names::APISERVER, self.port)))
     }
 }
 
@@ -173,13 +172,13 @@ fn host(
 
 /// Every name and address of the API server: (DNS names, addresses).
 pub(super) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
-    let home = &t.home;
+    let cp_namespace = &t.cp_namespace;
     let domain = &t.cluster.spec.network.dns_domain;
     let mut dns: Vec<String> =
         ["kubernetes", "kubernetes.default", "kubernetes.default.svc", "localhost"].map(str::to_owned).into();
     dns.push(format!("kubernetes.default.svc.{domain}"));
     let service = names::APISERVER;
-    dns.extend([service.to_owned(), format!("{service}.{home}"), format!("{service}.{home}.svc")]);
+    dns.extend([service.to_owned(), format!("{service}.{cp_namespace}"), format!("{service}.{cp_namespace}.svc")]);
     let mut ips: Vec<IpAddr> = vec![t.endpoint.cluster_ip?, IpAddr::from([127, 0, 0, 1])];
     for cidr in &t.cluster.spec.network.service_cidrs {
         let net: ipnet::IpNet = cidr.parse().ok()?;

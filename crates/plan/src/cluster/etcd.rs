@@ -1,7 +1,6 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
-use super::ensure;
-use super::tenant::Tenant;
+use super::subject::{Tenant, ensure};
 use super::validate::writers;
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, label};
@@ -45,10 +44,10 @@ fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
 }
 
 /// Version and number of members that run, or that the data was kept of: the record beside it says so, whatever became of the
-/// `EtcdCluster`, which can be made anew, or changed by hand. What no record says is as it is there.
+/// `EtcdCluster`, which can be recreated, or changed by hand. What no record says is as it is there.
 fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<(Version, i32)> {
     let mut etcd = live.cloned().unwrap_or_else(|| EtcdCluster::new(names::ETCD, spec.clone()));
-    etcd.metadata.namespace = Some(t.home.clone());
+    etcd.metadata.namespace = Some(t.cp_namespace.clone());
     let recorded = crate::etcd::running(&etcd, t.observed).map(|r| (r.version, r.replicas));
     recorded.or_else(|| live.and_then(|l| Some((l.spec.version.parse().ok()?, l.spec.replicas))))
 }
@@ -124,7 +123,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
 fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
     let object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
-        "metadata": {"name": names::ETCD, "namespace": t.home, "labels": t.labels()},
+        "metadata": {"name": names::ETCD, "namespace": t.cp_namespace, "labels": t.labels()},
         "spec": spec,
     });
     match Object::new(object) {
@@ -145,10 +144,11 @@ fn is_paused(t: &Tenant<'_>, live: &EtcdCluster) -> bool {
 /// `Cluster` has not taken over.
 pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
     let recorded = t.status().control_plane_namespace;
-    let home = t.live_home().filter(|home| {
-        label(home, labels::CLUSTER_UID) == Some(t.uid) && recorded.is_none_or(|r| r.uid == observed::uid(home))
+    let cp_namespace = t.live_namespace().filter(|cp_namespace| {
+        label(cp_namespace, labels::CLUSTER_UID) == Some(t.uid)
+            && recorded.is_none_or(|r| r.uid == observed::uid(cp_namespace))
     });
-    let (Some(_), Some(live)) = (home, &t.etcd) else { return vec![] };
+    let (Some(_), Some(live)) = (cp_namespace, &t.etcd) else { return vec![] };
     let paused = is_paused(t, live);
     if paused == live.spec.paused {
         return vec![];

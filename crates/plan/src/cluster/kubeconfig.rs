@@ -1,8 +1,8 @@
 //! Stage 7: kubeconfigs. The admins' one is kept in the control-plane namespace and published from there; the
 //! break-glass one never leaves it.
 
-use super::tenant::{Tenant, owner_labels};
-use super::{ClusterPlan, endpoint, is_ours, pki};
+use super::subject::{Tenant, is_ours, owner_labels};
+use super::{ClusterPlan, endpoint, pki};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, ApiProbe, Observed, Published};
 use crate::secrets::{Content, SecretSpec};
@@ -50,7 +50,7 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
 }
 
 /// The server for the kubeconfigs. Another one than they name counts once every API server shows a certificate for it: until then
-/// people are served at the one that they know, and so they are while there is none to be told.
+/// people are served at the one that they know, and so they are while there is none.
 fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
     let wanted = t.endpoint.published.as_ref().map(|(host, port)| endpoint::url(host, *port));
     let named = t.endpoint.handed_out.clone();
@@ -67,8 +67,8 @@ fn server(t: &Tenant<'_>, stage: &mut Stage) -> Option<String> {
 }
 
 /// The server that the kubeconfigs name by now.
-pub(super) fn server_in_use(observed: &Observed, home: &str) -> Option<String> {
-    SECRETS.iter().map(|name| ObjectKey::namespaced(Kind::Secret, home, *name)).find_map(|key| {
+pub(super) fn server_in_use(observed: &Observed, cp_namespace: &str) -> Option<String> {
+    SECRETS.iter().map(|name| ObjectKey::namespaced(Kind::Secret, cp_namespace, *name)).find_map(|key| {
         observed.get(&key).filter(|secret| is_ours(secret))?;
         let kubeconfig = observed.secrets.get(&key)?.kubeconfig()?.ok()?;
         Some(kubeconfig.server.clone())
@@ -88,7 +88,7 @@ fn served_everywhere(t: &Tenant<'_>) -> bool {
         !observed::deleting(pod) && (started_with_it || t.now.duration_since(issued) >= TAKEN_UP)
     };
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
-    let mut pods = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER);
+    let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER);
     answered && pods.all(|(_, pod)| current(pod))
 }
 

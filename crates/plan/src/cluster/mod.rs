@@ -8,31 +8,34 @@ mod inside;
 mod isolation;
 mod kubeconfig;
 mod namespace;
-mod pace;
 mod pki;
 mod probe;
+mod record;
+mod requeue;
 pub mod status;
-mod tenant;
+mod subject;
 pub(crate) mod unread;
 mod validate;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::disown::disown;
 use crate::model::{Action, Plan, Stage, StageId, State};
-use crate::observed::{self, Observed, annotation, label};
+use crate::objects::owner_references::clear_owner_references;
+use crate::observed::{self, Observed, label};
 use crate::settings::Settings;
 use berth_api::cluster::Cluster;
 use berth_api::conditions::Reason;
 use berth_api::labels;
-use berth_render::{Kind, Object};
+use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
-use tenant::Tenant;
+use subject::Tenant;
 
-pub use inside::is_kept;
-pub use namespace::{Pin, adoptable};
-pub use probe::{Question, key_at, probe_key, question};
+pub use inside::is_in_sync;
+pub use namespace::adoptable;
+pub use probe::{ProbeRequest, key_at, probe_key, probe_request};
+pub use record::Pin;
+pub use subject::is_ours;
 pub use validate::pin_of;
 
 /// What a plan for a `Cluster` is made from.
@@ -44,7 +47,7 @@ pub struct Input<'a> {
     pub observed: &'a Observed,
     /// The operator's configuration.
     pub settings: &'a Settings,
-    /// The time of this pass.
+    /// The time of this reconcile.
     pub now: Timestamp,
 }
 
@@ -53,29 +56,18 @@ pub struct Input<'a> {
 pub struct ClusterPlan {
     /// What to do.
     pub plan: Plan,
-    /// Look again after this long, even if nothing happens: whether the API answers, no watch tells.
-    pub look_again: Option<SignedDuration>,
-    /// After this long the plan is another one by time alone: a certificate is to be renewed.
+    /// Reconcile again after this long, even without an event: whether the API answers, no watch tells.
+    pub requeue_after: Option<SignedDuration>,
+    /// After this long time alone changes the plan: a certificate is due for renewal.
     pub due: Option<SignedDuration>,
     /// Published address, once known.
     pub endpoint: Option<(String, i32)>,
-    /// When the first certificate ends.
+    /// When the first certificate expires.
     pub next_expiry: Option<Timestamp>,
-    /// CAs that come to their end.
+    /// CAs that expire soon.
     pub warnings: Vec<String>,
     /// The message for fields that are set and that the pinned templates do not read.
     pub unread: Option<String>,
-}
-
-/// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
-pub fn is_ours(object: &serde_json::Value) -> bool {
-    label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
-        || annotation(object, labels::APPLIED_DIGEST).is_some()
-}
-
-/// Puts `object` into the stage: owned, and applied if it differs.
-pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
-    crate::ensure::ensure(stage, observed, object, is_ours);
 }
 
 /// The plan for a `Cluster`.
@@ -104,7 +96,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
     let Input { cluster, settings, .. } = input;
     let mut t = Tenant::new(input);
-    let live_namespace = t.live_home();
+    let live_namespace = t.live_namespace();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
     let (pin, refusal) = validate::pin_of(&cluster.spec, live_namespace, settings);
     if cluster.metadata.deletion_timestamp.is_some() {
@@ -117,25 +109,25 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         spec.state = State::blocked(Reason::InvalidSpec, message);
     } else if fresh && let Err(message) = validate::all_args(&cluster.spec) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
-    } else if fresh && let Err(state) = validate::apart(&cluster.spec.network, &input.observed.meta) {
+    } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {
         spec.state = state;
     }
     let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
-    // Once there is a namespace nothing is judged anew, so none is made for what is not judged, or not fit.
+    // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit.
     let Some(pin) = pin.filter(|_| !fresh || spec.state.is_done()) else {
         out.plan.stages.push(spec);
         return out;
     };
-    t.pin = validate::with_an_agent(pin, &t);
+    t.pin = validate::with_available_agent(pin, &t);
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
-    let home = namespace::stage(&t);
+    let namespace_stage = namespace::stage(&t);
     let namespace_there = live_namespace.is_some();
-    let halt = stop(&home)
+    let halt = stop(&namespace_stage)
         || !namespace_there
         || t.observed.denied
-        || (matches!(home.state, State::Waiting { .. }) && home.actions.is_empty());
-    out.plan.stages.extend([spec, home]);
+        || (matches!(namespace_stage.state, State::Waiting { .. }) && namespace_stage.actions.is_empty());
+    out.plan.stages.extend([spec, namespace_stage]);
     if halt || networks_bad {
         return out;
     }
@@ -154,12 +146,12 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let inside = inside::stage(&t);
     out.plan.stages.push(inside);
     pki::roots_first(&t, &mut out.plan);
-    disown(&mut out.plan, t.observed, is_ours);
+    clear_owner_references(&mut out.plan, t.observed, is_ours);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
     }
     out.unread = unread::message(&t);
-    out.look_again = Some(pace::of(&t, &out));
+    out.requeue_after = Some(requeue::after(&t, &out));
     out
 }
 
@@ -173,7 +165,7 @@ fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {
     let wanted = t.labels();
     PRUNED
         .iter()
-        .flat_map(|kind| t.observed.of_kind(*kind, &t.home))
+        .flat_map(|kind| t.observed.of_kind(*kind, &t.cp_namespace))
         .filter(|(key, o)| {
             !owned.contains(key)
                 && wanted.iter().all(|(k, v)| label(o, k) == Some(v))

@@ -1,45 +1,19 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
-use super::tenant::Tenant;
-use super::validate::recorded;
-use super::{ensure, is_ours};
-use crate::ensure::ensure_templates;
+use super::record;
+use super::subject::{Tenant, ensure, is_ours};
 use crate::model::{Action, Plan, Stage, StageId, State};
-use crate::observed::{self, Observed, annotation, label};
-use berth_api::common::AgentDelivery;
+use crate::objects::ensure_templates;
+use crate::observed::{self, Observed, label};
 use berth_api::conditions::Reason;
-use berth_api::version::Version;
 use berth_api::{Cluster, labels, names};
-use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
+use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
-
-/// What a tenant is rendered with. Recorded on its namespace; a new operator does not change it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Pin {
-    /// Kubernetes version.
-    pub version: Version,
-    /// Digest of the template set.
-    pub templates: String,
-    /// Agent image.
-    pub agent_image: String,
-    /// How the agent gets into the pods.
-    pub agent_delivery: AgentDelivery,
-}
-
-impl Tenant<'_> {
-    /// The template set that the tenant is pinned to, if it is at hand.
-    pub(super) fn templates(&self) -> Option<&TemplateSet> {
-        let builtin = Catalog::builtin().kubernetes(self.pin.version.minor());
-        builtin
-            .filter(|s| s.digest() == self.pin.templates)
-            .or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates))
-    }
-}
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let mut stage = Stage::new(StageId::Namespace, State::Ready);
-    let key = ObjectKey::cluster(Kind::Namespace, t.home.clone());
+    let key = ObjectKey::cluster(Kind::Namespace, t.cp_namespace.clone());
     let recorded = t.status().control_plane_namespace;
     let adopt = t.cluster.metadata.annotations.as_ref().and_then(|a| a.get(labels::ADOPT)).map(String::as_str);
     stage.owns.push(key.clone());
@@ -62,7 +36,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             Err(e) => stage.state = State::blocked(Reason::Error, e),
         }
         if stage.state.is_done() {
-            stage.state = State::waiting(format!("namespace {} to be created", t.home));
+            stage.state = State::waiting(format!("namespace {} to be created", t.cp_namespace));
         }
         return stage;
     };
@@ -85,13 +59,13 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
 
 /// Why the namespace that is there cannot be used.
 fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&str>) -> Option<State> {
-    let home = &t.home;
+    let cp_namespace = &t.cp_namespace;
     let theirs = [(labels::CLUSTER_NAME, t.name), (labels::CLUSTER_NAMESPACE, t.namespace)];
     if !is_ours(live) || theirs.iter().any(|(k, v)| label(live, k) != Some(v)) {
         return Some(State::blocked(
             Reason::ForeignObject,
             format!(
-                "namespace {home} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name"
+                "namespace {cp_namespace} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name"
             ),
         ));
     }
@@ -99,12 +73,12 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::Waiting {
             reason: Reason::Waiting,
             on: format!(
-                "namespace {home}, which is being deleted, to be gone. If that lasts, its status.conditions say why"
+                "namespace {cp_namespace}, which is being deleted, to be gone. If that lasts, its status.conditions say why"
             ),
         });
     }
     // Before it is taken over: then it would end with this Cluster, which cannot be given other networks.
-    if let Some(state) = recorded::refuse(t, live) {
+    if let Some(state) = record::refuse(t, live) {
         return Some(state);
     }
     let owner = label(live, labels::CLUSTER_UID).unwrap_or_default();
@@ -112,7 +86,7 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::AdoptionRequired,
             format!(
-                "namespace {home} belongs to an earlier Cluster {}/{} with UID {owner}. To take it over with its keys and data, set the annotation {}={owner} on this Cluster",
+                "namespace {cp_namespace} belongs to an earlier Cluster {}/{} with UID {owner}. To take it over with its keys and data, set the annotation {}={owner} on this Cluster",
                 t.namespace,
                 t.name,
                 labels::ADOPT
@@ -124,7 +98,7 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::ControlPlaneLost,
             format!(
-                "namespace {home} has been replaced: this Cluster recorded UID {}, and it now has UID {uid}. If it was restored from a backup, set the annotation {}={} on this Cluster",
+                "namespace {cp_namespace} has been replaced: this Cluster recorded UID {}, and it now has UID {uid}. If it was restored from a backup, set the annotation {}={} on this Cluster",
                 recorded.unwrap_or_default(),
                 labels::ADOPT,
                 t.uid
@@ -138,8 +112,8 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
 pub fn adoptable(cluster: &Cluster, observed: &Observed, plan: &Plan) -> Option<String> {
     let State::Blocked { reason, .. } = &plan.stage(StageId::Namespace)?.state else { return None };
     let meta = &cluster.metadata;
-    let home = names::control_plane_namespace(meta.namespace.as_deref()?, meta.name.as_deref()?);
-    let live = observed.get(&ObjectKey::cluster(Kind::Namespace, home))?;
+    let cp_namespace = names::control_plane_namespace(meta.namespace.as_deref()?, meta.name.as_deref()?);
+    let live = observed.get(&ObjectKey::cluster(Kind::Namespace, cp_namespace))?;
     match reason {
         Reason::AdoptionRequired => label(live, labels::CLUSTER_UID).map(str::to_owned),
         Reason::ControlPlaneLost => meta.uid.clone(),
@@ -159,34 +133,25 @@ fn namespace(t: &Tenant<'_>) -> Value {
         (labels::AGENT_IMAGE): t.pin.agent_image,
         (labels::AGENT_DELIVERY): t.pin.agent_delivery,
     });
-    if let Some(networks) = recorded::record(t) {
+    if let Some(networks) = record::networks_annotation(t) {
         notes[labels::NETWORK] = networks.into();
     }
     json!({
         "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": t.home, "labels": all, "annotations": notes},
-    })
-}
-
-/// The pin that a namespace records, if it has one.
-pub(super) fn recorded_pin(live: &Value) -> Option<Pin> {
-    Some(Pin {
-        version: annotation(live, labels::KUBERNETES_VERSION)?.parse().ok()?,
-        templates: annotation(live, labels::TEMPLATES)?.to_owned(),
-        agent_image: annotation(live, labels::AGENT_IMAGE)?.to_owned(),
-        agent_delivery: AgentDelivery::of(annotation(live, labels::AGENT_DELIVERY)),
+        "metadata": {"name": t.cp_namespace, "labels": all, "annotations": notes},
     })
 }
 
 /// Lets the operator read and write what is in this namespace, Secrets among it, and nowhere else.
 pub(super) fn rights(t: &Tenant<'_>, stage: &mut Stage) {
     if t.observed.denied && !matches!(stage.state, State::Blocked { .. }) {
-        stage.state = State::waiting(format!("the operator's RoleBinding in namespace {} to take effect", t.home));
+        stage.state =
+            State::waiting(format!("the operator's RoleBinding in namespace {} to take effect", t.cp_namespace));
     }
     let Some((namespace, name)) = &t.settings.service_account else { return };
     let binding = json!({
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
-        "metadata": {"name": names::OPERATOR_ROLE_BINDING, "namespace": t.home, "labels": t.labels()},
+        "metadata": {"name": names::OPERATOR_ROLE_BINDING, "namespace": t.cp_namespace, "labels": t.labels()},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": names::OPERATOR_NAMESPACE_ROLE},
         "subjects": [{"kind": "ServiceAccount", "namespace": namespace, "name": name}],
     });
@@ -198,7 +163,7 @@ pub(super) fn rights(t: &Tenant<'_>, stage: &mut Stage) {
 
 /// Keeps the template set in the tenant's namespace, for operators that no longer have it built in.
 fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
-    let key = ObjectKey::namespaced(Kind::ConfigMap, t.home.clone(), names::templates(&t.pin.templates));
+    let key = ObjectKey::namespaced(Kind::ConfigMap, t.cp_namespace.clone(), names::templates(&t.pin.templates));
     let Some(set) = t.templates() else {
         stage.state = if t.observed.get(&key).is_some() {
             State::blocked(

@@ -1,7 +1,7 @@
 //! Stage 3: keys and certificates.
 
-use super::tenant::Tenant;
-use super::{ClusterPlan, components, is_ours};
+use super::subject::{Tenant, is_ours};
+use super::{ClusterPlan, components};
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::secrets::{Content, Renewal, SecretSpec, judge};
 use berth_api::{labels, names};
@@ -32,8 +32,9 @@ fn ca(name: &str, lifetime: Lifetime) -> CertSpec {
     CertSpec { usage: Usage::Ca, ..client(name, &[], lifetime) }
 }
 
-fn serving(name: &str, home: &str, lifetime: Lifetime) -> CertSpec {
-    let dns_names = vec![name.into(), format!("{name}.{home}"), format!("{name}.{home}.svc"), "localhost".into()];
+fn serving(name: &str, cp_namespace: &str, lifetime: Lifetime) -> CertSpec {
+    let dns_names =
+        vec![name.into(), format!("{name}.{cp_namespace}"), format!("{name}.{cp_namespace}.svc"), "localhost".into()];
     CertSpec { usage: Usage::Server, dns_names, ..client(name, &[], lifetime) }
 }
 
@@ -82,7 +83,7 @@ fn roots_in_use(t: &Tenant<'_>) -> Option<String> {
 }
 
 /// Holds back the first of what trusts or needs the roots until all of them are there: beside it, one that is not made yet could not be
-/// told from one that is lost.
+/// distinguished from one that is lost.
 pub(super) fn roots_first(t: &Tenant<'_>, plan: &mut Plan) {
     if roots(t).iter().all(|root| t.observed.get(&root.key).is_some()) {
         return;
@@ -115,7 +116,7 @@ pub(super) fn api_client(t: &Tenant<'_>, name: &str) -> Vec<Content> {
     let user = format!("system:{name}");
     vec![
         Content::Leaf("client".into(), client(&user, &[], life), ca.clone()),
-        Content::Leaf("server".into(), serving(name, &t.home, life), ca),
+        Content::Leaf("server".into(), serving(name, &t.cp_namespace, life), ca),
     ]
 }
 
@@ -124,7 +125,7 @@ pub(super) fn api_client(t: &Tenant<'_>, name: &str) -> Vec<Content> {
 pub(super) fn keep_former_names(t: &Tenant<'_>, dns_names: &mut Vec<String>, ip_addresses: &mut Vec<IpAddr>) {
     let live = t.observed.pair(&t.secret(names::APISERVER_PKI), "apiserver").and_then(Result::ok);
     let held = t.observed.meta.clocks_are_far_apart(t.settings.leaf_lifetime);
-    let young = |info: &&CertInfo| held || t.now < berth_pki::renew_at(info, t.settings.leaf_lifetime, &t.home);
+    let young = |info: &&CertInfo| held || t.now < berth_pki::renew_at(info, t.settings.leaf_lifetime, &t.cp_namespace);
     let Some(info) = live.filter(young) else { return };
     for name in info.dns_names.iter().take(FORMER_NAMES) {
         if !dns_names.contains(name) {
@@ -162,8 +163,11 @@ pub(super) fn judge_into(
     in_use: Option<&str>,
 ) {
     stage.owns.push(spec.key.clone());
-    let renewal =
-        Renewal { now: t.now, seed: &t.home, held: t.observed.meta.clocks_are_far_apart(t.settings.leaf_lifetime) };
+    let renewal = Renewal {
+        now: t.now,
+        seed: &t.cp_namespace,
+        held: t.observed.meta.clocks_are_far_apart(t.settings.leaf_lifetime),
+    };
     let judged = judge(t.observed, spec, in_use, is_ours, renewal);
     if !judged.state.is_done() && (stage.state.is_done() || matches!(judged.state, State::Blocked { .. })) {
         stage.state = judged.state;
@@ -171,7 +175,7 @@ pub(super) fn judge_into(
     stage.actions.extend(judged.action);
     out.warnings.extend(judged.warning);
     out.next_expiry = [out.next_expiry, judged.expiry].into_iter().flatten().min();
-    if let Some(at) = judged.look_again {
+    if let Some(at) = judged.requeue_at {
         let wait = at.duration_since(t.now).max(jiff::SignedDuration::from_secs(1));
         out.due = [out.due, Some(wait)].into_iter().flatten().min();
     }

@@ -1,6 +1,6 @@
 //! What the operator asks the tenant's API.
 
-use super::tenant::Tenant;
+use super::subject::Tenant;
 use super::{Input, inside};
 use crate::workload;
 use berth_api::conditions::{ConditionType, Reason, find};
@@ -11,12 +11,12 @@ use std::net::IpAddr;
 
 /// A question to the tenant's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Question {
+pub struct ProbeRequest {
     /// Where it is asked.
     pub host: String,
     /// At which port.
     pub port: i32,
-    /// The Secret of the CA that signs the operator's way in.
+    /// The Secret of the CA that signs the operator's credential.
     pub ca: ObjectKey,
     /// The object to read.
     pub key: ObjectKey,
@@ -27,19 +27,19 @@ pub struct Question {
 }
 
 /// What to ask in this reconcile. None: no pod is there that the Service sends anybody to.
-pub fn question(input: Input<'_>) -> Option<Question> {
+pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
     let Input { cluster, observed, .. } = input;
     // One that is protected is held, and serves on.
     if cluster.metadata.deletion_timestamp.is_some() && !cluster.spec.deletion.protected {
         return None;
     }
     let t = Tenant::new(input);
-    let up = workload::pods_of(observed, &t.home, labels::COMPONENT, names::APISERVER)
+    let up = workload::pods_of(observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .any(|(_, pod)| workload::pod_ready(pod));
     let (host, port) = t.endpoint.dialled.clone().filter(|_| up)?;
     let published = cluster.status.as_ref().and_then(|s| s.version.as_deref());
     let runs = t.get(Kind::Deployment, names::APISERVER).and_then(workload::version_of).map(|v| v.to_string());
-    Some(Question {
+    Some(ProbeRequest {
         host,
         port,
         ca: t.secret(names::ca(t.name)),

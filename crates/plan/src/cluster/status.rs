@@ -1,7 +1,7 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
 use super::components::{self, Component};
-use super::tenant::Tenant;
+use super::subject::Tenant;
 use super::{ClusterPlan, Input, adoptable, endpoint};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
@@ -22,19 +22,19 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     let old = cluster.status.clone().unwrap_or_default();
     let (name, namespace) =
         (cluster.metadata.name.clone().unwrap_or_default(), cluster.metadata.namespace.clone().unwrap_or_default());
-    let home = names::control_plane_namespace(&namespace, &name);
+    let cp_namespace = names::control_plane_namespace(&namespace, &name);
     let generation = cluster.metadata.generation.unwrap_or_default();
-    let mut verdicts = verdicts(input, planned, failure, &home);
+    let mut verdicts = verdicts(input, planned, failure, &cp_namespace);
     let mut status = ClusterStatus {
         observed_generation: Some(generation),
-        version: version(input, &old, &home),
-        control_plane_namespace: home_ref(input, &old, &home),
+        version: version(input, &old, &cp_namespace),
+        control_plane_namespace: namespace_ref(input, &old, &cp_namespace),
         adopt: adoptable(cluster, observed, &planned.plan),
         ..old.clone()
     };
     // What was not looked at is as it was.
     if !observed.denied {
-        status.components = component_statuses(input, &home);
+        status.components = component_statuses(input, &cp_namespace);
     }
     if let Some(at) = planned.next_expiry {
         status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
@@ -57,15 +57,16 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     status
 }
 
-fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, home: &str) -> Vec<Verdict> {
+fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, cp_namespace: &str) -> Vec<Verdict> {
     use ConditionType as T;
     let plan = &planned.plan;
     let cluster = input.cluster;
     let deleting = cluster.metadata.deletion_timestamp.is_some();
-    let unseen = unseen(input, failure, home);
+    let unseen = unseen(input, failure, cp_namespace);
     let unknown = |type_| unseen.as_ref().map(|(reason, m)| Verdict::new(type_, None, *reason, m.clone()));
-    let etcd = unknown(T::EtcdAvailable).unwrap_or_else(|| etcd_verdict(input, home));
-    let control_plane = unknown(T::ControlPlaneAvailable).unwrap_or_else(|| control_plane_verdict(input, plan, home));
+    let etcd = unknown(T::EtcdAvailable).unwrap_or_else(|| etcd_verdict(input, cp_namespace));
+    let control_plane =
+        unknown(T::ControlPlaneAvailable).unwrap_or_else(|| control_plane_verdict(input, plan, cp_namespace));
     let available = match (&input.observed.api, etcd.status) {
         (ApiProbe::Answered { .. }, Some(true)) => {
             Verdict::new(T::Available, Some(true), Reason::AsExpected, "the API answers and etcd has quorum")
@@ -84,7 +85,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         (ApiProbe::NotAsked, _) if deleting => {
             Verdict::new(T::Available, Some(false), Reason::Deleting, "being deleted")
         }
-        (ApiProbe::NotAsked, _) => unknown(T::Available).unwrap_or_else(|| not_asked(input, plan, home)),
+        (ApiProbe::NotAsked, _) => unknown(T::Available).unwrap_or_else(|| not_asked(input, plan, cp_namespace)),
     };
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
     let paused = cluster.spec.paused && !deleting;
@@ -131,15 +132,15 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
 }
 
 /// What keeps the operator from looking into the control-plane namespace, if anything does. What is not seen is neither up nor down.
-fn unseen(input: Input<'_>, failure: Option<&Failure>, home: &str) -> Option<(Reason, String)> {
+fn unseen(input: Input<'_>, failure: Option<&Failure>, cp_namespace: &str) -> Option<(Reason, String)> {
     let told = failure.filter(|f| f.reason == Reason::PermissionDenied).map(|f| f.message.clone());
-    let why = || told.unwrap_or_else(|| format!("the operator has no rights in namespace {home}"));
+    let why = || told.unwrap_or_else(|| format!("the operator has no rights in namespace {cp_namespace}"));
     input.observed.denied.then(|| (Reason::PermissionDenied, why()))
 }
 
 /// Why nobody asked the API, which is not served where clients look for it.
-fn not_asked(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
-    let mut pods = workload::pods_of(input.observed, home, labels::COMPONENT, names::APISERVER);
+fn not_asked(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> Verdict {
+    let mut pods = workload::pods_of(input.observed, cp_namespace, labels::COMPONENT, names::APISERVER);
     let (reason, message) = if pods.any(|(_, pod)| workload::pod_ready(pod)) {
         let address = plan.stage(StageId::Endpoint).and_then(Stage::sentence);
         address.unwrap_or_else(|| (Reason::Waiting, "the API has no address yet".to_owned()))
@@ -199,9 +200,9 @@ fn pki_verdict(plan: &Plan) -> Verdict {
     }
 }
 
-fn etcd_verdict(input: Input<'_>, home: &str) -> Verdict {
+fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {
     use ConditionType as T;
-    let key = ObjectKey::namespaced(Kind::EtcdCluster, home, names::ETCD);
+    let key = ObjectKey::namespaced(Kind::EtcdCluster, cp_namespace, names::ETCD);
     let live = input.observed.get(&key).and_then(|e| serde_json::from_value::<EtcdCluster>(e.clone()).ok());
     let status = live.and_then(|e| e.status).unwrap_or_default();
     match conditions::find(&status.conditions, T::Available) {
@@ -218,10 +219,10 @@ fn etcd_verdict(input: Input<'_>, home: &str) -> Verdict {
     }
 }
 
-fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
+fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> Verdict {
     use ConditionType as T;
     let serves = |component: &Component| {
-        let key = ObjectKey::namespaced(Kind::Deployment, home, component.name());
+        let key = ObjectKey::namespaced(Kind::Deployment, cp_namespace, component.name());
         input.observed.get(&key).is_some_and(|d| workload::deployment(d).serving)
     };
     let down = components::ALL.into_iter().find(|component| !serves(component));
@@ -240,9 +241,9 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, home: &str) -> Verdict {
 }
 
 /// The version that answered: asked for after a change, and kept while nothing changes.
-fn version(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<String> {
+fn version(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Option<String> {
     if let ApiProbe::Answered { version: Some(v), .. } = &input.observed.api {
-        let key = ObjectKey::namespaced(Kind::Deployment, home, names::APISERVER);
+        let key = ObjectKey::namespaced(Kind::Deployment, cp_namespace, names::APISERVER);
         // While pods of two versions answer, the older one counts.
         let settled = input.observed.get(&key).is_some_and(|d| workload::deployment(d).settled);
         if settled || old.version.is_none() {
@@ -254,25 +255,25 @@ fn version(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<String> 
 
 /// Recorded as soon as it is ours, so that its loss is noticed. What was recorded is never forgotten, unless an
 /// adoption puts another in its place.
-fn home_ref(input: Input<'_>, old: &ClusterStatus, home: &str) -> Option<NamespaceRef> {
-    let Some(live) = input.observed.get(&ObjectKey::cluster(Kind::Namespace, home)) else {
+fn namespace_ref(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Option<NamespaceRef> {
+    let Some(live) = input.observed.get(&ObjectKey::cluster(Kind::Namespace, cp_namespace)) else {
         return old.control_plane_namespace.clone();
     };
     let ours = crate::observed::label(live, labels::CLUSTER_UID) == input.cluster.metadata.uid.as_deref();
     let adopting = input.cluster.metadata.annotations.as_ref().is_some_and(|a| a.contains_key(labels::ADOPT));
     let same = old.control_plane_namespace.as_ref().is_none_or(|r| r.uid == uid(live));
     if ours && (same || adopting) {
-        return Some(NamespaceRef { name: home.to_owned(), uid: uid(live).to_owned() });
+        return Some(NamespaceRef { name: cp_namespace.to_owned(), uid: uid(live).to_owned() });
     }
     old.control_plane_namespace.clone()
 }
 
-fn component_statuses(input: Input<'_>, home: &str) -> Vec<ComponentStatus> {
+fn component_statuses(input: Input<'_>, cp_namespace: &str) -> Vec<ComponentStatus> {
     components::ALL
         .iter()
         .filter_map(|component| {
             let name = component.name();
-            let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, home, name))?;
+            let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, cp_namespace, name))?;
             let rollout = workload::deployment(d);
             let version = workload::version_of(d)
                 .filter(|_| rollout.settled)

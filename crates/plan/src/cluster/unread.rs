@@ -1,9 +1,9 @@
 //! Which field of a `Cluster` feeds which values of templates, and the message for fields that the pinned templates do not read.
 
 use super::components;
-use super::tenant::Tenant;
+use super::subject::Tenant;
 use crate::unread::{self, Row, row};
-use berth_render::{Catalog, Component as Binary};
+use berth_render::{Binary, Catalog};
 use std::sync::LazyLock;
 
 const SERVICE: &str = "common/apiserver";

@@ -1,9 +1,10 @@
 //! Taking an etcd down. Needs no member to be healthy, and no spec to be valid.
 
-use super::{EtcdPlan, Input, name_of};
-use crate::leaving;
+use super::subject::name_of;
+use super::{EtcdPlan, Input};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{deleting, label};
+use crate::requeue;
 use berth_api::cluster::DataPolicy;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
@@ -26,8 +27,8 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
         [one] => stage.state = State::waiting(format!("{one} to be deleted")),
         [first, rest @ ..] => stage.state = State::waiting(format!("{first} and {} more to be deleted", rest.len())),
     }
-    let again = leaving::pace(&input.etcd.metadata, input.now, &stage);
-    let mut out = EtcdPlan { look_again: Some(again), ..EtcdPlan::default() };
+    let again = requeue::while_deleting(&input.etcd.metadata, input.now, &stage);
+    let mut out = EtcdPlan { requeue_after: Some(again), ..EtcdPlan::default() };
     out.plan.finished = stage.state.is_done();
     out.plan.stages.push(stage);
     out
@@ -58,7 +59,7 @@ fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
     left
 }
 
-/// Volumes that are not kept are told to go with the processes: Kubernetes keeps a claim as long as a pod uses it.
+/// Volumes that are not kept are deleted with the processes: Kubernetes keeps a claim as long as a pod uses it.
 fn claims(input: Input<'_>, stage: &mut Stage) {
     if input.etcd.spec.data_policy == DataPolicy::Delete {
         for (key, claim) in children(input, Kind::PersistentVolumeClaim).filter(|(_, c)| !deleting(c)) {

@@ -1,6 +1,6 @@
 //! How the members are: what they said themselves, and what their pods show.
 
-use super::Subject;
+use super::subject::Subject;
 use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{pod_problem, pod_ready};
 use berth_api::conditions::Reason;
@@ -10,7 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-/// What one pass saw of the members.
+/// What one reconcile saw of the members.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// Every member that there should be, by ordinal.
@@ -28,7 +28,7 @@ pub struct Health {
     /// A volume that is empty or another's.
     pub data: Option<(Reason, String)>,
     /// A volume whose claim is being deleted, and what a person can do while its pod runs.
-    pub leaving: Option<String>,
+    pub deleting_volume: Option<String>,
     /// What else keeps a pod from running.
     pub pods: Option<(Reason, String)>,
 }
@@ -78,9 +78,9 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
     let probe = s.observed.etcd.as_ref();
     let alarms = probe.map(|p| p.alarms.clone()).unwrap_or_default();
-    let mut out = Health { data: data(s), leaving: leaving(s), alarms, ..Health::default() };
+    let mut out = Health { data: data(s), deleting_volume: deleting_volume(s), alarms, ..Health::default() };
     for name in s.members() {
-        let mut member = probe.map_or_else(|| unasked(s, &name), |probe| asked(&name, probe, recorded));
+        let mut member = probe.map_or_else(|| from_pod(s, &name), |probe| from_probe(&name, probe, recorded));
         if let Some(mut found) = s.pod(&name).and_then(pod_problem) {
             if let (Reason::Unschedulable, Some(claim)) = (found.0, unbound(s, &name)) {
                 found.1 = format!("{}; {claim}", found.1.trim_end_matches('.'));
@@ -101,7 +101,7 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     let answers: Vec<&MemberProbe> = probe.iter().flat_map(|p| p.members.values()).flatten().collect();
     let ids: BTreeSet<&str> = answers.iter().map(|a| a.cluster_id.as_str()).collect();
     if ids.len() > 1 || recorded.is_some_and(|r| ids.iter().any(|id| *id != r)) {
-        out.data = out.data.or_else(|| Some((Reason::ForeignData, stranger(s, recorded))));
+        out.data = out.data.or_else(|| Some((Reason::ForeignData, mixed_clusters(s, recorded))));
     }
     out.quorum = if let Some(probe) = probe {
         Some(probe.list.is_some())
@@ -149,7 +149,7 @@ fn claim<'a>(s: &Subject<'a>, member: &str) -> Option<(String, &'a Value)> {
 }
 
 /// A volume that goes with the pod that still uses it.
-fn leaving(s: &Subject<'_>) -> Option<String> {
+fn deleting_volume(s: &Subject<'_>) -> Option<String> {
     s.members().into_iter().find_map(|member| {
         s.pod(&member)?;
         let (name, claim) = claim(s, &member).filter(|(_, claim)| deleting(claim))?;
@@ -166,7 +166,7 @@ fn leaving(s: &Subject<'_>) -> Option<String> {
 }
 
 /// From what the members said.
-fn asked(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
+fn from_probe(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
     let mut member = Member { name: name.to_owned(), ..Member::default() };
     let said = match probe.members.get(name) {
         None => {
@@ -196,7 +196,7 @@ fn asked(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
 }
 
 /// From what kubelet says.
-fn unasked(s: &Subject<'_>, name: &str) -> Member {
+fn from_pod(s: &Subject<'_>, name: &str) -> Member {
     let ready = s.pod(name).is_some_and(pod_ready);
     Member { name: name.to_owned(), problem: (!ready).then(|| format!("pod {name} is not ready")), ..Member::default() }
 }
@@ -224,7 +224,7 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     Some((reason, format!("{said}. Member {member} does not start, and nothing is overwritten. {way_out}")))
 }
 
-fn stranger(s: &Subject<'_>, recorded: Option<&str>) -> String {
+fn mixed_clusters(s: &Subject<'_>, recorded: Option<&str>) -> String {
     let said = |name: &String| match s.observed.etcd.as_ref()?.members.get(name)? {
         Ok(m) if recorded != Some(&m.cluster_id) => Some(format!("{name} is of cluster {}", m.cluster_id)),
         _ => None,

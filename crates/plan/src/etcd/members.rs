@@ -1,15 +1,16 @@
 //! Stage 4: the members: what starts them, and how they are.
 
-use super::{EtcdPlan, Health, Member, Subject, health, is_ours, roll, services};
-use crate::ensure::ensure;
+use super::subject::{Subject, is_ours};
+use super::{EtcdPlan, Health, Member, health, roll, services};
 use crate::model::{Stage, StageId, State};
+use crate::objects::ensure;
 use crate::observed::sha256;
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState};
 use berth_api::{labels, names};
 use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
-use berth_render::{Component as Binary, Kind, Object, render_etcd};
+use berth_render::{Binary, Kind, Object, render_etcd};
 use std::collections::BTreeMap;
 
 /// Size of the database, unless asked for: 2 GiB, as etcd's own default.
@@ -82,7 +83,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         Kind::StatefulSet | Kind::ConfigMap => o.with_annotation(labels::ETCD_RECORD, &note),
         _ => o,
     };
-    let noted = |o: Object| workload::noted(o, &s.etcd.spec.images);
+    let noted = |o: Object| workload::with_registry_annotation(o, &s.etcd.spec.images);
     Ok(rendered.into_iter().map(recorded).map(noted).collect())
 }
 
@@ -145,7 +146,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
     if let Some((reason, message)) = &health.data {
         return Some(State::blocked(*reason, message.clone()));
     }
-    if let Some(message) = &health.leaving {
+    if let Some(message) = &health.deleting_volume {
         return Some(State::blocked(Reason::VolumeDeleting, message.clone()));
     }
     let formed = s.record.bootstrap.state == BootstrapState::Established;

@@ -1,6 +1,7 @@
 //! Stage 3: the etcd's own CAs, one for peers and one for clients, and what they sign.
 
-use super::{EtcdPlan, Subject, is_ours, services};
+use super::subject::{Subject, is_ours};
+use super::{EtcdPlan, services};
 use crate::model::{Stage, StageId, State};
 use crate::secrets::{Content, Renewal, SecretSpec, judge};
 use berth_api::{labels, names};
@@ -31,7 +32,7 @@ fn cert(s: &Subject<'_>, common_name: impl Into<String>, usage: Usage) -> CertSp
 /// A CA, with what is there that trusts it, if anything.
 fn root(s: &Subject<'_>, name: String, users: &[ObjectKey]) -> (SecretSpec, Option<String>) {
     let in_use = users.iter().find(|k| s.observed.get(k).is_some_and(|o| is_ours(o, s.name)));
-    // The number is the CA's generation: two CAs of one name cannot be told apart while one replaces the other.
+    // The number is the CA's generation: two CAs of one name cannot be distinguished while one replaces the other.
     let spec = cert(s, format!("{name}-1"), Usage::Ca);
     (secret(s, name, vec![Content::Ca(spec)]), in_use.map(ToString::to_string))
 }
@@ -123,7 +124,7 @@ fn judge_into(s: &Subject<'_>, stage: &mut Stage, out: &mut EtcdPlan, spec: &Sec
     stage.actions.extend(judged.action);
     out.warnings.extend(judged.warning);
     out.next_expiry = [out.next_expiry, judged.expiry].into_iter().flatten().min();
-    if let Some(at) = judged.look_again {
+    if let Some(at) = judged.requeue_at {
         let wait = at.duration_since(s.now).max(SignedDuration::from_secs(1));
         out.due = [out.due, Some(wait)].into_iter().flatten().min();
     }

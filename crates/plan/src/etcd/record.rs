@@ -3,7 +3,8 @@
 //! It is decided once, and then read from what is there: the status, the `StatefulSet` and the bootstrap `ConfigMap` each hold
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
-use super::{Input, is_ours, name_of, validate};
+use super::subject::{is_ours, name_of};
+use super::{Input, validate};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
 use crate::workload::{pod_ready, pods_of, version_of, waits_for};
@@ -22,7 +23,7 @@ pub(super) const REPLICAS: [i32; 3] = [1, 3, 5];
 /// What one source says; sources may be damaged, so every field is optional.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Said {
+struct RecordSource {
     #[serde(rename = "clusterUID")]
     cluster_uid: Option<String>,
     epoch: Option<i64>,
@@ -37,7 +38,7 @@ struct Said {
     agent_delivery: Option<AgentDelivery>,
 }
 
-impl Said {
+impl RecordSource {
     /// Without what cannot be: another source knows better, and nothing that is written beside the members may cost the operator,
     /// and so other tenants, more than it should.
     fn credible(self) -> Self {
@@ -71,12 +72,12 @@ fn is_image(text: &str) -> bool {
     (1..=1024).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_graphic())
 }
 
-fn parse(text: Option<&str>) -> Said {
+fn parse(text: Option<&str>) -> RecordSource {
     text.and_then(|t| serde_json::from_str(t).ok()).unwrap_or_default()
 }
 
 /// Everything that is known, in the order of trust.
-fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Observed) -> Vec<Said> {
+fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Observed) -> Vec<RecordSource> {
     let (name, namespace) = name_of(etcd);
     let get = |kind, name_: &str| {
         let key = ObjectKey::namespaced(kind, namespace, name_);
@@ -85,38 +86,41 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
     let mut all = vec![];
     let status = status.cloned().unwrap_or_default();
     let formed = status.cluster_id.is_some();
-    let agent = Said {
+    let agent = RecordSource {
         agent_delivery: status.templates.as_ref().map(|t| t.agent_delivery),
         agent_image: status.templates.as_ref().map(|t| t.agent_image.clone()),
-        ..Said::default()
+        ..RecordSource::default()
     };
     // First what only the operator can write. It never changes, so it cannot be stale; but for the agent, until there are members.
-    all.push(Said {
+    all.push(RecordSource {
         cluster_uid: status.identity,
         epoch: status.epoch,
         state: formed.then_some(BootstrapState::Established),
         templates: status.templates.map(|t| t.digest),
-        ..if formed { agent.clone() } else { Said::default() }
+        ..if formed { agent.clone() } else { RecordSource::default() }
     });
     if let Some(set) = get(Kind::StatefulSet, name) {
         all.push(parse(annotation(set, labels::ETCD_RECORD)));
-        all.push(Said { version: version_of(set), ..Said::default() });
+        all.push(RecordSource { version: version_of(set), ..RecordSource::default() });
     }
     all.push(agent);
     if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
         // Templates and image were those of a StatefulSet that may be gone: new pods may start with newer ones.
         let noted = parse(annotation(map, labels::ETCD_RECORD));
-        all.push(Said { templates: None, agent_image: None, agent_delivery: None, ..noted });
+        all.push(RecordSource { templates: None, agent_image: None, agent_delivery: None, ..noted });
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
         let members = data(keys::INITIAL_CLUSTER).map(|m| m.split(',').count());
-        all.push(Said { replicas: members.and_then(|n| i32::try_from(n).ok()), ..parse(data(keys::BOOTSTRAP)) });
+        all.push(RecordSource {
+            replicas: members.and_then(|n| i32::try_from(n).ok()),
+            ..parse(data(keys::BOOTSTRAP))
+        });
     }
     if formed {
         let members = i32::try_from(status.members.len()).ok().filter(|n| *n > 0);
         let version = status.version.and_then(|v| v.parse().ok());
-        all.push(Said { version, replicas: members, ..Said::default() });
+        all.push(RecordSource { version, replicas: members, ..RecordSource::default() });
     }
-    all.into_iter().map(Said::credible).collect()
+    all.into_iter().map(RecordSource::credible).collect()
 }
 
 /// What members run with, if there are any or ever were; fields that nothing says anything about are as asked for.
@@ -129,7 +133,7 @@ pub(crate) fn written(etcd: &EtcdCluster, observed: &Observed) -> Option<Record>
     merge(etcd, &sources(etcd, None, observed))
 }
 
-fn merge(etcd: &EtcdCluster, all: &[Said]) -> Option<Record> {
+fn merge(etcd: &EtcdCluster, all: &[RecordSource]) -> Option<Record> {
     // Identity is what makes a cluster: without it there never was one.
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
     let version = all.iter().find_map(|s| s.version).or_else(|| etcd.spec.version.parse().ok())?;
@@ -160,7 +164,7 @@ fn builtin(version: Version) -> String {
 pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
     let Input { etcd, observed, settings, .. } = input;
     if let Some(mut record) = running(etcd, observed) {
-        if record.agent_image.is_empty() || in_vain(input, &record) {
+        if record.agent_image.is_empty() || agent_image_is_missing(input, &record) {
             record.agent_image.clone_from(&settings.agent_image);
             record.agent_delivery = settings.agent_delivery;
         }
@@ -197,9 +201,9 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
     }
 }
 
-/// Whether pods wait in vain for the agent's image, and no member ever came up with it: a mistake in the chart's values is mended with
+/// Whether pods cannot get the agent's image, and no member ever came up with it: a mistake in the chart's values is mended with
 /// them.
-fn in_vain(input: Input<'_>, record: &Record) -> bool {
+fn agent_image_is_missing(input: Input<'_>, record: &Record) -> bool {
     let Input { etcd, observed, .. } = input;
     let (name, namespace) = name_of(etcd);
     let registry = etcd.spec.images.registry.as_ref();

@@ -1,6 +1,7 @@
 //! One pod after the other, followers first, and only while every member is ready and no volume would go with its pod.
 
-use super::{Health, Subject};
+use super::Health;
+use super::subject::Subject;
 use crate::model::{Action, State};
 use crate::observed::{deleting, label};
 use crate::workload::{pod_ready, taken_up, waits_for_an_image};
@@ -11,10 +12,10 @@ use serde_json::Value;
 /// Label by which a StatefulSet's controller marks what a pod was made from.
 const REVISION: &str = "controller-revision-hash";
 
-/// Where the roll stands, and the one pod to replace now. (None, None): every pod is of the newest template, or a volume would go with
+/// The state of the roll, and the one pod to replace now. (None, None): every pod is of the newest template, or a volume would go with
 /// its pod, which the stage says.
 pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<Action>) {
-    if health.leaving.is_some() {
+    if health.deleting_volume.is_some() {
         return (None, None);
     }
     let Some(set) = s.get(Kind::StatefulSet, s.name) else { return (None, None) };

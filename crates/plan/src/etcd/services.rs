@@ -1,8 +1,8 @@
 //! Stage 2: an address for each member that outlives its pods.
 
-use super::{Subject, is_ours};
-use crate::ensure::ensure;
+use super::subject::{Subject, is_ours};
 use crate::model::{Stage, StageId, State};
+use crate::objects::ensure;
 use crate::observed::Observed;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdEndpoint;

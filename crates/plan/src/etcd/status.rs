@@ -1,8 +1,9 @@
 //! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
 
-use super::{EtcdPlan, Input, Member, name_of, record, sentence};
+use super::subject::{is_ours, name_of};
+use super::{EtcdPlan, Input, Member, record};
 use crate::failure::Failure;
-use crate::model::{Plan, StageId, State};
+use crate::model::{Plan, Stage, StageId, State};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
@@ -14,9 +15,9 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// A member may be away this long before the cluster counts as degraded.
-const PATIENCE: SignedDuration = SignedDuration::from_mins(2);
+const DEGRADED_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
-/// The new status. `input.observed` is what was observed, with the answers to this pass's writes in it.
+/// The new status. `input.observed` is what was observed, with the answers to this reconcile's writes in it.
 pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
     let Input { etcd, observed, now, .. } = input;
     let old = etcd.status.clone().unwrap_or_default();
@@ -35,7 +36,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
         status.ready_members = Some(format!("{}/{}", health.ready(), health.members.len()));
         status.members = members(planned, &old);
     }
-    // Recorded once it stands beside the members too; until then the spec may still change.
+    // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
         if status.cluster_id.is_none() && record.bootstrap.state == BootstrapState::Established {
             status.cluster_id.clone_from(&health.cluster_id);
@@ -81,7 +82,7 @@ fn clients(input: Input<'_>) -> Vec<EtcdClientStatus> {
     let (name, namespace) = name_of(input.etcd);
     let issued = |secret: &str| {
         let key = ObjectKey::namespaced(Kind::Secret, namespace, secret);
-        let ours = input.observed.get(&key).is_some_and(|o| super::is_ours(o, name));
+        let ours = input.observed.get(&key).is_some_and(|o| is_ours(o, name));
         let whole = input.observed.secrets.get(&key).is_some_and(|f| f.digests.contains_key("ca.crt"));
         ours && whole && matches!(input.observed.pair(&key, "tls"), Some(Ok(_)))
     };
@@ -196,11 +197,11 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     }
 }
 
-/// A member that starts anew takes its time; one that stays away is a loss of redundancy.
+/// A member that restarts takes its time; one that stays away is a loss of redundancy.
 fn long_down(input: Input<'_>) -> bool {
     let status = input.etcd.status.as_ref();
     let since = status.and_then(|s| conditions::find(&s.conditions, ConditionType::MembersReady));
-    since.is_some_and(|c| c.status == "False" && input.now.duration_since(c.last_transition_time.0) >= PATIENCE)
+    since.is_some_and(|c| c.status == "False" && input.now.duration_since(c.last_transition_time.0) >= DEGRADED_AFTER)
 }
 
 fn pki(plan: &Plan) -> Verdict {
@@ -260,5 +261,14 @@ fn phase(input: Input<'_>, planned: &EtcdPlan, verdicts: &[Verdict], old: &EtcdC
         "Unavailable"
     } else {
         "Forming"
+    }
+}
+
+/// What a stage is not done with, as the status says it: the members' own stage needs no name in an `EtcdCluster`.
+pub(crate) fn sentence(stage: &Stage) -> Option<(Reason, String)> {
+    match stage.id {
+        StageId::Etcd => stage.state.sentence(),
+        StageId::Endpoint => stage.state.sentence().map(|(reason, text)| (reason, format!("services: {text}"))),
+        _ => stage.sentence(),
     }
 }

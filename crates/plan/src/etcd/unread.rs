@@ -1,8 +1,8 @@
 //! Which field of an `EtcdCluster` feeds which values of templates, and the message for fields that the pinned templates do not read.
 
-use super::Subject;
+use super::subject::Subject;
 use crate::unread::{self, Row, row};
-use berth_render::Component as Binary;
+use berth_render::Binary;
 use std::sync::LazyLock;
 
 /// Every field of the spec.

@@ -1,8 +1,9 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
-use super::{Input, Subject, record};
-use crate::ensure::ensure_templates;
+use super::subject::{Subject, is_ours};
+use super::{Input, record};
 use crate::model::{Stage, StageId, State};
+use crate::objects::ensure_templates;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::EtcdClusterSpec;
@@ -71,7 +72,7 @@ fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
 fn pinned(s: &Subject<'_>, stage: &mut Stage) {
     let key = s.key(Kind::ConfigMap, names::etcd::templates(s.name, &s.record.templates));
     if let Some(set) = s.templates() {
-        return ensure_templates(stage, s.observed, (&key, s.labels()), set, |o| super::is_ours(o, s.name));
+        return ensure_templates(stage, s.observed, (&key, s.labels()), set, |o| is_ours(o, s.name));
     }
     stage.state = if s.observed.get(&key).is_some() {
         State::blocked(

@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use berth_plan::diff::contains;
+use berth_plan::objects::diff::contains;
 use jiff::{Timestamp, Unit};
 use kube::{
     Api, Client, ResourceExt as _,
@@ -115,7 +115,7 @@ impl Context {
     }
 }
 
-/// Conflicts and disappearances are daily business: the next pass sees the present state.
+/// Conflicts and disappearances are daily business: the next reconcile sees the present state.
 pub(super) fn expected(what: impl Display, error: &kube::Error) {
     match error {
         kube::Error::Api(status) if matches!(status.code, 404 | 409) => {}

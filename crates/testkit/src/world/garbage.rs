@@ -13,7 +13,7 @@ use super::{
 
 type Owned = (String, Arc<DynamicObject>);
 
-pub(super) async fn pass(context: &Context) -> bool {
+pub(super) async fn reconcile(context: &Context) -> bool {
     let all = context.store.all();
     let by_uid: BTreeMap<String, Arc<DynamicObject>> =
         all.iter().filter_map(|(_, o)| Some((o.uid()?, o.clone()))).collect();

@@ -138,15 +138,15 @@ impl World {
     }
 }
 
-/// One pass over everything after each change; more often while something is in progress.
+/// One reconcile over everything after each change; more often while something is in progress.
 async fn run(context: Context) {
     let mut revisions = BTreeMap::new();
     loop {
-        let mut busy = namespaces::pass(&context).await;
-        busy |= workloads::pass(&context, &mut revisions).await;
-        busy |= pods::pass(&context).await;
-        busy |= storage::pass(&context).await;
-        busy |= garbage::pass(&context).await;
+        let mut busy = namespaces::reconcile(&context).await;
+        busy |= workloads::reconcile(&context, &mut revisions).await;
+        busy |= pods::reconcile(&context).await;
+        busy |= storage::reconcile(&context).await;
+        busy |= garbage::reconcile(&context).await;
         let pause = if busy { Duration::from_millis(30) } else { Duration::from_secs(2) };
         let _ = tokio::time::timeout(pause, context.store.changed()).await;
         // Changes come in groups.

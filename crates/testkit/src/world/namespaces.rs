@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::context::{Context, terminating};
 
-pub(super) async fn pass(context: &Context) -> bool {
+pub(super) async fn reconcile(context: &Context) -> bool {
     let ending: Vec<_> = context
         .store
         .of_kind("Namespace")

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::context::{Context, now, terminating};
 
-pub(super) async fn pass(context: &Context) -> bool {
+pub(super) async fn reconcile(context: &Context) -> bool {
     let judge = context.knob(|k| k.fate.clone());
     let mut busy = false;
     for pod in context.list("Pod") {

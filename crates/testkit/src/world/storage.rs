@@ -9,7 +9,7 @@ use super::context::{Context, terminating};
 const CLAIM: &str = "PersistentVolumeClaim";
 const PROTECTION: &str = "kubernetes.io/pvc-protection";
 
-pub(super) async fn pass(context: &Context) -> bool {
+pub(super) async fn reconcile(context: &Context) -> bool {
     let mut busy = false;
     let pods = context.list("Pod");
     for claim in context.list(CLAIM) {

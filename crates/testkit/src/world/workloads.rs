@@ -14,7 +14,7 @@ const REVISION: &str = "deployment.kubernetes.io/revision";
 /// Last template and revision number by the Deployment's UID.
 pub(super) type Revisions = BTreeMap<String, (String, u64)>;
 
-pub(super) async fn pass(context: &Context, revisions: &mut Revisions) -> bool {
+pub(super) async fn reconcile(context: &Context, revisions: &mut Revisions) -> bool {
     let mut busy = false;
     for kind in [DEPLOYMENT, "StatefulSet.apps"] {
         for workload in context.list(kind).iter().filter(|w| !terminating(w)) {

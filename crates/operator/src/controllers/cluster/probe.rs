@@ -3,7 +3,7 @@
 use crate::context::Context;
 use berth_api::cluster::Cluster;
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
-use berth_plan::cluster::{Input, is_kept, key_at, question};
+use berth_plan::cluster::{Input, is_in_sync, key_at, probe_request};
 use berth_plan::observed::ApiProbe;
 use jiff::Timestamp;
 use std::net::IpAddr;
@@ -15,10 +15,10 @@ pub(super) async fn tenant(
     cluster: &Cluster,
     snapshot: &mut Snapshot,
     now: Timestamp,
-) -> Option<(Io, Option<Look>)> {
+) -> Option<(Io, Option<IdleCheck>)> {
     let observed = &snapshot.observed;
     let clocks = observed.meta.clocks(now);
-    let asked = question(Input { cluster, observed, settings: &ctx.settings, now })?;
+    let asked = probe_request(Input { cluster, observed, settings: &ctx.settings, now })?;
     let target = match tenant_target(snapshot, &asked.ca, &asked.host, asked.port, clocks) {
         Some(Ok(target)) => target,
         Some(Err(why)) => {
@@ -33,30 +33,30 @@ pub(super) async fn tenant(
     let calls = ctx.tenant_calls.clone();
     let (probe, tenant) = probe_tenant(&ctx.connect, target.clone(), &asked.key, asked.version, calls).await;
     snapshot.observed.api = probe;
-    let look = asked.ca.namespace.zip(asked.advertised).map(|(home, advertised)| {
-        let fingerprint = snapshot.fingerprint(&home);
-        Look { home, fingerprint, api: target, advertised }
+    let idle_check = asked.ca.namespace.zip(asked.advertised).map(|(cp_namespace, advertised)| {
+        let fingerprint = snapshot.fingerprint(&cp_namespace);
+        IdleCheck { cp_namespace, fingerprint, api: target, advertised }
     });
-    Some((tenant?, look))
+    Some((tenant?, idle_check))
 }
 
-/// What a look at a tenant at rest asks.
-pub(in crate::controllers) struct Look {
-    home: String,
+/// What is asked about an idle tenant.
+pub(in crate::controllers) struct IdleCheck {
+    cp_namespace: String,
     fingerprint: u64,
     api: TenantTarget,
     advertised: (IpAddr, i32),
 }
 
-impl Look {
+impl IdleCheck {
     /// Whether all is as it was.
-    pub(super) async fn finds_nothing_new(&self, ctx: &Context, now: Timestamp) -> bool {
+    pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
         let key = key_at(now);
         let asked = probe_tenant(&ctx.connect, self.api.clone(), &key, false, ctx.tenant_calls.clone());
-        let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.home), asked);
+        let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
         let kept = match &answer {
             ApiProbe::Answered { read, .. } => {
-                read.get(&key).is_some_and(|live| is_kept(self.advertised, &key, live.as_ref()))
+                read.get(&key).is_some_and(|live| is_in_sync(self.advertised, &key, live.as_ref()))
             }
             _ => false,
         };

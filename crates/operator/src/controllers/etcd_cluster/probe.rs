@@ -3,9 +3,9 @@
 use crate::context::Context;
 use berth_api::{EtcdCluster, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{Own, Snapshot, fingerprint, refused};
+use berth_kubeio::{ResourceRef, Snapshot, fingerprint, refused};
 use berth_pki::Clocks;
-use berth_plan::etcd::{absent, endpoints, worth_asking};
+use berth_plan::etcd::{can_probe, endpoints, missing_members};
 use berth_plan::observed::EtcdProbe;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -18,21 +18,21 @@ pub(super) async fn members(
     etcd: &EtcdCluster,
     snapshot: &mut Snapshot,
     clocks: Clocks,
-) -> Option<Look> {
+) -> Option<IdleCheck> {
     let target = target(etcd, snapshot, clocks)?;
     let answer = (ctx.ask_etcd)(target.clone()).await;
     snapshot.observed.etcd = Some(answer.clone());
     let namespace = etcd.metadata.namespace.clone()?;
     let (fingerprint, listed) = (snapshot.fingerprint(&namespace), Mutex::new(Instant::now()));
-    Some(Look { namespace, fingerprint, listed, target, answer })
+    Some(IdleCheck { namespace, fingerprint, listed, target, answer })
 }
 
 fn target(etcd: &EtcdCluster, snapshot: &Snapshot, clocks: Clocks) -> Option<EtcdTarget> {
-    if etcd.metadata.deletion_timestamp.is_some() || !worth_asking(etcd, &snapshot.observed) {
+    if etcd.metadata.deletion_timestamp.is_some() || !can_probe(etcd, &snapshot.observed) {
         return None;
     }
-    let own = Own::of(Kind::EtcdCluster, etcd).key;
-    let ca = ObjectKey { kind: Kind::Secret, name: names::etcd::client_ca(&own.name), ..own };
+    let etcd_key = ResourceRef::of(Kind::EtcdCluster, etcd).key;
+    let ca = ObjectKey { kind: Kind::Secret, name: names::etcd::client_ca(&etcd_key.name), ..etcd_key };
     let (cert, key) = (snapshot.secret(&ca, "tls.crt")?, snapshot.secret(&ca, "tls.key")?);
     let target = Credential::issue(cert, key, clocks)
         .and_then(|credential| EtcdTarget::new(&endpoints(etcd, &snapshot.observed), credential));
@@ -40,8 +40,8 @@ fn target(etcd: &EtcdCluster, snapshot: &Snapshot, clocks: Clocks) -> Option<Etc
     target.ok().filter(|target| !target.members.is_empty())
 }
 
-/// What a look at an etcd at rest asks.
-pub(in crate::controllers) struct Look {
+/// What is asked about an idle etcd.
+pub(in crate::controllers) struct IdleCheck {
     namespace: String,
     fingerprint: u64,
     listed: Mutex<Instant>,
@@ -49,7 +49,7 @@ pub(in crate::controllers) struct Look {
     answer: EtcdProbe,
 }
 
-impl Look {
+impl IdleCheck {
     /// How often Secrets and ConfigMaps are looked at: members are asked more often.
     const LIST: Duration = Duration::from_secs(55);
 
@@ -77,7 +77,7 @@ impl Look {
     }
 
     /// Whether all is as it was.
-    pub(super) async fn finds_nothing_new(&self, ctx: &Context) -> bool {
+    pub(super) async fn is_unchanged(&self, ctx: &Context) -> bool {
         let listed = *self.listed.lock().unwrap_or_else(PoisonError::into_inner);
         let same = async {
             if listed.elapsed() < Self::LIST {
@@ -94,8 +94,8 @@ impl Look {
 
 /// Asks what refuses pods that are not there.
 pub(super) async fn missing_pods(ctx: &Context, etcd: &EtcdCluster, snapshot: &mut Snapshot, now: Timestamp) {
-    let own = Own::of(Kind::EtcdCluster, etcd).key;
-    let missing = absent(etcd, &snapshot.observed);
+    let etcd_key = ResourceRef::of(Kind::EtcdCluster, etcd).key;
+    let missing = missing_members(etcd, &snapshot.observed);
     snapshot.observed.refused =
-        refused(&ctx.io, own.namespace.as_deref().unwrap_or_default(), &own.name, missing, now).await;
+        refused(&ctx.io, etcd_key.namespace.as_deref().unwrap_or_default(), &etcd_key.name, missing, now).await;
 }

@@ -4,14 +4,14 @@ use super::stage::{checksums, root};
 use super::{Asked, Component, Prepared};
 use crate::cluster::isolation::allows::{Allow, End, Port, allow};
 use crate::cluster::pki::{KUBELET_CLIENT, client, keep_former_names};
-use crate::cluster::tenant::Tenant;
+use crate::cluster::subject::Tenant;
 use crate::cluster::{endpoint, etcd};
 use crate::model::State;
 use crate::secrets::Content;
 use berth_api::names;
 use berth_pki::{CertSpec, Usage};
 use berth_render::values::{ApiServerSecrets, ApiServerValues, EtcdAccess, HostAlias, Workload};
-use berth_render::{Component as Binary, Kind, TemplateSet, render_apiserver};
+use berth_render::{Binary, Kind, TemplateSet, render_apiserver};
 use serde_json::Value;
 use std::net::IpAddr;
 

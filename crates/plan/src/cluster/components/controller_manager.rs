@@ -4,10 +4,10 @@ use super::stage::{api_client, root};
 use super::{Component, Prepared};
 use crate::cluster::isolation::allows::{Allow, End, Port, allow};
 use crate::cluster::pki;
-use crate::cluster::tenant::Tenant;
+use crate::cluster::subject::Tenant;
 use berth_api::names;
 use berth_render::values::Workload;
-use berth_render::{Component as Binary, TemplateSet};
+use berth_render::{Binary, TemplateSet};
 
 /// The row.
 pub(super) static COMPONENT: Component = Component {

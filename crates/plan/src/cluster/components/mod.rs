@@ -10,13 +10,13 @@ mod stage;
 
 use super::ClusterPlan;
 use super::isolation::allows::Allow;
-use super::tenant::Tenant;
+use super::subject::Tenant;
 use crate::model::{Stage, State};
 use crate::secrets::Content;
 use berth_api::ClusterSpec;
 use berth_api::common::{Arg, Placement, Resources};
 use berth_render::values::Workload;
-use berth_render::{Component as Binary, Object, RenderError, TemplateSet};
+use berth_render::{Binary, Object, RenderError, TemplateSet};
 
 pub(super) use stage::stage;
 
@@ -56,9 +56,9 @@ pub struct Asked<'a> {
     pub extra_args: &'a [Arg],
 }
 
-impl<'a> From<&'a berth_api::cluster::Component> for Asked<'a> {
-    fn from(spec: &'a berth_api::cluster::Component) -> Self {
-        let berth_api::cluster::Component { replicas, resources, placement, extra_args } = spec;
+impl<'a> From<&'a berth_api::cluster::ComponentSpec> for Asked<'a> {
+    fn from(spec: &'a berth_api::cluster::ComponentSpec) -> Self {
+        let berth_api::cluster::ComponentSpec { replicas, resources, placement, extra_args } = spec;
         Self { replicas: *replicas, resources: resources.as_ref(), placement, extra_args }
     }
 }

@@ -5,7 +5,7 @@ use super::stage::api_client;
 use crate::cluster::isolation::allows::{Allow, End, Port, allow};
 use crate::cluster::pki;
 use berth_api::names;
-use berth_render::Component as Binary;
+use berth_render::Binary;
 
 /// The row.
 pub(super) static COMPONENT: Component = Component {

@@ -3,15 +3,15 @@
 //! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
 
 use super::{Asked, Component, Prepared};
-use crate::cluster::tenant::Tenant;
-use crate::cluster::{ensure, is_ours, validate};
+use crate::cluster::subject::{Tenant, ensure, is_ours};
+use crate::cluster::validate;
 use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::label;
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, HostAlias, Workload};
-use berth_render::{Component as Binary, Kind, ObjectKey, TemplateSet, render_api_client};
+use berth_render::{Binary, Kind, ObjectKey, TemplateSet, render_api_client};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
         Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
         Ok(Ok(objects)) => {
             for o in objects {
-                ensure(&mut stage, t.observed, workload::noted(o, &t.cluster.spec.images));
+                ensure(&mut stage, t.observed, workload::with_registry_annotation(o, &t.cluster.spec.images));
             }
             let first = component
                 .after
@@ -57,7 +57,7 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
     let extra_args = validate::component(t, component)?;
     let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
     let images = &t.cluster.spec.images;
-    let pods = workload::pods_of(t.observed, &t.home, labels::COMPONENT, component.name());
+    let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, component.name());
     let live = t.get(Kind::Deployment, component.name()).filter(|live| !workload::lacks_its_image(live, pods));
     let wanted = (component.binary, t.pin.version);
     let (image, agent_image) = workload::images(live, images, &t.settings.registry, wanted, &t.pin.agent_image);
@@ -68,7 +68,7 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
         agent_image,
         image_pull_secrets: images.pull_secrets.clone(),
         agent_delivery: t.pin.agent_delivery,
-        run_as_user: run_as_user(&t.home),
+        run_as_user: run_as_user(&t.cp_namespace),
         resources: resources.cloned(),
         placement: placement.clone(),
         extra_args,
@@ -78,8 +78,8 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
 }
 
 /// UID of the control plane's processes: from the hash in the namespace's name, so that tenants differ.
-pub(crate) fn run_as_user(home: &str) -> i64 {
-    let hash = home.rsplit('-').next().and_then(|h| i64::from_str_radix(h, 16).ok()).unwrap_or_default();
+pub(crate) fn run_as_user(cp_namespace: &str) -> i64 {
+    let hash = cp_namespace.rsplit('-').next().and_then(|h| i64::from_str_radix(h, 16).ok()).unwrap_or_default();
     100_000 + hash % 1_000_000
 }
 
@@ -109,8 +109,8 @@ pub(super) fn api_client(
     read_at_start: Vec<ReadAtStart>,
 ) -> Prepared {
     let (ip, server) =
-        t.endpoint.inside(&t.home).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
-    let host = format!("{}.{}.svc", names::APISERVER, t.home);
+        t.endpoint.inside(&t.cp_namespace).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
+    let host = format!("{}.{}.svc", names::APISERVER, t.cp_namespace);
     workload.host_aliases = vec![HostAlias { ip: ip.to_string(), hostnames: vec![host] }];
     let cas = [root("ca", names::ca(t.name)), root("front-proxy-ca", names::proxy_ca(t.name))];
     workload.checksums = checksums(t, &[cas.to_vec(), read_at_start].concat())?;
@@ -148,7 +148,7 @@ fn owned<'a>(t: &'a Tenant<'_>, name: &'a str) -> impl Iterator<Item = ObjectKey
     let of_component = move |o: &Value| label(o, labels::COMPONENT) == Some(name);
     [Kind::Deployment, Kind::ConfigMap]
         .into_iter()
-        .flat_map(|kind| t.observed.of_kind(kind, &t.home))
+        .flat_map(|kind| t.observed.of_kind(kind, &t.cp_namespace))
         .filter(move |(k, o)| k.name.starts_with(name) && of_component(o))
         .map(|(k, _)| k.clone())
 }
@@ -158,8 +158,8 @@ fn progress(t: &Tenant<'_>, name: &str, live: &Value) -> State {
     if rollout.settled {
         return State::Ready;
     }
-    let problem =
-        workload::pods_of(t.observed, &t.home, labels::COMPONENT, name).find_map(|(_, p)| workload::pod_problem(p));
+    let problem = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name)
+        .find_map(|(_, p)| workload::pod_problem(p));
     if let Some((reason, on)) = problem {
         return State::Waiting { reason, on };
     }

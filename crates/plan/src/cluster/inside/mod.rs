@@ -3,9 +3,9 @@
 mod objects;
 
 use super::endpoint;
-use super::tenant::Tenant;
-use crate::diff::contains;
+use super::subject::Tenant;
 use crate::model::{Action, Stage, StageId, State};
+use crate::objects::diff::contains;
 use crate::observed::ApiProbe;
 use berth_api::conditions::Reason;
 use berth_render::{Object, ObjectKey};
@@ -49,22 +49,22 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     }
     for object in due {
         let live = read.get(object.key()).and_then(Option::as_ref);
-        let in_the_way = live.filter(|live| stands_in_the_way(live, &object));
-        stage.actions.extend(in_the_way.map(|live| Action::tenant_delete(object.key(), live)));
+        let to_recreate = live.filter(|live| must_be_recreated(live, &object));
+        stage.actions.extend(to_recreate.map(|live| Action::tenant_delete(object.key(), live)));
         stage.actions.push(Action::TenantApply(object));
     }
     stage
 }
 
 /// Whether what was read under that key is what Berth keeps there, of a tenant whose API is at that address and port.
-pub fn is_kept(advertised: (IpAddr, i32), key: &ObjectKey, live: Option<&Value>) -> bool {
+pub fn is_in_sync(advertised: (IpAddr, i32), key: &ObjectKey, live: Option<&Value>) -> bool {
     let all = objects::all(advertised).unwrap_or_default();
     all.iter().any(|wanted| wanted.key() == key && !differs(live, wanted))
 }
 
 /// Whether what is there can only be replaced: API servers change neither of these fields. For the address of another family nobody
 /// misses the old slice: the tenant's `kubernetes` Service has one family, and kube-proxy takes slices of that one alone.
-fn stands_in_the_way(live: &Value, wanted: &Object) -> bool {
+fn must_be_recreated(live: &Value, wanted: &Object) -> bool {
     ["addressType", "roleRef"].iter().any(|field| live[field] != wanted.value()[field])
 }
 

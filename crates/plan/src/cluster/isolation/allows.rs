@@ -1,7 +1,7 @@
 //! Who may open a connection to whom in a control-plane namespace. What is not in this table is denied.
 
 use crate::cluster::components;
-use berth_render::Component as Binary;
+use berth_render::Binary;
 
 /// One end of an allowed connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

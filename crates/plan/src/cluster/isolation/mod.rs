@@ -4,15 +4,14 @@
 
 pub(super) mod allows;
 
-use super::ensure;
-use super::tenant::Tenant;
-use crate::meta::MetaRanges;
+use super::subject::{Tenant, ensure};
+use crate::meta_cluster::addresses::MetaRanges;
 use crate::model::{Stage, State};
 use crate::settings::Settings;
 use allows::{Allow, End, Port};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_render::{Component as Binary, Kind, Object};
+use berth_render::{Binary, Kind, Object};
 use ipnet::IpNet;
 use serde_json::{Value, json};
 
@@ -56,7 +55,7 @@ pub(super) fn without_ranges(why: &str) -> State {
 fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
     let object = json!({
         "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
-        "metadata": {"name": name, "namespace": t.home, "labels": t.labels()},
+        "metadata": {"name": name, "namespace": t.cp_namespace, "labels": t.labels()},
         "spec": spec,
     });
     match Object::new(object) {

@@ -28,14 +28,14 @@ fn ingress(f: &mut Fixture, all: Value) {
 
 fn pass_in_days(f: &mut Fixture, days: i64) {
     f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_hours(days * 24)).unwrap();
-    f.pass();
+    f.reconcile();
 }
 
 #[test]
 fn where_ranges_would_keep_the_operator_out_it_asks_inside() {
     let narrow = json!({"type": "LoadBalancer", "service": {"loadBalancerSourceRanges": ["203.0.113.0/24"]}});
     let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": narrow}));
-    f.pass();
+    f.reconcile();
     load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
     come_up(&mut f);
     assert_eq!(server(&f), "https://198.51.100.1:6443", "clients are let in there");
@@ -61,7 +61,7 @@ fn without_an_address_what_was_published_is_kept_and_renewed() {
         let (before, told) = (server(&f), f.cluster.status.clone().unwrap().endpoints);
         let pods = pods_of_the_api(&f);
         assert_eq!(dialled(&f), inside(&f));
-        f.pass();
+        f.reconcile();
         assert_eq!((f.condition("Available").0, f.condition("Ready").1), ("True".to_owned(), "Waiting".to_owned()));
         assert_ne!(f.cluster.status.as_ref().unwrap().phase.as_deref(), Some("Unavailable"));
         // Nobody has looked for longer than certificates live.
@@ -72,7 +72,7 @@ fn without_an_address_what_was_published_is_kept_and_renewed() {
         assert!(f.world.log.iter().any(|l| l.starts_with("publish")), "{:#?}", f.world.log);
         // The break-glass one still says it.
         f.world.remove(&Fixture::key(Kind::Secret, names::ADMIN_KUBECONFIG));
-        f.pass();
+        f.reconcile();
         assert_eq!((server(&f), &f.cluster.status.as_ref().unwrap().endpoints), (before, &told));
         assert_eq!(pods_of_the_api(&f), pods);
         // What is inside the tenant names the old address on.
@@ -86,7 +86,7 @@ fn without_an_address_what_was_published_is_kept_and_renewed() {
 fn a_new_tenant_without_an_address_does_not_serve_yet() {
     let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
     for _ in 0..3 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
     let pod = Fixture::key(Kind::Pod, "kube-apiserver-1");
@@ -94,9 +94,9 @@ fn a_new_tenant_without_an_address_does_not_serve_yet() {
     f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
     f.world.run_pod(&pod);
     let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
-    assert_eq!(super::super::question(input), None);
+    assert_eq!(super::super::probe_request(input), None);
     f.world.observed.api = ApiProbe::NotAsked;
-    f.pass();
+    f.reconcile();
     let said = f.condition("Available");
     assert_eq!((&*said.0, &*said.1), ("False", "Waiting"));
     assert_eq!(
@@ -109,7 +109,7 @@ fn a_new_tenant_without_an_address_does_not_serve_yet() {
 fn pods_are_rolled_for_another_address_and_not_for_one_that_goes_or_comes_back() {
     let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
     for _ in 0..3 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
     let advertises = |f: &Fixture, address: &str| {
@@ -124,12 +124,12 @@ fn pods_are_rolled_for_another_address_and_not_for_one_that_goes_or_comes_back()
     let pods = pods_of_the_api(&f);
     for all in [json!([second, first]), json!(null), json!([second, first]), json!([first])] {
         ingress(&mut f, all.clone());
-        f.pass();
+        f.reconcile();
         assert_eq!(pods_of_the_api(&f), pods, "{all}");
         assert_eq!(server(&f), "https://198.51.100.1:6443", "{all}");
     }
     ingress(&mut f, json!([second]));
-    f.pass();
+    f.reconcile();
     assert!(advertises(&f, "198.51.100.2"), "{}", pods_of_the_api(&f));
 }
 
@@ -137,12 +137,12 @@ fn pods_are_rolled_for_another_address_and_not_for_one_that_goes_or_comes_back()
 fn an_address_that_is_none_is_put_right_where_none_is_published() {
     let mut f = up_with_load_balancer();
     ingress(&mut f, Value::Null);
-    f.pass();
+    f.reconcile();
     let key = Fixture::key(Kind::Deployment, names::APISERVER);
     let broken =
         f.world.observed.get(&key).unwrap().to_string().replace("--advertise-address=", "--advertise-address=no-");
     f.world.observed.objects.insert(key.clone(), serde_json::from_str(&broken).unwrap());
-    f.pass();
+    f.reconcile();
     let put_right = format!("--advertise-address={}\"", inside(&f).0);
     let pods = pods_of_the_api(&f).to_string();
     assert!(pods.contains(&put_right), "{pods}");

@@ -6,11 +6,11 @@ use berth_api::labels;
 fn a_patch_rolls_the_api_server_first() {
     let mut f = Fixture::up(json!({"version": "1.36.2"}));
     f.cluster.spec.version = "1.36.3".into();
-    f.pass();
+    f.reconcile();
     assert!(f.image(names::APISERVER).ends_with(":v1.36.3"));
     assert!(f.image(names::CONTROLLER_MANAGER).ends_with(":v1.36.2"), "held back");
     f.roll_out(names::APISERVER);
-    f.pass();
+    f.reconcile();
     assert!(f.image(names::CONTROLLER_MANAGER).ends_with(":v1.36.3"));
     assert!(f.image(names::SCHEDULER).ends_with(":v1.36.3"));
 }
@@ -19,7 +19,7 @@ fn a_patch_rolls_the_api_server_first() {
 fn another_minor_is_refused_and_what_runs_goes_on() {
     let mut f = Fixture::up(json!({"version": "1.35.4"}));
     f.cluster.spec.version = "1.36.3".into();
-    let message = blocked(&f.pass(), StageId::Spec, Reason::MinorChangeUnsupported);
+    let message = blocked(&f.reconcile(), StageId::Spec, Reason::MinorChangeUnsupported);
     assert!(
         message.contains("1.35")
             && message.contains("1.36.3")
@@ -30,14 +30,14 @@ fn another_minor_is_refused_and_what_runs_goes_on() {
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     // Drift is repaired all the same.
     f.world.remove(&Fixture::key(Kind::Service, names::APISERVER));
-    f.pass();
+    f.reconcile();
     assert!(f.world.observed.get(&Fixture::key(Kind::Service, names::APISERVER)).is_some());
 }
 
 #[test]
 fn an_unsupported_version_makes_nothing() {
     let mut f = Fixture::new(json!({"version": "1.29.1"}));
-    let message = blocked(&f.pass(), StageId::Spec, Reason::VersionUnsupported);
+    let message = blocked(&f.reconcile(), StageId::Spec, Reason::VersionUnsupported);
     assert!(message.contains("1.34, 1.35, 1.36"), "{message}");
     assert!(f.world.log.is_empty());
     assert_eq!(f.condition("Ready").1, "VersionUnsupported");
@@ -48,14 +48,14 @@ fn owned_flags_are_refused_with_the_alternative_and_other_stages_go_on() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let arg = |name: &str| vec![serde_json::from_value(json!({"name": name, "value": "x"})).unwrap()];
     f.cluster.spec.api_server.extra_args = arg("service-cluster-ip-range");
-    let message = blocked(&f.pass(), StageId::ControlPlane(Component::ApiServer), Reason::InvalidSpec);
+    let message = blocked(&f.reconcile(), StageId::ControlPlane(Binary::ApiServer), Reason::InvalidSpec);
     assert!(
         message.contains("spec.apiServer.extraArgs: --service-cluster-ip-range") && message.contains("serviceCIDRs"),
         "{message}"
     );
     assert!(f.world.log.is_empty());
     f.cluster.spec.api_server.extra_args = arg("v");
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
 }
 
@@ -65,11 +65,11 @@ fn a_new_operator_rolls_nothing() {
     f.settings.agent_image = "berth.dev/agent:newer".into();
     f.settings.agent_delivery = AgentDelivery::ImageVolume;
     f.settings.registry = "mirror.example.com".into();
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     // With the next version it does change.
     f.cluster.spec.version = "1.36.4".into();
-    f.pass();
+    f.reconcile();
     let d = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
     let volumes = d["spec"]["template"]["spec"]["volumes"].to_string();
     assert!(volumes.contains(r#""reference":"berth.dev/agent:newer""#), "{volumes}");
@@ -78,14 +78,14 @@ fn a_new_operator_rolls_nothing() {
 #[test]
 fn a_tenant_from_before_image_volumes_keeps_its_pods() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let home = ObjectKey::cluster(Kind::Namespace, Fixture::home());
-    let namespace = f.world.observed.objects.get_mut(&home).unwrap();
+    let cp_namespace = ObjectKey::cluster(Kind::Namespace, Fixture::cp_namespace());
+    let namespace = f.world.observed.objects.get_mut(&cp_namespace).unwrap();
     namespace["metadata"]["annotations"].as_object_mut().unwrap().remove(labels::AGENT_DELIVERY);
     f.settings.agent_delivery = AgentDelivery::ImageVolume;
-    f.pass();
+    f.reconcile();
     let d = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
     assert_eq!(d["spec"]["template"]["spec"]["initContainers"][0]["name"], "install-agent");
-    let namespace = f.world.observed.get(&home).unwrap();
+    let namespace = f.world.observed.get(&cp_namespace).unwrap();
     assert_eq!(namespace["metadata"]["annotations"][labels::AGENT_DELIVERY], "InitContainer");
 }
 
@@ -93,11 +93,11 @@ fn a_tenant_from_before_image_volumes_keeps_its_pods() {
 fn etcd_stays_as_it_was_created() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.etcd.replicas = 3;
-    let message = blocked(&f.pass(), StageId::Etcd, Reason::EtcdChangeUnsupported);
+    let message = blocked(&f.reconcile(), StageId::Etcd, Reason::EtcdChangeUnsupported);
     assert!(message.contains("spec.etcd.replicas") && message.contains("Set it back to 1"), "{message}");
     f.cluster.spec.etcd.replicas = 1;
     f.cluster.spec.etcd.version = Some("3.5.35".into());
-    blocked(&f.pass(), StageId::Etcd, Reason::EtcdChangeUnsupported);
+    blocked(&f.reconcile(), StageId::Etcd, Reason::EtcdChangeUnsupported);
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
 }
 
@@ -179,7 +179,7 @@ fn renewal_changes_certificates_and_rolls_nothing() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let before = f.world.observed.secrets.get(&Fixture::key(Kind::Secret, "acme-ca")).unwrap().digests.clone();
     f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_hours(70 * 24)).unwrap();
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.iter().any(|l| l.contains("kube-apiserver-pki")), "{:#?}", f.world.log);
     assert!(f.world.log.iter().any(|l| l.contains("publish")), "the published kubeconfig follows");
     assert!(!f.world.log.iter().any(|l| l.contains("Deployment")), "{:#?}", f.world.log);
@@ -191,7 +191,7 @@ fn renewal_changes_certificates_and_rolls_nothing() {
 fn a_changed_name_reissues_just_what_it_must() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.endpoint.cert_sans = vec!["api.acme.example".into()];
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
     assert!(
         f.world.log[0].contains("kube-apiserver-pki") && f.world.log[0].contains("certificate apiserver"),
@@ -206,11 +206,11 @@ fn what_is_no_longer_wanted_is_pruned_once_all_is_settled() {
     let budget = Fixture::key(Kind::PodDisruptionBudget, names::APISERVER);
     assert!(f.world.observed.get(&budget).is_some());
     f.cluster.spec.replicas = 1;
-    f.pass();
+    f.reconcile();
     assert!(f.world.observed.get(&budget).is_some(), "not while it rolls");
     for _ in 0..3 {
         f.others();
-        f.pass();
+        f.reconcile();
     }
     assert!(f.world.observed.get(&budget).is_none(), "{:#?} {:?}", f.world.log, f.plan().plan.first_problem());
 }
@@ -219,11 +219,11 @@ fn what_is_no_longer_wanted_is_pruned_once_all_is_settled() {
 fn paused_changes_nothing_and_says_so() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.paused = true;
-    f.pass();
+    f.reconcile();
     f.others();
     f.world.log.clear();
     f.world.remove(&Fixture::key(Kind::Service, names::APISERVER));
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     assert_eq!(f.condition("Progressing").1, "Paused");
     assert_eq!(f.condition("Ready").0, "False", "something is to be done");
@@ -236,22 +236,22 @@ fn its_etcd_is_paused_and_goes_on_with_it_and_nothing_else_of_it_is_written() {
     let spec = |f: &Fixture| f.world.observed.get(&key).unwrap()["spec"].clone();
     let before = spec(&f);
     f.cluster.spec.paused = true;
-    f.pass();
+    f.reconcile();
     f.others();
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log, [format!("apply {key}")]);
     assert_eq!((f.condition("Ready").0, f.condition("Degraded").0), ("True".into(), "False".into()));
     f.world.log.clear();
     f.cluster.spec.etcd.resources = Some(serde_json::from_value(json!({"requests": {"cpu": "1"}})).unwrap());
-    f.pass();
+    f.reconcile();
     assert_eq!((f.world.log.len(), f.condition("Ready").0), (0, "False".into()), "{:#?}", f.world.log);
     f.world.put(key.clone(), json!({"spec": {"paused": false}}));
-    f.pass();
+    f.reconcile();
     let mut paused = before.clone();
     paused["paused"] = json!(true);
     assert_eq!(spec(&f), paused, "paused again, and as it runs");
     f.cluster.spec.paused = false;
-    f.pass();
+    f.reconcile();
     let mut after = before;
     after["resources"] = json!({"requests": {"cpu": "1"}});
     assert_eq!(spec(&f), after);
@@ -262,7 +262,7 @@ fn is_paused(f: &Fixture) -> bool {
 }
 
 #[test]
-fn an_etcd_that_forms_is_paused_once_it_is_formed_and_what_is_wrong_with_it_is_still_told() {
+fn an_etcd_that_forms_is_paused_once_it_is_formed_and_what_is_wrong_with_it_is_still_reported() {
     let up = || {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
         let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
@@ -275,56 +275,56 @@ fn an_etcd_that_forms_is_paused_once_it_is_formed_and_what_is_wrong_with_it_is_s
         f
     };
     let mut f = up();
-    f.pass();
+    f.reconcile();
     assert!(!is_paused(&f), "its record must grow");
     assert_eq!((f.condition("Degraded").1, f.condition("Progressing").1), ("DataLost".into(), "Paused".into()));
     f.others();
-    f.pass();
+    f.reconcile();
     assert!(is_paused(&f));
     // No status survives a restore; what is recorded beside the data does.
     let mut f = up();
     record(&mut f, json!({"clusterUID": "of-before", "replicas": 1, "state": "Established"}));
-    f.pass();
+    f.reconcile();
     assert!(is_paused(&f));
 }
 
 #[test]
 fn a_pause_begins_and_ends_also_where_the_plan_is_stuck() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let home = Fixture::namespace();
+    let cp_namespace = Fixture::namespace();
     let networks = |f: &mut Fixture, says: &str| {
-        let live = f.world.observed.objects.get_mut(&home).unwrap();
+        let live = f.world.observed.objects.get_mut(&cp_namespace).unwrap();
         live["metadata"]["annotations"][labels::NETWORK] = says.into();
     };
     networks(&mut f, "nonsense");
     f.cluster.spec.paused = true;
-    blocked(&f.pass(), StageId::Namespace, Reason::InvalidSpec);
+    blocked(&f.reconcile(), StageId::Namespace, Reason::InvalidSpec);
     assert!(is_paused(&f));
     f.cluster.spec.paused = false;
-    f.pass();
+    f.reconcile();
     assert!(!is_paused(&f));
     // Not in a namespace that it has not taken over, be it a copy of its own.
     let mut copy = Fixture::up(json!({"version": "1.36.3"}));
-    copy.world.observed.objects.get_mut(&home).unwrap()["metadata"]["uid"] = "of-a-copy".into();
+    copy.world.observed.objects.get_mut(&cp_namespace).unwrap()["metadata"]["uid"] = "of-a-copy".into();
     copy.world.put(Fixture::key(Kind::EtcdCluster, names::ETCD), json!({"spec": {"paused": true}}));
-    blocked(&copy.pass(), StageId::Namespace, Reason::ControlPlaneLost);
+    blocked(&copy.reconcile(), StageId::Namespace, Reason::ControlPlaneLost);
     assert!(copy.world.log.is_empty(), "{:#?}", copy.world.log);
     let status = copy.cluster.status.unwrap();
     assert_eq!(status.adopt, copy.cluster.metadata.uid, "it may be taken over");
     f.cluster.metadata.uid = Some("new-uid".into());
     f.cluster.spec.paused = true;
     f.world.log.clear();
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
 }
 
 #[test]
 fn a_cluster_that_is_born_paused_makes_nothing() {
     let mut f = Fixture::new(json!({"version": "1.36.3", "paused": true}));
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     f.cluster.spec.paused = false;
-    f.pass();
+    f.reconcile();
     assert!(!f.world.log.is_empty());
 }
 
@@ -334,10 +334,10 @@ fn a_quota_that_somebody_sets_on_the_etcd_cluster_stays() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
     f.world.put(key.clone(), json!({"spec": {"quotaBackendBytes": 4_294_967_296_i64}}));
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     f.cluster.spec.etcd.resources = Some(serde_json::from_value(json!({"requests": {"cpu": "1"}})).unwrap());
-    f.pass();
+    f.reconcile();
     let live = f.world.observed.get(&key).unwrap();
     assert_eq!(
         (&live["spec"]["quotaBackendBytes"], &live["spec"]["resources"]["requests"]["cpu"]),

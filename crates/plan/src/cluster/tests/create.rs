@@ -1,9 +1,9 @@
 use super::*;
 
 #[test]
-fn the_first_pass_makes_everything_that_needs_no_answer() {
+fn the_first_reconcile_makes_everything_that_needs_no_answer() {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));
-    f.pass();
+    f.reconcile();
     let made = |kind, name: &str| f.world.observed.get(&Fixture::key(kind, name)).is_some();
     for name in [names::CONTROLLER_MANAGER, names::SCHEDULER] {
         assert!(made(Kind::Deployment, name), "{name} gates in its pods");
@@ -25,9 +25,9 @@ fn the_first_pass_makes_everything_that_needs_no_answer() {
 }
 
 #[test]
-fn every_condition_is_there_from_the_first_pass() {
+fn every_condition_is_there_from_the_first_reconcile() {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));
-    f.pass();
+    f.reconcile();
     for t in ["Ready", "Available", "Progressing", "Degraded", "PKIReady", "EtcdAvailable", "ControlPlaneAvailable"] {
         let (_, reason, _) = f.condition(t);
         assert!(!reason.is_empty(), "{t}");
@@ -35,7 +35,7 @@ fn every_condition_is_there_from_the_first_pass() {
     assert_eq!(f.condition("Available").0, "False");
     assert_eq!(f.condition("Degraded").0, "False");
     let status = f.cluster.status.as_ref().unwrap();
-    assert_eq!(status.control_plane_namespace.as_ref().unwrap().name, Fixture::home());
+    assert_eq!(status.control_plane_namespace.as_ref().unwrap().name, Fixture::cp_namespace());
     assert_eq!(status.version, None, "nothing has answered");
 }
 
@@ -44,14 +44,14 @@ fn a_tenant_that_is_up_needs_nothing_more() {
     for version in ["1.34.4", "1.35.4", "1.36.3"] {
         let mut f = Fixture::up(json!({"version": version, "replicas": 2}));
         assert!(f.plan().plan.is_empty());
-        f.pass();
+        f.reconcile();
         assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
         assert_eq!(f.condition("Ready").0, "True");
         let status = f.cluster.status.clone().unwrap();
         assert_eq!((status.version.as_deref(), status.phase.as_deref()), (Some(version), Some("Ready")));
         let before = status.clone();
         f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_mins(1)).unwrap();
-        f.pass();
+        f.reconcile();
         assert_eq!(f.cluster.status, Some(before), "time alone changes no status");
     }
 }
@@ -59,13 +59,13 @@ fn a_tenant_that_is_up_needs_nothing_more() {
 #[test]
 fn a_load_balancer_holds_back_only_what_needs_its_address() {
     let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
-    let planned = f.pass();
+    let planned = f.reconcile();
     assert!(planned.endpoint.is_none());
     assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some());
     let service = Fixture::key(Kind::Service, names::APISERVER);
     f.world.observed.objects.get_mut(&service).unwrap()["status"] =
         json!({"loadBalancer": {"ingress": [{"ip": "10.9.9.9"}]}});
-    assert_eq!(f.pass().endpoint, Some(("10.9.9.9".into(), 6443)));
+    assert_eq!(f.reconcile().endpoint, Some(("10.9.9.9".into(), 6443)));
     let pki = Fixture::key(Kind::Secret, names::APISERVER_PKI);
     let cert = f.world.observed.pair(&pki, "apiserver").unwrap().unwrap();
     assert!(cert.ip_addresses.contains(&"10.9.9.9".parse().unwrap()));
@@ -75,33 +75,33 @@ fn a_load_balancer_holds_back_only_what_needs_its_address() {
 fn a_class_of_volumes_has_to_be_allowed_when_they_are_made() {
     let etcd = Fixture::key(Kind::EtcdCluster, names::ETCD);
     let mut f = Fixture::new(json!({"version": "1.36.3", "etcd": {"storage": {"className": "fast"}}}));
-    let said = blocked(&f.pass(), StageId::Etcd, Reason::NotAllowed);
+    let said = blocked(&f.reconcile(), StageId::Etcd, Reason::NotAllowed);
     assert!(said.contains("spec.etcd.storage.className: fast is not allowed"), "{said}");
     assert!(f.world.observed.get(&etcd).is_none());
     assert!(f.world.observed.get(&Fixture::key(Kind::Secret, "acme-ca")).is_some(), "other stages go on");
     f.settings.writers.storage_classes = vec!["fast".into()];
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.observed.get(&etcd).unwrap()["spec"]["storage"]["className"], "fast");
     for _ in 0..4 {
         f.others();
-        f.pass();
+        f.reconcile();
     }
     // Not allowed any more: volumes that are there are used on, also by an EtcdCluster that was deleted by mistake.
     f.settings.writers.storage_classes.clear();
-    assert_eq!(f.pass().plan.first_problem(), None);
+    assert_eq!(f.reconcile().plan.first_problem(), None);
     let bootstrap = Fixture::key(Kind::ConfigMap, "etcd-bootstrap");
     f.world.put(bootstrap.clone(), json!({"metadata": {"name": bootstrap.name}}));
     f.world.observed.objects.remove(&etcd);
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.observed.get(&etcd).unwrap()["spec"]["storage"]["className"], "fast");
 }
 
 #[test]
-fn how_often_to_look_while_it_comes_up() {
+fn requeue_intervals_while_it_comes_up() {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));
-    assert_eq!(f.pass().look_again, Some(jiff::SignedDuration::from_secs(5)), "not everything is made");
+    assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_secs(5)), "not everything is made");
     f.others();
-    assert_eq!(f.pass().look_again, Some(jiff::SignedDuration::from_mins(1)), "pods are announced");
+    assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_mins(1)), "pods are announced");
 }
 
 /// A quota, a webhook or a lost answer ends the stage at any root, and other stages go on.
@@ -109,20 +109,20 @@ fn how_often_to_look_while_it_comes_up() {
 fn nothing_needs_a_root_before_all_are_there() {
     for root in ["acme-ca", "acme-proxy", "acme-sa", names::APISERVER_ENCRYPTION] {
         let mut f = Fixture::new(json!({"version": "1.36.3"}));
-        let refused = format!("create Secret {}/{root}:", Fixture::home());
+        let refused = format!("create Secret {}/{root}:", Fixture::cp_namespace());
         for _ in 0..6 {
             for stage in f.plan().plan.stages {
                 for action in stage.actions.iter().take_while(|a| !a.describe().starts_with(&refused)) {
-                    f.world.carry_out(action);
+                    f.world.apply_action(action);
                 }
             }
             f.others();
         }
         assert!(f.world.log.iter().any(|l| l.starts_with("apply Service")), "{:#?}", f.world.log);
         for _ in 0..3 {
-            f.pass();
+            f.reconcile();
             f.others();
         }
-        assert_eq!(f.pass().plan.first_problem(), None, "{root}");
+        assert_eq!(f.reconcile().plan.first_problem(), None, "{root}");
     }
 }

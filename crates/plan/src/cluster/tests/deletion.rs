@@ -11,12 +11,12 @@ fn deleted(spec: Value) -> Fixture {
     f
 }
 
-/// One pass as the driver does it while deleting: carries out once.
+/// One reconcile as the driver does it while deleting: carries out once.
 fn step(f: &mut Fixture) -> ClusterPlan {
     let planned = f.plan();
     let actions: Vec<Action> = planned.plan.actions().cloned().collect();
     for a in &actions {
-        f.world.carry_out(a);
+        f.world.apply_action(a);
         if matches!(a, Action::Delete { key, .. } if key.name == "acme-kubeconfig") {
             unreachable!("the published Secret is not among the objects");
         }
@@ -27,11 +27,15 @@ fn step(f: &mut Fixture) -> ClusterPlan {
 #[test]
 fn protection_holds_it() {
     let mut f = deleted(json!({"version": "1.36.3"}));
-    let message = blocked(&f.pass(), StageId::Deletion, Reason::Deleting);
+    let message = blocked(&f.reconcile(), StageId::Deletion, Reason::Deleting);
     assert!(message.contains("spec.deletion.protected"), "{message}");
     assert!(f.world.log.is_empty());
     f.world.now += SignedDuration::from_mins(10);
-    assert_eq!(f.plan().look_again, Some(SignedDuration::from_secs(30)), "nobody hurries: the spec's change is told");
+    assert_eq!(
+        f.plan().requeue_after,
+        Some(SignedDuration::from_secs(30)),
+        "nobody hurries: the spec's change is told"
+    );
 }
 
 #[test]
@@ -65,7 +69,7 @@ fn a_namespace_that_is_going_is_waited_for_and_its_pods_are_hurried() {
 #[test]
 fn it_needs_no_valid_spec_and_nobodys_namespace_goes() {
     let mut f = Fixture::new(json!({"version": "9.9.9", "deletion": {"protected": false}}));
-    f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::home()}}));
+    f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::cp_namespace()}}));
     f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
     assert!(f.plan().plan.finished);
     assert!(f.plan().plan.is_empty());

@@ -1,7 +1,7 @@
 //! Where the API is reached, when that changes, and what writers may ask of the Service and of nodes.
 
 use super::*;
-use crate::meta::{MetaRanges, network};
+use crate::meta_cluster::addresses::{MetaRanges, network};
 use crate::model::Action;
 use crate::settings::Writers;
 
@@ -33,16 +33,16 @@ fn pod(now: jiff::Timestamp, started: i64) -> Value {
 /// Until nothing is left to do; what was done for that is of no interest.
 pub(super) fn come_up(f: &mut Fixture) {
     for _ in 0..5 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
-    assert_eq!(f.pass().plan.first_problem(), None);
+    assert_eq!(f.reconcile().plan.first_problem(), None);
     f.world.log.clear();
 }
 
 pub(super) fn up_with_load_balancer() -> Fixture {
     let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
-    f.pass();
+    f.reconcile();
     let message = f.plan().plan.first_problem().unwrap().1;
     assert!(message.contains("an address from the meta cluster's load balancer"), "{message}");
     load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
@@ -56,7 +56,7 @@ fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
     assert_eq!(server(&f), "https://198.51.100.1:6443");
     load_balancer(&mut f, json!({"hostname": "acme.lb.example.com"}));
     f.world.observed.api = ApiProbe::Failed("certificate is not valid for acme.lb.example.com".into());
-    f.pass();
+    f.reconcile();
     assert!(has_san(&f, "acme.lb.example.com") && has_san(&f, "198.51.100.1"), "both are served");
     assert_eq!(server(&f), "https://198.51.100.1:6443");
     let stages = f.plan().plan;
@@ -81,13 +81,13 @@ fn a_new_address_counts_once_the_api_answers_there_and_the_old_one_goes_on() {
     f.world.observed.api = ApiProbe::NotAsked;
     for _ in 0..3 {
         f.others();
-        f.pass();
+        f.reconcile();
     }
     assert_eq!(server(&f), "https://acme.lb.example.com:6443");
     assert_eq!(f.plan().plan.first_problem(), None);
     // What was served before leaves the certificate when that is renewed for its age.
     f.world.now = f.world.now.saturating_add(jiff::SignedDuration::from_hours(70 * 24)).unwrap();
-    f.pass();
+    f.reconcile();
     assert!(has_san(&f, "acme.lb.example.com") && !has_san(&f, "198.51.100.1"));
 }
 
@@ -107,7 +107,7 @@ fn a_host_in_the_meta_cluster_is_neither_dialled_nor_published_and_what_runs_sta
     for endpoint in [json!({"host": "acme.example.com"}), json!({"type": "LoadBalancer", "host": "192.0.2.7"})] {
         let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": endpoint}));
         f.meta().addresses = Ok(meta());
-        f.pass();
+        f.reconcile();
         load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
         come_up(&mut f);
         let (before, told) = (server(&f), f.cluster.status.clone().unwrap().endpoints);
@@ -115,7 +115,7 @@ fn a_host_in_the_meta_cluster_is_neither_dialled_nor_published_and_what_runs_sta
         let own = service["spec"]["clusterIP"].as_str().unwrap().to_owned();
         for refused in ["10.96.255.1", "169.254.169.254", "127.1"] {
             f.cluster.spec.endpoint.host = Some(refused.into());
-            let message = blocked(&f.pass(), StageId::Endpoint, Reason::InvalidSpec);
+            let message = blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec);
             assert!(message.starts_with(&format!("spec.endpoint.host: {refused} is ")), "{message}");
             assert_eq!(dialled(&f), (own.clone(), 6443));
             assert_eq!(f.world.log, Vec::<String>::new(), "nothing is written for {refused}");
@@ -135,7 +135,7 @@ fn a_host_in_the_meta_cluster_is_neither_dialled_nor_published_and_what_runs_sta
 fn a_host_that_is_refused_is_named_nowhere_and_the_rest_goes_on() {
     let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "NodePort", "host": "localhost"}}));
     for _ in 0..3 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
     let made = |f: &Fixture, kind, name: &str| f.world.observed.get(&Fixture::key(kind, name)).is_some();
@@ -146,10 +146,10 @@ fn a_host_that_is_refused_is_named_nowhere_and_the_rest_goes_on() {
     f.world.observed.objects.get_mut(&service).unwrap()["spec"]["ports"][0]["nodePort"] = 31147.into();
     f.world.log.clear();
     for _ in 0..5 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
-    assert_eq!(f.pass().plan.first_problem(), None);
+    assert_eq!(f.reconcile().plan.first_problem(), None);
     assert!(!f.world.log.iter().any(|l| l.contains("Deployment")), "nothing rolls for it: {:#?}", f.world.log);
     assert_eq!(server(&f), "https://nodes.example.com:31147");
     assert!(has_san(&f, "nodes.example.com"));
@@ -162,11 +162,11 @@ fn the_service_carries_what_is_asked_for_and_allowed() {
         "annotations": {"lb.example.com/size": "small"}, "loadBalancerSourceRanges": ["203.0.113.0/24"],
     }))
     .unwrap();
-    let message = blocked(&f.pass(), StageId::Endpoint, Reason::NotAllowed);
+    let message = blocked(&f.reconcile(), StageId::Endpoint, Reason::NotAllowed);
     assert!(message.contains("lb.example.com/size") && message.contains("writers.service.annotations"), "{message}");
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     f.settings.writers = Writers { service_annotations: vec!["lb.example.com/*".into()], ..Writers::default() };
-    f.pass();
+    f.reconcile();
     let service = f.world.observed.get(&Fixture::key(Kind::Service, names::APISERVER)).unwrap();
     assert_eq!(service["metadata"]["annotations"]["lb.example.com/size"], "small");
     assert_eq!(service["spec"]["loadBalancerSourceRanges"], json!(["203.0.113.0/24"]));
@@ -179,15 +179,15 @@ fn a_placement_that_is_not_allowed_stops_its_component_and_nothing_else() {
     f.cluster.spec.api_server.placement = selector;
     f.cluster.spec.etcd.placement = f.cluster.spec.api_server.placement.clone();
     f.cluster.spec.scheduler.extra_args = vec![serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap()];
-    let planned = f.pass();
+    let planned = f.reconcile();
     assert!(
-        blocked(&planned, StageId::ControlPlane(Component::ApiServer), Reason::NotAllowed)
+        blocked(&planned, StageId::ControlPlane(Binary::ApiServer), Reason::NotAllowed)
             .contains("spec.apiServer.placement.nodeSelector")
     );
     assert!(blocked(&planned, StageId::Etcd, Reason::NotAllowed).contains("spec.etcd.placement.nodeSelector"));
     assert!(f.world.log.is_empty(), "the scheduler waits for the API server: {:#?}", f.world.log);
     f.settings.writers = Writers { node_selectors: vec!["pool=masters".into()], ..Writers::default() };
-    f.pass();
+    f.reconcile();
     let api = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();
     assert_eq!(api["spec"]["template"]["spec"]["nodeSelector"], json!({"pool": "masters"}));
     let etcd = f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap();
@@ -211,7 +211,7 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
     let inside = f.world.observed.get(&service).unwrap()["spec"]["clusterIP"].clone();
     f.world.observed.objects.get_mut(&service).unwrap()["spec"]["ports"][0]["nodePort"] = 31147.into();
     f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::NodePort;
-    // Everything is to be written anew, so that it shows.
+    // Everything is to be written again, so that it shows.
     f.world.observed.api =
         ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::inside::stamp_key(), None)]) };
     f.cluster.spec.endpoint.host = Some("nodes.example.com".into());
@@ -228,10 +228,10 @@ fn an_address_of_the_other_family_takes_a_slice_of_its_own() {
         let before = slice_inside(&f);
         load_balancer(&mut f, json!({"ip": address}));
         for _ in 0..3 {
-            f.pass();
+            f.reconcile();
             f.others();
         }
-        assert_eq!(f.pass().plan.first_problem(), None);
+        assert_eq!(f.reconcile().plan.first_problem(), None);
         let slice = slice_inside(&f);
         let endpoints = json!([{"addresses": [address], "conditions": {"ready": true}}]);
         assert_eq!((&slice["addressType"], &slice["endpoints"]), (&json!(family), &endpoints));
@@ -263,16 +263,16 @@ fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
     assert!(!of(&first, names::SCHEDULER) && !of(&first, names::CONTROLLER_MANAGER), "{first:#?}");
     // A Service that is refused keeps its port, and its clients theirs.
     f.cluster.spec.endpoint.service.annotations.insert("a.example.com/b".into(), "c".into());
-    f.pass();
+    f.reconcile();
     assert!(!of(&f.world.log, names::SCHEDULER), "{:#?}", f.world.log);
     assert_eq!(f.plan().endpoint.unwrap().1, 6443, "what is published is served");
     f.cluster.spec.endpoint.service.annotations.clear();
     for _ in 0..3 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
     assert!(of(&f.world.log, names::SCHEDULER) && of(&f.world.log, names::CONTROLLER_MANAGER), "{:#?}", f.world.log);
-    assert_eq!(f.pass().plan.first_problem(), None);
+    assert_eq!(f.reconcile().plan.first_problem(), None);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::settings::Writers;
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_render::Component;
+use berth_render::Binary;
 use berth_render::Kind;
 use serde_json::{Value, json};
 
@@ -17,7 +17,7 @@ fn pods(f: &Fixture, name: &str) -> Value {
 fn asked(f: &mut Fixture, images: Value) {
     f.cluster.spec.images = serde_json::from_value(images).unwrap();
     for _ in 0..3 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
 }
@@ -50,12 +50,12 @@ fn a_registry_counts_at_once_for_everything_and_its_removal_brings_the_operators
 fn a_registry_that_is_not_allowed_changes_nothing_that_runs() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.spec.images.registry = Some("evil.example.com".into());
-    let planned = f.pass();
+    let planned = f.reconcile();
     for component in [
         StageId::Etcd,
-        StageId::ControlPlane(Component::ApiServer),
-        StageId::ControlPlane(Component::ControllerManager),
-        StageId::ControlPlane(Component::Scheduler),
+        StageId::ControlPlane(Binary::ApiServer),
+        StageId::ControlPlane(Binary::ControllerManager),
+        StageId::ControlPlane(Binary::Scheduler),
     ] {
         let said = blocked(&planned, component, Reason::NotAllowed);
         assert!(said.contains("spec.images.registry: evil.example.com is not allowed"), "{said}");
@@ -63,7 +63,7 @@ fn a_registry_that_is_not_allowed_changes_nothing_that_runs() {
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
 }
 
-/// Nothing has come up: each component has a pod that waits in vain for an image.
+/// Nothing has come up: each component has a pod that cannot get an image.
 fn stuck(f: &mut Fixture, list: &str, waits: impl Fn(&str) -> Value) {
     for name in components() {
         let pod = Fixture::key(Kind::Pod, &format!("{name}-1"));
@@ -90,10 +90,10 @@ fn a_registry_that_was_mistyped_is_mended_with_the_charts_values() {
     for pod in [names::CONTROLLER_MANAGER, names::SCHEDULER].map(|n| Fixture::key(Kind::Pod, &format!("{n}-1"))) {
         f.world.run_pod(&pod);
     }
-    f.pass();
+    f.reconcile();
     assert_eq!(f.image(names::APISERVER), "registry.example.com/kube-apiserver:v1.36.3");
     f.others();
-    f.pass();
+    f.reconcile();
     assert_eq!(f.image(names::SCHEDULER), wrong(names::SCHEDULER), "what has its image keeps it");
 }
 
@@ -116,11 +116,11 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values() {
         // One component has come up with it: it can be had.
         let before = f.world.clone();
         f.roll_out(names::SCHEDULER);
-        f.pass();
+        f.reconcile();
         assert!(pods(&f, names::APISERVER).to_string().contains("aegnt:1"));
         f.world = before;
         for _ in 0..3 {
-            f.pass();
+            f.reconcile();
             f.others();
         }
         for name in components() {

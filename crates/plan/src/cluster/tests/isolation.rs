@@ -5,7 +5,7 @@ mod mutants;
 mod parties;
 
 use super::*;
-use crate::meta::{MetaRanges, network};
+use crate::meta_cluster::addresses::{MetaRanges, network};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use matrix::Matrix;
 use mutants::mutants;
@@ -38,15 +38,15 @@ fn fixture() -> Fixture {
 }
 
 fn policies(f: &Fixture) -> Vec<NetworkPolicy> {
-    let home = Fixture::home();
-    let all = f.world.observed.of_kind(Kind::NetworkPolicy, &home);
+    let cp_namespace = Fixture::cp_namespace();
+    let all = f.world.observed.of_kind(Kind::NetworkPolicy, &cp_namespace);
     all.map(|(_, o)| serde_json::from_value(o.clone()).unwrap()).collect()
 }
 
 #[test]
 fn every_pair_is_as_the_list_says() {
     let mut f = fixture();
-    f.pass();
+    f.reconcile();
     let policies = policies(&f);
     assert_eq!(policies.len(), 2 + components().count(), "one for each, one for etcd, and default-deny");
     let (matrix, wanted) = (Matrix::new(), allowed());
@@ -64,7 +64,7 @@ fn every_pair_is_as_the_list_says() {
 #[test]
 fn dropping_or_widening_any_rule_is_seen() {
     let mut f = fixture();
-    f.pass();
+    f.reconcile();
     let (matrix, wanted) = (Matrix::new(), allowed());
     let survivors: Vec<String> = mutants(&policies(&f))
         .into_iter()
@@ -77,7 +77,7 @@ fn dropping_or_widening_any_rule_is_seen() {
 #[test]
 fn what_somebody_adds_to_a_policy_is_taken_away() {
     let mut f = fixture();
-    f.pass();
+    f.reconcile();
     let key = Fixture::key(Kind::NetworkPolicy, names::ETCD);
     for (path, wide) in [
         ("/spec/ingress", json!([{}])),
@@ -99,17 +99,17 @@ fn without_the_meta_clusters_ranges_nothing_is_started_and_nothing_is_opened() {
     let mut f = fixture();
     f.meta().addresses = Err("nodes: forbidden".into());
     for _ in 0..2 {
-        f.pass();
+        f.reconcile();
         assert!(f.world.log.is_empty(), "not even a namespace: with it, networks would pass for judged");
     }
     let (_, message) = f.plan().plan.first_problem().unwrap();
     assert!(message.contains("the meta cluster's address ranges") && message.contains("nodes: forbidden"), "{message}");
     f.meta().addresses = Ok(meta());
-    f.pass();
+    f.reconcile();
     f.meta().addresses = Err("nodes: forbidden".into());
     assert!(f.plan().plan.is_empty(), "what runs stays as it is");
     f.world.remove(&Fixture::key(Kind::NetworkPolicy, "default-deny"));
-    f.pass();
+    f.reconcile();
     assert!(f.world.observed.get(&Fixture::key(Kind::NetworkPolicy, "default-deny")).is_some(), "it needs no range");
     // A crash between the namespace and its policies.
     f.world.observed.objects.retain(|k, _| k.kind != Kind::NetworkPolicy);
@@ -125,7 +125,7 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
     for meta in [Ok(meta()), Err("nodes: forbidden".into()), Ok(meta())] {
         f.meta().addresses = meta;
         for _ in 0..2 {
-            f.pass();
+            f.reconcile();
             assert!(f.world.log.is_empty(), "nothing is made");
         }
     }
@@ -136,7 +136,7 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
     assert_eq!(f.condition("Ready").1, "InvalidSpec");
     f.meta().addresses = Ok(MetaRanges::default());
     f.cluster.spec.network.service_cidrs = vec!["172.30.0.0/16".into()];
-    f.pass();
+    f.reconcile();
     f.meta().addresses = Ok(meta());
     assert!(f.plan().plan.blocked().is_none(), "a tenant that runs is not judged anew");
 }
@@ -146,7 +146,7 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
 fn what_the_chart_gives_is_refused_by_its_name() {
     let text = r#"{"meta": {"podCIDRs": ["10.1.0.0/16"], "serviceCIDRs": ["10.2.0.0/16"], "nodeCIDRs": ["10.3.0.0/16"],
         "apiServerIPs": ["10.4.0.9"]}}"#;
-    let given = crate::config::Config::parse(text).unwrap().given;
+    let given = crate::settings::Config::parse(text).unwrap().given;
     let nets = |text: &str| vec![network(text).unwrap()];
     let wanted = MetaRanges {
         pods: nets("10.1.0.0/16"),

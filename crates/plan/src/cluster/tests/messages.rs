@@ -3,7 +3,7 @@
 use super::*;
 use crate::failure::Failure;
 use crate::messages::Situation;
-use crate::meta::{MetaRanges, network};
+use crate::meta_cluster::addresses::{MetaRanges, network};
 use berth_api::labels;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -89,16 +89,16 @@ const NEW: &[Case] = &[
         f.meta().addresses = Err("no node has a spec.podCIDR; set meta.podCIDRs in the chart's values".into());
     }),
     ("somebody else's namespace has the control plane's name", |f| {
-        f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::home()}}));
+        f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::cp_namespace()}}));
     }),
     ("a load balancer that gives no address", |f| {
-        f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::LoadBalancer
+        f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::LoadBalancer;
     }),
     ("spec.etcd.version that does not fit the Kubernetes version", |f| {
-        f.cluster.spec.etcd.version = Some("2.3.8".into())
+        f.cluster.spec.etcd.version = Some("2.3.8".into());
     }),
     ("spec.etcd.storage.className that the chart does not allow", |f| {
-        f.cluster.spec.etcd.storage.class_name = Some("fast".into())
+        f.cluster.spec.etcd.storage.class_name = Some("fast".into());
     }),
 ];
 
@@ -130,7 +130,7 @@ const OF_A_TENANT: &[Case] = &[
     }),
     ("the control-plane namespace was restored", |f| f.home_object()["metadata"]["uid"] = "restored".into()),
     ("somebody deletes the control-plane namespace", |f| {
-        f.home_object()["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z")
+        f.home_object()["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }),
     ("the Cluster was restored and has another UID", |f| {
         f.cluster.metadata.uid = Some("new-uid".into());
@@ -169,7 +169,7 @@ const OF_A_TENANT: &[Case] = &[
     // Keys and certificates.
     ("a CA's Secret is gone", |f| {
         f.world.remove(&Fixture::key(Kind::Secret, "acme-ca"));
-        f.world.observed.api = ApiProbe::Unable(format!("Secret {}/acme-ca does not exist", Fixture::home()));
+        f.world.observed.api = ApiProbe::Unable(format!("Secret {}/acme-ca does not exist", Fixture::cp_namespace()));
     }),
     ("the encryption key's Secret is gone, and a new version waits for it", |f| {
         f.world.remove(&Fixture::key(Kind::Secret, names::APISERVER_ENCRYPTION));
@@ -185,7 +185,7 @@ const OF_A_TENANT: &[Case] = &[
     }),
     ("the service-account key is gone from its Secret", |f| f.empty("acme-sa")),
     ("the encryption key is garbled", |f| {
-        f.world.set_secret(&Fixture::key(Kind::Secret, names::APISERVER_ENCRYPTION), "encryption.yaml", b"{}")
+        f.world.set_secret(&Fixture::key(Kind::Secret, names::APISERVER_ENCRYPTION), "encryption.yaml", b"{}");
     }),
     ("a CA has less than a quarter of its lifetime left", |f| f.world.now += SignedDuration::from_hours(24 * 365 * 8)),
     ("a CA has expired", |f| {
@@ -210,15 +210,15 @@ const OF_A_TENANT: &[Case] = &[
     ("a new version: kube-apiserver rolls out", |f| {
         f.cluster.spec.version = "1.36.3".into();
         f.cluster.spec.api_server.replicas = Some(2);
-        f.pass();
+        f.reconcile();
         let d = f.live(Kind::Deployment, names::APISERVER);
         d["status"] = json!({"observedGeneration": d["metadata"]["generation"], "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2});
     }),
     ("kube-scheduler's pod is not ready", |f| {
-        f.live(Kind::Deployment, names::SCHEDULER)["status"]["availableReplicas"] = json!(0)
+        f.live(Kind::Deployment, names::SCHEDULER)["status"]["availableReplicas"] = json!(0);
     }),
     ("an image does not exist", |f| {
-        f.unserved(json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}))
+        f.unserved(json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}));
     }),
     ("a container ends again and again", |f| {
         let last = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "Error: unknown flag: --nope"}});
@@ -365,7 +365,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     for ((text, happens), from) in cases {
         let mut f = from.copy();
         happens(&mut f);
-        f.pass();
+        f.reconcile();
         all.push(of(text, &f));
     }
     for (text, happens) in AS_PLANNED {

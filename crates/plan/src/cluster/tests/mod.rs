@@ -22,7 +22,7 @@ use crate::settings::Settings;
 use crate::testing::World;
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, names};
-use berth_render::{Component, Kind, ObjectKey};
+use berth_render::{Binary, Kind, ObjectKey};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -51,16 +51,16 @@ impl Fixture {
         Self { world, cluster: serde_json::from_value(cluster).unwrap(), settings: Settings::default() }
     }
 
-    fn home() -> String {
+    fn cp_namespace() -> String {
         names::control_plane_namespace("team-a", "acme")
     }
 
     fn key(kind: Kind, name: &str) -> ObjectKey {
-        ObjectKey::namespaced(kind, Self::home(), name)
+        ObjectKey::namespaced(kind, Self::cp_namespace(), name)
     }
 
     fn namespace() -> ObjectKey {
-        ObjectKey::cluster(Kind::Namespace, Self::home())
+        ObjectKey::cluster(Kind::Namespace, Self::cp_namespace())
     }
 
     /// What is observed of the meta cluster.
@@ -73,8 +73,8 @@ impl Fixture {
         plan(Input { cluster: &self.cluster, observed, settings: &self.settings, now })
     }
 
-    /// Plans and carries out until nothing is left to write, as one pass of the driver; then writes the status.
-    fn pass(&mut self) -> ClusterPlan {
+    /// Plans and carries out until nothing is left to write, as one reconcile of the driver; then writes the status.
+    fn reconcile(&mut self) -> ClusterPlan {
         let Self { world, cluster, settings } = self;
         let planned =
             world.settle(|w| plan(Input { cluster, observed: &w.observed, settings, now: w.now }), |p| &p.plan);
@@ -130,10 +130,10 @@ impl Fixture {
     fn up(spec: Value) -> Self {
         let mut f = Self::new(spec);
         for _ in 0..5 {
-            f.pass();
+            f.reconcile();
             f.others();
         }
-        let last = f.pass();
+        let last = f.reconcile();
         assert_eq!(last.plan.first_problem(), None, "{:#?}", f.world.log);
         f.world.log.clear();
         f
@@ -151,13 +151,13 @@ impl Fixture {
     }
 }
 
-/// Passes, and those of others, until nothing is left to do; returns the last plan.
+/// Reconciles, and those of others, until nothing is left to do; returns the last plan.
 fn last(f: &mut Fixture) -> ClusterPlan {
     for _ in 0..3 {
-        f.pass();
+        f.reconcile();
         f.others();
     }
-    f.pass()
+    f.reconcile()
 }
 
 /// The stage is blocked for that reason; returns what it says.

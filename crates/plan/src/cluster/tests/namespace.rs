@@ -33,13 +33,13 @@ fn the_networks_are_recorded_once_and_put_back() {
     assert_eq!(notes(&mut f)[labels::NETWORK], DEFAULT);
     // A tenant from before, or somebody's hand.
     notes(&mut f).remove(labels::NETWORK);
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log, [format!("apply {}", Fixture::namespace())]);
     assert_eq!(notes(&mut f)[labels::NETWORK], DEFAULT);
     // Says the same, and something that a newer operator knows.
     let newer = format!("{}, \"more\": 1}}", DEFAULT.trim_end_matches('}').replace(':', " : "));
     notes(&mut f).insert(labels::NETWORK.into(), newer.clone().into());
-    assert_eq!(f.pass().plan.first_problem(), None);
+    assert_eq!(f.reconcile().plan.first_problem(), None);
     assert_eq!(notes(&mut f)[labels::NETWORK], newer, "left as it is");
 }
 
@@ -69,7 +69,7 @@ fn what_was_kept_is_not_taken_over_with_other_networks() {
             if !adopt {
                 f.cluster.metadata.annotations = None;
             }
-            let message = blocked(&f.pass(), StageId::Namespace, Reason::InvalidSpec);
+            let message = blocked(&f.reconcile(), StageId::Namespace, Reason::InvalidSpec);
             assert!(message.contains(asked) && message.contains(had), "{message}");
             assert!(message.contains("delete this Cluster") && message.contains("The namespace stays"), "{message}");
             assert!(message.contains(r#""podCIDRs":["10.160.0.0/16"]"#), "what to set: {message}");
@@ -79,7 +79,7 @@ fn what_was_kept_is_not_taken_over_with_other_networks() {
         // As it says: the namespace stays.
         f.cluster.spec.deletion.protected = false;
         f.cluster.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
-        assert!(f.pass().plan.finished);
+        assert!(f.reconcile().plan.finished);
         assert_eq!(notes(&mut f).clone(), before);
     }
 }
@@ -87,17 +87,17 @@ fn what_was_kept_is_not_taken_over_with_other_networks() {
 #[test]
 fn what_was_kept_is_taken_over_with_its_networks_or_without_a_record() {
     let mut f = kept(json!({}));
-    f.pass();
+    f.reconcile();
     assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some(), "{:#?}", f.world.log);
     let mut f = kept(json!({"serviceCIDRs": ["10.50.0.0/16"]}));
     notes(&mut f).remove(labels::NETWORK);
-    f.pass();
+    f.reconcile();
     assert_eq!(notes(&mut f)[labels::NETWORK], DEFAULT.replace("10.112.", "10.50."));
     assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some(), "{:#?}", f.world.log);
     // Nothing ran with what cannot be.
     let mut f = kept(json!({"serviceCIDRs": ["10.50.0.1/16"]}));
     notes(&mut f).remove(labels::NETWORK);
-    blocked(&f.pass(), StageId::Spec, Reason::InvalidSpec);
+    blocked(&f.reconcile(), StageId::Spec, Reason::InvalidSpec);
     assert_eq!(notes(&mut f).get(labels::NETWORK), None);
 }
 
@@ -124,7 +124,7 @@ fn what_runs_stays_when_its_record_says_something_else() {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
         notes(&mut f).insert(labels::NETWORK.into(), text.into());
         f.cluster.spec.replicas = 2;
-        let message = blocked(&f.pass(), StageId::Namespace, Reason::InvalidSpec);
+        let message = blocked(&f.reconcile(), StageId::Namespace, Reason::InvalidSpec);
         assert!(message.contains(says), "{text}: {message}");
         assert!(!message.contains("delete this Cluster"), "its data would go along: {message}");
         assert!(f.world.log.is_empty(), "{text}: {:#?}", f.world.log);
@@ -138,9 +138,9 @@ fn what_runs_stays_when_its_record_says_something_else() {
 #[test]
 fn somebody_elses_namespace_is_left_alone() {
     let mut f = Fixture::new(json!({"version": "1.36.3"}));
-    f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::home()}}));
-    let message = blocked(&f.pass(), StageId::Namespace, Reason::ForeignObject);
-    assert!(message.contains(&Fixture::home()), "{message}");
+    f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::cp_namespace()}}));
+    let message = blocked(&f.reconcile(), StageId::Namespace, Reason::ForeignObject);
+    assert!(message.contains(&Fixture::cp_namespace()), "{message}");
     assert!(f.world.log.is_empty());
     assert_eq!(f.cluster.status.as_ref().unwrap().control_plane_namespace, None);
 }
@@ -150,7 +150,7 @@ fn a_lost_namespace_is_not_made_anew() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.world.observed = crate::Observed { published: f.world.observed.published.clone(), ..Default::default() };
     for _ in 0..2 {
-        let message = blocked(&f.pass(), StageId::Namespace, Reason::ControlPlaneLost);
+        let message = blocked(&f.reconcile(), StageId::Namespace, Reason::ControlPlaneLost);
         assert!(message.contains("does not create it again"), "{message}");
         assert!(f.world.log.is_empty());
     }
@@ -163,22 +163,22 @@ fn a_restored_cluster_adopts_with_its_keys() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.cluster.metadata.uid = Some("new-uid".into());
     f.cluster.status = None;
-    let message = blocked(&f.pass(), StageId::Namespace, Reason::AdoptionRequired);
+    let message = blocked(&f.reconcile(), StageId::Namespace, Reason::AdoptionRequired);
     assert!(message.contains("berth.dev/adopt=cluster-uid"), "{message}");
     assert_eq!(f.cluster.status.as_ref().unwrap().adopt.as_deref(), Some("cluster-uid"));
     assert!(f.world.log.is_empty());
     f.cluster.metadata.annotations = Some(BTreeMap::from([(labels::ADOPT.into(), "wrong".into())]));
-    blocked(&f.pass(), StageId::Namespace, Reason::AdoptionRequired);
+    blocked(&f.reconcile(), StageId::Namespace, Reason::AdoptionRequired);
     f.cluster.metadata.annotations = Some(BTreeMap::from([(labels::ADOPT.into(), "cluster-uid".into())]));
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log, [format!("apply {}", Fixture::namespace())], "nothing else is touched");
     assert_eq!(f.cluster.status.as_ref().unwrap().adopt, None);
     f.others();
-    f.pass();
+    f.reconcile();
     assert_eq!(f.condition("Ready").0, "True");
     // The annotation may stay or go.
     f.cluster.metadata.annotations = None;
-    f.pass();
+    f.reconcile();
     assert_eq!(f.condition("Ready").0, "True");
 }
 
@@ -187,7 +187,7 @@ fn a_namespace_that_ends_is_waited_for() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap()["metadata"]["deletionTimestamp"] =
         json!("2026-01-01T00:00:00Z");
-    let planned = f.pass();
+    let planned = f.reconcile();
     assert!(matches!(planned.plan.stage(StageId::Namespace).unwrap().state, State::Waiting { .. }));
     assert!(f.world.log.is_empty());
 }
@@ -196,7 +196,7 @@ fn a_namespace_that_ends_is_waited_for() {
 fn a_label_of_another_cluster_is_not_ours() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     relabel(&mut f, labels::CLUSTER_NAME, json!("other"));
-    blocked(&f.pass(), StageId::Namespace, Reason::ForeignObject);
+    blocked(&f.reconcile(), StageId::Namespace, Reason::ForeignObject);
     assert!(f.world.log.is_empty());
 }
 
@@ -212,7 +212,7 @@ fn the_pinned_templates_keep_their_labels_without_their_texts_being_read() {
             let live = f.world.observed.objects.get_mut(&key).unwrap();
             live.as_object_mut().unwrap().remove("data");
             live["metadata"]["labels"][label] = value;
-            f.pass();
+            f.reconcile();
             assert_eq!(f.world.log, [format!("apply {key}")], "{label}");
             assert_eq!(pin(&f)["metadata"]["labels"], labels);
             assert!(pin(&f)["data"].is_object(), "whole, should it be gone by then");

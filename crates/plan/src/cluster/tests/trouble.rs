@@ -9,7 +9,7 @@ fn a_lost_ca_is_for_a_person() {
         let expiry = |f: &Fixture| f.cluster.status.as_ref().unwrap().certificates.clone();
         let before = expiry(&f);
         f.world.remove(&Fixture::key(Kind::Secret, secret));
-        let message = blocked(&f.pass(), StageId::Pki, Reason::CertificateAuthorityLost);
+        let message = blocked(&f.reconcile(), StageId::Pki, Reason::CertificateAuthorityLost);
         assert!(message.contains(secret) && message.contains("Restore it from a backup"), "{message}");
         assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
         assert_eq!(f.condition("PKIReady").1, "CertificateAuthorityLost");
@@ -34,7 +34,7 @@ fn a_root_of_data_that_was_kept_is_not_made_anew() {
             f.world.remove(&Fixture::key(Kind::Secret, secret));
             let message = blocked(&f.plan(), StageId::Pki, Reason::CertificateAuthorityLost);
             assert!(message.contains(secret) && message.contains(&left.to_string()), "{message}");
-            f.pass();
+            f.reconcile();
             assert!(f.world.observed.get(&Fixture::key(Kind::Secret, secret)).is_none(), "{:#?}", f.world.log);
             assert!(f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).is_some(), "etcd goes on");
             assert!(f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).is_none());
@@ -51,23 +51,23 @@ fn a_garbled_ca_is_for_a_person() {
             "tls.crt",
             b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
         );
-        let message = blocked(&f.pass(), StageId::Pki, Reason::CertificateAuthorityInvalid);
+        let message = blocked(&f.reconcile(), StageId::Pki, Reason::CertificateAuthorityInvalid);
         assert!(message.contains(secret), "{message}");
         assert!(f.world.log.is_empty(), "{secret}: {:#?}", f.world.log);
     }
 }
 
 #[test]
-fn a_wrong_clock_is_told_and_what_serves_is_ready() {
+fn a_wrong_clock_is_reported_and_what_serves_is_ready() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.meta().clock_ahead = SignedDuration::from_mins(15);
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     let (status, reason, message) = f.condition("Degraded");
     assert_eq!((&*status, &*reason), ("True", "ClockSkew"), "{message}");
     assert_eq!(f.condition("Ready").0, "True");
     f.meta().clock_ahead = SignedDuration::ZERO;
-    f.pass();
+    f.reconcile();
     assert_eq!(f.condition("Degraded").0, "False");
 }
 
@@ -78,24 +78,24 @@ fn while_two_clocks_are_far_apart_nothing_is_renewed_for_its_age() {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
         if days < 0 {
             f.world.now += SignedDuration::from_hours(24 * 200);
-            f.pass();
+            f.reconcile();
         }
         // A name that is served no longer stays in the certificate, which is none of its age's business either.
         f.cluster.spec.endpoint.cert_sans = vec!["former.example.com".into()];
-        f.pass();
+        f.reconcile();
         f.cluster.spec.endpoint.cert_sans = vec![];
-        f.pass();
+        f.reconcile();
         f.world.log.clear();
         f.meta().clock_ahead = SignedDuration::from_hours(-24 * days);
         f.world.now += SignedDuration::from_hours(24 * days);
-        let planned = f.pass();
+        let planned = f.reconcile();
         assert!(f.world.log.is_empty(), "{days}: {:#?}", f.world.log);
-        for wait in [planned.look_again, planned.due] {
+        for wait in [planned.requeue_after, planned.due] {
             assert!(wait.is_some_and(|wait| wait > SignedDuration::from_secs(30)), "{wait:?}");
         }
         // What has another cause is not held.
         f.cluster.spec.endpoint.cert_sans = vec!["api.example.com".into()];
-        f.pass();
+        f.reconcile();
         assert!(f.world.log.iter().any(|l| l.contains(names::APISERVER_PKI)), "{days}: {:#?}", f.world.log);
     }
 }
@@ -105,7 +105,7 @@ fn a_clock_that_is_a_little_wrong_keeps_nothing_from_being_renewed() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.meta().clock_ahead = SignedDuration::from_hours(24);
     f.world.now += SignedDuration::from_hours(24 * 70);
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.iter().any(|l| l.contains(names::APISERVER_PKI)), "{:#?}", f.world.log);
 }
 
@@ -113,7 +113,7 @@ fn a_clock_that_is_a_little_wrong_keeps_nothing_from_being_renewed() {
 fn a_lost_leaf_is_made_again() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     f.world.remove(&Fixture::key(Kind::Secret, names::SCHEDULER_PKI));
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
     assert_eq!(f.condition("Ready").0, "True");
 }
@@ -124,15 +124,15 @@ fn somebody_elses_object_under_our_name_is_left_alone() {
     let key = Fixture::key(Kind::Secret, names::SCHEDULER_PKI);
     f.world.remove(&key);
     f.world.put(key.clone(), json!({"metadata": {"name": key.name}}));
-    let message = blocked(&f.pass(), StageId::Pki, Reason::ForeignObject);
+    let message = blocked(&f.reconcile(), StageId::Pki, Reason::ForeignObject);
     assert!(message.contains("kube-scheduler-pki"), "{message}");
     f.world.observed.published = Published::Foreign("no label".into());
-    blocked(&f.pass(), StageId::Kubeconfig, Reason::ForeignObject);
+    blocked(&f.reconcile(), StageId::Kubeconfig, Reason::ForeignObject);
     assert!(f.world.log.is_empty());
 }
 
 #[test]
-fn what_pods_say_is_told() {
+fn what_pods_say_is_reported() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let d = Fixture::key(Kind::Deployment, names::APISERVER);
     f.world.observed.objects.get_mut(&d).unwrap()["status"]["availableReplicas"] = json!(0);
@@ -143,7 +143,7 @@ fn what_pods_say_is_told() {
     );
     f.world.pod_status(&pod, json!({"containerStatuses": [{"name": "kube-apiserver", "image": "x:v9", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}));
     f.world.observed.api = ApiProbe::Failed("refused".into());
-    f.pass();
+    f.reconcile();
     let (status, reason, message) = f.condition("ControlPlaneAvailable");
     assert_eq!((status.as_str(), reason.as_str()), ("False", "ImageUnavailable"));
     assert!(
@@ -163,14 +163,14 @@ fn what_cannot_be_looked_at_is_unknown_and_stays_as_it_was_told() {
     f.world.observed.secrets.clear();
     f.world.observed.api = ApiProbe::NotAsked;
     f.world.observed.denied = true;
-    let planned = f.pass();
+    let planned = f.reconcile();
     let said = |f: &Fixture, message: &str| {
         for type_ in ["Available", "EtcdAvailable", "ControlPlaneAvailable"] {
             let wanted = ("Unknown".to_owned(), "PermissionDenied".to_owned(), message.to_owned());
             assert_eq!(f.condition(type_), wanted, "{type_}");
         }
     };
-    said(&f, &format!("the operator has no rights in namespace {}", Fixture::home()));
+    said(&f, &format!("the operator has no rights in namespace {}", Fixture::cp_namespace()));
     let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
     let denied = "cannot list pods".to_owned();
     let failure = Failure { reason: Reason::PermissionDenied, message: denied.clone() };
@@ -190,23 +190,23 @@ fn a_deployment_that_is_paused_goes_on_and_holds_nothing_up() {
         let digest = |f: &Fixture| f.world.observed.get(&key).unwrap()["metadata"]["annotations"].clone();
         let before = digest(&f);
         f.world.put(key.clone(), json!({"spec": {"paused": true}}));
-        f.pass();
+        f.reconcile();
         assert_eq!(f.world.log, [format!("apply {key}")]);
         assert_eq!((&f.world.observed.get(&key).unwrap()["spec"]["paused"], digest(&f)), (&json!(false), before));
         f.roll_out(name);
         // The API server leaves out what is false.
         let live = f.world.observed.objects.get_mut(&key).unwrap();
         live["spec"].as_object_mut().unwrap().remove("paused");
-        assert_eq!(f.pass().plan.first_problem(), None);
+        assert_eq!(f.reconcile().plan.first_problem(), None);
         assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
         // So does what is new.
         f.world.put(key.clone(), json!({"spec": {"paused": true}}));
         f.cluster.spec.version = "1.36.3".into();
         for _ in 0..3 {
-            f.pass();
+            f.reconcile();
             f.others();
         }
-        assert_eq!(f.pass().plan.first_problem(), None);
+        assert_eq!(f.reconcile().plan.first_problem(), None);
         assert!(f.image(name).ends_with(":v1.36.3"), "{name}");
     }
 }
@@ -216,13 +216,13 @@ fn drift_inside_the_tenant_is_repaired() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let slice = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
     f.world.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::from([(slice, None)]) };
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
     assert!(f.world.log[0].contains("EndpointSlice"));
     f.world.observed.api =
         ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::inside::stamp_key(), None)]) };
     f.world.log.clear();
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log.len(), 4, "the stamp speaks for all: {:#?}", f.world.log);
     assert!(f.world.log[3].contains("berth:cluster-admins"), "the stamp comes last");
     // What a binding binds to does not change: another binding takes its place.
@@ -231,7 +231,7 @@ fn drift_inside_the_tenant_is_repaired() {
     f.world.observed.api =
         ApiProbe::Answered { version: None, read: BTreeMap::from([(binding.clone(), Some(foreign))]) };
     f.world.log.clear();
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log, ["delete", "apply"].map(|verb| format!("{verb} {binding} in the tenant")));
 }
 
@@ -243,7 +243,7 @@ fn what_etcd_waits_for_is_said_in_its_own_words() {
         f.world.observed.objects.get_mut(&key).unwrap()["status"]["conditions"][0] = json!({
             "type": "Ready", "status": "False", "reason": "PodsNotReady", "message": said, "lastTransitionTime": "2026-01-01T00:00:00Z",
         });
-        f.pass();
+        f.reconcile();
         let said = format!("etcd: {said}");
         assert_eq!(f.condition("Ready"), ("False".into(), "PodsNotReady".into(), said.clone()));
         assert_eq!(f.condition("Progressing"), ("True".into(), "RollingOut".into(), said));

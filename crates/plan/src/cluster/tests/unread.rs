@@ -7,10 +7,10 @@ use berth_render::{Catalog, TemplateSet};
 fn older(folder: &str, assignment: &str) -> Fixture {
     let mut f = Fixture::up(json!({"version": "1.36.2"}));
     let set = before(Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap(), folder, assignment);
-    let home = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
-    home["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
+    let cp_namespace = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    cp_namespace["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
     f.world.observed.pinned = Some(set);
-    f.pass();
+    f.reconcile();
     assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
     assert!(!f.world.log.iter().any(|write| write.contains("Deployment")), "{:#?}", f.world.log);
     f.world.log.clear();
@@ -21,9 +21,9 @@ fn older(folder: &str, assignment: &str) -> Fixture {
 pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
     let mut newer = older("apiserver", "jwt = []");
     newer.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
-    newer.pass();
+    newer.reconcile();
     let mut none = without_templates();
-    none.pass();
+    none.reconcile();
     vec![
         ("the pinned templates do not use a field, and newer ones do", newer),
         ("no templates of this operator use a field", none),
@@ -34,7 +34,7 @@ pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
 fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     let mut f = older("apiserver", "jwt = []");
     f.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
-    f.pass();
+    f.reconcile();
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     let message = "spec.apiServer.authentication.jwt is not applied: the pinned templates do not use it. To apply, set spec.version to another patch version of 1.36";
     let no = |status: &str| (status.to_owned(), "NotInTemplates".to_owned(), message.to_owned());
@@ -43,14 +43,14 @@ fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     assert_eq!(f.cluster.status.as_ref().unwrap().phase.as_deref(), Some("Degraded"));
     // The rest goes on, what needs no template among it.
     f.cluster.spec.api_server.extra_args = vec![serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap()];
-    f.pass();
+    f.reconcile();
     assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
     f.roll_out(names::APISERVER);
-    f.pass();
+    f.reconcile();
     assert_eq!(f.condition("Ready"), no("False"));
     // A problem of more weight comes first.
     f.cluster.spec.api_server.extra_args = vec![serde_json::from_value(json!({"name": "etcd-servers"})).unwrap()];
-    f.pass();
+    f.reconcile();
     assert_eq!(f.condition("Ready").1, "InvalidSpec");
     // Not set any more, it is not missed.
     f.cluster.spec.api_server = berth_api::cluster::ApiServer::default();
@@ -62,7 +62,7 @@ fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
 fn the_version_change_that_the_message_names_applies_it() {
     let mut f = older("apiserver", "jwt = []");
     f.cluster.spec.api_server.authentication.jwt = vec![json!({"issuer": {"url": "https://a.example.com"}})];
-    f.pass();
+    f.reconcile();
     f.cluster.spec.version = "1.36.3".into();
     last(&mut f);
     assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
@@ -76,9 +76,9 @@ fn without_templates() -> Fixture {
     let mut data = f.world.observed.pinned.as_ref().unwrap().to_data();
     data.insert("name".to_owned(), "v1.33".to_owned());
     let set = TemplateSet::from_data(data).unwrap();
-    let home = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
-    home["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
-    home["metadata"]["annotations"][labels::KUBERNETES_VERSION] = "1.33.9".into();
+    let cp_namespace = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    cp_namespace["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
+    cp_namespace["metadata"]["annotations"][labels::KUBERNETES_VERSION] = "1.33.9".into();
     f.world.observed.pinned = Some(set);
     f.cluster.spec.version = "1.33.9".into();
     f.cluster.spec.endpoint.service.annotations = [("example.com/a".to_owned(), "b".to_owned())].into();

@@ -1,7 +1,7 @@
 //! What a `Cluster` may not name as its host. The operator dials the host, and a condition says what it met there: whoever writes
 //! `Cluster`s shall not look around in the meta cluster that way. What a name stands for is not known here.
 
-use crate::meta::{MetaRanges, is_metadata, reached};
+use crate::meta_cluster::addresses::{MetaRanges, is_metadata, reached};
 use std::net::IpAddr;
 
 /// Why `host` is refused, if so. `own`: addresses of the tenant's own Service.
@@ -52,7 +52,7 @@ fn no_name(host: &str) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::meta::network;
+    use crate::meta_cluster::addresses::network;
 
     fn meta() -> MetaRanges {
         let nets = |text: &str| vec![network(text).unwrap()];

@@ -1,13 +1,13 @@
 //! What the spec asks for that needs facts to be judged: versions, networks, flags.
 
 pub(super) mod host;
-pub(super) mod recorded;
 pub(super) mod writers;
 
 use super::components::{self, Component};
-use super::namespace::recorded_pin;
-use super::tenant::Tenant;
-use super::{Pin, isolation};
+use super::isolation;
+use super::record;
+use super::record::Pin;
+use super::subject::Tenant;
 use crate::meta_cluster::MetaCluster;
 use crate::model::State;
 use crate::settings::Settings;
@@ -22,7 +22,7 @@ use serde_json::Value;
 
 /// What the tenant is to be rendered with, and why a wish was refused. Without a pin nothing can be made.
 pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings) -> (Option<Pin>, Option<State>) {
-    let old = namespace.and_then(recorded_pin);
+    let old = namespace.and_then(record::pin);
     let asked: Option<Version> = spec.version.parse().ok();
     if let Some(old) = &old
         && Some(old.version) == asked
@@ -64,12 +64,12 @@ pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings
     }
 }
 
-/// The pin with the agent that the operator is configured with by now, where pods wait in vain for the recorded one and nothing has come
+/// The pin with the agent that the operator is configured with by now, where pods cannot get the recorded one and nothing has come
 /// up with it: a mistake in the chart's values is mended with them.
-pub(super) fn with_an_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
+pub(super) fn with_available_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
     let registry = t.cluster.spec.images.registry.as_ref();
     let recorded = registry.map_or_else(|| pin.agent_image.clone(), |r| relocated(r, &pin.agent_image));
-    let of_kind = |kind| t.observed.of_kind(kind, &t.home).map(|(_, object)| object);
+    let of_kind = |kind| t.observed.of_kind(kind, &t.cp_namespace).map(|(_, object)| object);
     let came_up = |d: &Value| workload::agent_of(d) == Some(&recorded) && workload::deployment(d).settled;
     if of_kind(Kind::Pod).any(|p| workload::waits_for(p, &recorded)) && !of_kind(Kind::Deployment).any(came_up) {
         let Settings { agent_image, agent_delivery, .. } = t.settings;
@@ -119,8 +119,8 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
 }
 
 /// Whether the networks of a tenant that is not made yet keep off the meta cluster's: its API server would take the one for the
-/// other. Networks never change, so a tenant that has a namespace is not judged anew; one whose networks cannot be judged gets none.
-pub(super) fn apart(network: &Network, meta: &MetaCluster) -> Result<(), State> {
+/// other. Networks never change, so a tenant that has a namespace is not judged again; one whose networks cannot be judged gets none.
+pub(super) fn disjoint_from_meta(network: &Network, meta: &MetaCluster) -> Result<(), State> {
     let meta = meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
     let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
     for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {

@@ -23,15 +23,15 @@ fn it_is_formed_exactly_when_all_members_agree_in_one_probe() {
     ];
     for (name, flaw) in flaws {
         let mut e = Etcd::new(3);
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.all_answer();
         flaw(e.probe());
-        e.pass();
+        e.reconcile();
         assert_eq!(e.bootstrap()["state"], "Bootstrapping", "{name}");
         assert_eq!(e.cr.status.as_ref().unwrap().cluster_id, None, "{name}");
         e.all_answer();
-        e.pass();
+        e.reconcile();
         assert_eq!(e.bootstrap()["state"], "Established", "{name}");
         assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
     }
@@ -40,10 +40,10 @@ fn it_is_formed_exactly_when_all_members_agree_in_one_probe() {
 #[test]
 fn two_of_three_do_not_form_it_but_serve() {
     let mut e = Etcd::new(3);
-    e.pass();
+    e.reconcile();
     e.members_run();
     e.answer(&[0, 1], 0);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.bootstrap()["state"], "Bootstrapping");
     assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::Waiting));
@@ -52,41 +52,41 @@ fn two_of_three_do_not_form_it_but_serve() {
 #[test]
 fn who_was_seen_in_the_cluster_is_on_record_before_it_is_formed() {
     let mut e = Etcd::new(3);
-    e.pass();
+    e.reconcile();
     e.members_run();
     e.answer(&[0], 0);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.bootstrap()["joined"], Value::Null, "no quorum, so nothing was acknowledged");
     e.answer(&[0, 1], 0);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1"]));
     assert_eq!(e.bootstrap()["state"], "Bootstrapping", "the third starts empty");
     e.world.log.clear();
-    e.pass();
+    e.reconcile();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     // The first has lost its volume, and the third comes: the record only grows.
     e.held("etcd-0", "DataLost: the volume of etcd member etcd-0 is empty");
     e.answer(&[1], 1);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1"]));
     e.answer(&[1, 2], 1);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1", "etcd-2"]));
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
     // It is back: what is formed needs no list.
     e.world.run_pod(&Etcd::key(Kind::Pod, "etcd-0"));
     e.all_answer();
-    e.pass();
+    e.reconcile();
     assert_eq!((&e.bootstrap()["state"], &e.bootstrap()["joined"]), (&json!("Established"), &Value::Null));
 }
 
 #[test]
 fn who_was_seen_stays_on_record_whatever_is_lost() {
     let mut serving = Etcd::new(3);
-    serving.pass();
+    serving.reconcile();
     serving.members_run();
     serving.answer(&[0, 1], 0);
-    serving.pass();
+    serving.reconcile();
     let losses: [Loss; 4] = [
         ("status", |e| e.cr.status = None),
         ("ConfigMap", |e| e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"))),
@@ -101,7 +101,7 @@ fn who_was_seen_stays_on_record_whatever_is_lost() {
         let mut e = serving.clone();
         e.answer(&[], 0);
         lose(&mut e);
-        e.pass();
+        e.reconcile();
         assert_eq!(e.bootstrap()["joined"], json!(["etcd-0", "etcd-1"]), "{name}");
     }
 }
@@ -109,7 +109,7 @@ fn who_was_seen_stays_on_record_whatever_is_lost() {
 #[test]
 fn templates_from_before_the_list_render_as_they_did() {
     let mut e = Etcd::new(3);
-    e.pass();
+    e.reconcile();
     e.members_run();
     let catalog = berth_render::Catalog::builtin();
     let mut data = catalog.etcd("3.6".parse().unwrap()).unwrap().to_data();
@@ -122,7 +122,7 @@ fn templates_from_before_the_list_render_as_they_did() {
         .put(pinned, json!({"immutable": true, "metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));
     e.world.observed.pinned = Some(set);
     e.answer(&[0, 1], 0);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.bootstrap(), json!({"clusterUID": "first-uid", "epoch": 1, "state": "Bootstrapping"}));
 }
 
@@ -149,14 +149,14 @@ fn formed_stays_formed_whatever_is_lost() {
         e.cr.metadata.uid = Some("second-uid".into());
         e.answer(&[], 0);
         lose(&mut e);
-        e.pass();
+        e.reconcile();
         assert_eq!(e.bootstrap(), record, "{name}");
         let token = &e.get(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"))["data"]["initial-cluster-token"];
         assert_eq!(token, "first-uid-1", "{name}");
         assert_eq!(e.replicas(), 3, "{name}");
         e.members_run();
         e.all_answer();
-        e.pass();
+        e.reconcile();
         assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "{name}");
         assert_eq!(e.cr.status.as_ref().unwrap().identity.as_deref(), Some("first-uid"), "{name}");
     }
@@ -168,7 +168,7 @@ fn volumes_without_any_record_are_not_started_over() {
     e.cr.status = None;
     e.world.remove(&Etcd::key(Kind::ConfigMap, "etcd-bootstrap"));
     e.world.remove(&Etcd::set());
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert_eq!(reason(&planned, StageId::Spec), Some(Reason::ForeignData));
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     assert!(e.message(ConditionType::Ready).contains("data-etcd-0"), "{}", e.message(ConditionType::Ready));
@@ -183,10 +183,10 @@ fn volumes_without_any_record_are_not_started_over() {
 #[test]
 fn the_cluster_id_is_recorded_only_when_the_guards_know_it() {
     let mut e = Etcd::new(1);
-    e.pass();
+    e.reconcile();
     e.members_run();
     e.all_answer();
-    // The write of the ConfigMap failed in this pass.
+    // The write of the ConfigMap failed in this reconcile.
     let planned = e.plan();
     assert!(!planned.plan.is_empty());
     let failed = crate::failure::Failure { reason: Reason::Rejected, message: "no".into() };
@@ -200,10 +200,10 @@ fn a_new_operator_rolls_nothing() {
     let mut e = Etcd::formed(3);
     e.settings.agent_image = "berth.dev/agent:newer".into();
     e.settings.agent_delivery = AgentDelivery::ImageVolume;
-    assert!(e.pass().plan.is_empty() && e.world.log.is_empty(), "{:#?}", e.world.log);
+    assert!(e.reconcile().plan.is_empty() && e.world.log.is_empty(), "{:#?}", e.world.log);
     // Also after a restore without status.
     e.cr.status = None;
-    e.pass();
+    e.reconcile();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     let pinned = e.cr.status.as_ref().unwrap().templates.clone().unwrap();
     assert_eq!(pinned.agent_image, Settings::default().agent_image);
@@ -229,6 +229,6 @@ fn templates_of_another_operator_are_read_from_the_pinned_set() {
     e.world.put(key, json!({"metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));
     assert_eq!(reason(&e.plan(), StageId::Spec), Some(Reason::VersionUnsupported), "there and not read");
     e.world.observed.pinned = Some(set);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.get(&Etcd::set())["spec"]["revisionHistoryLimit"], 3);
 }

@@ -8,10 +8,10 @@ use berth_pki::Usage;
 use std::collections::BTreeSet;
 
 #[test]
-fn everything_is_made_in_the_first_pass_and_nothing_in_the_second() {
+fn everything_is_made_in_the_first_reconcile_and_nothing_in_the_second() {
     for replicas in [1, 3, 5] {
         let mut e = Etcd::new(replicas);
-        e.pass();
+        e.reconcile();
         let made: BTreeSet<String> =
             e.world.observed.objects.keys().map(|k| format!("{} {}", k.kind, k.name)).collect();
         let mut wanted: BTreeSet<String> = [
@@ -98,9 +98,9 @@ fn the_status_says_where_and_with_what_to_connect() {
 }
 
 #[test]
-fn all_conditions_are_there_from_the_first_pass() {
+fn all_conditions_are_there_from_the_first_reconcile() {
     let mut e = Etcd::new(1);
-    e.pass();
+    e.reconcile();
     for t in [T::Ready, T::Available, T::Progressing, T::Degraded, T::PKIReady, T::MembersReady] {
         e.condition(t);
     }
@@ -120,21 +120,21 @@ fn at_rest_nothing_is_written_and_the_status_stays() {
         e.edit(&key)["data"] = serde_json::Value::Null;
     }
     e.world.now += SignedDuration::from_mins(10);
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     assert_eq!(e.cr.status, before);
-    assert_eq!(planned.look_again, Some(SignedDuration::from_secs(30)));
+    assert_eq!(planned.requeue_after, Some(SignedDuration::from_secs(30)));
 }
 
 #[test]
-fn how_often_to_look() {
+fn requeue_intervals() {
     let mut e = Etcd::new(3);
-    assert_eq!(e.pass().look_again, Some(SignedDuration::from_mins(1)), "pods are announced");
+    assert_eq!(e.reconcile().requeue_after, Some(SignedDuration::from_mins(1)), "pods are announced");
     e.members_run();
     e.answer(&[], 0);
-    assert_eq!(e.pass().look_again, Some(SignedDuration::from_millis(250)), "about to answer");
+    assert_eq!(e.reconcile().requeue_after, Some(SignedDuration::from_millis(250)), "about to answer");
     e.world.now += SignedDuration::from_mins(2);
-    assert_eq!(e.pass().look_again, Some(SignedDuration::from_secs(5)), "not about to");
+    assert_eq!(e.reconcile().requeue_after, Some(SignedDuration::from_secs(5)), "not about to");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_child_that_was_edited_or_deleted_is_repaired() {
     for key in keys {
         let mut gone = e.clone();
         gone.world.remove(&key);
-        gone.pass();
+        gone.reconcile();
         assert!(gone.world.observed.get(&key).is_some(), "{key}");
         assert_eq!(gone.bootstrap()["state"], "Established", "after the loss of {key}");
         assert_eq!(gone.bootstrap()["clusterUID"], "first-uid", "after the loss of {key}");
@@ -153,7 +153,7 @@ fn a_child_that_was_edited_or_deleted_is_repaired() {
         let mut bare = e.clone();
         bare.edit(&key)["metadata"]["labels"] = json!({});
         bare.edit(&key)["metadata"]["annotations"][labels::ETCD_RECORD] = "nonsense".into();
-        bare.pass();
+        bare.reconcile();
         assert_eq!(label(bare.get(&key), labels::ETCD_CLUSTER), Some(NAME), "{key}");
         assert_eq!(bare.bootstrap(), gone.bootstrap(), "after the damage of {key}");
     }
@@ -163,13 +163,13 @@ fn a_child_that_was_edited_or_deleted_is_repaired() {
 fn paused_writes_nothing() {
     let mut e = Etcd::new(1);
     e.cr.spec.paused = true;
-    e.pass();
+    e.reconcile();
     assert!(e.world.log.is_empty());
     assert_eq!(e.condition(ConditionType::Progressing), is("False", Reason::Paused));
     assert_eq!(e.cr.status.as_ref().unwrap().identity, None, "nothing is bound before anything is written");
     e.cr.spec.paused = false;
     e.cr.spec.version = "3.5.35".into();
-    e.pass();
+    e.reconcile();
     assert_eq!(
         e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"],
         "registry.k8s.io/etcd:3.5.35-0"

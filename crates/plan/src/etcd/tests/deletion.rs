@@ -5,7 +5,7 @@ use berth_api::cluster::DataPolicy;
 use berth_api::common::AgentDelivery;
 use berth_api::labels;
 
-fn leaving(replicas: i32, policy: DataPolicy) -> Etcd {
+fn terminating(replicas: i32, policy: DataPolicy) -> Etcd {
     let mut e = Etcd::formed(replicas);
     e.cr.spec.data_policy = policy;
     let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now);
@@ -19,13 +19,13 @@ fn left(e: &Etcd) -> Vec<String> {
 
 #[test]
 fn first_the_processes_then_what_they_needed() {
-    let mut e = leaving(3, DataPolicy::Delete);
+    let mut e = terminating(3, DataPolicy::Delete);
     let first: Vec<_> = e.plan().plan.actions().map(crate::Action::describe).collect();
     assert_eq!(first[..3], [0, 1, 2].map(|i| format!("delete Pod acme-1234/etcd-{i}")));
     assert_eq!(first[3], "scale StatefulSet acme-1234/etcd to 0");
     assert_eq!(first[4..], [0, 1, 2].map(|i| format!("delete PersistentVolumeClaim acme-1234/data-etcd-{i}")));
     assert!(!e.plan().plan.finished);
-    assert!(e.pass().plan.finished);
+    assert!(e.reconcile().plan.finished);
     assert_eq!(left(&e), Vec::<String>::new());
     let order: Vec<_> = e.world.log.iter().map(|l| l.split(' ').nth(1).unwrap()).collect();
     let mut seen = order.clone();
@@ -45,7 +45,7 @@ fn first_the_processes_then_what_they_needed() {
 
 #[test]
 fn pods_that_are_ending_are_hurried_once() {
-    let mut e = leaving(1, DataPolicy::Retain);
+    let mut e = terminating(1, DataPolicy::Retain);
     let pod = Etcd::key(Kind::Pod, "etcd-0");
     for (grace, again) in [(30, true), (1, false), (0, false)] {
         e.edit(&pod)["metadata"]["deletionTimestamp"] = "x".into();
@@ -58,8 +58,8 @@ fn pods_that_are_ending_are_hurried_once() {
 
 #[test]
 fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
-    let mut e = leaving(3, DataPolicy::Retain);
-    assert!(e.pass().plan.finished);
+    let mut e = terminating(3, DataPolicy::Retain);
+    assert!(e.reconcile().plan.finished);
     let kept = [
         "Secret etcd-client-ca",
         "Secret etcd-peer-ca",
@@ -78,7 +78,7 @@ fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
     again.settings.agent_delivery = AgentDelivery::ImageVolume;
     again.world = e.world.clone();
     again.world.observed.etcd = None;
-    let planned = again.pass();
+    let planned = again.reconcile();
     assert_eq!(reason(&planned, StageId::Spec), Some(Reason::EtcdChangeUnsupported), "the data is of three members");
     assert_eq!(again.bootstrap(), record);
     assert_eq!(again.replicas(), 3);
@@ -86,14 +86,14 @@ fn retain_keeps_what_finds_the_data_again_and_it_is_found() {
     assert!(pods.contains("agent:newer") && !pods.contains("install-agent"), "nothing ran, so nothing is rolled");
     again.members_run();
     again.all_answer();
-    again.pass();
+    again.reconcile();
     assert_eq!(again.condition(ConditionType::Available), is("True", Reason::AsExpected));
     assert_eq!(again.cr.status.as_ref().unwrap().identity.as_deref(), Some("first-uid"));
 }
 
 #[test]
 fn it_needs_nothing_and_leaves_what_is_not_its_own() {
-    let mut e = leaving(1, DataPolicy::Delete);
+    let mut e = terminating(1, DataPolicy::Delete);
     e.cr.spec.version = "nonsense".into();
     e.cr.spec.paused = true;
     e.cr.status = None;
@@ -108,7 +108,7 @@ fn it_needs_nothing_and_leaves_what_is_not_its_own() {
         let key = Etcd::key(kind, object["metadata"]["name"].as_str().unwrap());
         e.world.put(key, object);
     }
-    assert!(e.pass().plan.finished);
+    assert!(e.reconcile().plan.finished);
     assert_eq!(left(&e), ["Secret s", "ConfigMap c", "Service x"]);
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::Deleting));
     assert_eq!(e.cr.status.as_ref().unwrap().phase.as_deref(), Some("Deleting"));
@@ -119,5 +119,5 @@ fn before_anything_was_made_it_just_goes() {
     let mut e = Etcd::new(3);
     let now = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now);
     e.cr.metadata.deletion_timestamp = Some(now);
-    assert!(e.pass().plan.finished && e.world.log.is_empty());
+    assert!(e.reconcile().plan.finished && e.world.log.is_empty());
 }

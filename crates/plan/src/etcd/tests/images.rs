@@ -4,7 +4,7 @@ use super::*;
 use crate::workload;
 use berth_api::common::AgentDelivery;
 
-/// This member's pod waits in vain for that image, in a container of this list.
+/// This member's pod cannot get that image, in a container of this list.
 fn waits(e: &mut Etcd, member: &str, list: &str, image: &str) {
     let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "no such host"}});
     let status = json!({(list): [{"name": "c", "image": image, "state": waiting}]});
@@ -19,14 +19,14 @@ fn image(e: &Etcd) -> String {
     workload::image_of(e.get(&Etcd::set())).unwrap().to_owned()
 }
 
-/// Passes until nothing more is to be done; what is started runs, and answers.
+/// Reconciles until nothing more is to be done; what is started runs, and answers.
 fn settle(e: &mut Etcd) {
     for _ in 0..8 {
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.all_answer();
     }
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected), "{:#?}", e.cr.status);
 }
 
@@ -35,16 +35,16 @@ fn a_registry_that_was_mistyped_is_mended_with_the_charts_values() {
     for replicas in [1, 3] {
         let mut e = Etcd::new(replicas);
         e.settings.registry = "registyr.example.com".into();
-        e.pass();
+        e.reconcile();
         e.members_run();
         for i in 0..replicas {
             let image = image(&e);
             waits(&mut e, &format!("etcd-{i}"), "containerStatuses", &image);
         }
-        e.pass();
+        e.reconcile();
         assert!(image(&e).starts_with("registyr.example.com/etcd:"), "{}", image(&e));
         e.settings.registry = "registry.example.com".into();
-        e.pass();
+        e.reconcile();
         assert!(image(&e).starts_with("registry.example.com/etcd:"), "{}", image(&e));
         e.world.log.clear();
         settle(&mut e);
@@ -57,16 +57,16 @@ fn a_registry_that_was_mistyped_is_mended_with_the_charts_values() {
 fn a_member_whose_image_is_gone_comes_back_from_the_new_registry_before_others_roll() {
     let mut e = Etcd::formed(3);
     e.settings.registry = "registry.example.com".into();
-    e.pass();
+    e.reconcile();
     assert!(e.world.log.is_empty(), "another registry rolls nothing by itself: {:#?}", e.world.log);
     let image = image(&e);
     waits(&mut e, "etcd-1", "containerStatuses", &image);
     e.answer(&[0, 2], 0);
-    e.pass();
+    e.reconcile();
     e.members_run();
-    e.pass();
+    e.reconcile();
     assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd", "delete Pod acme-1234/etcd-1"]);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.world.log.len(), 2, "one at a time: {:#?}", e.world.log);
     settle(&mut e);
     assert_eq!(e.world.log.len(), 4, "{:#?}", e.world.log);
@@ -77,9 +77,9 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values_while_there_are_n
     let (wrong, right) = ("berth.dev/aegnt:1", "berth.dev/agent:1");
     let mut e = Etcd::new(3);
     (e.settings.agent_image, e.settings.agent_delivery) = (wrong.into(), AgentDelivery::InitContainer);
-    e.pass();
+    e.reconcile();
     e.members_run();
-    e.pass();
+    e.reconcile();
     for member in ["etcd-0", "etcd-1", "etcd-2"] {
         waits(&mut e, member, "initContainerStatuses", wrong);
     }
@@ -89,13 +89,13 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values_while_there_are_n
     other.world.run_pod(&Etcd::key(Kind::Pod, "etcd-0"));
     other.world.run_pod(&Etcd::key(Kind::Pod, "etcd-1"));
     other.answer(&[0, 1], 0);
-    other.pass();
-    other.pass();
+    other.reconcile();
+    other.reconcile();
     assert!(pods(&other).contains(wrong));
 
     // The operator ends before it has written its status.
     let before = e.cr.status.clone();
-    e.pass();
+    e.reconcile();
     assert!(pods(&e).contains(right) && !pods(&e).contains(wrong));
     e.cr.status = before;
     settle(&mut e);
@@ -107,6 +107,6 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values_while_there_are_n
     e.settings.agent_image = "berth.dev/agent:2".into();
     waits(&mut e, "etcd-1", "initContainerStatuses", right);
     e.answer(&[0, 2], 0);
-    e.pass();
+    e.reconcile();
     assert!(pods(&e).contains(right) && !pods(&e).contains("agent:2"));
 }

@@ -63,22 +63,22 @@ const NEW: &[Case] = &[
     ("the record of an earlier etcd is gone, and a volume is there", |e| e.claim(0, json!({"metadata": {}}))),
     ("a volume of an earlier etcd is being deleted", |e| e.claim(0, json!({"metadata": {"deletionTimestamp": "x"}}))),
     ("a member's Service has no address", |e| {
-        e.pass();
+        e.reconcile();
         e.edit(&Etcd::key(Kind::Service, "etcd-0"))["spec"]["clusterIP"] = Value::Null;
     }),
     ("the members run, and one has not answered yet", |e| {
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.answer(&[0, 1], 0);
     }),
     ("all members run, and do not agree on the leader yet", |e| {
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.all_answer();
         e.answer_of(2).leader = "a2".into();
     }),
     ("no image can be pulled", |e| {
-        e.pass();
+        e.reconcile();
         e.members_run();
         let waiting =
             json!({"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}});
@@ -87,14 +87,14 @@ const NEW: &[Case] = &[
         }
     }),
     ("no StorageClass provisions a volume", |e| {
-        e.pass();
+        e.reconcile();
         e.members_run();
         let said = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims.";
         e.pod_says(0, json!({"conditions": [{"type": "PodScheduled", "status": "False", "message": said}]}));
         e.claim(0, json!({"spec": {"storageClassName": "fast"}, "status": {"phase": "Pending"}}));
     }),
     ("there is no default StorageClass", |e| {
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.pod_says(0, json!({"conditions": [{"type": "PodScheduled", "status": "False"}]}));
         e.claim(0, json!({"status": {"phase": "Pending"}}));
@@ -120,7 +120,7 @@ const FORMED: &[Case] = &[
     ("a member does not answer", |e| e.answer(&[0, 1], 0)),
     ("a member has not answered for minutes", |e| {
         e.answer(&[0, 1], 0);
-        e.pass();
+        e.reconcile();
         e.world.now += SignedDuration::from_mins(3);
     }),
     ("a member was not probed", |e| drop(e.probe().members.remove("etcd-2"))),
@@ -168,19 +168,19 @@ const FORMED: &[Case] = &[
     ("a new pod template, before the StatefulSet's controller has seen it", Etcd::new_template),
     ("a new pod template while a member does not answer", |e| {
         e.new_template();
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.answer(&[0, 1], 0);
     }),
     ("a new pod template, and the EtcdCluster is paused", |e| {
         e.new_template();
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.hold();
     }),
     ("a new pod template while a pod cannot pull its image, and the EtcdCluster is paused", |e| {
         e.new_template();
-        e.pass();
+        e.reconcile();
         e.members_run();
         let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
         let status = json!({"containerStatuses": [{"name": "agent", "image": "x", "state": waiting}]});
@@ -200,17 +200,17 @@ pub(crate) fn situations() -> Vec<Situation> {
     for ((text, happens), from) in cases {
         let mut e = from.clone();
         happens(&mut e);
-        e.pass();
+        e.reconcile();
         all.push(e.said(text));
     }
     let mut lost = single.clone();
     lost.held("etcd-0", &LOST.replace("etcd-1", "etcd-0"));
     lost.answer(&[], 0);
-    lost.pass();
+    lost.reconcile();
     all.push(lost.said("the only member's volume is empty"));
     let mut deleting = single.clone();
     deleting.claim(0, json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"volumeName": "pvc-0"}}));
-    deleting.pass();
+    deleting.reconcile();
     all.push(deleting.said("somebody deletes the only member's PersistentVolumeClaim"));
     for (mut e, text) in [(formed, "deletion: three members end"), (single, "deletion: the only member ends")] {
         e.cr.metadata.deletion_timestamp = Some(Time(e.world.now));

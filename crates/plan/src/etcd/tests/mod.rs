@@ -52,11 +52,11 @@ impl Etcd {
     /// Formed, healthy and at rest.
     fn formed(replicas: i32) -> Self {
         let mut e = Self::new(replicas);
-        e.pass();
+        e.reconcile();
         e.members_run();
         e.all_answer();
-        e.pass();
-        e.pass();
+        e.reconcile();
+        e.reconcile();
         assert_eq!(e.condition(ConditionType::Ready), ("True".into(), "AsExpected".into()), "{:#?}", e.cr.status);
         e.world.log.clear();
         e
@@ -79,7 +79,7 @@ impl Etcd {
     }
 
     /// One reconcile: plans and carries out to the end, then writes the status.
-    fn pass(&mut self) -> EtcdPlan {
+    fn reconcile(&mut self) -> EtcdPlan {
         let mut world = self.world.clone();
         let planned = world.settle(|w| plan(self.input(w)), |p| &p.plan);
         self.world = world;

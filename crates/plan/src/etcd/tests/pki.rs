@@ -8,7 +8,7 @@ fn a_lost_ca_is_not_made_anew_while_anything_trusts_it() {
         let mut e = Etcd::formed(3);
         let set = e.get(&Etcd::set()).clone();
         e.world.remove(&Etcd::key(Kind::Secret, ca));
-        let planned = e.pass();
+        let planned = e.reconcile();
         assert_eq!(reason(&planned, StageId::Pki), Some(Reason::CertificateAuthorityLost), "{ca}");
         assert!(e.world.log.is_empty(), "{ca}: {:#?}", e.world.log);
         assert_eq!(e.get(&Etcd::set()), &set, "{ca}");
@@ -17,7 +17,7 @@ fn a_lost_ca_is_not_made_anew_while_anything_trusts_it() {
         assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::CertificateAuthorityLost), "{ca}");
         // The rest is still looked after.
         e.edit(&Etcd::set())["spec"]["replicas"] = 1.into();
-        e.pass();
+        e.reconcile();
         assert_eq!(e.replicas(), 3, "{ca}");
     }
 }
@@ -25,12 +25,12 @@ fn a_lost_ca_is_not_made_anew_while_anything_trusts_it() {
 #[test]
 fn a_ca_that_was_never_used_may_be_made_after_the_other() {
     let mut e = Etcd::new(1);
-    // The first pass ended between the two: the client CA and what it signs are there.
-    e.pass();
+    // The first reconcile ended between the two: the client CA and what it signs are there.
+    e.reconcile();
     for (kind, name) in [(Kind::Secret, "etcd-peer-ca"), (Kind::Secret, "etcd-peer"), (Kind::StatefulSet, "etcd")] {
         e.world.remove(&Etcd::key(kind, name));
     }
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert_eq!(reason(&planned, StageId::Pki), None);
     assert!(e.world.observed.get(&Etcd::set()).is_some());
 }
@@ -39,7 +39,7 @@ fn a_ca_that_was_never_used_may_be_made_after_the_other() {
 fn a_damaged_ca_is_held() {
     let mut e = Etcd::formed(1);
     e.world.set_secret(&Etcd::key(Kind::Secret, "etcd-client-ca"), "tls.key", b"garbage");
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert_eq!(reason(&planned, StageId::Pki), Some(Reason::CertificateAuthorityInvalid));
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
 }
@@ -50,11 +50,11 @@ fn a_lost_or_old_leaf_is_issued_and_rolls_nothing() {
     for leaf in ["etcd-server", "etcd-peer", "etcd-client-kube-apiserver"] {
         let mut e = formed.clone();
         e.world.remove(&Etcd::key(Kind::Secret, leaf));
-        e.pass();
+        e.reconcile();
         assert_eq!(e.world.log.len(), 1, "{leaf}: {:#?}", e.world.log);
         e.world.log.clear();
         e.world.now += SignedDuration::from_hours(24 * 80);
-        e.pass();
+        e.reconcile();
         assert_eq!(e.world.log.len(), 3, "{leaf}: {:#?}", e.world.log);
         assert!(e.world.log.iter().all(|l| l.starts_with("update Secret")), "{:#?}", e.world.log);
     }
@@ -75,7 +75,7 @@ fn another_ca_rolls_the_members() {
     let pair = berth_pki::issue_ca(&spec, e.world.now).unwrap();
     e.world.set_secret(&key, "tls.crt", pair.cert_pem.as_bytes());
     e.world.set_secret(&key, "tls.key", pair.key_pem.expose_bytes());
-    e.pass();
+    e.reconcile();
     assert!(e.world.log.iter().any(|l| l.starts_with("update Secret acme-1234/etcd-peer")), "{:#?}", e.world.log);
     assert!(e.world.log.iter().any(|l| l == "apply StatefulSet acme-1234/etcd"), "{:#?}", e.world.log);
 }

@@ -12,7 +12,7 @@ fn versions_without_templates_make_nothing() {
     for version in ["3.4.30", "4.0.0", "3.7.1"] {
         let mut e = Etcd::new(1);
         e.cr.spec.version = version.into();
-        let planned = e.pass();
+        let planned = e.reconcile();
         assert_eq!(reason(&planned, StageId::Spec), Some(Reason::VersionUnsupported), "{version}");
         assert!(e.world.log.is_empty());
         assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::VersionUnsupported));
@@ -36,7 +36,7 @@ fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
         change(&mut e.cr.spec);
         e.cr.spec.clients.push(EtcdClient { name: "backup".into() });
         e.cr.metadata.generation = Some(2);
-        let planned = e.pass();
+        let planned = e.reconcile();
         assert_eq!(reason(&planned, StageId::Spec), Some(Reason::EtcdChangeUnsupported), "{name}");
         let set = e.get(&Etcd::set());
         assert_eq!(set["spec"]["replicas"], 3, "{name}");
@@ -60,7 +60,7 @@ fn edits_of_version_and_size_on_the_stateful_set_are_undone() {
     e.edit(&Etcd::set())["spec"]["replicas"] = 1.into();
     e.edit(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"] = "evil".into();
     e.edit(&Etcd::set())["metadata"]["annotations"][labels::ETCD_RECORD] = serde_json::Value::Null;
-    e.pass();
+    e.reconcile();
     assert_eq!(e.replicas(), 3);
     assert_eq!(
         e.get(&Etcd::set())["spec"]["template"]["spec"]["containers"][0]["image"],
@@ -99,7 +99,7 @@ fn records_that_cannot_be_are_passed_over() {
         let mut e = formed.clone();
         e.edit(&Etcd::set())["metadata"]["annotations"][labels::ETCD_RECORD] = record.to_string().into();
         assert_eq!(e.plan().record.as_ref(), Some(&before), "{field}: {value}");
-        e.pass();
+        e.reconcile();
         for path in ["/metadata/annotations", "/spec"] {
             let (now, then) = (e.get(&Etcd::set()).pointer(path), formed.get(&Etcd::set()).pointer(path));
             assert_eq!(now, then, "{field}: {value}");
@@ -111,8 +111,8 @@ fn records_that_cannot_be_are_passed_over() {
 fn a_stateful_set_that_asks_for_countless_pods_is_not_counted() {
     let mut e = Etcd::formed(3);
     e.edit(&Etcd::set())["spec"]["replicas"] = 1_000.into();
-    assert!(super::super::absent(&e.cr, &e.world.observed).is_empty());
-    e.pass();
+    assert!(super::super::missing_members(&e.cr, &e.world.observed).is_empty());
+    e.reconcile();
     assert_eq!(e.replicas(), 3);
 }
 
@@ -120,7 +120,7 @@ fn a_stateful_set_that_asks_for_countless_pods_is_not_counted() {
 fn a_client_cannot_take_the_name_of_the_ca() {
     let mut e = Etcd::formed(1);
     e.cr.spec.clients.push(EtcdClient { name: "ca".into() });
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert_eq!(reason(&planned, StageId::Spec), Some(Reason::InvalidSpec));
     assert!(e.world.log.is_empty());
     assert_eq!(e.cr.status.as_ref().unwrap().clients.len(), 1);
@@ -147,7 +147,7 @@ fn what_is_not_ours_is_left_as_it_is() {
             let key = Etcd::key(kind, name);
             e.world.put(key.clone(), json!({"metadata": {"name": name, "labels": owner}, "data": {"x": "y"}}));
             let before = e.get(&key).clone();
-            let planned = e.pass();
+            let planned = e.reconcile();
             assert_eq!(reason(&planned, component), Some(Reason::ForeignObject), "{key} of {owner}");
             assert_eq!(e.get(&key), &before, "{key} of {owner}");
             assert_eq!(e.condition(ConditionType::Degraded), is("True", Reason::ForeignObject), "{key} of {owner}");
@@ -163,7 +163,7 @@ fn certificates_of_clients_that_are_no_longer_named_go() {
     let uid = e.get(&key)["metadata"]["uid"].as_str().unwrap().to_owned();
     let first = e.plan();
     assert!(first.plan.prune.is_empty(), "first the new one is written");
-    e.pass();
+    e.reconcile();
     assert!(e.world.observed.get(&key).is_none());
     assert_eq!(e.world.log.len(), 2, "{:#?}", e.world.log);
     assert!(!uid.is_empty());

@@ -11,7 +11,7 @@ fn changed(replicas: i32) -> Etcd {
     let mut e = Etcd::formed(replicas);
     e.cr.spec.quota_backend_bytes = Some(1 << 30);
     e.cr.metadata.generation = Some(2);
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd"]);
     assert!(matches!(state(&planned, StageId::Etcd), State::Waiting { .. }), "not taken up yet");
     e.members_run();
@@ -40,18 +40,18 @@ fn followers_first_and_the_leader_last() {
             let planned = e.plan();
             assert_eq!(deletes(&planned), [format!("etcd-{i}")], "leader {leader}");
             assert_eq!(reason(&planned, StageId::Etcd), Some(Reason::RollingOut));
-            e.pass();
+            e.reconcile();
             assert!(deletes(&e.plan()).is_empty(), "one at a time");
             // The new pod runs, but does not answer yet.
             e.members_run();
             let others: Vec<_> = (0..3).filter(|o| *o != i).collect();
             e.answer(&others, leader);
-            assert!(e.pass().plan.is_empty());
+            assert!(e.reconcile().plan.is_empty());
             assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
             assert_eq!(e.condition(ConditionType::Degraded), is("False", Reason::AsExpected));
         }
         e.all_answer();
-        e.pass();
+        e.reconcile();
         assert_eq!(e.world.log.len(), 3, "{:#?}", e.world.log);
         assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected));
     }
@@ -87,7 +87,7 @@ fn nothing_is_replaced_while_anything_is_wrong() {
     }
     let mut stuck = rolling.clone();
     stuck.answer(&[0, 1], 0);
-    stuck.pass();
+    stuck.reconcile();
     let message = stuck.message(ConditionType::Ready);
     assert!(
         message.contains("connection refused; and for all members to be ready") && message.contains("delete that pod"),
@@ -103,7 +103,7 @@ fn nothing_is_replaced_while_anything_is_wrong() {
 fn a_single_member_is_replaced_in_any_health() {
     let mut e = changed(1);
     e.answer(&[], 0);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.world.log, ["delete Pod acme-1234/etcd-0"]);
 }
 
@@ -124,10 +124,10 @@ fn another_registry_rolls_the_members_and_its_removal_does_too() {
         (pods["containers"][0]["image"].clone(), pods["initContainers"][0]["image"].clone())
     };
     e.cr.spec.images.registry = Some("mirror.example.com".into());
-    e.pass();
+    e.reconcile();
     assert_eq!(image(&e), ("mirror.example.com/etcd:3.6.16-0".into(), "mirror.example.com/agent:dev".into()));
     e.cr.spec.images.registry = None;
-    e.pass();
+    e.reconcile();
     assert_eq!(image(&e).0, "registry.k8s.io/etcd:3.6.16-0");
 }
 
@@ -139,7 +139,7 @@ fn no_pod_is_replaced_whose_volume_would_go_with_it() {
         let claim = Etcd::key(Kind::PersistentVolumeClaim, &format!("data-etcd-{leaving}"));
         e.edit(&claim)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         e.edit(&claim)["spec"]["volumeName"] = "pv-7".into();
-        let planned = e.pass();
+        let planned = e.reconcile();
         assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
         let State::Blocked { reason, message } = state(&planned, StageId::Etcd) else { panic!("{planned:?}") };
         assert_eq!(*reason, Reason::VolumeDeleting);
@@ -155,17 +155,17 @@ fn no_pod_is_replaced_whose_volume_would_go_with_it() {
 }
 
 #[test]
-fn a_volume_that_goes_is_told_at_rest_and_after_what_was_lost() {
+fn a_volume_that_goes_is_reported_at_rest_and_after_what_was_lost() {
     let mut e = Etcd::formed(3);
     e.edit(&Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-1"))["metadata"]["deletionTimestamp"] = "x".into();
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::VolumeDeleting));
     // As a person goes about who gives a held member another volume.
     e.held("etcd-1", "DataLost: the volume of etcd member etcd-1 is empty");
     e.answer(&[0, 2], 0);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
     e.world.remove(&Etcd::key(Kind::Pod, "etcd-1"));
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::PodsNotReady), "it is gone any moment");
 }

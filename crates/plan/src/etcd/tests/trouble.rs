@@ -10,7 +10,7 @@ fn a_member_without_data_is_held_while_the_others_serve() {
     let mut e = Etcd::formed(3);
     e.held("etcd-1", LOST);
     e.answer(&[0, 2], 0);
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     let State::Blocked { reason, message } = state(&planned, StageId::Etcd) else { panic!("{planned:?}") };
     assert_eq!(*reason, Reason::DataLost);
@@ -37,7 +37,7 @@ fn a_single_member_without_data_is_not_available() {
             if !probe {
                 e.world.observed.etcd = None;
             }
-            let planned = e.pass();
+            let planned = e.reconcile();
             assert_eq!(reason(&planned, StageId::Etcd), Some(reason_));
             assert_eq!(e.condition(T::Available), is("False", reason_));
             assert_eq!(e.condition(T::Degraded), is("True", reason_));
@@ -51,7 +51,7 @@ fn a_single_member_without_data_is_not_available() {
 fn a_member_of_another_cluster_is_a_stranger() {
     let mut e = Etcd::formed(3);
     e.probe().members.get_mut("etcd-2").unwrap().as_mut().unwrap().cluster_id = "c2".into();
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert_eq!(reason(&planned, StageId::Etcd), Some(Reason::ForeignData));
     assert!(e.message(T::Ready).contains("etcd-2 is of cluster c2, and this is cluster c1"), "{}", e.message(T::Ready));
     assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"), "never overwritten");
@@ -59,7 +59,7 @@ fn a_member_of_another_cluster_is_a_stranger() {
     for i in 0..3 {
         e.probe().members.get_mut(&format!("etcd-{i}")).unwrap().as_mut().unwrap().cluster_id = "c2".into();
     }
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(T::Ready), is("False", Reason::ForeignData));
     assert_eq!(e.cr.status.as_ref().unwrap().cluster_id.as_deref(), Some("c1"));
 }
@@ -69,7 +69,7 @@ fn fewer_than_a_majority_is_a_lost_quorum() {
     for (up, quorum) in [(vec![], false), (vec![1], false), (vec![1, 2], true)] {
         let mut e = Etcd::formed(3);
         e.answer(&up, 1);
-        let planned = e.pass();
+        let planned = e.reconcile();
         assert!(e.world.log.is_empty(), "nothing is done to members: {:#?}", e.world.log);
         let (available, degraded) = if quorum {
             (is("True", Reason::AsExpected), is("False", Reason::AsExpected))
@@ -79,25 +79,25 @@ fn fewer_than_a_majority_is_a_lost_quorum() {
         assert_eq!(e.condition(T::Available), available, "{up:?}");
         assert_eq!(e.condition(T::Degraded), degraded, "{up:?}");
         assert_eq!(e.condition(T::Ready).0, "False", "{up:?}");
-        assert!(planned.look_again.unwrap() <= SignedDuration::from_secs(5));
+        assert!(planned.requeue_after.unwrap() <= SignedDuration::from_secs(5));
     }
     let mut e = Etcd::formed(3);
     e.world.observed.etcd = None;
     for i in 0..3 {
         e.world.remove(&Etcd::key(Kind::Pod, &format!("etcd-{i}")));
     }
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost), "no pods at all");
     let said = "pod etcd-0 does not exist; if that lasts, `kubectl -n acme-1234 describe statefulset etcd` says why";
     assert!(e.message(T::Available).contains(said), "{}", e.message(T::Available));
     let why = "pods \"etcd-0\" is forbidden: exceeded quota: small";
     e.world.observed.refused.insert("etcd-0".into(), why.into());
-    e.pass();
+    e.reconcile();
     assert!(e.message(T::Available).contains(&format!("pod etcd-0 does not exist: the API server refuses it: {why}")));
     assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost));
     assert_eq!(e.condition(T::MembersReady), is("False", Reason::Rejected));
     e.cr.spec.placement.priority_class_name = Some("gold".into());
-    e.pass();
+    e.reconcile();
     assert!(e.message(T::Available).contains("PriorityClass gold (placement.priorityClassName)"));
 }
 
@@ -105,12 +105,12 @@ fn fewer_than_a_majority_is_a_lost_quorum() {
 fn a_member_that_stays_away_degrades_the_cluster() {
     let mut e = Etcd::formed(3);
     e.answer(&[0, 1], 0);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(T::MembersReady), is("False", Reason::PodsNotReady));
     assert_eq!(e.condition(T::Degraded), is("False", Reason::AsExpected), "it may be starting");
     assert_eq!(e.cr.status.as_ref().unwrap().phase.as_deref(), Some("Updating"));
     e.world.now += SignedDuration::from_mins(3);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(T::Degraded), is("True", Reason::PodsNotReady));
     assert_eq!(e.cr.status.as_ref().unwrap().phase.as_deref(), Some("Degraded"));
     assert!(e.message(T::Degraded).contains("etcd-2: 10.96.0.2: connection refused"), "{}", e.message(T::Degraded));
@@ -119,14 +119,14 @@ fn a_member_that_stays_away_degrades_the_cluster() {
 #[test]
 fn what_keeps_pods_from_running_is_said() {
     let mut e = Etcd::new(3);
-    e.pass();
+    e.reconcile();
     e.members_run();
     let waiting = json!({"waiting": {"reason": "ImagePullBackOff", "message": "not found"}});
     for i in 0..3 {
         let status = json!({"containerStatuses": [{"name": "etcd", "image": "x", "state": waiting}]});
         e.world.pod_status(&Etcd::key(Kind::Pod, &format!("etcd-{i}")), status);
     }
-    let planned = e.pass();
+    let planned = e.reconcile();
     assert_eq!(reason(&planned, StageId::Etcd), Some(Reason::ImageUnavailable));
     assert_eq!(e.condition(T::Available), is("False", Reason::ImageUnavailable));
     assert_eq!(e.condition(T::Degraded), is("True", Reason::ImageUnavailable));
@@ -137,7 +137,7 @@ fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
     for (alarm, available) in [("NOSPACE on etcd-0", "True"), ("CORRUPT on etcd-0", "False")] {
         let mut e = Etcd::formed(3);
         e.probe().alarms.push(alarm.into());
-        e.pass();
+        e.reconcile();
         assert_eq!(e.condition(T::Available).0, available, "{alarm}");
         assert_eq!(e.condition(T::Degraded), is("True", Reason::EtcdAlarm), "{alarm}");
         assert_eq!(e.condition(T::Ready), is("False", Reason::EtcdAlarm), "{alarm}");
@@ -150,7 +150,7 @@ fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
 fn a_full_database_comes_with_the_command_that_disarms_the_alarm() {
     let mut e = Etcd::formed(3);
     e.probe().alarms.push("NOSPACE on etcd-0".into());
-    e.pass();
+    e.reconcile();
     let said = e.message(T::Ready);
     let command =
         format!("kubectl -n {NAMESPACE} exec {NAME}-0 -c etcd -- etcdctl --endpoints=https://127.0.0.1:2379 ");
@@ -169,7 +169,7 @@ fn a_full_database_comes_with_the_command_that_disarms_the_alarm() {
 fn without_an_answer_kubelets_word_counts() {
     let mut e = Etcd::formed(3);
     e.world.observed.etcd = None;
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(T::Available), is("True", Reason::AsExpected));
     assert_eq!(e.cr.status.as_ref().unwrap().members[0].id.as_deref(), Some("a0"), "what was known stays");
 }
@@ -177,7 +177,7 @@ fn without_an_answer_kubelets_word_counts() {
 #[test]
 fn a_volume_that_does_not_come_is_named_with_its_class() {
     let mut e = Etcd::new(1);
-    e.pass();
+    e.reconcile();
     let labels = json!({"berth.dev/etcd-cluster": NAME});
     let said = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found";
     let unscheduled = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said}]);
@@ -186,7 +186,7 @@ fn a_volume_that_does_not_come_is_named_with_its_class() {
     let claim = json!({"metadata": {"labels": labels}, "spec": spec, "status": {"phase": "Pending"}});
     e.world.put(ObjectKey::namespaced(Kind::Pod, NAMESPACE, "etcd-0"), pod);
     e.world.put(ObjectKey::namespaced(Kind::PersistentVolumeClaim, NAMESPACE, "data-etcd-0"), claim);
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(ConditionType::Ready).1, "Unschedulable");
     let all = &e.cr.status.as_ref().unwrap().conditions;
     let message = &conditions::find(all, ConditionType::Ready).unwrap().message;
@@ -196,13 +196,13 @@ fn a_volume_that_does_not_come_is_named_with_its_class() {
 #[test]
 fn pods_that_are_not_there_are_asked_for_once_their_set_was_taken_up() {
     let mut e = Etcd::formed(3);
-    let absent = |e: &Etcd| super::super::absent(&e.cr, &e.world.observed);
+    let absent = |e: &Etcd| super::super::missing_members(&e.cr, &e.world.observed);
     assert_eq!(absent(&e), [""; 0]);
     e.world.remove(&Etcd::key(Kind::Pod, "etcd-1"));
     assert_eq!(absent(&e), ["etcd-1"]);
-    let mut leaving = e.cr.clone();
-    leaving.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now));
-    assert_eq!(super::super::absent(&leaving, &e.world.observed), [""; 0], "nobody waits for it");
+    let mut terminating = e.cr.clone();
+    terminating.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now));
+    assert_eq!(super::super::missing_members(&terminating, &e.world.observed), [""; 0], "nobody waits for it");
     let set = Etcd::key(Kind::StatefulSet, "etcd");
     let generation = e.world.observed.get(&set).unwrap()["metadata"]["generation"].as_i64().unwrap_or_default();
     e.world.observed.objects.get_mut(&set).unwrap()["metadata"]["generation"] = (generation + 1).into();

@@ -10,9 +10,9 @@ pub(super) fn unread(e: &mut Etcd) {
     let key = super::super::pinned_templates(&e.cr, &e.world.observed).unwrap();
     e.world.put(key, json!({"immutable": true, "metadata": {"name": "x", "labels": {(labels::ETCD_CLUSTER): NAME}}}));
     e.world.observed.pinned = Some(set);
-    e.pass();
+    e.reconcile();
     e.members_run();
-    e.pass();
+    e.reconcile();
     assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected));
     e.world.log.clear();
     e.cr.spec.quota_backend_bytes = Some(4 << 30);
@@ -22,7 +22,7 @@ pub(super) fn unread(e: &mut Etcd) {
 fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     let mut e = Etcd::formed(1);
     unread(&mut e);
-    e.pass();
+    e.reconcile();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::NotInTemplates));
     assert_eq!(e.condition(ConditionType::Degraded), is("True", Reason::NotInTemplates));

@@ -13,7 +13,7 @@ pub(super) struct Party {
 
 impl Party {
     pub(super) fn is_acmes(&self) -> bool {
-        self.pod.as_ref().is_some_and(|p| p.namespace == Fixture::home())
+        self.pod.as_ref().is_some_and(|p| p.namespace == Fixture::cp_namespace())
     }
 
     pub(super) fn end(&self) -> End<'_> {
@@ -27,16 +27,16 @@ pub(super) type Connection = (&'static str, &'static str, &'static str, Protocol
 /// Pods of acme, of another tenant of the same team, of the meta cluster; and addresses.
 pub(super) fn parties() -> Vec<Party> {
     let other = names::control_plane_namespace("team-a", "other");
-    let home = Fixture::home();
+    let cp_namespace = Fixture::cp_namespace();
     let component = |ns: &str, c: &str| (ns.to_owned(), json!({"app.kubernetes.io/component": c}));
     let operator = json!({"app.kubernetes.io/name": "berth", "app.kubernetes.io/component": "operator"});
     let pods = [
-        ("etcd", component(&home, "etcd"), "10.1.0.1"),
-        ("etcd-1", component(&home, "etcd"), "10.1.0.2"),
-        ("apiserver", component(&home, "kube-apiserver"), "10.1.0.3"),
-        ("controller-manager", component(&home, "kube-controller-manager"), "10.1.0.4"),
-        ("scheduler", component(&home, "kube-scheduler"), "10.1.0.5"),
-        ("stray", (home.clone(), json!({"app": "debug"})), "10.1.0.6"),
+        ("etcd", component(&cp_namespace, "etcd"), "10.1.0.1"),
+        ("etcd-1", component(&cp_namespace, "etcd"), "10.1.0.2"),
+        ("apiserver", component(&cp_namespace, "kube-apiserver"), "10.1.0.3"),
+        ("controller-manager", component(&cp_namespace, "kube-controller-manager"), "10.1.0.4"),
+        ("scheduler", component(&cp_namespace, "kube-scheduler"), "10.1.0.5"),
+        ("stray", (cp_namespace.clone(), json!({"app": "debug"})), "10.1.0.6"),
         ("other-etcd", component(&other, "etcd"), "10.1.1.1"),
         ("other-apiserver", component(&other, "kube-apiserver"), "10.1.1.2"),
         ("operator", ("berth-system".into(), operator.clone()), "10.1.2.1"),

@@ -1,5 +1,9 @@
 //! One object: is it there, is it ours, does it say what it should?
 
+pub mod diff;
+pub(crate) mod owner_references;
+mod quantity;
+
 use crate::model::{Action, Stage, State};
 use crate::observed::{self, Observed};
 use berth_api::conditions::Reason;
@@ -9,7 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
 /// The action that brings one object to what it should be; none if it is. Err: it is somebody else's, or going away.
-pub(crate) fn reconcile(
+pub(crate) fn action_for(
     observed: &Observed,
     object: Object,
     ours: impl Fn(&Value) -> bool,
@@ -23,7 +27,7 @@ pub(crate) fn reconcile(
         Kind::Deployment => unpaused(object, live),
         _ => object,
     };
-    Ok(crate::diff::drift(live, &object).map(|_| Action::Apply(object)))
+    Ok(crate::objects::diff::drift(live, &object).map(|_| Action::Apply(object)))
 }
 
 /// What is there under that key, if anything is and it may be written.
@@ -71,7 +75,7 @@ fn unpaused(object: Object, live: &Value) -> Object {
 /// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.
 pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object, ours: impl Fn(&Value) -> bool) {
     let key = object.key().clone();
-    put(stage, &key, reconcile(observed, object, ours));
+    put(stage, &key, action_for(observed, object, ours));
 }
 
 /// Puts a ConfigMap with a set of templates into the stage. It is immutable and its name has the digest of its texts, which are
@@ -84,7 +88,9 @@ pub(crate) fn ensure_templates(
     ours: impl Fn(&Value) -> bool,
 ) {
     let labels = json!(labels);
-    let same = |live: &Value| live["immutable"] == true && crate::diff::contains(&live["metadata"]["labels"], &labels);
+    let same = |live: &Value| {
+        live["immutable"] == true && crate::objects::diff::contains(&live["metadata"]["labels"], &labels)
+    };
     let action = match usable(observed, key, ours) {
         Ok(Some(live)) if same(live) => Ok(None),
         Ok(_) => templates(key, &labels, set).map(Some),

@@ -1,6 +1,7 @@
-//! When to look again, though nothing was announced.
+//! When to reconcile again without an event.
 
-use super::{EtcdPlan, Subject};
+use super::EtcdPlan;
+use super::subject::Subject;
 use crate::workload::{pod_running, started_at};
 use berth_render::Kind;
 use jiff::SignedDuration;
@@ -20,7 +21,7 @@ const QUIET: SignedDuration = SignedDuration::from_mins(1);
 const STARTING: SignedDuration = SignedDuration::from_mins(1);
 
 /// The pace for what was seen.
-pub(super) fn of(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
+pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     if out.health.all_ready() && out.plan.first_problem().is_none() {
         return WELL;
     }

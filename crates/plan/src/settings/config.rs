@@ -1,7 +1,7 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
-use crate::meta::{MetaRanges, network};
-use crate::settings::{Isolation, Writers};
+use super::{Isolation, Writers};
+use crate::meta_cluster::addresses::{MetaRanges, network};
 use serde::Deserialize;
 use serde_json::Value;
 

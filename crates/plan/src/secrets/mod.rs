@@ -1,7 +1,11 @@
 //! Secrets: which to make, which entries to renew, and which to leave to a person.
 
+mod facts;
+
+pub use facts::{Read, SecretFacts};
+
 use crate::model::{Action, SecretEntry, SecretPlan, State};
-use crate::observed::{self, Observed, SecretFacts};
+use crate::observed::{self, Observed};
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_pki::{CertInfo, CertSpec, Decision, KubeconfigTarget, RenewReason, decide, decide_ca, decide_kubeconfig};
@@ -48,15 +52,15 @@ impl Content {
 /// What is to be done about a Secret.
 #[derive(Debug)]
 pub struct Judged {
-    /// Where it stands.
+    /// Its state.
     pub state: State,
     /// What to do.
     pub action: Option<Action>,
-    /// When to look again, at the latest.
-    pub look_again: Option<Timestamp>,
-    /// When the first of its certificates ends.
+    /// When to reconcile again, at the latest.
+    pub requeue_at: Option<Timestamp>,
+    /// When the first of its certificates expires.
     pub expiry: Option<Timestamp>,
-    /// A CA that comes to its end.
+    /// A CA that expires soon.
     pub warning: Option<String>,
 }
 
@@ -96,7 +100,7 @@ pub fn judge(
     ours: impl Fn(&serde_json::Value) -> bool,
     renewal: Renewal<'_>,
 ) -> Judged {
-    let mut out = Judged { state: State::Ready, action: None, look_again: None, expiry: None, warning: None };
+    let mut out = Judged { state: State::Ready, action: None, requeue_at: None, expiry: None, warning: None };
     let live = observed.get(&spec.key);
     let facts = observed.secrets.get(&spec.key).map(AsRef::as_ref);
     if let Some(live) = live {
@@ -266,11 +270,11 @@ fn why(decision: Decision) -> Option<String> {
 
 fn renews(out: &mut Judged, decision: &Decision) {
     if let Decision::Keep { renew_at } = decision {
-        earliest(&mut out.look_again, *renew_at);
+        earliest(&mut out.requeue_at, *renew_at);
     }
 }
 
-/// A certificate ends, whether or not the CA is there that would issue the next one.
+/// A certificate expires, whether or not the CA is there that would issue the next one.
 fn ends(out: &mut Judged, found: Option<&CertInfo>) {
     if let Some(info) = found {
         earliest(&mut out.expiry, info.not_after);

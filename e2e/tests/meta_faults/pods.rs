@@ -22,7 +22,7 @@ fn unschedulable(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     delete(world, tenant, names::SCHEDULER)?;
     let cause = ["kube-scheduler-", "not scheduled"];
     says(tenant, UNSCHEDULABLE, &cause)?;
-    comes_back(world, &format!("{}/{}", core(&tenant.home, "secrets"), names::CONTROLLER_MANAGER_PKI))?;
+    comes_back(world, &format!("{}/{}", core(&tenant.cp_namespace, "secrets"), names::CONTROLLER_MANAGER_PKI))?;
     says(tenant, UNSCHEDULABLE, &cause)
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn a_quota(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     delete(world, tenant, names::SCHEDULER)?;
     let cause = ["kube-scheduler", "exceeded quota: none"];
     says(tenant, REJECTED, &cause)?;
-    comes_back(world, &path("/apis/networking.k8s.io/v1", &tenant.home, "networkpolicies/etcd"))?;
+    comes_back(world, &path("/apis/networking.k8s.io/v1", &tenant.cp_namespace, "networkpolicies/etcd"))?;
     says(tenant, REJECTED, &cause)?;
     pods_again(world, tenant)
 }
@@ -47,14 +47,14 @@ pub(crate) fn a_quota_for_etcd(world: &World, tenant: &Tenant<'_>) -> Result<()>
 
 fn no_pods(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
-    world.kube.ensure(&core(&tenant.home, "resourcequotas"), &quota)
+    world.kube.ensure(&core(&tenant.cp_namespace, "resourcequotas"), &quota)
 }
 
 fn pods_again(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    world.kube.delete(&format!("{}/none", core(&tenant.home, "resourcequotas")))
+    world.kube.delete(&format!("{}/none", core(&tenant.cp_namespace, "resourcequotas")))
 }
 
 pub(crate) fn delete(world: &World, tenant: &Tenant<'_>, component: &str) -> Result<()> {
     let selector = format!("app.kubernetes.io/component={component}");
-    world.kubectl(&["-n", &tenant.home, "delete", "pod", "-l", &selector, "--wait=false"]).map(drop)
+    world.kubectl(&["-n", &tenant.cp_namespace, "delete", "pod", "-l", &selector, "--wait=false"]).map(drop)
 }

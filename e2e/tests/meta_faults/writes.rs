@@ -46,7 +46,7 @@ pub(crate) fn a_policy_that_refuses(world: &World, tenant: &Tenant<'_>) -> Resul
         "metadata": {"name": "no-deployments"},
         "spec": {
             "policyName": "no-deployments", "validationActions": ["Deny"],
-            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.home}}},
+            "matchResources": {"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": tenant.cp_namespace}}},
         },
     });
     world.kube.ensure(&format!("{ADMISSION}/validatingadmissionpolicies"), &policy)?;
@@ -55,7 +55,7 @@ pub(crate) fn a_policy_that_refuses(world: &World, tenant: &Tenant<'_>) -> Resul
     world.kube.delete(&deployment(tenant, names::SCHEDULER))?;
     let cause = ["kube-scheduler", "no Deployments on Saturdays"];
     says(tenant, REJECTED, &cause)?;
-    comes_back(world, &format!("{}/{}", core(&tenant.home, "secrets"), names::CONTROLLER_MANAGER_PKI))?;
+    comes_back(world, &format!("{}/{}", core(&tenant.cp_namespace, "secrets"), names::CONTROLLER_MANAGER_PKI))?;
     says(tenant, REJECTED, &cause)?;
     tenant.api()?.get("/version")?;
     world.kube.delete(&format!("{ADMISSION}/validatingadmissionpolicybindings/no-deployments"))?;
@@ -66,7 +66,7 @@ pub(crate) fn a_policy_that_refuses(world: &World, tenant: &Tenant<'_>) -> Resul
 pub(crate) fn no_config_maps(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let hard = json!({"count/configmaps": "0"});
     let quota = json!({"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "no-config-maps"}, "spec": {"hard": hard}});
-    let quotas = core(&tenant.home, "resourcequotas");
+    let quotas = core(&tenant.cp_namespace, "resourcequotas");
     world.kube.ensure(&quotas, &quota)?;
     until("the quota to have been counted", || {
         let quota = world.kube.get(&format!("{quotas}/no-config-maps"))?;
@@ -76,7 +76,7 @@ pub(crate) fn no_config_maps(world: &World, tenant: &Tenant<'_>) -> Result<()> {
 }
 
 pub(crate) fn ensure_webhook(world: &World, tenant: &Tenant<'_>, name: &str, client: &Value) -> Result<()> {
-    let configuration = webhook::configuration(&tenant.home, name, client);
+    let configuration = webhook::configuration(&tenant.cp_namespace, name, client);
     world.kube.ensure(&format!("{ADMISSION}/validatingwebhookconfigurations"), &configuration)
 }
 

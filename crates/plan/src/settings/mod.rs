@@ -1,5 +1,9 @@
 //! What the operator is configured with; the same for all tenants.
 
+mod config;
+
+pub use config::Config;
+
 use berth_api::common::AgentDelivery;
 use berth_pki::Lifetime;
 use serde_json::{Value, json};

@@ -1,6 +1,9 @@
 //! The meta cluster as a whole: what was observed of it is the same for all tenants.
 
-use crate::meta::MetaRanges;
+pub mod addresses;
+pub mod nodes;
+
+use addresses::MetaRanges;
 use berth_api::conditions::{Reason, Verdict};
 use berth_pki::{Clocks, Lifetime};
 use jiff::{SignedDuration, Timestamp};
@@ -94,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_right_that_is_lacked_is_told_and_hides_nothing() {
+    fn a_right_that_is_lacked_is_reported_and_hides_nothing() {
         let meta = MetaCluster { denied: Some("nodes".into()), ..MetaCluster::default() };
         let verdict = |status, reason, message| Verdict::new(ConditionType::Degraded, Some(status), reason, message);
         let lacked = "the operator notices changes late or not at all: nodes";
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_clock_is_told_in_minutes_from_two_on() {
+    fn a_clock_is_reported_in_minutes_from_two_on() {
         let told = |seconds| ahead(seconds).clock_warning(LEAF);
         for fine in [0, 60, -60, 119, -119] {
             assert_eq!(told(fine), None, "{fine} s");

@@ -12,7 +12,7 @@ use berth_render::{Kind, Object, ObjectKey};
 use berth_testkit::fault::{Call, Verb};
 use berth_testkit::oracle::{assert_keys_unchanged, diff, secret_keys};
 use berth_testkit::{FaultPlan, fixtures::eventually};
-use common::state::{dump, second_pass, settled, without_counters};
+use common::state::{dump, second_reconcile, settled, without_counters};
 use common::{Running, SOON, Team, alone_at_a_server, settings};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -33,17 +33,17 @@ async fn nothing_is_written_at_rest_nor_after_a_restart() {
     let running = Running::start(server, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     for _ in 0..3 {
-        second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+        second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
     }
     drop(running);
     plan.reset_log();
     let _running = Running::start(server, &plan);
-    let looked = async || {
-        let pass = |r: &str| plan.calls().iter().any(|c| c.resource == r && !c.name.is_empty());
-        anyhow::ensure!(pass("clusters") && pass("etcdclusters"), "no pass yet");
+    let checked = async || {
+        let read = |r: &str| plan.calls().iter().any(|c| c.resource == r && !c.name.is_empty());
+        anyhow::ensure!(read("clusters") && read("etcdclusters"), "no reconcile yet");
         Ok(())
     };
-    eventually(SOON, "a pass after the restart", looked).await.unwrap_or_else(|e| panic!("{e:#}"));
+    eventually(SOON, "a reconcile after the restart", checked).await.unwrap_or_else(|e| panic!("{e:#}"));
     settled(&plan).await;
     let calls = plan.calls();
     let written: Vec<_> = calls.iter().filter(|c| c.mutation.is_some()).map(ToString::to_string).collect();
@@ -51,35 +51,35 @@ async fn nothing_is_written_at_rest_nor_after_a_restart() {
     team.wipe().await;
 }
 
-/// The calls since the last that is none of a look: lists of Secrets and ConfigMaps, and what is read inside the tenant.
-fn looks(plan: &FaultPlan, home: &str) -> Vec<Call> {
+/// The calls since the last that is not part of a check: lists of Secrets and ConfigMaps, and what is read inside the tenant.
+fn idle_checks(plan: &FaultPlan, cp_namespace: &str) -> Vec<Call> {
     let mut calls = plan.calls();
     calls.retain(|c| c.verb != Verb::Watch && c.resource != "leases");
-    let of_a_look = |c: &Call| match c.verb {
-        Verb::List => c.namespace == home && ["secrets", "configmaps"].contains(&&*c.resource),
+    let of_a_check = |c: &Call| match c.verb {
+        Verb::List => c.namespace == cp_namespace && ["secrets", "configmaps"].contains(&&*c.resource),
         Verb::Get => !["clusters", "etcdclusters", "namespaces", "rolebindings"].contains(&&*c.resource),
         _ => false,
     };
-    let last = calls.iter().rposition(|c| !of_a_look(c)).map_or(0, |at| at + 1);
+    let last = calls.iter().rposition(|c| !of_a_check(c)).map_or(0, |at| at + 1);
     calls.split_off(last)
 }
 
 #[tokio::test]
 #[ignore = "make test-all: three minutes, in which nothing happens"]
-async fn a_look_at_rest_reads_two_lists_and_finds_what_no_watch_tells() {
+async fn an_idle_check_reads_two_lists_and_finds_what_no_watch_tells() {
     const A_WHILE: Duration = Duration::from_mins(4);
     let (_turn, server) = alone_at_a_server().await;
     let (team, plan) = (Team::new(server).await, FaultPlan::new());
     team.create(large()).await.expect("Cluster");
     let _running = Running::start(server, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
-    let lists = |kind: &str| looks(&plan, &team.home).iter().filter(|c| c.resource == kind).count();
-    let looked = async || {
-        anyhow::ensure!(lists("secrets") >= 4, "no looks in a row: {:#?}", looks(&plan, &team.home));
+    let lists = |kind: &str| idle_checks(&plan, &team.cp_namespace).iter().filter(|c| c.resource == kind).count();
+    let checked = async || {
+        anyhow::ensure!(lists("secrets") >= 4, "no checks in a row: {:#?}", idle_checks(&plan, &team.cp_namespace));
         Ok(())
     };
-    eventually(A_WHILE, "looks, and nothing else", looked).await.unwrap_or_else(|e| panic!("{e:#}"));
-    let calls = looks(&plan, &team.home);
+    eventually(A_WHILE, "checks, and nothing else", checked).await.unwrap_or_else(|e| panic!("{e:#}"));
+    let calls = idle_checks(&plan, &team.cp_namespace);
     assert!(lists("secrets").abs_diff(lists("configmaps")) <= 1, "{calls:#?}");
     assert!(calls.iter().filter(|c| c.verb == Verb::Get).count() <= lists("secrets"), "{calls:#?}");
 
@@ -88,7 +88,7 @@ async fn a_look_at_rest_reads_two_lists_and_finds_what_no_watch_tells() {
         Arc::new(Calls::default()),
         Duration::from_secs(10),
     );
-    let damaged = ObjectKey::namespaced(Kind::Secret, team.home.clone(), "kube-scheduler-pki");
+    let damaged = ObjectKey::namespaced(Kind::Secret, team.cp_namespace.clone(), "kube-scheduler-pki");
     drift(&damaged, Some(&Value::Null), &io).await;
     let repaired = async || {
         let live = io.get(&damaged).await?.unwrap_or_default();
@@ -275,13 +275,15 @@ async fn drift_of_every_child_is_repaired() {
         Arc::new(Calls::default()),
         Duration::from_secs(10),
     );
-    let mut all: Vec<(ObjectKey, Option<Value>)> =
-        drifts().into_iter().map(|d| (ObjectKey::namespaced(d.kind, team.home.clone(), d.name), d.edit)).collect();
+    let mut all: Vec<(ObjectKey, Option<Value>)> = drifts()
+        .into_iter()
+        .map(|d| (ObjectKey::namespaced(d.kind, team.cp_namespace.clone(), d.name), d.edit))
+        .collect();
     let published = ObjectKey::namespaced(Kind::Secret, team.ns.clone(), "acme-kubeconfig");
     all.extend([(published.clone(), Some(Value::Null)), (published, None)]);
-    let maps = io.list(Kind::ConfigMap, &team.home, None).await.expect("list");
+    let maps = io.list(Kind::ConfigMap, &team.cp_namespace, None).await.expect("list");
     let names = maps.iter().filter_map(|m| m["metadata"]["name"].as_str()).filter(|n| n.contains("templates-"));
-    all.extend(names.map(|n| (ObjectKey::namespaced(Kind::ConfigMap, team.home.clone(), n), None)));
+    all.extend(names.map(|n| (ObjectKey::namespaced(Kind::ConfigMap, team.cp_namespace.clone(), n), None)));
     let mut batches = BTreeMap::<(&str, &str), Vec<(ObjectKey, Option<Value>)>>::new();
     for (key, edit) in all {
         let what = if edit.is_some() { "edited" } else { "deleted" };
@@ -327,7 +329,7 @@ async fn an_etcd_cluster_that_is_deleted_comes_back_with_its_data_and_cas() {
         team.inside::<k8s_openapi::api::core::v1::ConfigMap>().get("etcd-bootstrap").await.expect("bootstrap").data
     };
     let formed = bootstrap().await;
-    let mut keys = secret_keys(&team.client, &[&team.home]).await.expect("keys");
+    let mut keys = secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys");
     keys.retain(|key, _| key.contains("etcd-peer-ca") || key.contains("etcd-client-ca") || !key.contains("/etcd-"));
     etcds.delete(names::ETCD, &kube::api::DeleteParams::default()).await.expect("delete");
     let again = async || {
@@ -338,7 +340,7 @@ async fn an_etcd_cluster_that_is_deleted_comes_back_with_its_data_and_cas() {
     eventually(SOON, "another EtcdCluster", again).await.unwrap_or_else(|e| panic!("{e:#}"));
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert_eq!(bootstrap().await, formed);
-    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.home]).await.expect("keys"));
-    second_pass(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_keys_unchanged(&keys, &secret_keys(&team.client, &[&team.cp_namespace]).await.expect("keys"));
+    second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
     team.wipe().await;
 }

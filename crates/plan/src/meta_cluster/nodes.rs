@@ -1,6 +1,6 @@
 //! What nodes of the meta cluster say of themselves.
 
-use crate::meta::network;
+use super::addresses::network;
 use ipnet::IpNet;
 use serde_json::Value;
 
@@ -55,7 +55,7 @@ pub fn endpoints(slice: &Value) -> Vec<IpNet> {
     merged(slice["endpoints"].as_array().into_iter().flatten().flat_map(|e| strings(&e["addresses"])))
 }
 
-/// Merged and sorted, so that the same nodes in another order are no news.
+/// Merged and sorted, so that the same nodes in another order are no change.
 fn merged<'a>(all: impl Iterator<Item = &'a str>) -> Vec<IpNet> {
     let mut merged = IpNet::aggregate(&all.filter_map(network).collect());
     merged.sort_unstable();

@@ -25,7 +25,7 @@ pub(crate) fn the_operator_is_away(world: &World, tenant: &Tenant<'_>) -> Result
 fn refusals_of_writes(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let address = world.cluster.host_address();
     let denies = webhook::denies(address, "no Deployments on Sundays")?;
-    let config = format!("{}/{}", core(&tenant.home, "configmaps"), names::APISERVER);
+    let config = format!("{}/{}", core(&tenant.cp_namespace, "configmaps"), names::APISERVER);
     let manager = deployment(tenant, names::CONTROLLER_MANAGER);
     let scheduler = deployment(tenant, names::SCHEDULER);
     let before = uid(world, &scheduler)?;
@@ -40,7 +40,7 @@ fn refusals_of_writes(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     says(tenant, REJECTED, &quota)?;
     ensure!(world.kube.find(&config)?.is_none(), "the quota let a ConfigMap pass");
 
-    world.kube.delete(&format!("{}/no-config-maps", core(&tenant.home, "resourcequotas")))?;
+    world.kube.delete(&format!("{}/no-config-maps", core(&tenant.cp_namespace, "resourcequotas")))?;
     comes_back(world, &scheduler)?;
     says(tenant, REJECTED, &[names::CONTROLLER_MANAGER, "denied the request: no Deployments on Sundays"])?;
     world.kube.get(&config)?;
@@ -88,11 +88,11 @@ fn a_webhook_that_hangs(world: &World, tenant: &Tenant<'_>) -> Result<()> {
 
 /// A root's is named, and taken as it was; a leaf's is issued anew.
 fn a_pair_that_does_not_match(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    let secret = |name: &str| format!("{}/{name}", core(&tenant.home, "secrets"));
+    let secret = |name: &str| format!("{}/{name}", core(&tenant.cp_namespace, "secrets"));
     let key = |name: &str, key: &str| Ok::<_, anyhow::Error>(world.kube.get(&secret(name))?["data"][key].clone());
     let put = |name: &str, key: &str, value: &Value| {
         let patch = json!({"data": {key: value}}).to_string();
-        world.kubectl(&["-n", &tenant.home, "patch", "secret", name, "--type=merge", "-p", &patch]).map(drop)
+        world.kubectl(&["-n", &tenant.cp_namespace, "patch", "secret", name, "--type=merge", "-p", &patch]).map(drop)
     };
     let (ca, leaf) = (names::ca(&tenant.name), "apiserver-kubelet-client.key");
     let (own, others) = (key(&ca, "tls.key")?, key(&names::proxy_ca(&tenant.name), "tls.key")?);

@@ -27,8 +27,8 @@ pub(crate) fn missing(world: &World) -> Result<()> {
     ensure!(said.contains("kube-apiserver") && said.contains(&format!(":v{MISSING}")), "{said}");
     let said = class.wait_condition("Ready", "False", "Unschedulable")?;
     ensure!(said.contains("etcd-0") && said.contains("nowhere"), "{said}");
-    goes_on(&image, &["PKIReady", "EtcdAvailable"], "ImageUnavailable")?;
-    goes_on(&class, &["PKIReady"], "Unschedulable")?;
+    can_continue(&image, &["PKIReady", "EtcdAvailable"], "ImageUnavailable")?;
+    can_continue(&class, &["PKIReady"], "Unschedulable")?;
     without_operator(world, || {
         tag_missing_images(world)?;
         offer_class(world, &class)
@@ -43,7 +43,7 @@ pub(crate) fn missing(world: &World) -> Result<()> {
 }
 
 /// Other stages are done while one cannot be.
-fn goes_on(tenant: &Tenant<'_>, done: &[&str], meanwhile: &str) -> Result<()> {
+fn can_continue(tenant: &Tenant<'_>, done: &[&str], meanwhile: &str) -> Result<()> {
     for type_ in done {
         tenant.wait_condition(type_, "True", "AsExpected")?;
     }
@@ -78,7 +78,7 @@ fn offer_class(world: &World, tenant: &Tenant<'_>) -> Result<()> {
         "spec": {
             "storageClassName": "nowhere", "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
             "persistentVolumeReclaimPolicy": "Retain", "local": {"path": directory},
-            "claimRef": {"namespace": tenant.home, "name": "data-etcd-0"},
+            "claimRef": {"namespace": tenant.cp_namespace, "name": "data-etcd-0"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
                 {"key": "kubernetes.io/hostname", "operator": "In", "values": [world.cluster.node()]},
             ]}]}},

@@ -1,12 +1,15 @@
 //! A `Cluster` with what several stages need to know of it, computed once for a plan.
 
 use super::endpoint::Endpoint;
-use super::{Input, Pin, is_ours, kubeconfig};
-use crate::observed::Observed;
+use super::record::Pin;
+use super::{Input, kubeconfig};
+use crate::model::Stage;
+use crate::observed::{Observed, annotation, label};
 use crate::settings::Settings;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
-use berth_render::{Kind, ObjectKey, values::Meta};
+use berth_render::values::Meta;
+use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -22,7 +25,7 @@ pub(crate) struct Tenant<'a> {
     pub(crate) namespace: &'a str,
     pub(crate) uid: &'a str,
     /// The control-plane namespace.
-    pub(crate) home: String,
+    pub(crate) cp_namespace: String,
     /// Version, templates and agent that the tenant is (to be) rendered with; the spec stage sets it.
     pub(crate) pin: Pin,
     /// Where the API is.
@@ -37,17 +40,29 @@ impl<'a> Tenant<'a> {
         let name = cluster.metadata.name.as_deref().unwrap_or_default();
         let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
-        let home = names::control_plane_namespace(namespace, name);
-        let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*home, names::APISERVER));
-        let handed_out = kubeconfig::server_in_use(observed, &home);
+        let cp_namespace = names::control_plane_namespace(namespace, name);
+        let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*cp_namespace, names::APISERVER));
+        let handed_out = kubeconfig::server_in_use(observed, &cp_namespace);
         let endpoint = Endpoint::of(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
-        let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*home, names::ETCD));
+        let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
         let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value(e.clone()).ok());
-        Self { cluster, observed, settings, now, name, namespace, uid, home, pin: Pin::default(), endpoint, etcd }
+        Self {
+            cluster,
+            observed,
+            settings,
+            now,
+            name,
+            namespace,
+            uid,
+            cp_namespace,
+            pin: Pin::default(),
+            endpoint,
+            etcd,
+        }
     }
 
     pub(super) fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
-        ObjectKey::namespaced(kind, self.home.clone(), name)
+        ObjectKey::namespaced(kind, self.cp_namespace.clone(), name)
     }
 
     pub(super) fn secret(&self, name: impl Into<String>) -> ObjectKey {
@@ -59,8 +74,8 @@ impl<'a> Tenant<'a> {
     }
 
     /// The control-plane namespace, if it is there.
-    pub(super) fn live_home(&self) -> Option<&'a Value> {
-        self.observed.get(&ObjectKey::cluster(Kind::Namespace, self.home.clone()))
+    pub(super) fn live_namespace(&self) -> Option<&'a Value> {
+        self.observed.get(&ObjectKey::cluster(Kind::Namespace, self.cp_namespace.clone()))
     }
 
     /// Labels of everything in the control-plane namespace. The UID is on the namespace alone: it changes when a
@@ -70,7 +85,7 @@ impl<'a> Tenant<'a> {
     }
 
     pub(super) fn meta(&self) -> Meta {
-        Meta { namespace: self.home.clone(), labels: self.labels(), pod_labels: self.labels() }
+        Meta { namespace: self.cp_namespace.clone(), labels: self.labels(), pod_labels: self.labels() }
     }
 
     pub(super) fn status(&self) -> ClusterStatus {
@@ -85,4 +100,25 @@ pub(super) fn owner_labels(namespace: &str, name: &str) -> BTreeMap<String, Stri
         (labels::CLUSTER_NAME.to_owned(), name.to_owned()),
         (labels::CLUSTER_NAMESPACE.to_owned(), namespace.to_owned()),
     ])
+}
+
+/// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
+pub fn is_ours(object: &serde_json::Value) -> bool {
+    label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+        || annotation(object, labels::APPLIED_DIGEST).is_some()
+}
+
+/// Puts `object` into the stage: owned, and applied if it differs.
+pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
+    crate::objects::ensure(stage, observed, object, is_ours);
+}
+
+impl Tenant<'_> {
+    /// The template set that the tenant is pinned to, if it is at hand.
+    pub(super) fn templates(&self) -> Option<&TemplateSet> {
+        let builtin = Catalog::builtin().kubernetes(self.pin.version.minor());
+        builtin
+            .filter(|s| s.digest() == self.pin.templates)
+            .or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates))
+    }
 }

@@ -1,13 +1,17 @@
-//! The networks that a tenant was made with, as its namespace records them. A live `Cluster` cannot have others, but one that takes over
+//! What a namespace records of its tenant: the pin, and the networks that it was made with.
+//!
+//! A live `Cluster` cannot have other networks, but one that takes over
 //! what was kept of another can: its Services would have addresses that the API server no longer knows, and certificates no longer name.
 
-use super::networks;
-use crate::cluster::tenant::Tenant;
+use super::subject::Tenant;
+use super::validate::networks;
 use crate::model::State;
 use crate::observed::{annotation, label};
 use berth_api::cluster::Network;
+use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::labels;
+use berth_api::version::Version;
 use serde_json::{Map, Value, json};
 
 /// What is recorded.
@@ -25,8 +29,8 @@ fn read(text: &str) -> Option<Network> {
 }
 
 /// The annotation: as it is, if there is one, so that nothing overwrites it.
-pub(in crate::cluster) fn record(t: &Tenant<'_>) -> Option<String> {
-    if let Some(recorded) = t.live_home().and_then(|l| annotation(l, labels::NETWORK)) {
+pub(super) fn networks_annotation(t: &Tenant<'_>) -> Option<String> {
+    if let Some(recorded) = t.live_namespace().and_then(|l| annotation(l, labels::NETWORK)) {
         return Some(recorded.to_owned());
     }
     let network = &t.cluster.spec.network;
@@ -39,14 +43,14 @@ fn to_json(network: &Network) -> String {
 }
 
 /// Why the tenant in the namespace that is there cannot go on with the spec's networks.
-pub(in crate::cluster) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> {
-    let (home, note) = (&t.home, labels::NETWORK);
+pub(super) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> {
+    let (cp_namespace, note) = (&t.cp_namespace, labels::NETWORK);
     let text = annotation(live, note)?;
     let Some(recorded) = read(text) else {
         return Some(State::blocked(
             Reason::InvalidSpec,
             format!(
-                "annotation {note} of namespace {home} is not valid: it records the networks that the tenant was created with. Restore it from a backup; or, if they are those of spec.network, remove the annotation, and Berth writes it again"
+                "annotation {note} of namespace {cp_namespace} is not valid: it records the networks that the tenant was created with. Restore it from a backup; or, if they are those of spec.network, remove the annotation, and Berth writes it again"
             ),
         ));
     };
@@ -54,7 +58,7 @@ pub(in crate::cluster) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> 
     let (had, has) = (json!(recorded), json!(asked));
     let field = FIELDS.into_iter().find(|f| had[*f] != has[*f])?;
     let what = format!(
-        "spec.network.{field}: {} is not what the tenant in namespace {home} was created with: {}",
+        "spec.network.{field}: {} is not what the tenant in namespace {cp_namespace} was created with: {}",
         has[field], had[field]
     );
     let (recorded, asked) = (to_json(&recorded), to_json(asked));
@@ -68,4 +72,27 @@ pub(in crate::cluster) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> 
         )
     };
     Some(State::blocked(Reason::InvalidSpec, format!("{what}. {way_out}")))
+}
+
+/// What a tenant is rendered with. Recorded on its namespace; a new operator does not change it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pin {
+    /// Kubernetes version.
+    pub version: Version,
+    /// Digest of the template set.
+    pub templates: String,
+    /// Agent image.
+    pub agent_image: String,
+    /// How the agent gets into the pods.
+    pub agent_delivery: AgentDelivery,
+}
+
+/// The pin that a namespace records, if it has one.
+pub(super) fn pin(live: &Value) -> Option<Pin> {
+    Some(Pin {
+        version: annotation(live, labels::KUBERNETES_VERSION)?.parse().ok()?,
+        templates: annotation(live, labels::TEMPLATES)?.to_owned(),
+        agent_image: annotation(live, labels::AGENT_IMAGE)?.to_owned(),
+        agent_delivery: AgentDelivery::of(annotation(live, labels::AGENT_DELIVERY)),
+    })
 }

@@ -5,12 +5,12 @@ use crate::model::{Action, Plan, State};
 use crate::observed::{Observed, deleting};
 use serde_json::Value;
 
-/// Frees what the stages own.
-pub(crate) fn disown(plan: &mut Plan, observed: &Observed, ours: impl Fn(&Value) -> bool) {
+/// Removes the owner references of what the stages own.
+pub(crate) fn clear_owner_references(plan: &mut Plan, observed: &Observed, ours: impl Fn(&Value) -> bool) {
     for stage in &mut plan.stages {
         let live = stage.owns.iter().filter_map(|key| Some((key, observed.get(key)?)));
         let owned = live.filter(|(_, o)| has_owner(o) && ours(o) && !deleting(o));
-        let freed: Vec<Action> = owned.map(|(key, o)| Action::disown(key, o)).collect();
+        let freed: Vec<Action> = owned.map(|(key, o)| Action::clear_owner_references(key, o)).collect();
         if let (Some(first), true) = (freed.first(), stage.state.is_done()) {
             stage.state = State::waiting(format!("Berth to {}", first.describe()));
         }
@@ -41,7 +41,7 @@ mod tests {
             stage.owns.push(key);
         }
         plan.stages.push(stage);
-        disown(&mut plan, &observed, |o| o["ours"] == true);
+        clear_owner_references(&mut plan, &observed, |o| o["ours"] == true);
         let said: Vec<_> = plan.actions().map(Action::describe).collect();
         assert_eq!(said, ["remove ownerReferences from Secret n/a"]);
         assert!(!plan.stages[0].state.is_done());

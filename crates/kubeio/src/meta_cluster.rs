@@ -2,8 +2,8 @@
 
 use crate::calls::Io;
 use crate::error::IoError;
-use berth_plan::meta::MetaRanges;
-use berth_plan::nodes;
+use berth_plan::meta_cluster::addresses::MetaRanges;
+use berth_plan::meta_cluster::nodes;
 use serde_json::Value;
 
 /// Objects in one answer: a node's object has tens of KiB.

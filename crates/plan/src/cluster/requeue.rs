@@ -1,16 +1,16 @@
-//! When to look again, though nothing was announced.
+//! When to reconcile again without an event.
 
 use super::ClusterPlan;
-use super::tenant::Tenant;
+use super::subject::Tenant;
 use crate::observed::ApiProbe;
 use crate::workload;
 use berth_api::{labels, names};
 use berth_render::Kind;
 use jiff::SignedDuration;
 
-/// How soon to look again, if no event comes first.
-pub(super) fn of(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
-    let ready = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
+/// How soon to reconcile again, if no event comes first.
+pub(super) fn after(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
+    let ready = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .filter_map(|(_, p)| workload::ready_since(p))
         .max();
     // The Service follows its pods within a moment. An API that does not answer then is no hurry.
@@ -18,11 +18,11 @@ pub(super) fn of(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
     let settled = out.plan.stages.iter().all(|s| s.state.is_done());
     let made = t.get(Kind::Deployment, names::APISERVER).is_some();
-    let runs = workload::pods_of(t.observed, &t.home, labels::COMPONENT, names::APISERVER)
+    let runs = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .any(|(_, p)| workload::pod_running(p));
     match (answered, fresh, settled) {
         (false, true, _) => SignedDuration::from_millis(250),
-        // That its pods come is announced. With a thousand that wait for nodes it is the looks that cost.
+        // That its pods come is announced. With a thousand that wait for nodes it is the reconciles that cost.
         (_, _, false) if made && !runs => SignedDuration::from_mins(1),
         (_, _, false) if made => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),

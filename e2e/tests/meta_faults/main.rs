@@ -1,4 +1,4 @@
-//! Bad surroundings: each is named by a condition, other stages and other tenants go on, and it heals without a touch on the `Cluster`.
+//! Faults of the meta cluster: each is named by a condition, other stages and other tenants go on, and it heals without a touch on the `Cluster`.
 
 mod away;
 mod birth;
@@ -20,12 +20,12 @@ const ERROR: Verdict = ["Ready", "False", "Error"];
 #[test]
 #[ignore = "make test-all: where names do not resolve, each pull takes half a minute to fail, and kubelet pulls one after the other"]
 fn what_is_missing_at_birth_is_named_and_awaited() {
-    berth_e2e::run("surroundings", birth::missing);
+    berth_e2e::run("meta_faults", birth::missing);
 }
 
 #[test]
 fn pods_that_are_refused_are_named_and_tried_again() {
-    berth_e2e::run("surroundings", |world| {
+    berth_e2e::run("meta_faults", |world| {
         let crowded = Tenant::ready(world, "crowded", &json!({}))?;
         pods::no_node_takes_it(world, &crowded)?;
         pods::a_quota(world, &crowded)?;
@@ -36,7 +36,7 @@ fn pods_that_are_refused_are_named_and_tried_again() {
 #[test]
 #[ignore = "make test-all: a StatefulSet takes minutes to try again, and so do the others as a whole"]
 fn writes_that_are_refused_are_named_and_tried_again() {
-    berth_e2e::run("surroundings", |world| {
+    berth_e2e::run("meta_faults", |world| {
         // A run that was cut off may have left them, and they would refuse this one's tenants.
         writes::nothing_refuses(world)?;
         let result = refused_later(world);
@@ -90,5 +90,5 @@ fn uid(world: &World, path: &str) -> Result<Value> {
 }
 
 fn deployment(tenant: &Tenant<'_>, component: &str) -> String {
-    format!("{}/{component}", apps(&tenant.home, "deployments"))
+    format!("{}/{component}", apps(&tenant.cp_namespace, "deployments"))
 }

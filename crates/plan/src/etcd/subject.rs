@@ -1,0 +1,95 @@
+//! An `EtcdCluster` with what several stages need to know of it, computed once for a plan.
+
+use super::Input;
+use crate::observed::{Observed, annotation, label};
+use crate::settings::Settings;
+use berth_api::etcd_bootstrap::Record;
+use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::{labels, names};
+use berth_render::values::Meta;
+use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// An `EtcdCluster` with what every stage needs to know of it.
+#[derive(Clone, Debug)]
+pub(super) struct Subject<'a> {
+    pub(crate) etcd: &'a EtcdCluster,
+    pub(crate) observed: &'a Observed,
+    pub(crate) settings: &'a Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    /// What the members run with, or will.
+    pub(crate) record: Record,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(input: Input<'a>, record: Record) -> Self {
+        let Input { etcd, observed, settings, now } = input;
+        let (name, namespace) = name_of(etcd);
+        Self { etcd, observed, settings, now, name, namespace, record }
+    }
+
+    pub(super) fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
+        ObjectKey::namespaced(kind, self.namespace, name)
+    }
+
+    pub(super) fn secret(&self, name: impl Into<String>) -> ObjectKey {
+        self.key(Kind::Secret, name)
+    }
+
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Value> {
+        self.observed.get(&self.key(kind, name)).filter(|o| is_ours(o, self.name))
+    }
+
+    /// Labels of everything. No UID: it changes when a restored `EtcdCluster` takes its members over, and that must roll
+    /// nothing. For the same reason nothing has an owner reference, by which it would be collected as garbage.
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
+            (labels::ETCD_CLUSTER.to_owned(), self.name.to_owned()),
+        ])
+    }
+
+    pub(super) fn meta(&self) -> Meta {
+        Meta { namespace: self.namespace.to_owned(), labels: self.labels(), ..Meta::default() }
+    }
+
+    /// Names of the members that run, or will.
+    pub(super) fn members(&self) -> Vec<String> {
+        (0..self.record.replicas).map(|i| names::etcd::member(self.name, i)).collect()
+    }
+
+    /// The template set that the members are pinned to, if it is at hand.
+    pub(super) fn templates(&self) -> Option<&TemplateSet> {
+        let digest = &self.record.templates;
+        let builtin = Catalog::builtin().etcd(self.record.version.minor()).filter(|s| s.digest() == *digest);
+        builtin.or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == *digest))
+    }
+
+    /// A member's pod.
+    pub(super) fn pod(&self, member: &str) -> Option<&'a Value> {
+        self.observed.get(&self.key(Kind::Pod, member)).filter(|p| label(p, labels::ETCD_CLUSTER) == Some(self.name))
+    }
+}
+
+/// Name and namespace.
+pub(super) fn name_of(etcd: &EtcdCluster) -> (&str, &str) {
+    let m = &etcd.metadata;
+    (m.name.as_deref().unwrap_or_default(), m.namespace.as_deref().unwrap_or_default())
+}
+
+/// True if it belongs to the `EtcdCluster` of that name. One that names another owner is that owner's; one of Berth's that
+/// names none has lost its label, which is repaired.
+pub(crate) fn is_ours(object: &Value, name: &str) -> bool {
+    match (label(object, labels::ETCD_CLUSTER), label(object, labels::CLUSTER_NAME)) {
+        (Some(owner), _) => owner == name,
+        (None, Some(_)) => false,
+        (None, None) => {
+            label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+                || annotation(object, labels::APPLIED_DIGEST).is_some()
+        }
+    }
+}
