@@ -31,6 +31,7 @@ mod sim;
 #[cfg(test)]
 pub(crate) mod testing;
 mod unread;
+mod verdicts;
 pub mod workload;
 
 #[cfg(test)]

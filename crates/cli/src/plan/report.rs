@@ -101,7 +101,7 @@ pub(super) fn report(
         restarts: plan.actions().filter_map(|a| restart(a, observed)).chain(future.restarts).collect(),
         then: future.then,
         more_follows: future.more,
-        warnings: planned.warnings.iter().chain(&planned.unread).cloned().collect(),
+        warnings: planned.certificates.warnings.iter().chain(&planned.unread).cloned().collect(),
         stages,
     }
 }

@@ -61,7 +61,7 @@ impl Controller for EtcdCluster {
     }
 
     fn outcome(planned: &EtcdPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.certificates.due }
     }
 
     fn new_status(input: PlanInput<'_, Self>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {

@@ -23,6 +23,7 @@ pub(crate) mod tests;
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::objects::owner_references::clear_owner_references;
 use crate::observed::{self, Observed, label};
+use crate::secrets::Certificates;
 use crate::settings::Settings;
 use berth_api::cluster::Cluster;
 use berth_api::conditions::Reason;
@@ -58,14 +59,10 @@ pub struct ClusterPlan {
     pub plan: Plan,
     /// Reconcile again after this long, even without an event: whether the API answers, no watch tells.
     pub requeue_after: Option<SignedDuration>,
-    /// After this long time alone changes the plan: a certificate is due for renewal.
-    pub due: Option<SignedDuration>,
     /// Published address, once known.
     pub endpoint: Option<(String, i32)>,
-    /// When the first certificate expires.
-    pub next_expiry: Option<Timestamp>,
-    /// CAs that expire soon.
-    pub warnings: Vec<String>,
+    /// What its certificates come to.
+    pub certificates: Certificates,
     /// The message for fields that are set and that the pinned templates do not read.
     pub unread: Option<String>,
 }

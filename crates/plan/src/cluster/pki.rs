@@ -169,14 +169,5 @@ pub(super) fn judge_into(
         held: t.observed.meta.clocks_are_far_apart(t.settings.leaf_lifetime),
     };
     let judged = judge(t.observed, spec, in_use, is_ours, renewal);
-    if !judged.state.is_done() && (stage.state.is_done() || matches!(judged.state, State::Blocked { .. })) {
-        stage.state = judged.state;
-    }
-    stage.actions.extend(judged.action);
-    out.warnings.extend(judged.warning);
-    out.next_expiry = [out.next_expiry, judged.expiry].into_iter().flatten().min();
-    if let Some(at) = judged.requeue_at {
-        let wait = at.duration_since(t.now).max(jiff::SignedDuration::from_secs(1));
-        out.due = [out.due, Some(wait)].into_iter().flatten().min();
-    }
+    out.certificates.add(stage, judged, t.now);
 }

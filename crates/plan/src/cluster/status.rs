@@ -6,6 +6,7 @@ use super::{ClusterPlan, Input, adoptable, endpoint};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::{ApiProbe, Published, uid};
+use crate::verdicts::{self, LASTING};
 use crate::workload;
 use berth_api::cluster::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
@@ -36,7 +37,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if !observed.denied {
         status.components = component_statuses(input, &cp_namespace);
     }
-    if let Some(at) = planned.next_expiry {
+    if let Some(at) = planned.certificates.next_expiry {
         status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
     }
     if let Some((host, port)) = &planned.endpoint {
@@ -88,44 +89,16 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         (ApiProbe::NotAsked, _) => unknown(T::Available).unwrap_or_else(|| not_asked(input, plan, cp_namespace)),
     };
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
-    let paused = cluster.spec.paused && !deleting;
-    let ready = match &problem {
-        _ if deleting => {
-            let m = problem.as_ref().map_or("being deleted".to_owned(), |(_, m)| format!("being deleted; {m}"));
-            Verdict::new(T::Ready, Some(false), Reason::Deleting, m)
-        }
-        Some((reason, message)) => Verdict::new(T::Ready, Some(false), *reason, message.clone()),
-        None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
-        None => match &planned.unread {
-            Some(message) => Verdict::new(T::Ready, Some(false), Reason::NotInTemplates, message.clone()),
-            None => {
-                Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything in the spec is applied and works")
-            }
-        },
-    };
-    let progressing = if paused {
-        Verdict::new(
-            T::Progressing,
-            Some(false),
-            Reason::Paused,
-            "spec.paused is true: nothing is changed, repaired or renewed",
-        )
-    } else if deleting {
-        Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted")
-    } else {
-        let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
-        let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);
-        match moving {
-            Some((_, m)) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, m),
-            None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
-        }
-    };
+    let ready = verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), deleting);
+    let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
+    let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);
+    let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
     vec![
         ready,
         available,
         progressing,
         input.observed.meta.add_to(degraded(planned, failure, &etcd), input.settings.leaf_lifetime),
-        pki_verdict(plan),
+        verdicts::pki(plan, "CAs, keys and certificates are valid"),
         etcd,
         control_plane,
     ]
@@ -159,45 +132,17 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     if let Some((reason, message)) = planned.plan.blocked().and_then(|(stage, ..)| stage.sentence()) {
         return Verdict::new(T::Degraded, Some(true), reason, message);
     }
-    let lasting = [
-        Reason::ImageUnavailable,
-        Reason::ContainerFailing,
-        Reason::Unschedulable,
-        Reason::Rejected,
-        Reason::QuorumLost,
-        Reason::EtcdAlarm,
-    ];
     for stage in &planned.plan.stages {
         if let Some((reason, message)) = stage.sentence()
-            && lasting.contains(&reason)
+            && LASTING.contains(&reason)
         {
             return Verdict::new(T::Degraded, Some(true), reason, message);
         }
     }
-    if etcd.status == Some(false) && lasting.contains(&etcd.reason) {
+    if etcd.status == Some(false) && LASTING.contains(&etcd.reason) {
         return Verdict { type_: T::Degraded, status: Some(true), ..etcd.clone() };
     }
-    if let Some(warning) = planned.warnings.first() {
-        return Verdict::new(T::Degraded, Some(true), Reason::CertificateAuthorityExpiring, warning.clone());
-    }
-    if let Some(message) = &planned.unread {
-        return Verdict::new(T::Degraded, Some(true), Reason::NotInTemplates, message.clone());
-    }
-    Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "no problem is known")
-}
-
-fn pki_verdict(plan: &Plan) -> Verdict {
-    use ConditionType as T;
-    match plan.stage(StageId::Pki).map(|s| &s.state) {
-        None => Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not checked yet"),
-        Some(State::Ready | State::Disabled) => {
-            Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs, keys and certificates are valid")
-        }
-        Some(s) => {
-            let (reason, message) = s.sentence().unwrap_or((Reason::Waiting, String::new()));
-            Verdict::new(T::PKIReady, Some(false), reason, message)
-        }
-    }
+    verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref())
 }
 
 fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {

@@ -23,6 +23,7 @@ pub(crate) mod tests;
 use crate::model::{Action, Plan, State};
 use crate::objects::owner_references::clear_owner_references;
 use crate::observed::{self, Observed, label};
+use crate::secrets::Certificates;
 use crate::settings::Settings;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
@@ -69,12 +70,8 @@ pub struct EtcdPlan {
     pub plan: Plan,
     /// Reconcile again after this long, even without an event: how the members are, no watch tells.
     pub requeue_after: Option<SignedDuration>,
-    /// After this long time alone changes the plan: a certificate is due for renewal.
-    pub due: Option<SignedDuration>,
-    /// When the first certificate expires.
-    pub next_expiry: Option<Timestamp>,
-    /// CAs that expire soon.
-    pub warnings: Vec<String>,
+    /// What its certificates come to.
+    pub certificates: Certificates,
     /// The message for fields that are set and that the pinned templates do not read.
     pub unread: Option<String>,
     /// Where the members are reached; empty until every one of them has an address.

@@ -7,7 +7,6 @@ use crate::secrets::{Content, Renewal, SecretSpec, judge};
 use berth_api::{labels, names};
 use berth_pki::{CertSpec, Usage};
 use berth_render::{Kind, ObjectKey};
-use jiff::SignedDuration;
 use std::net::{IpAddr, Ipv4Addr};
 
 /// Secret type of key pairs.
@@ -117,15 +116,5 @@ fn judge_into(s: &Subject<'_>, stage: &mut Stage, out: &mut EtcdPlan, spec: &Sec
     let renewal =
         Renewal { now: s.now, seed: &seed, held: s.observed.meta.clocks_are_far_apart(s.settings.leaf_lifetime) };
     let judged = judge(s.observed, spec, in_use, |o| is_ours(o, s.name), renewal);
-    let blocked = |state: &State| matches!(state, State::Blocked { .. });
-    if !judged.state.is_done() && (stage.state.is_done() || (blocked(&judged.state) && !blocked(&stage.state))) {
-        stage.state = judged.state;
-    }
-    stage.actions.extend(judged.action);
-    out.warnings.extend(judged.warning);
-    out.next_expiry = [out.next_expiry, judged.expiry].into_iter().flatten().min();
-    if let Some(at) = judged.requeue_at {
-        let wait = at.duration_since(s.now).max(SignedDuration::from_secs(1));
-        out.due = [out.due, Some(wait)].into_iter().flatten().min();
-    }
+    out.certificates.add(stage, judged, s.now);
 }

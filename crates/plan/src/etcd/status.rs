@@ -4,6 +4,7 @@ use super::subject::{is_ours, name_of};
 use super::{EtcdPlan, Input, Member, record};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
+use crate::verdicts::{self, LASTING};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
@@ -57,7 +58,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     if !planned.endpoints.is_empty() {
         status.endpoints.clone_from(&planned.endpoints);
     }
-    if let Some(at) = planned.next_expiry {
+    if let Some(at) = planned.certificates.next_expiry {
         status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
     }
     // Conditions are published in a fixed order, so that nothing changes but what changed.
@@ -102,44 +103,19 @@ fn problem(plan: &Plan) -> Option<(Reason, String)> {
 }
 
 fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> Vec<Verdict> {
-    use ConditionType as T;
     let plan = &planned.plan;
     let deleting = input.etcd.metadata.deletion_timestamp.is_some();
-    let paused = input.etcd.spec.paused && !deleting;
     let available = available(planned, deleting);
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
-    let ready = match &problem {
-        _ if deleting => {
-            let rest = problem.as_ref().map(|(_, m)| format!("; {m}")).unwrap_or_default();
-            Verdict::new(T::Ready, Some(false), Reason::Deleting, format!("being deleted{rest}"))
-        }
-        Some((reason, message)) => Verdict::new(T::Ready, Some(false), *reason, message.clone()),
-        None if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
-        None => match &planned.unread {
-            Some(message) => Verdict::new(T::Ready, Some(false), Reason::NotInTemplates, message.clone()),
-            None => {
-                Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything in the spec is applied and works")
-            }
-        },
-    };
+    let ready = verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), deleting);
     let waiting = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(sentence);
-    let progressing = match waiting {
-        _ if paused => Verdict::new(
-            T::Progressing,
-            Some(false),
-            Reason::Paused,
-            "spec.paused is true: nothing is changed, repaired or renewed",
-        ),
-        _ if deleting => Verdict::new(T::Progressing, Some(true), Reason::Deleting, "being deleted"),
-        Some((_, on)) => Verdict::new(T::Progressing, Some(true), Reason::RollingOut, on),
-        None => Verdict::new(T::Progressing, Some(false), Reason::Settled, "nothing is changing"),
-    };
+    let progressing = verdicts::progressing(waiting, input.etcd.spec.paused, deleting);
     vec![
         ready,
         available,
         progressing,
         input.observed.meta.add_to(degraded(input, planned, failure), input.settings.leaf_lifetime),
-        pki(plan),
+        verdicts::pki(plan, "CAs and certificates are valid"),
         members_ready(planned, deleting),
     ]
 }
@@ -177,23 +153,11 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     if let Some(f) = failure {
         return yes(f.reason, f.message.clone());
     }
-    let lasting = [
-        Reason::ImageUnavailable,
-        Reason::ContainerFailing,
-        Reason::Unschedulable,
-        Reason::Rejected,
-        Reason::QuorumLost,
-        Reason::EtcdAlarm,
-    ];
     let blocked = planned.plan.blocked().is_some();
     match problem(&planned.plan) {
-        Some((reason, message)) if blocked || lasting.contains(&reason) => yes(reason, message),
+        Some((reason, message)) if blocked || LASTING.contains(&reason) => yes(reason, message),
         Some((reason, message)) if reason == Reason::PodsNotReady && long_down(input) => yes(reason, message),
-        _ => match (planned.warnings.first(), &planned.unread) {
-            (Some(warning), _) => yes(Reason::CertificateAuthorityExpiring, warning.clone()),
-            (None, Some(message)) => yes(Reason::NotInTemplates, message.clone()),
-            (None, None) => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "no problem is known"),
-        },
+        _ => verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref()),
     }
 }
 
@@ -202,17 +166,6 @@ fn long_down(input: Input<'_>) -> bool {
     let status = input.etcd.status.as_ref();
     let since = status.and_then(|s| conditions::find(&s.conditions, ConditionType::MembersReady));
     since.is_some_and(|c| c.status == "False" && input.now.duration_since(c.last_transition_time.0) >= DEGRADED_AFTER)
-}
-
-fn pki(plan: &Plan) -> Verdict {
-    use ConditionType as T;
-    let Some(stage) = plan.stage(StageId::Pki) else {
-        return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not checked yet");
-    };
-    match stage.state.sentence() {
-        None => Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, "CAs and certificates are valid"),
-        Some((reason, message)) => Verdict::new(T::PKIReady, Some(false), reason, message),
-    }
 }
 
 fn members_ready(planned: &EtcdPlan, deleting: bool) -> Verdict {

@@ -4,7 +4,7 @@ mod facts;
 
 pub use facts::{Read, SecretFacts};
 
-use crate::model::{Action, SecretEntry, SecretPlan, State};
+use crate::model::{Action, SecretEntry, SecretPlan, Stage, State};
 use crate::observed::{self, Observed};
 use berth_api::conditions::Reason;
 use berth_api::labels;
@@ -62,6 +62,32 @@ pub struct Judged {
     pub expiry: Option<Timestamp>,
     /// A CA that expires soon.
     pub warning: Option<String>,
+}
+
+/// What the certificates of a plan come to.
+#[derive(Clone, Debug, Default)]
+pub struct Certificates {
+    /// When the first expires.
+    pub next_expiry: Option<Timestamp>,
+    /// After this long time alone changes the plan: one is due for renewal.
+    pub due: Option<SignedDuration>,
+    /// CAs that expire soon.
+    pub warnings: Vec<String>,
+}
+
+impl Certificates {
+    /// Takes in one Secret as part of a stage, which is in the state of the first that is blocked, or else that waits.
+    pub(crate) fn add(&mut self, stage: &mut Stage, judged: Judged, now: Timestamp) {
+        let blocked = |state: &State| matches!(state, State::Blocked { .. });
+        if !judged.state.is_done() && (stage.state.is_done() || (blocked(&judged.state) && !blocked(&stage.state))) {
+            stage.state = judged.state;
+        }
+        stage.actions.extend(judged.action);
+        self.warnings.extend(judged.warning);
+        self.next_expiry = [self.next_expiry, judged.expiry].into_iter().flatten().min();
+        let wait = judged.requeue_at.map(|at| at.duration_since(now).max(SignedDuration::from_secs(1)));
+        self.due = [self.due, wait].into_iter().flatten().min();
+    }
 }
 
 /// How soon the clocks are compared again.

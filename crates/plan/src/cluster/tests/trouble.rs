@@ -90,7 +90,7 @@ fn while_two_clocks_are_far_apart_nothing_is_renewed_for_its_age() {
         f.world.now += SignedDuration::from_hours(24 * days);
         let planned = f.reconcile();
         assert!(f.world.log.is_empty(), "{days}: {:#?}", f.world.log);
-        for wait in [planned.requeue_after, planned.due] {
+        for wait in [planned.requeue_after, planned.certificates.due] {
             assert!(wait.is_some_and(|wait| wait > SignedDuration::from_secs(30)), "{wait:?}");
         }
         // What has another cause is not held.

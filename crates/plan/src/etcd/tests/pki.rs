@@ -84,7 +84,7 @@ fn another_ca_rolls_the_members() {
 fn the_time_of_renewal_is_looked_at() {
     let mut later = Etcd::formed(1);
     let planned = later.plan();
-    let end = planned.next_expiry.unwrap();
+    let end = planned.certificates.next_expiry.unwrap();
     assert_eq!(end.duration_since(later.world.now), SignedDuration::from_hours(24 * 90));
     // Just before, it is known when the renewal is due.
     later.world.now = end - SignedDuration::from_hours(24 * 40);
@@ -92,5 +92,5 @@ fn the_time_of_renewal_is_looked_at() {
         later.world.now += SignedDuration::from_hours(1);
     }
     later.world.now -= SignedDuration::from_hours(1);
-    assert!(later.plan().due.unwrap() <= SignedDuration::from_hours(1));
+    assert!(later.plan().certificates.due.unwrap() <= SignedDuration::from_hours(1));
 }
