@@ -98,26 +98,26 @@ async fn get_from(ip: &str, port: u16) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// Passes over `Cluster`s that went well.
-fn passes(metrics: &str) -> f64 {
+/// Reconciles of `Cluster`s that succeeded.
+fn reconciles(metrics: &str) -> f64 {
     sum(metrics, |l| {
         l.starts_with("berth_reconcile_total") && l.contains("controller=\"cluster\"") && l.contains("\"ok\"")
     })
 }
 
-/// Waits until an operator that has just started has looked at `tenants` tenants.
+/// Waits until an operator that has just started has reconciled `tenants` tenants.
 #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-pub(crate) async fn looked_at(ip: &str, port: u16, tenants: usize, since: Instant) -> anyhow::Result<()> {
+pub(crate) async fn all_reconciled(ip: &str, port: u16, tenants: usize, since: Instant) -> anyhow::Result<()> {
     while since.elapsed() < Duration::from_mins(10) {
-        if get_from(ip, port).await.is_ok_and(|text| passes(&text) >= tenants as f64) {
+        if get_from(ip, port).await.is_ok_and(|text| reconciles(&text) >= tenants as f64) {
             return Ok(());
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    bail!("the operator did not look at {tenants} tenants")
+    bail!("the operator did not reconcile {tenants} tenants")
 }
 
-/// Deletes the operator's pods; seconds from then until a new process has looked at `tenants` tenants.
+/// Deletes the operator's pods; seconds from then until a new process has reconciled `tenants` tenants.
 pub(crate) async fn restart(client: &Client, tenants: usize) -> anyhow::Result<f64> {
     let api: Api<Pod> = Api::namespaced(client.clone(), SYSTEM);
     let old = pods(client).await?;
@@ -128,11 +128,11 @@ pub(crate) async fn restart(client: &Client, tenants: usize) -> anyhow::Result<f
     while asked.elapsed() < Duration::from_mins(2) {
         if let Ok(text) = metrics_but(client, &old).await {
             #[expect(clippy::cast_precision_loss, reason = "small numbers")]
-            if passes(&text) >= tenants as f64 {
+            if reconciles(&text) >= tenants as f64 {
                 return Ok(asked.elapsed().as_secs_f64());
             }
         }
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    bail!("the new operator did not look at {tenants} tenants")
+    bail!("the new operator did not reconcile {tenants} tenants")
 }

@@ -104,7 +104,7 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
 
     let operator = files.start(scale)?;
     let again = Instant::now();
-    operator::looked_at("127.0.0.1", PORT, scale.tenants, again).await?;
+    operator::all_reconciled("127.0.0.1", PORT, scale.tenants, again).await?;
     let restarted = (again.elapsed().as_secs_f64(), operator.usage()?);
     let names: Vec<String> = names(scale).collect();
     let deleted = tenant::delete(scale.client, &names).await?;

@@ -62,7 +62,9 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
             "the data of member {:.63} of cluster {:.63} in epoch {}",
             marker.member, marker.cluster_uid, marker.epoch
         )),
-        Found::Nothing if data != Data::Empty => foreign("data that no marker vouches for".to_owned()),
+        Found::Nothing if data != Data::Empty => {
+            foreign("data without Berth's marker, so it is unknown whose it is".to_owned())
+        }
         Found::Marker(_) if data == Data::Present => return Decision::Start,
         // From here on the member is ours, or new, and there is nothing that etcd could go on with.
         Found::Marker(_) | Found::Nothing if joined => lost(),

@@ -25,8 +25,8 @@ const INTERVAL: Duration = Duration::from_millis(150);
 /// packet that got no answer is sent again after a second only, and by then the endpoint may have been there for as long.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Every so many rounds a network that is slow gets more time.
-const PATIENT_EVERY: u32 = 10;
-const PATIENT_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+const LONG_EVERY: u32 = 10;
+const LONG_CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 /// Of one request; etcd's and the apiserver's own checks take up to two seconds.
 const TIMEOUT: Duration = Duration::from_secs(3);
 /// Between two lines in the log.
@@ -68,8 +68,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let mut rounds = 0_u32;
     loop {
         rounds = rounds.wrapping_add(1);
-        let patient = rounds.is_multiple_of(PATIENT_EVERY);
-        let connect_timeout = if patient { PATIENT_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
+        let patient = rounds.is_multiple_of(LONG_EVERY);
+        let connect_timeout = if patient { LONG_CONNECT_TIMEOUT } else { CONNECT_TIMEOUT };
         let last = match round(args, &mut pending, connect_timeout) {
             Ok(()) => {
                 println!("{} answers after {:.1} s", args.urls.join(" "), start.elapsed().as_secs_f64());

@@ -110,9 +110,9 @@ reasons! {
         /// Everything is as the spec asks for.
         AsExpected => "Nothing.",
         /// It waits for something that comes by itself; the message says for what.
-        Waiting => "Nothing. For a load balancer's address: check the meta cluster's load balancer controller.",
+        Waiting => "Nothing, unless the message names a step or `spec.paused` is true. If it lasts: check the finalizers of what is being deleted, DNS for `endpoint.host`, and the load balancer controller.",
         /// A rollout is in progress.
-        RollingOut => "Nothing.",
+        RollingOut => "Nothing, unless `Degraded` is `True` or `spec.paused` is true.",
         /// Nothing is changing.
         Settled => "Nothing.",
         /// Pods are missing or not ready.
@@ -137,7 +137,7 @@ reasons! {
         /// `version` or `replicas` differ from those of the etcd that runs, or of the data that was kept.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",
         /// An object with that name exists and does not belong to this cluster. Berth does not change it.
-        ForeignObject => "Delete the object, or create the `Cluster` under another name.",
+        ForeignObject => "If nobody needs the object, delete it; otherwise create the `Cluster` under another name.",
         /// The control-plane namespace belongs to an earlier `Cluster` of this name, such as before a restore.
         AdoptionRequired => "If this is the same tenant: `kubectl berth adopt`, or set the annotation `berth.dev/adopt` to the UID in the message. Keys and data stay.",
         /// The recorded control-plane namespace is gone, or was replaced.
@@ -145,7 +145,7 @@ reasons! {
         /// A CA, the service-account key or the encryption key is gone while something depends on it. Berth does not touch the pods.
         CertificateAuthorityLost => "Restore the Secret from a backup. Berth creates no new one, because nothing that trusts the old one would accept it.",
         /// Such a Secret cannot be parsed, its key does not match its certificate, or the CA is not valid now.
-        CertificateAuthorityInvalid => "Restore the Secret from a backup.",
+        CertificateAuthorityInvalid => "Restore the Secret from a backup. For an expired CA: check the clocks, then create a new `Cluster`.",
         /// Less than a quarter of a CA's lifetime is left.
         CertificateAuthorityExpiring => "Plan ahead: Berth cannot rotate CAs yet.",
         /// The clock of the operator's node differs by two minutes or more from the clock of the meta cluster's API server.
@@ -153,7 +153,7 @@ reasons! {
         /// The PersistentVolumeClaim of an etcd member is being deleted; its data lasts until the member's pod ends.
         VolumeDeleting => "",
         /// An etcd member whose cluster was formed before found its volume empty. It does not start, and nothing is overwritten.
-        DataLost => "Restore the volume and delete the pod. If it is the only member and nobody needs the data: delete the `Cluster` and create it again.",
+        DataLost => "Restore the volume and delete the pod. If it is the only member and nobody needs the data: delete the `Cluster` with `dataPolicy` Delete and create it again.",
         /// An etcd member found a volume of another member or cluster; or there are volumes, and nothing records whose they are.
         ForeignData => "Attach the right volume, or restore the ConfigMap that the message names.",
         /// Too few etcd members are up.
@@ -213,7 +213,7 @@ pub fn merge(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Time
                 type_: v.type_.as_str().into(),
                 status: status.into(),
                 reason: v.reason.as_str().into(),
-                message: shortened(&v.message),
+                message: shortened(&v.message, LONGEST),
                 observed_generation: Some(generation),
                 last_transition_time: since,
             }
@@ -224,13 +224,13 @@ pub fn merge(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Time
 /// The longest message, in bytes.
 const LONGEST: usize = 2000;
 
-/// With its end, too: there a container's output has its error.
-fn shortened(message: &str) -> String {
-    if message.len() <= LONGEST {
+/// At most so many bytes and ` … `, with its end, too: there a container's output has its error.
+pub fn shortened(message: &str, longest: usize) -> String {
+    if message.len() <= longest {
         return message.to_owned();
     }
-    let head = message.floor_char_boundary(LONGEST / 4);
-    let tail = message.ceil_char_boundary(message.len() - LONGEST * 3 / 4);
+    let head = message.floor_char_boundary(longest / 4);
+    let tail = message.ceil_char_boundary(message.len() - longest * 3 / 4);
     format!("{} … {}", &message[..head], &message[tail..])
 }
 
@@ -262,8 +262,8 @@ mod tests {
 
     #[test]
     fn what_is_cut_keeps_its_end() {
-        assert_eq!(shortened(&"x".repeat(2000)), "x".repeat(2000));
-        let short = shortened(&format!("pod a: {} Error: unknown flag: --nope", "é".repeat(2000)));
+        assert_eq!(shortened(&"x".repeat(2000), LONGEST), "x".repeat(2000));
+        let short = shortened(&format!("pod a: {} Error: unknown flag: --nope", "é".repeat(2000)), LONGEST);
         assert!(short.len() <= LONGEST + 10, "{}", short.len());
         assert!(short.starts_with("pod a: é") && short.ends_with("é Error: unknown flag: --nope"), "{short}");
     }

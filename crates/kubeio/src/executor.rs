@@ -229,7 +229,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    /// Whether it was applied in this reconcile. Err: what is there since is not that; again and again it would be the same.
+    /// Whether it was applied in this reconcile. Err: the live object differs from what was sent, so sending it again cannot help.
     fn was_applied(&self, object: &Object, live: Option<&Value>) -> Result<bool, IoError> {
         let Some(live) = live.filter(|_| self.sent.contains(&sent(object))) else { return Ok(false) };
         let Some(difference) = drift(live, object) else { return Ok(true) };

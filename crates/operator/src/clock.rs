@@ -16,7 +16,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// From here on it is reported; the API server's answer itself says whole seconds.
-const TOLD: SignedDuration = SignedDuration::from_secs(30);
+const LOG_FROM: SignedDuration = SignedDuration::from_secs(30);
 
 /// What it may change before that is taken up.
 const STEADY: SignedDuration = SignedDuration::from_secs(10);
@@ -30,7 +30,7 @@ pub async fn follow(ctx: Arc<Context>, mut answered: bool, stop: CancellationTok
     }
 }
 
-/// Takes down how far this clock is ahead, and logs it if that is much. False: the API server did not say its time.
+/// Sets how far this clock is ahead, and logs it if that is much. False: the API server did not say its time.
 pub async fn refresh(ctx: &Context) -> bool {
     let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
     let Some(theirs) = answer else { return false };
@@ -41,11 +41,11 @@ pub async fn refresh(ctx: &Context) -> bool {
     if (ahead - ctx.meta().clock_ahead).abs() > STEADY {
         ctx.update_meta(|m| m.clock_ahead = ahead);
     }
-    if ahead.abs() > TOLD {
+    if ahead.abs() > LOG_FROM {
         let seconds = ahead.as_secs();
         tracing::warn!(
             seconds,
-            "this clock is ahead of the API server's (behind, if negative): set the time of the one that is wrong"
+            "the clock of this node differs from the API server's (seconds; positive: it is ahead): set the one that is wrong"
         );
     }
     true

@@ -56,10 +56,12 @@ impl Context {
     /// The real thing: tenants and etcds are reached over the network.
     pub fn new(client: &FencedClient, settings: Settings, identity: &str) -> Self {
         let metrics = Metrics::default();
+        // Until they are read: nobody's policies are made without them.
+        let meta = MetaCluster { addresses: Err("they have not been read yet".into()), ..MetaCluster::default() };
         Self {
             io: Io::new(client.clone(), metrics.meta_calls.clone(), DEADLINE),
             settings: Arc::new(settings),
-            meta: Arc::default(),
+            meta: Arc::new(RwLock::new(Arc::new(meta))),
             denied: Arc::default(),
             clock: Arc::default(),
             connect: berth_kubeio::connect(client.fence().clone()),

@@ -1,6 +1,6 @@
 //! Events that a person would want: what turned well, what went wrong, said once.
 
-use berth_api::conditions::{ConditionType, find};
+use berth_api::conditions::{ConditionType, find, shortened};
 use berth_fence::{Closed, FencedClient};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -46,7 +46,7 @@ impl Events {
     }
 }
 
-/// Pure: which Events a change of conditions is worth.
+/// Pure: the Events for a change of conditions.
 fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
     let mut events = vec![];
     for (type_, good) in [(ConditionType::Ready, "True"), (ConditionType::Degraded, "False")] {
@@ -54,8 +54,9 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
         let changed = before.is_none_or(|b| b.status != now.status || b.reason != now.reason);
         let well = now.status == good;
         // Being not ready at first, waiting, or free of trouble that never was, is no change.
-        let news = if well { before.is_some_and(|b| b.status != now.status) } else { type_ == ConditionType::Degraded };
-        if changed && news {
+        let publish =
+            if well { before.is_some_and(|b| b.status != now.status) } else { type_ == ConditionType::Degraded };
+        if changed && publish {
             events.push(Event {
                 type_: if well { EventType::Normal } else { EventType::Warning },
                 reason: match (type_, well) {
@@ -63,7 +64,7 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
                     (_, true) => "Recovered".into(),
                     (_, false) => now.reason.clone(),
                 },
-                note: Some(now.message.chars().take(1000).collect()),
+                note: Some(shortened(&now.message, 1000)),
                 action: "Reconcile".into(),
                 secondary: None,
             });

@@ -21,13 +21,13 @@ use tokio_util::sync::CancellationToken;
 const LEASE: Duration = Duration::from_secs(15);
 /// How long the holder may write after it sent its last renewal. The rest is for writes that are on their way.
 const FENCE: Duration = Duration::from_secs(10);
-/// How often the holder renews, and a candidate looks.
+/// How often the holder renews, and a candidate asks.
 const RENEW: Duration = Duration::from_secs(3);
-const LOOK: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// How long reconciles may go on once this process was asked to end.
-const PASSES: Duration = Duration::from_millis(500);
+const RECONCILES_END: Duration = Duration::from_millis(500);
 /// How long, after that, answers to writes that are on their way are waited for.
 const ANSWERS: Duration = Duration::from_millis(200);
 /// How long giving the lease back may take.
@@ -84,7 +84,7 @@ impl Candidate {
                 Ok(false) => {}
                 Err(error) => tracing::warn!(error = format!("{error:#}"), "cannot take the lease"),
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(POLL).await;
         }
     }
 
@@ -145,10 +145,10 @@ impl Candidate {
         Ok(())
     }
 
-    /// Ends the work and gives the lease back, so that the next one need not wait. Passes that hang do not hold that up.
+    /// Ends the work and gives the lease back, so that the next one need not wait. Reconciles that hang do not delay it.
     async fn hand_over(&self, mut work: JoinHandle<()>) {
         let asked = Instant::now();
-        let mut ended = timeout(PASSES, &mut work).await.is_ok();
+        let mut ended = timeout(RECONCILES_END, &mut work).await.is_ok();
         // From here on no write begins, and a reconcile ends at its next one.
         self.fence.close();
         if !ended {
@@ -334,7 +334,7 @@ mod tests {
         let (done, dropped) = (wrote.clone(), Dropped(server.cut_off.clone()));
         let work = tokio::spawn(async move {
             let _dropped = dropped;
-            tokio::time::sleep(PASSES / 10).await;
+            tokio::time::sleep(RECONCILES_END / 10).await;
             done.store(fence.is_open(), Ordering::SeqCst);
             std::future::pending::<()>().await;
         });

@@ -53,7 +53,6 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     tokio::select! { () = wait_for_crds(&ctx) => (), () = stop.cancelled() => return Ok(()) }
     let delivery = args.agent_delivery.decide(&ctx.io).await;
     Arc::make_mut(&mut ctx.settings).agent_delivery = delivery;
-    ctx.update_meta(|m| m.addresses = Err("they have not been read yet".into()));
     let ctx = Arc::new(ctx);
     let known = meta::refresh(&ctx, &config.given).await;
     let answered =

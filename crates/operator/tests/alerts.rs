@@ -102,13 +102,13 @@ async fn each_alert_fires_and_clears() {
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
-        (&["BerthPassesFail"], |m| reconciles(m, "error", 100_000)),
+        (&["BerthReconcilesFail"], |m| reconciles(m, "error", 100_000)),
     ];
     for (names, broken) in cases {
         broken(&metrics);
         fires(names).await;
         well(&metrics);
-        if names == ["BerthPassesFail"] {
+        if names == ["BerthReconcilesFail"] {
             reconciles(&metrics, "ok", 10_000_000);
         }
         fires(&[]).await;

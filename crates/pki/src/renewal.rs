@@ -46,8 +46,12 @@ pub fn ca_expiry_warning(info: &CertInfo, now: Timestamp) -> Option<String> {
     let life = info.life().as_secs();
     match () {
         () if left <= 0 => Some(format!("CA {subject} expired at {not_after}; nothing it signed is accepted")),
-        () if left < life / 10 => Some(format!("CA {subject} expires at {not_after}; rotate it now")),
-        () if left < life / 4 => Some(format!("CA {subject} expires at {not_after}; plan its rotation")),
+        () if left < life / 10 => Some(format!(
+            "CA {subject} expires at {not_after}, and Berth cannot rotate CAs yet: move to a new Cluster now"
+        )),
+        () if left < life / 4 => Some(format!(
+            "CA {subject} expires at {not_after}, and Berth cannot rotate CAs yet: plan a new Cluster before that"
+        )),
         () => None,
     }
 }

@@ -18,6 +18,7 @@ pub(crate) fn ready(
     available: &Verdict,
     problem: Option<&(Reason, String)>,
     unread: Option<&String>,
+    paused: bool,
     deleting: bool,
 ) -> Verdict {
     let no = |reason, message| Verdict::new(T::Ready, Some(false), reason, message);
@@ -26,12 +27,13 @@ pub(crate) fn ready(
             let rest = problem.map(|(_, message)| format!("; {message}")).unwrap_or_default();
             no(Reason::Deleting, format!("being deleted{rest}"))
         }
+        (Some((reason, message)), _) if paused => {
+            no(*reason, format!("{message}; spec.paused is true: set it to false to continue"))
+        }
         (Some((reason, message)), _) => no(*reason, message.clone()),
         (None, _) if available.status != Some(true) => Verdict { type_: T::Ready, ..available.clone() },
         (None, Some(message)) => no(Reason::NotInTemplates, message.clone()),
-        (None, None) => {
-            Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything in the spec is applied and works")
-        }
+        (None, None) => Verdict::new(T::Ready, Some(true), Reason::AsExpected, "everything is as asked for"),
     }
 }
 
@@ -52,7 +54,7 @@ pub(crate) fn degraded(warnings: &[String], unread: Option<&String>) -> Verdict 
     match (warnings.first(), unread) {
         (Some(warning), _) => yes(Reason::CertificateAuthorityExpiring, warning),
         (None, Some(message)) => yes(Reason::NotInTemplates, message),
-        (None, None) => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "no problem is known"),
+        (None, None) => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
     }
 }
 

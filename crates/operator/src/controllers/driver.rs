@@ -49,7 +49,7 @@ pub(super) struct Observation<L> {
     pub(super) snapshot: Snapshot,
     /// The connection to the tenant's API, if it answered.
     pub(super) tenant: Option<Io>,
-    /// What a look asks, as long as nothing is written. None: it cannot be at rest.
+    /// What to check while the object is idle. None: it cannot be idle.
     pub(super) idle_check: Option<L>,
 }
 
@@ -100,7 +100,7 @@ pub(super) trait Controller:
     /// Pure: the status. `failure`: what went wrong, if people are to know.
     fn new_status(input: PlanInput<'_, Self>, planned: &Self::Planned, failure: Option<&Failure>) -> Self::Status;
 
-    /// Asks. True: all is as it was.
+    /// Runs the idle check. True: nothing has changed.
     fn is_unchanged(idle_check: &Self::IdleCheck, ctx: &Context, now: Timestamp) -> impl Future<Output = bool> + Send;
 }
 
@@ -231,7 +231,7 @@ async fn reconcile_fully<C: Controller>(
         // The API server may not know yet a right in a namespace that was made a moment ago.
         return failure.map_or(Ok(Action::await_change()), Err);
     }
-    // That is not so where the team is.
+    // In the team's namespace the operator's rights do not appear late.
     let awaits_rights = |e: &IoError| e.kind == ErrorKind::Forbidden && snapshot.unread.is_none() && recent;
     let reported = failure.as_ref().filter(|e| !report.is_brief(e) && !awaits_rights(e)).map(IoError::failure);
     let input = PlanInput { object: &object, observed: &snapshot.observed, settings: &ctx.settings, now: report.now };
@@ -262,7 +262,7 @@ struct Reconciled<C: Controller> {
     planned: C::Planned,
     /// What was observed, with the answers to writes.
     snapshot: Snapshot,
-    /// None: something was written, or it cannot be at rest.
+    /// None: something was written, or it cannot be idle.
     idle_check: Option<C::IdleCheck>,
     failure: Option<IoError>,
     observe_again: bool,

@@ -85,7 +85,7 @@ impl<C: Controller> IdleObjects<C> {
         self.with(|all| drop(all.insert(of.clone(), State::Reconciling)));
     }
 
-    /// It found nothing to do. What was announced since it began counts more.
+    /// It found nothing to do. Ignored if an event came since `begin`.
     pub(super) fn set_idle(&self, of: &Request<C>, idle: Idle<C::IdleCheck>) {
         self.with(|all| {
             if let Some(state @ State::Reconciling) = all.get_mut(of) {

@@ -1,4 +1,4 @@
-//! The controllers. A row in [`ALL`] registers one: it is run, counted in metrics, and waits for its CustomResourceDefinition.
+//! The controllers. A row in [`ALL`] runs one and counts it in metrics.
 
 mod cluster;
 mod driver;

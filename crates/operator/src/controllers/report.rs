@@ -46,7 +46,7 @@ where
             // What waited long for answers is to be cheap for others.
             let took = if error.kind == ErrorKind::Transient { started.elapsed() } else { Duration::ZERO };
             let (failures, wait) = ctx.backoff.failed(key.clone(), took);
-            // A conflict or a right that is about to come is nothing to wake anybody for.
+            // A conflict or a right that is about to come is not worth a warning.
             if matches!(error.kind, ErrorKind::Conflict) || failures < LASTING {
                 tracing::debug!(controller, namespace = key.1, name = key.2, %error, "reconcile failed, and is retried");
             } else {
@@ -92,7 +92,7 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    /// Whether a failure is over in a moment, so that nobody needs to hear of it: a conflict is solved by looking again.
+    /// Whether a failure is over in a moment, so that nobody needs to hear of it: a conflict is resolved by the next reconcile.
     pub(super) fn is_brief(&self, error: &IoError) -> bool {
         match error.kind {
             ErrorKind::Conflict | ErrorKind::Fenced => true,
@@ -119,7 +119,7 @@ impl Report<'_> {
         let failure = Failure {
             reason: Reason::InvalidSpec,
             message: format!(
-                "this operator cannot read the object: {error}. Correct that field, or run an operator version that knows it; until then what runs stays as it is"
+                "this operator cannot read the object: {error}. Correct the field that has this value, or run an operator version that knows it; until then what runs stays as it is"
             ),
         };
         self.write(&failure).await?;
@@ -131,7 +131,7 @@ impl Report<'_> {
         part(&self.live, "/status/conditions").unwrap_or_default()
     }
 
-    /// Takes down for Prometheus what a status says; its conditions.
+    /// Sets the metrics of a status; returns its conditions.
     pub(super) fn measure(&self, status: &impl Serialize) -> Vec<Condition> {
         let status = serde_json::to_value(status).unwrap_or_default();
         let conditions: Vec<Condition> = part(&status, "/conditions").unwrap_or_default();

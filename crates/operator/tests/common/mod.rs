@@ -16,6 +16,7 @@ use berth_etcdio::EtcdTarget;
 use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
+use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_plan::observed::{EtcdProbe, MemberProbe};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -119,6 +120,7 @@ pub(crate) fn settings() -> Settings {
 pub(crate) fn context(server: &ApiServer, config: kube::Config, plan: &FaultPlan) -> Context {
     let client = plan.client(config);
     let mut context = Context::new(&FencedClient::new(client, Fence::open()), settings(), "test");
+    context.update_meta(|m| m.addresses = Ok(MetaRanges::default()));
     context.connect = tenant::connect(server.client(), plan.client(me(server)));
     context.ask_etcd = Arc::new(|target| Box::pin(async move { healthy(&target) }));
     context

@@ -15,7 +15,7 @@ async fn a_foreign_namespace_under_our_name() {
     let theirs = team.namespaces().create(&PostParams::default(), &theirs).await.expect("namespace");
     team.create(json!({})).await.expect("Cluster");
     let said = team.says(ConditionType::Ready, "ForeignObject").await;
-    assert!(said.contains(&format!("namespace {} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name", team.cp_namespace)), "{said}");
+    assert!(said.contains(&format!("namespace {} exists and does not belong to this Cluster, so Berth leaves it alone. If nobody needs it, delete it; otherwise create this Cluster under another name", team.cp_namespace)), "{said}");
     team.reconciled(&SHARED_CALLS).await;
     assert_eq!(team.namespaces().get(&team.cp_namespace).await.expect("get"), theirs);
     // A Cluster that never had it leaves it, too.

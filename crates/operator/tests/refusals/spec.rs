@@ -107,7 +107,7 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
     let cases = [
         (
             network("10.112.0.1/16", "10.160.0.0/16"),
-            "spec.network.serviceCIDRs: 10.112.0.1/16 has host bits set; write 10.112.0.0/16",
+            "spec.network.serviceCIDRs: 10.112.0.1/16 has host bits set, unlike 10.112.0.0/16",
         ),
         (
             network("10.0.0.0/8", "172.16.0.0/16"),

@@ -41,8 +41,8 @@ fn decide_hands_a_ca_over_whatever_its_spec_says() {
 fn its_end_is_announced_in_three_steps() {
     let found = info(&issue_ca(&spec("kubernetes-ca-1", Usage::Ca), now()).unwrap());
     let warning = |days| ca_expiry_warning(&found, now() + DAY * days);
-    let plan = "CA CN=kubernetes-ca-1 expires at 2036-11-17T12:00:00Z; plan its rotation";
-    let rotate = "CA CN=kubernetes-ca-1 expires at 2036-11-17T12:00:00Z; rotate it now";
+    let plan = "CA CN=kubernetes-ca-1 expires at 2036-11-17T12:00:00Z, and Berth cannot rotate CAs yet: plan a new Cluster before that";
+    let rotate = "CA CN=kubernetes-ca-1 expires at 2036-11-17T12:00:00Z, and Berth cannot rotate CAs yet: move to a new Cluster now";
     let expired = "CA CN=kubernetes-ca-1 expired at 2036-11-17T12:00:00Z; nothing it signed is accepted";
     let cases = [
         (0, None),

@@ -96,7 +96,9 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
     }
     leave_data(t, stage);
     if !stage.actions.is_empty() {
-        stage.state = State::waiting("the objects that spec.deletion.dataPolicy Retain does not keep to be deleted");
+        stage.state = State::waiting(
+            "everything but volumes, CAs and keys to be deleted, which spec.deletion.dataPolicy Retain keeps",
+        );
     }
 }
 

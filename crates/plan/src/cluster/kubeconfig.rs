@@ -109,7 +109,7 @@ fn publish(t: &Tenant<'_>, stage: &mut Stage) {
             stage.state = State::blocked(
                 Reason::ForeignObject,
                 format!(
-                    "{key} exists and is not Berth's ({why}), so Berth leaves it alone. Delete it, and Berth publishes the kubeconfig there; until then it is in {source}"
+                    "{key} exists and is not Berth's ({why}), so Berth leaves it alone. Rename it or, if nobody needs it, delete it: then Berth publishes the kubeconfig there. Until then it is in {source}"
                 ),
             );
             return;

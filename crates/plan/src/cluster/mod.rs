@@ -57,7 +57,7 @@ pub struct Input<'a> {
 pub struct ClusterPlan {
     /// What to do.
     pub plan: Plan,
-    /// Reconcile again after this long, even without an event: whether the API answers, no watch tells.
+    /// Reconcile again after this long, even without an event: no watch reports whether the API answers.
     pub requeue_after: Option<SignedDuration>,
     /// Published address, once known.
     pub endpoint: Option<(String, i32)>,
@@ -103,7 +103,10 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     if let Some(state) = refusal {
         spec.state = state;
     } else if let Err(message) = validate::networks(&cluster.spec.network) {
-        spec.state = State::blocked(Reason::InvalidSpec, message);
+        spec.state = State::blocked(
+            Reason::InvalidSpec,
+            if fresh { format!("{message}. {}", validate::NETWORK_IS_IMMUTABLE) } else { message },
+        );
     } else if fresh && let Err(message) = validate::all_args(&cluster.spec) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
     } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {

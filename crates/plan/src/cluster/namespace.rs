@@ -65,7 +65,7 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::ForeignObject,
             format!(
-                "namespace {cp_namespace} exists and does not belong to this Cluster, so Berth leaves it alone. Delete it, or create this Cluster under another name"
+                "namespace {cp_namespace} exists and does not belong to this Cluster, so Berth leaves it alone. If nobody needs it, delete it; otherwise create this Cluster under another name"
             ),
         ));
     }
@@ -98,7 +98,7 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::ControlPlaneLost,
             format!(
-                "namespace {cp_namespace} has been replaced: this Cluster recorded UID {}, and it now has UID {uid}. If it was restored from a backup, set the annotation {}={} on this Cluster",
+                "namespace {cp_namespace} has been replaced: this Cluster recorded UID {}, and it now has UID {uid}. If it was restored from a backup, set the annotation {}={} on this Cluster; otherwise restore it first, or delete this Cluster",
                 recorded.unwrap_or_default(),
                 labels::ADOPT,
                 t.uid

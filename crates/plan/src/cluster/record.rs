@@ -64,7 +64,7 @@ pub(super) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> {
     let (recorded, asked) = (to_json(&recorded), to_json(asked));
     let way_out = if label(live, labels::CLUSTER_UID) == Some(t.uid) {
         format!(
-            "Set spec.network to {recorded}; or, if somebody changed annotation {note} of the namespace, set that to {asked}"
+            "spec.network is immutable, so somebody changed annotation {note} of the namespace. Set it back to {asked}"
         )
     } else {
         format!(

@@ -89,7 +89,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         (ApiProbe::NotAsked, _) => unknown(T::Available).unwrap_or_else(|| not_asked(input, plan, cp_namespace)),
     };
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
-    let ready = verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), deleting);
+    let ready = verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), cluster.spec.paused, deleting);
     let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
     let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
@@ -98,7 +98,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         available,
         progressing,
         input.observed.meta.add_to(degraded(planned, failure, &etcd), input.settings.leaf_lifetime),
-        verdicts::pki(plan, "CAs, keys and certificates are valid"),
+        verdicts::pki(plan, "CAs, keys and certificates are in order"),
         etcd,
         control_plane,
     ]
@@ -172,9 +172,12 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> V
     };
     let down = components::ALL.into_iter().find(|component| !serves(component));
     match down {
-        None => {
-            Verdict::new(T::ControlPlaneAvailable, Some(true), Reason::AsExpected, "every component has a ready pod")
-        }
+        None => Verdict::new(
+            T::ControlPlaneAvailable,
+            Some(true),
+            Reason::AsExpected,
+            "every component has a pod that is ready",
+        ),
         Some(component) => {
             let stage = plan.stage(StageId::ControlPlane(component.binary));
             let (reason, message) = stage

@@ -60,7 +60,7 @@ pub(super) fn message(t: &Tenant<'_>) -> Option<String> {
     let way_out = if newer {
         format!("To apply, set spec.version to another patch version of {minor}")
     } else {
-        format!("No template of this operator for {minor} uses it: remove the field")
+        format!("This operator has no templates for {minor} that use it: remove the field")
     };
     Some(unread::message(&fields, &way_out))
 }

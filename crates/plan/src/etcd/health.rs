@@ -214,7 +214,7 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     let volume = format!("data-{member}");
     let way_out = if s.record.replicas == 1 {
         format!(
-            "Restore volume {volume} from a backup and delete pod {member}; or, if nobody needs the data, delete the Cluster (a stand-alone EtcdCluster: with spec.dataPolicy Delete) and create it again"
+            "Restore volume {volume} from a backup and delete pod {member}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again"
         )
     } else {
         format!(

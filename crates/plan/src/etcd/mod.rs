@@ -68,7 +68,7 @@ pub struct Input<'a> {
 pub struct EtcdPlan {
     /// What to do.
     pub plan: Plan,
-    /// Reconcile again after this long, even without an event: how the members are, no watch tells.
+    /// Reconcile again after this long, even without an event: no watch reports how the members are.
     pub requeue_after: Option<SignedDuration>,
     /// What its certificates come to.
     pub certificates: Certificates,

@@ -175,7 +175,9 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
         .of_kind(Kind::PersistentVolumeClaim, namespace)
         .find(|(_, v)| label(v, labels::ETCD_CLUSTER) == Some(name));
     match volume {
-        Some((key, v)) if deleting(v) => Err(State::waiting(format!("{key} of an earlier etcd to be deleted"))),
+        Some((key, v)) if deleting(v) => {
+            Err(State::waiting(format!("{key} of an earlier etcd, which is being deleted, to be gone")))
+        }
         Some((key, _)) => Err(State::blocked(
             Reason::ForeignData,
             format!(

@@ -41,7 +41,7 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     if !whole || !safe {
         let pods = old.iter().map(|m| m.as_str()).collect::<Vec<_>>().join(", ");
         let on = format!(
-            "all members to be ready, before the pods with the old template ({pods}) are replaced; if the old template keeps one of them from running, delete that pod"
+            "all members to be ready; then Berth replaces the pods with the old template ({pods}). If the old template keeps one of them from running, delete that pod"
         );
         return (rolling(on), None);
     }

@@ -107,7 +107,8 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let deleting = input.etcd.metadata.deletion_timestamp.is_some();
     let available = available(planned, deleting);
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
-    let ready = verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), deleting);
+    let ready =
+        verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), input.etcd.spec.paused, deleting);
     let waiting = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(sentence);
     let progressing = verdicts::progressing(waiting, input.etcd.spec.paused, deleting);
     vec![
@@ -115,7 +116,7 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         available,
         progressing,
         input.observed.meta.add_to(degraded(input, planned, failure), input.settings.leaf_lifetime),
-        verdicts::pki(plan, "CAs and certificates are valid"),
+        verdicts::pki(plan, "CAs and certificates are in order"),
         members_ready(planned, deleting),
     ]
 }

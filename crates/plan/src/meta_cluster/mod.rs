@@ -69,18 +69,21 @@ impl MetaCluster {
         Verdict::new(degraded.type_, Some(true), reason, message)
     }
 
-    /// What is wrong with the operator's clock, in whole minutes so that a status does not change each second.
+    /// What is wrong with the operator's clock, in whole minutes or hours so that a status does not change each second.
     fn clock_warning(&self, leaf: Lifetime) -> Option<String> {
         let seconds = self.clock_ahead.as_secs();
-        let minutes = (seconds.abs() + 30) / 60;
+        let off = match (seconds.abs() + 30) / 60 {
+            minutes @ ..=120 => format!("{minutes} min"),
+            minutes => format!("{} h", minutes / 60),
+        };
         let direction = if seconds > 0 { "ahead of" } else { "behind" };
         let consequence = if self.clocks_are_far_apart(leaf) {
-            ": certificate renewal is suspended until the clocks agree"
+            ". Certificate renewal is suspended until the clocks agree"
         } else {
             ""
         };
         (seconds.abs() >= 120).then(|| {
-            format!("the clock of the operator's node is {minutes} min {direction} the API server's{consequence}")
+            format!("the clock of the operator's node is {off} {direction} the API server's; set the time (NTP) of the one that is wrong{consequence}")
         })
     }
 }
@@ -117,18 +120,20 @@ mod tests {
         for fine in [0, 60, -60, 119, -119] {
             assert_eq!(told(fine), None, "{fine} s");
         }
-        let behind = "the clock of the operator's node is 4 min behind the API server's";
+        let behind = "the clock of the operator's node is 4 min behind the API server's; set the time (NTP) of the one that is wrong";
         assert_eq!(told(-240).as_deref(), Some(behind));
         assert_eq!(told(-241), told(-240), "not told anew each second");
-        assert!(told(900).unwrap().ends_with("15 min ahead of the API server's"));
+        assert!(told(900).unwrap().contains(" 15 min ahead of the API server's; "));
         let a_month = told(31 * 24 * 3600).unwrap();
         assert!(
-            a_month.ends_with("ahead of the API server's: certificate renewal is suspended until the clocks agree")
+            a_month.contains(" 744 h ahead of the API server's; ")
+                && a_month.ends_with("Certificate renewal is suspended until the clocks agree"),
+            "{a_month}"
         );
         let degraded = |reason| Verdict::new(ConditionType::Degraded, Some(true), reason, "etcd-0");
         let both = |reason| ahead(-900).add_clock(degraded(reason), LEAF);
         assert_eq!(both(Reason::DataLost).reason, Reason::DataLost, "alerts and `adopt` go by it");
         assert_eq!(both(Reason::CertificateAuthorityInvalid).reason, Reason::ClockSkew, "the clock may be why");
-        assert!(both(Reason::DataLost).message.ends_with("the API server's; etcd-0"));
+        assert!(both(Reason::DataLost).message.ends_with("; etcd-0"));
     }
 }

@@ -39,9 +39,9 @@ fn usable<'a>(
     let live = observed.get(key);
     match live {
         Some(live) if !ours(live) => Err(crate::secrets::foreign(key)),
-        Some(live) if observed::deleting(live) => {
-            Err(State::waiting(format!("{key}, which is being deleted, to be gone")))
-        }
+        Some(live) if observed::deleting(live) => Err(State::waiting(format!(
+            "{key}, which is being deleted, to be gone; if that lasts, see its metadata.finalizers"
+        ))),
         _ => Ok(live),
     }
 }

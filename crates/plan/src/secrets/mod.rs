@@ -135,7 +135,10 @@ pub fn judge(
             return out;
         }
         if observed::deleting(live) {
-            out.state = State::waiting(format!("{}, which is being deleted, to be gone", spec.key));
+            out.state = State::waiting(format!(
+                "{}, which is being deleted, to be gone; if that lasts, see its metadata.finalizers",
+                spec.key
+            ));
             return out;
         }
     } else if let (Some(user), true) = (roots_in_use, spec.contents.iter().any(Content::is_root)) {
@@ -182,7 +185,7 @@ pub fn foreign(key: &ObjectKey) -> State {
     State::blocked(
         Reason::ForeignObject,
         format!(
-            "{key} exists and does not belong to this cluster, so Berth leaves it alone. Delete it, or create this cluster under another name; if Berth created it, set its label {}={} again",
+            "{key} exists and does not belong to this cluster, so Berth leaves it alone. If nobody needs it, delete it; otherwise create this cluster under another name; if Berth created it, set its label {}={} again",
             labels::MANAGED_BY,
             labels::MANAGED_BY_VALUE
         ),
@@ -217,7 +220,7 @@ fn judge_content(
                 Decision::Hold { why: RenewReason::Age { not_after, .. } } => Err(State::blocked(
                     Reason::CertificateAuthorityInvalid,
                     format!(
-                        "{}: the CA expired at {not_after}, and Berth cannot rotate CAs yet. Check the clocks; if they are right, create a new cluster",
+                        "{}: the CA expired at {not_after}, and Berth cannot rotate CAs yet. Check the clocks; if they are right, create a new Cluster",
                         spec.key
                     ),
                 )),

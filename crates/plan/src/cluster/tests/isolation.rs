@@ -131,7 +131,7 @@ fn networks_keep_off_the_meta_cluster_as_long_as_nothing_runs() {
     }
     assert_eq!(
         blocked(&f.plan(), StageId::Spec, Reason::InvalidSpec),
-        "spec.network.podCIDRs: 10.1.128.0/17 overlaps 10.1.0.0/16, where the meta cluster has its pods. Choose another range"
+        "spec.network.podCIDRs: 10.1.128.0/17 overlaps 10.1.0.0/16, where the meta cluster has its pods. spec.network is immutable: set spec.deletion.protected to false, delete this Cluster, and create it with other networks"
     );
     assert_eq!(f.condition("Ready").1, "InvalidSpec");
     f.meta().addresses = Ok(MetaRanges::default());

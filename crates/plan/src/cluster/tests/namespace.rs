@@ -111,7 +111,7 @@ fn what_runs_stays_when_its_record_says_something_else() {
     for (text, says) in [
         (
             &*other,
-            r#"Set spec.network to {"serviceCIDRs":["10.50.0.0/16"],"podCIDRs":["10.160.0.0/16"],"dnsDomain":"cluster.local"}; or, if"#,
+            r#"annotation berth.dev/network of the namespace. Set it back to {"serviceCIDRs":["10.112.0.0/16"],"podCIDRs":["10.160.0.0/16"],"dnsDomain":"cluster.local"}"#,
         ),
         ("", garbled),
         ("{}", garbled),

@@ -91,6 +91,6 @@ fn without_templates() -> Fixture {
 #[test]
 fn where_no_version_helps_the_message_says_so() {
     let f = without_templates();
-    let message = "spec.endpoint.service.annotations is not applied: the pinned templates do not use it. No template of this operator for 1.33 uses it: remove the field";
+    let message = "spec.endpoint.service.annotations is not applied: the pinned templates do not use it. This operator has no templates for 1.33 that use it: remove the field";
     assert_eq!(f.condition("Ready").2, message);
 }

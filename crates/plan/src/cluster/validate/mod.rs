@@ -78,6 +78,9 @@ pub(super) fn with_available_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
     pin
 }
 
+/// What to do about networks that cannot serve; nothing is created for them.
+pub(super) const NETWORK_IS_IMMUTABLE: &str = "spec.network is immutable: set spec.deletion.protected to false, delete this Cluster, and create it with other networks";
+
 /// Networks that the API server or the controller-manager would not start with.
 pub(super) fn networks(network: &Network) -> Result<(), String> {
     let parse = |field: &str, list: &[String]| -> Result<Vec<IpNet>, String> {
@@ -89,7 +92,7 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
                 if net.trunc() == net {
                     Ok(net)
                 } else {
-                    Err(format!("spec.network.{field}: {c} has host bits set; write {}", net.trunc()))
+                    Err(format!("spec.network.{field}: {c} has host bits set, unlike {}", net.trunc()))
                 }
             })
             .collect()
@@ -112,7 +115,7 @@ pub(super) fn networks(network: &Network) -> Result<(), String> {
             ));
         }
         if let Some(s) = services.iter().find(|s| s.contains(p) || p.contains(*s)) {
-            return Err(format!("spec.network: podCIDRs {p} and serviceCIDRs {s} overlap. Choose ranges that do not"));
+            return Err(format!("spec.network: podCIDRs {p} and serviceCIDRs {s} overlap"));
         }
     }
     Ok(())
@@ -128,7 +131,7 @@ pub(super) fn disjoint_from_meta(network: &Network, meta: &MetaCluster) -> Resul
             return Err(State::blocked(
                 Reason::InvalidSpec,
                 format!(
-                    "spec.network.{field}: {cidr} overlaps {range}, where the meta cluster has its {whose}. Choose another range"
+                    "spec.network.{field}: {cidr} overlaps {range}, where the meta cluster has its {whose}. {NETWORK_IS_IMMUTABLE}"
                 ),
             ));
         }

@@ -156,7 +156,7 @@ const FORMED: &[Case] = &[
     ("a member's volume is another's", |e| {
         e.held(
             "etcd-1",
-            "ForeignData: the volume of etcd member etcd-1 (epoch 1) holds data that no marker vouches for",
+            "ForeignData: the volume of etcd member etcd-1 (epoch 1) holds data without Berth's marker, so it is unknown whose it is",
         );
         e.answer(&[0, 2], 0);
     }),
