@@ -63,17 +63,27 @@ pub(super) fn are_met(messages: &[&str]) {
 /// What the operator logs, as (level, text), from the error to the least.
 pub(super) fn logs() -> BTreeSet<(&'static str, String)> {
     let mut all = BTreeSet::new();
-    for source in ["operator", "kubeio"] {
-        for file in files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(source).join("src")) {
-            let text = std::fs::read_to_string(&file).unwrap();
-            for level in ["error", "warn", "info"] {
-                for call in production(&text).split(&format!("tracing::{level}!(")).skip(1) {
-                    all.extend(literals(call).into_iter().find(|l| l.contains(' ')).map(|said| (level, said)));
-                }
+    for text in of_the_operator() {
+        for level in ["error", "warn", "info"] {
+            for call in production(&text).split(&format!("tracing::{level}!(")).skip(1) {
+                all.extend(literals(call).into_iter().find(|l| l.contains(' ')).map(|said| (level, said)));
             }
         }
     }
     all
+}
+
+/// Whether the operator or kubeio has a text of its own that makes a part of this message; a few words in a row are none.
+pub(super) fn is_of_the_operator(message: &str) -> bool {
+    let own = |literal: &String| pieces(literal).concat().len() > 15 && is_in(literal, message);
+    of_the_operator().iter().any(|text| literals(production(text)).iter().any(own))
+}
+
+/// The source of the operator and of kubeio.
+fn of_the_operator() -> Vec<String> {
+    let source = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+    let all = ["operator", "kubeio"].into_iter().flat_map(|name| files(&source(name)));
+    all.map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }
 
 /// All of a folder but what only tests build.

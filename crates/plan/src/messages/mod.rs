@@ -102,6 +102,10 @@ fn the_page_has_every_reason_and_every_message() {
     }
     let messages: Vec<&str> = rows.values().flatten().map(|row| &*row.message).collect();
     literals::are_met(&messages);
+    for (situation, _, message) in cluster::tests::messages::FAILURES {
+        let theirs = message.contains("denied the request");
+        assert!(theirs || literals::is_of_the_operator(message), "{situation}: nobody says this: {message}");
+    }
 
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/messages.md");
     if std::env::var_os("BERTH_GEN").is_some() {

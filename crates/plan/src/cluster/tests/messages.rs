@@ -327,7 +327,8 @@ const AS_PLANNED: &[Case] = &[
     }),
 ];
 
-const FAILURES: &[(&str, Reason, &str)] = &[
+/// What the operator and kubeio say, copied: they are above this crate. A test holds the copies against their source.
+pub(crate) const FAILURES: &[(&str, Reason, &str)] = &[
     (
         "a right of the operator is missing",
         Reason::PermissionDenied,
@@ -347,7 +348,7 @@ const FAILURES: &[(&str, Reason, &str)] = &[
     (
         "a newer operator wrote the object",
         Reason::InvalidSpec,
-        "this operator cannot read the object: unknown variant `Magic`. Correct that field, or run an operator version that knows it; until then what runs stays as it is",
+        "this operator cannot read the object: unknown variant `Magic`. Correct the field that has this value, or run an operator version that knows it; until then what runs stays as it is",
     ),
 ];
 
