@@ -5,7 +5,7 @@ use std::process::Command;
 use crate::demo::Demo;
 use crate::images::{self, devcluster};
 use crate::root;
-use crate::shell::{Result, cargo, run, say, target_dir};
+use crate::shell::{Result, cargo, run, say, state, target_dir};
 
 const CLUSTER: &str = "bench";
 
@@ -24,11 +24,9 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     };
     say("berth-bench");
     run(cargo().args(["build", "--release", "--locked", "-p", "berth-bench"]))?;
-    let state =
-        std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), std::path::PathBuf::from);
     let mut bench = Command::new(target_dir().join("release/berth-bench"));
     bench.arg("--kubeconfig").arg(demo.kubeconfig());
-    bench.arg("--audit-log").arg(state.join(cluster).join("log/audit.log"));
+    bench.arg("--audit-log").arg(state().join(cluster).join("log/audit.log"));
     bench.arg("--out").arg(dir.join("results.jsonl"));
     if args.is_empty() {
         bench.arg("all");

@@ -58,6 +58,11 @@ pub(crate) fn cache() -> PathBuf {
         .unwrap_or_else(|| dir("HOME").unwrap_or_else(|| "/root".into()).join(".cache/berth"))
 }
 
+/// Where devcluster keeps its clusters.
+pub(crate) fn state() -> PathBuf {
+    std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from)
+}
+
 /// Runs a program with our own input and output; an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let name = line(command);

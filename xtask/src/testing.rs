@@ -14,13 +14,12 @@ use lanes::Run;
 use progress::Progress;
 use report::{Of, Report};
 use std::fs;
-use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use steps::Outcome;
 
-use crate::shell::{Result, cache, cargo, output, run as shell_run, say, target_dir};
+use crate::shell::{Result, cache, cargo, output, run as shell_run, say, state, target_dir};
 
 /// The crate whose programs share the cluster `e2e`.
 const E2E: &str = "berth-e2e";
@@ -116,11 +115,6 @@ fn devcluster(arguments: &[&str]) -> Command {
     let mut command = Command::new(target_dir().join("debug/devcluster"));
     command.args(arguments);
     command
-}
-
-/// Where devcluster keeps its clusters.
-fn state() -> PathBuf {
-    std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from)
 }
 
 /// Clusters of tests, from `devcluster status`.

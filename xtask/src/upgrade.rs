@@ -14,13 +14,13 @@ use serde_json::{Value, json};
 use crate::demo::{Demo, TEAM};
 use crate::images::{self, devcluster};
 use crate::root;
-use crate::shell::{Result, cache, input, output, run, say};
+use crate::shell::{Result, cache, input, output, run, say, state};
 
 const CLUSTER: &str = "upgrade";
 const USER: &str = "system:serviceaccount:berth-system:berth-operator";
 
-/// Every object is reconciled within this time after another operator began: a look at the members of an etcd takes half a minute, one at a
-/// tenant's API a minute.
+/// Every object is reconciled within this time after another operator began: the members of an etcd are asked every half minute, a
+/// tenant's API every minute.
 const TAKEN_OVER: Duration = Duration::from_secs(150);
 
 /// The demo's, and one that is highly available.
@@ -39,12 +39,10 @@ pub(crate) fn run_all(from: &str, keep: bool) -> Result<()> {
     make(&old, "demo")?;
     let demo = Demo::of_cluster(CLUSTER, root().join("target/upgrade"))?;
     input(demo.kubectl().args(["apply", "-f", "-"]), &highly_available().to_string())?;
-    let ready = ["-n", TEAM, "wait", "clusters.berth.dev", "--all", "--for=condition=Ready", "--timeout=5m"];
-    run(demo.kubectl().args(ready))?;
-
+    all_ready(&demo, "5m")?;
     ensure!(!writes(&audit_log(), 0)?.is_empty(), "the audit log does not show what the operator wrote");
 
-    taken_over(&demo, "this checkout", || demo.berth(&images))?;
+    taken_over(&demo, "this checkout", || demo.berth(&images, &[]))?;
     taken_over(&demo, &from, || make(&old, "demo"))?;
     if keep {
         return Ok(());
@@ -80,11 +78,15 @@ fn taken_over(demo: &Demo, by: &str, install: impl FnOnce() -> Result<()>) -> Re
     for write in &writes {
         println!("  {write}");
     }
-    let ready = ["-n", TEAM, "wait", "clusters.berth.dev", "--all", "--for=condition=Ready", "--timeout=1s"];
-    run(demo.kubectl().args(ready))?;
+    all_ready(demo, "1s")?;
     ensure!(restarted.is_empty() && after.len() == before.len(), "pods of tenants are not as they were: {restarted:?}");
     ensure!(writes.len() <= TENANTS, "more is written than a record of each of {TENANTS} tenants");
     Ok(())
+}
+
+fn all_ready(demo: &Demo, timeout: &str) -> Result<()> {
+    let wait = ["-n", TEAM, "wait", "clusters.berth.dev", "--all", "--for=condition=Ready", "--timeout", timeout];
+    run(demo.kubectl().args(wait))
 }
 
 /// Pods of tenants.
@@ -105,8 +107,7 @@ fn pods(demo: &Demo) -> Result<Pods> {
 }
 
 fn audit_log() -> PathBuf {
-    let state = std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from);
-    state.join(CLUSTER).join("log/audit.log")
+    state().join(CLUSTER).join("log/audit.log")
 }
 
 fn lines(log: &Path) -> Result<usize> {

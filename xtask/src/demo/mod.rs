@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use crate::images::{self, Images, demo_dir, demo_name, devcluster};
 use crate::root;
-use crate::shell::{Result, cache, install, output, run, say, short_digest, write_if_changed};
+use crate::shell::{Result, cache, install, output, run, say, short_digest, state, write_if_changed};
 
 const SYSTEM: &str = "berth-system";
 pub(crate) const TEAM: &str = "team-a";
@@ -59,8 +59,7 @@ pub(crate) fn down() -> Result<()> {
         return given::down(kubeconfig);
     }
     let dir = demo_dir();
-    let state = std::env::var_os("BERTH_STATE").map_or_else(|| "/var/lib/berth/devcluster".into(), PathBuf::from);
-    if !dir.join("bin/devcluster").exists() && state.join(demo_name()).exists() {
+    if !dir.join("bin/devcluster").exists() && state().join(demo_name()).exists() {
         // The files are gone, but the cluster is not.
         images::build()?;
     }
@@ -86,8 +85,7 @@ impl Demo {
         demo.files()?;
         println!("{}", output(demo.kubectl().args(["get", "nodes"]))?.trim_end());
         say("Berth");
-        demo.load(images)?;
-        demo.install_charts(images, values)?;
+        demo.berth(images, values)?;
         Ok(demo)
     }
 
@@ -112,10 +110,10 @@ impl Demo {
         Ok(demo)
     }
 
-    /// Berth as in this checkout, or upgraded to it.
-    pub(crate) fn berth(&self, images: &Images) -> Result<()> {
+    /// Berth as in this checkout, or upgraded to it, with more values for its chart.
+    pub(crate) fn berth(&self, images: &Images, values: &[String]) -> Result<()> {
         self.load(images)?;
-        self.install_charts(images, &[])
+        self.install_charts(images, values)
     }
 
     /// Access to the meta cluster.
