@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 use berth_e2e::{
     make::{self, building, plain},
     pages, paths,
@@ -60,7 +60,7 @@ fn demo() -> Result<()> {
     let answers = said.split_once("what the tenant answers").context("no answer of the tenant")?.1;
     ensure!(answers.contains("kube-system") && answers.contains("Server Version: v1.36"), "{said}");
     let files = dir();
-    for name in ["bin/kubectl", "meta.kubeconfig", "acme.kubeconfig"] {
+    for name in ["bin/kubectl", "bin/kubectl-berth", "meta.kubeconfig", "acme.kubeconfig"] {
         ensure!(files.join(name).is_file(), "{name} is missing");
     }
 
@@ -75,20 +75,16 @@ fn demo() -> Result<()> {
     let after = objects()?;
     ensure!(before == after, "{:#?}", before.symmetric_difference(&after).collect::<Vec<_>>());
 
+    let page = said.lines().skip_while(|l| !l.contains("what to try next")).skip(2);
+    let commands: Vec<&str> = page.take_while(|line| !line.is_empty()).collect();
+    let [export, commands @ .., last] = commands.as_slice() else { bail!("no commands: {said}") };
+    ensure!(commands.len() == 4 && export.starts_with("export PATH=$PWD/target/"), "{said}");
+    ensure!(last.starts_with(&format!("make demo-down BERTH_CLUSTER={NAME} ")), "{last}");
     let mut refused = 0;
-    for command in said.lines().skip_while(|l| !l.contains("what to try next")).skip(1) {
-        if command.starts_with("Done in") {
-            break;
-        }
-        if command.is_empty() || command.starts_with('#') {
-            continue;
-        }
-        if command.contains("demo-down") {
-            ensure!(command.ends_with(&format!("demo-down BERTH_CLUSTER={NAME}")), "{command}");
-            continue;
-        }
+    for command in commands {
         println!("$ {command}");
-        let shell = plain(Command::new("bash").args(["-c", command])).output()?;
+        let script = format!("{export}\n{command}");
+        let shell = plain(Command::new("bash").args(["-c", &script])).current_dir(paths::root()).output()?;
         let text = String::from_utf8_lossy(&shell.stdout).into_owned() + &String::from_utf8_lossy(&shell.stderr);
         println!("{}", text.trim_end());
         if !shell.status.success() {

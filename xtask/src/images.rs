@@ -47,16 +47,18 @@ pub(crate) fn devcluster() -> Command {
 /// Builds static binaries (one call, so that everything is compiled once), and makes images of them. Their tag holds a
 /// digest of the content: a tag never changes its meaning, and a tenant stays with the agent that it was made with.
 pub(crate) fn build() -> Result<Images> {
-    say("building berth-operator, berth-agent and devcluster");
+    say("building berth-operator, berth-agent, kubectl-berth and devcluster");
     ours()?;
     let triple = host()?;
-    let packages = ["-p", "berth-operator", "-p", "berth-agent", "-p", "berth-devcluster"];
+    let packages = ["-p", "berth-operator", "-p", "berth-agent", "-p", "berth-cli", "-p", "berth-devcluster"];
     run(cargo()
         .args(["build", "--release", "--locked", "--target", &triple])
         .args(packages)
         .env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
     let built = target_dir().join(&triple).join("release");
-    install(&built.join("devcluster"), &demo_dir().join("bin/devcluster"))?;
+    for program in ["devcluster", "kubectl-berth"] {
+        install(&built.join(program), &demo_dir().join("bin").join(program))?;
+    }
     Ok(Images { operator: image(&built, "operator")?, agent: image(&built, "agent")? })
 }
 

@@ -19,7 +19,7 @@ use std::time::Duration;
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// Access to the meta cluster.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Access {
     /// Calls. Whether they may write is the fence's to say.
     pub(crate) io: Io,

@@ -3,6 +3,7 @@
 use crate::complete::Completer;
 use berth_api::common::AgentDelivery;
 use clap::{Parser, Subcommand, ValueEnum};
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Hosted Kubernetes control planes: their state, what would change, and what to do next.
@@ -45,6 +46,11 @@ pub(crate) enum Verb {
     ///
     /// Exit code 3: Berth has not published it yet.
     Kubeconfig(Kubeconfig),
+    /// Reach a Cluster from here: with a command, or until Ctrl-C.
+    ///
+    /// Uses the published address if it answers, otherwise a port-forward through the meta cluster. Sets KUBECONFIG for the command and
+    /// exits with its code. Without a command it prints the path of the kubeconfig. Exit code 3: Berth has not published it yet.
+    Connect(Connect),
     /// Show what Berth would change now, without changing it.
     ///
     /// Exit code 0: nothing; 3: changes are pending.
@@ -115,6 +121,19 @@ pub(crate) struct Kubeconfig {
     /// Make it the current context.
     #[arg(long = "use", requires = "merge")]
     pub(crate) use_context: bool,
+}
+
+/// `connect`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Connect {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Write the kubeconfig to this file, and remove it at the end. Default: a temporary file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// The command and its arguments, after `--`.
+    #[arg(last = true)]
+    pub(crate) command: Vec<OsString>,
 }
 
 /// `plan`.
@@ -252,6 +271,8 @@ mod tests {
         assert_eq!(parse("plan").unwrap_err(), ErrorKind::MissingRequiredArgument);
         assert_eq!(parse("render").unwrap_err(), ErrorKind::MissingRequiredArgument);
         assert_eq!(parse("completion tcsh").unwrap_err(), ErrorKind::InvalidValue);
+        assert_eq!(parse("connect acme get pods").unwrap_err(), ErrorKind::UnknownArgument);
+        assert!(parse("connect acme").is_ok() && parse("connect acme -n team-a -- kubectl get pods -A").is_ok());
         assert!(parse("plan -f new.yaml").is_ok() && parse("plan acme").is_ok());
         assert!(parse("render -f a.yaml --agent-delivery imagevolume -o json").is_ok());
     }

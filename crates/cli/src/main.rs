@@ -8,6 +8,7 @@ mod adopt;
 mod age;
 mod args;
 mod complete;
+mod connect;
 mod kubeconfig;
 mod output;
 mod paint;
@@ -29,6 +30,8 @@ enum Outcome {
     NotYet,
     /// There was an error. It is printed already, and the rest was done.
     Failed,
+    /// A command that was run exited with this code.
+    Exited(u8),
 }
 
 impl Outcome {
@@ -37,12 +40,13 @@ impl Outcome {
         if done { Self::Done } else { Self::NotYet }
     }
 
-    /// 0 or 3. Any error is 1, and 2 is clap's for wrong usage.
+    /// 0 or 3; any error is 1, and 2 is clap's for wrong usage. `connect` exits with the code of its command.
     fn code(self) -> u8 {
         match self {
             Self::Done => 0,
             Self::NotYet => 3,
             Self::Failed => 1,
+            Self::Exited(code) => code,
         }
     }
 }
@@ -80,6 +84,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Status(status) => status::run(&args.meta, &status).await,
                 Verb::Plan(plan) => plan::run(&args.meta, &plan).await,
                 Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
+                Verb::Connect(connect) => connect::run(&args.meta, &connect).await,
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
                 Verb::Render(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }

@@ -165,6 +165,11 @@ impl Cluster {
         RunDir::new(self.slot).containerd_socket(FIRST)
     }
 
+    /// The name of the cluster's network namespace, for `ip -n`.
+    pub fn netns(&self) -> String {
+        self.layout.scope()
+    }
+
     /// The addresses that the cluster uses.
     pub fn slot(&self) -> Slot {
         self.slot

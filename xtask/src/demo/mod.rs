@@ -40,7 +40,7 @@ pub(crate) struct Demo {
     timeout: Duration,
     /// The variables with which `make demo-down` finds it again.
     variables: String,
-    /// What the tenant is made from, and one more.
+    /// What the tenant is made from.
     example: PathBuf,
 }
 
@@ -310,41 +310,29 @@ impl Demo {
         error.context(format!("logs of the meta cluster: `{} logs --name {}`", devcluster.display(), self.cluster))
     }
 
+    /// Six commands for this directory.
     fn next_commands(&self, cp_namespace: &str) {
-        let kubectl = self.kubectl.display();
-        let meta = format!("{kubectl} --kubeconfig {}", self.meta.display());
-        let acme = format!("{kubectl} --kubeconfig {}", self.acme.display());
-        let example = self.example.display();
+        let here = |path: &Path| path.strip_prefix(root()).map_or(path.to_owned(), |rest| Path::new("$PWD").join(rest));
+        let (bin, meta) = (here(&demo_dir().join("bin")), here(&self.meta));
         let variables = match self.variables.as_str() {
             "" => String::new(),
             "BERTH_KUBECONFIG" => format!(" BERTH_KUBECONFIG={}", self.meta.display()),
             other => format!(" {other}"),
         };
         println!(
-            "\n==> what to try next
+            "\n==> what to try next, in {}
 
-# The tenant is a cluster of its own:
-{acme} get --raw '/readyz?verbose'
-{acme} create configmap hello --from-literal=from=me
-{acme} auth whoami
+export PATH={}:$PATH KUBECONFIG={}
+kubectl berth status -A                                            # how tenants are
+kubectl berth connect {TENANT} -n {TEAM} -- kubectl get namespaces   # in the tenant
+kubectl -n {cp_namespace} get pods                                 # what runs for it
+kubectl -n {TEAM} delete clusters.berth.dev {TENANT}                  # it is protected, and says what to do
+make demo-down{variables}                                          # the end of the demo
 
-# What runs for it on the meta cluster:
-{meta} get clusters.berth.dev -A -o wide
-{meta} -n {cp_namespace} get pods,pvc,services
-{meta} -n {TEAM} describe clusters.berth.dev {TENANT}
-
-# One more:
-sed 's/name: {TENANT}/name: globex/' {example} | {meta} apply -f -
-{meta} -n {TEAM} wait clusters.berth.dev globex --for=condition=Ready --timeout=2m
-
-# And away with it. A Cluster is protected; the first command is refused and says what to do:
-{meta} -n {TEAM} delete clusters.berth.dev globex
-{meta} -n {TEAM} patch clusters.berth.dev globex --type merge -p '{{\"spec\":{{\"deletion\":{{\"protected\":false}}}}}}'
-{meta} -n {TEAM} delete clusters.berth.dev globex
-
-# The end of the demo:
-make -C {} demo-down{variables}",
-            root().display()
+More: docs/tutorial.md",
+            root().display(),
+            bin.display(),
+            meta.display(),
         );
     }
 }

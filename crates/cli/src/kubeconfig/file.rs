@@ -3,7 +3,7 @@
 use anyhow::{Context as _, bail};
 use std::fs::{File, Metadata, OpenOptions, Permissions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The text of a file; None: there is no such file.
@@ -68,6 +68,30 @@ fn folder(path: &Path) -> std::io::Result<&Path> {
     let folder = path.parent().filter(|f| !f.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(folder)?;
     Ok(folder)
+}
+
+/// A file with keys that is removed when this is dropped.
+pub(crate) struct PrivateFile(tempfile::TempPath);
+
+impl PrivateFile {
+    /// Writes it there, or to a new temporary file. A file that exists is not overwritten.
+    pub(crate) fn new(path: Option<&Path>, text: &str) -> anyhow::Result<Self> {
+        let Some(path) = path else {
+            let mut file = tempfile::Builder::new().prefix("kubectl-berth-").suffix(".kubeconfig").tempfile()?;
+            file.write_all(text.as_bytes())?;
+            return Ok(Self(file.into_temp_path()));
+        };
+        let shown = || path.display().to_string();
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(shown)?;
+        let path = tempfile::TempPath::try_from_path(path).with_context(shown)?;
+        file.write_all(text.as_bytes()).with_context(shown)?;
+        Ok(Self(path))
+    }
+
+    /// Its absolute path.
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
 }
 
 /// kubectl's own lock beside a kubeconfig, until it is dropped.
@@ -169,6 +193,24 @@ mod tests {
             let new = std::fs::metadata(&path).unwrap();
             assert_eq!((new.uid(), new.gid(), new.mode() & 0o777), (old.uid(), old.gid(), after));
         }
+    }
+
+    #[test]
+    fn a_private_file_is_new_and_goes_with_its_owner() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("acme.kubeconfig");
+        for named in [Some(path.as_path()), None] {
+            let file = PrivateFile::new(named, "text").unwrap();
+            let there = file.path().to_owned();
+            assert!(there.is_absolute());
+            assert_eq!(read(&there).unwrap().as_deref(), Some("text"));
+            assert_eq!(std::fs::metadata(&there).unwrap().mode() & 0o777, 0o600);
+            drop(file);
+            assert!(!there.exists());
+        }
+        std::fs::write(&path, "mine").unwrap();
+        assert!(PrivateFile::new(Some(&path), "text").is_err());
+        assert_eq!(read(&path).unwrap().as_deref(), Some("mine"));
     }
 
     #[test]

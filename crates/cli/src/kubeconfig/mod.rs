@@ -4,6 +4,8 @@ mod file;
 mod merge;
 mod tenant;
 
+pub(crate) use file::PrivateFile;
+
 use crate::access::{Access, explain, parse};
 use crate::args::{Kubeconfig, Meta};
 use crate::{Outcome, output};
@@ -42,14 +44,15 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
 }
 
 /// What is published for a `Cluster` that is there.
-enum Found {
+pub(crate) enum Found {
     /// The kubeconfig.
     Text(String),
     /// None yet, and why. It comes by itself, so whoever polls has to tell it from an error.
     NotYet(String),
 }
 
-async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
+/// The published kubeconfig, if it has no other field than those that Berth writes.
+pub(crate) async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
     let key = ObjectKey::namespaced(Kind::Secret, &access.namespace, names::kubeconfig(name));
     let Some(secret) = access.io.get(&key).await.map_err(explain)? else {
         return missing(access, name, &key).await.map(Found::NotYet);

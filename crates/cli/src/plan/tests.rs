@@ -151,7 +151,7 @@ fn paused_says_so() {
 #[test]
 fn a_policy_that_changes_restarts_nothing() {
     let ranges = berth_plan::meta_cluster::addresses::MetaRanges {
-        pods: vec![network("10.1.0.0/16").unwrap()],
+        pods: vec![network("198.51.100.0/24").unwrap()],
         ..Default::default()
     };
     let meta = MetaCluster { addresses: Ok(ranges), ..MetaCluster::default() };

@@ -6,6 +6,7 @@ use crate::args::Status;
 use crate::plan::leaf_lifetime;
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{ErrorKind, IoError};
+use berth_plan::meta_cluster::addresses::PRIVATE;
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -39,6 +40,11 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
     let deployments =
         readable(access.io.list(Kind::Deployment, &cp_namespace, None).await, &mut notes)?.unwrap_or_default();
     let pods = readable(access.io.list(Kind::Pod, &cp_namespace, None).await, &mut notes)?.unwrap_or_default();
+    if private_networks_are_open(access, &cp_namespace).await {
+        notes.push(
+            "API servers of this tenant reach private networks, since an earlier Berth created it: see isolation.privateNetworks.olderTenants in the values of Berth's chart".to_owned(),
+        );
+    }
     let etcd = match etcd.map(serde_json::from_value::<EtcdCluster>).transpose() {
         Ok(etcd) => etcd,
         Err(error) => {
@@ -52,6 +58,16 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
         _ => None,
     };
     Ok(Seen { cluster, etcd, deployments, pods, leaf_lifetime, notes })
+}
+
+/// Whether the policy of kube-apiserver leaves them open to what it calls the Internet. Who may not read it is not told.
+async fn private_networks_are_open(access: &Access, cp_namespace: &str) -> bool {
+    let key = ObjectKey::namespaced(Kind::NetworkPolicy, cp_namespace, names::APISERVER);
+    let Ok(Some(policy)) = access.io.get(&key).await else { return false };
+    let rules = policy["spec"]["egress"].as_array().into_iter().flatten();
+    let peers = rules.flat_map(|rule| rule["to"].as_array().into_iter().flatten());
+    let mut internet = peers.map(|peer| &peer["ipBlock"]).filter(|block| block["cidr"] == "0.0.0.0/0");
+    internet.any(|block| !block["except"].as_array().is_some_and(|all| all.iter().any(|net| net == PRIVATE[0])))
 }
 
 /// What may not be read is left out and noted.

@@ -1,0 +1,120 @@
+//! `connect`: a kubeconfig that works from here, for as long as the command runs.
+//!
+//! The published address is used where it answers from here. Otherwise every connection goes through the meta cluster's API server, to
+//! a ready pod of kube-apiserver, as `kubectl port-forward` does.
+
+mod child;
+mod forward;
+
+use crate::access::{Access, parse};
+use crate::args::{Connect, Meta};
+use crate::kubeconfig::{self, Found, PrivateFile};
+use crate::{Outcome, output};
+use anyhow::Context as _;
+use berth_api::{Cluster, names};
+use forward::Forward;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Client, Config};
+use serde_json::Value;
+use std::time::Duration;
+
+/// How long one try to reach the API may take.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Writes the kubeconfig, and holds the way open until the command, or the person, has ended.
+pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> {
+    let access = Access::to_read(meta).await?;
+    let text = match kubeconfig::read(&access, &args.name).await? {
+        Found::Text(text) => text,
+        Found::NotYet(why) => {
+            output::note(&why);
+            return Ok(Outcome::NotYet);
+        }
+    };
+    let who = format!("Cluster {}/{}", access.namespace, args.name);
+    let (text, forward) = match answers(&text).await {
+        Ok(server) => {
+            output::note(&format!("{who} answers at {server}"));
+            (text, None)
+        }
+        Err(unreachable) => {
+            let forward = Forward::to(&access, control_plane_namespace(&access, &args.name).await?).await?;
+            let text = redirected(&text, &forward.server())?;
+            let server = answers(&text).await.with_context(|| {
+                format!("{who} does not answer at its address ({unreachable:#}), nor through a port-forward")
+            })?;
+            output::note(&format!("{who} is forwarded to {server} until this command ends ({unreachable:#})"));
+            (text, Some(forward))
+        }
+    };
+    let file = PrivateFile::new(args.out.as_deref(), &text)?;
+    let outcome = if args.command.is_empty() {
+        output::print(&format!("export KUBECONFIG={}\n", file.path().display()))?;
+        output::note("run that in another shell. Ctrl-C ends the connection and removes the file");
+        child::interrupted().await?;
+        Ok(Outcome::Done)
+    } else {
+        child::run(&args.command, file.path()).await
+    };
+    drop(forward);
+    outcome
+}
+
+async fn control_plane_namespace(access: &Access, name: &str) -> anyhow::Result<String> {
+    let cluster: Cluster = parse(access.cluster(name).await?, name)?;
+    let recorded = cluster.status.and_then(|s| s.control_plane_namespace).map(|n| n.name);
+    Ok(recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name)))
+}
+
+/// The server of that kubeconfig, if its API answers from here with the credentials in it.
+async fn answers(text: &str) -> anyhow::Result<String> {
+    // Errors of the parser quote what they read, which is secret.
+    let file = Kubeconfig::from_yaml(text).map_err(|_| anyhow::anyhow!("it is not a kubeconfig in YAML"))?;
+    let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.connect_timeout = Some(PATIENCE);
+    config.read_timeout = Some(PATIENCE);
+    config.default_retry = false;
+    let server = config.cluster_url.to_string();
+    let server = server.trim_end_matches('/').to_owned();
+    let version = async { Client::try_from(config)?.apiserver_version().await };
+    let answer = tokio::time::timeout(PATIENCE, version).await;
+    let answer = answer.with_context(|| format!("{server}: no answer within {} s", PATIENCE.as_secs()))?;
+    answer.map(|_| server.clone()).with_context(|| server)
+}
+
+/// The same kubeconfig with another server. Its name is in the API server's certificate of every tenant.
+fn redirected(text: &str, server: &str) -> anyhow::Result<String> {
+    let mut file: Value =
+        serde_saphyr::from_str(text).map_err(|_| anyhow::anyhow!("it is not a kubeconfig in YAML"))?;
+    file["clusters"][0]["cluster"]["server"] = server.into();
+    file["clusters"][0]["cluster"]["tls-server-name"] = "localhost".into();
+    output::yaml(&file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_way_to_the_server_changes() {
+        let before = "clusters:\n- name: acme\n  cluster: {server: 'https://10.96.0.7:6443', certificate-authority-data: Y2E=}\nusers:\n- name: admin\n  user: {client-key-data: a2V5}\n";
+        let after: Value = serde_saphyr::from_str(&redirected(before, "https://127.0.0.1:4711").unwrap()).unwrap();
+        let cluster = &after["clusters"][0]["cluster"];
+        assert_eq!(cluster["server"], "https://127.0.0.1:4711");
+        assert_eq!(cluster["tls-server-name"], "localhost");
+        assert_eq!(cluster["certificate-authority-data"], "Y2E=");
+        assert_eq!(after["users"][0]["user"]["client-key-data"], "a2V5");
+    }
+
+    #[tokio::test]
+    async fn an_address_where_nobody_listens_is_named() {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let text = format!(
+            "{{apiVersion: v1, kind: Config, current-context: a, contexts: [{{name: a, context: {{cluster: a, user: a}}}}], \
+             clusters: [{{name: a, cluster: {{server: 'https://{free}'}}}}], users: [{{name: a, user: {{token: x}}}}]}}"
+        );
+        let why = format!("{:#}", answers(&text).await.unwrap_err());
+        assert!(why.contains(&format!("https://{free}")) && !why.contains("token"), "{why}");
+    }
+}
