@@ -1,4 +1,5 @@
-//! Condition types and reasons. Every type is published from the first reconcile on (`Unknown` until judged).
+//! Condition types and reasons. Every type is published from the first reconcile on (`Unknown` until judged), but for `Reconciling` and
+//! `Stalled`, which are published only while they are `True`, as kstatus has it.
 
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -61,11 +62,10 @@ macro_rules! reasons {
 }
 
 string_enum! {
-    /// Types of conditions. `Cluster` publishes all but [`ConditionType::MembersReady`]; `EtcdCluster` publishes
-    /// `Ready, Available, Progressing, Degraded, PKIReady, MembersReady`.
+    /// Types of conditions. [`ConditionType::CLUSTER`] and [`ConditionType::ETCD_CLUSTER`] say which kind publishes which.
     ConditionType {
-        /// Everything in the spec is applied and works. `kubectl wait` and tools that use kstatus, such as Flux, read it. Helm 3 does not
-        /// wait for it, and Argo CD needs a custom health check.
+        /// Everything in the spec is applied and works. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
+        /// it. Helm 3 does not wait for it, and Argo CD needs a health check, which `examples/gitops` has.
         Ready,
         /// It serves now. `Cluster`: the API answered the operator at its endpoint, and etcd has quorum. With
         /// `loadBalancerSourceRanges`, and while a published endpoint has no address, the operator asks the Service inside the meta
@@ -83,6 +83,11 @@ string_enum! {
         ControlPlaneAvailable,
         /// Every member is ready.
         MembersReady,
+        /// It is not `Ready`, and Berth is working on it. Published only while it is `True`, for tools that use kstatus.
+        Reconciling,
+        /// It is not `Ready`, and will not become so by itself: a person has to act. Published only while it is `True`, for tools that use
+        /// kstatus, which then stop waiting.
+        Stalled,
     }
 }
 
@@ -96,10 +101,22 @@ impl ConditionType {
         Self::PKIReady,
         Self::EtcdAvailable,
         Self::ControlPlaneAvailable,
+        Self::Reconciling,
+        Self::Stalled,
     ];
     /// What an `EtcdCluster` publishes.
-    pub const ETCD_CLUSTER: &[Self] =
-        &[Self::Ready, Self::Available, Self::Progressing, Self::Degraded, Self::PKIReady, Self::MembersReady];
+    pub const ETCD_CLUSTER: &[Self] = &[
+        Self::Ready,
+        Self::Available,
+        Self::Progressing,
+        Self::Degraded,
+        Self::PKIReady,
+        Self::MembersReady,
+        Self::Reconciling,
+        Self::Stalled,
+    ];
+    /// Published only while they are `True`.
+    pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
 }
 
 reasons! {

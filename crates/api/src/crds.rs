@@ -3,7 +3,7 @@
 use crate::conditions::ConditionType;
 use crate::{Cluster, EtcdCluster};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps, ValidationRule,
+    CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
 use kube_core::CustomResourceExt;
 
@@ -51,7 +51,8 @@ fn cluster() -> CustomResourceDefinition {
     finish(Cluster::crd(), "acme", &[reserved])
 }
 
-/// Adds the rule on `metadata.name`, which derives of the spec cannot say: names become parts of DNS labels.
+/// Adds what derives of the spec cannot say: the rule on `metadata.name`, since names become parts of DNS labels, and the status of an
+/// object that no operator has seen.
 fn finish(mut crd: CustomResourceDefinition, example: &str, more: &[ValidationRule]) -> CustomResourceDefinition {
     for version in &mut crd.spec.versions {
         let root: Option<&mut JSONSchemaProps> = version.schema.as_mut().and_then(|s| s.open_api_v3_schema.as_mut());
@@ -66,6 +67,10 @@ fn finish(mut crd: CustomResourceDefinition, example: &str, more: &[ValidationRu
             }];
             rules.extend_from_slice(more);
             root.x_kubernetes_validations = Some(rules);
+            if let Some(status) = root.properties.as_mut().and_then(|p| p.get_mut("status")) {
+                // No status at all counts as done for tools that use kstatus; a generation that was not observed does not.
+                status.default = Some(JSON(serde_json::json!({"observedGeneration": -1})));
+            }
         }
     }
     crd

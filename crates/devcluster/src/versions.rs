@@ -26,3 +26,6 @@ pub(crate) const COREDNS: &str = "1.15.0";
 pub(crate) const HELM: &str = "3.22.0";
 pub(crate) const KWOK: &str = "0.8.0";
 pub(crate) const PAUSE: &str = "3.10.1";
+
+/// Of the program in `binaries/health`, which is ours. Any change of it is a new version.
+pub const HEALTH: &str = "1";

@@ -1,7 +1,9 @@
 //! Conditions that every kind of Berth's has, from its plan.
 
 use crate::model::{Plan, StageId};
-use berth_api::conditions::{ConditionType as T, Reason, Verdict};
+use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 /// Reasons that do not go away by waiting.
 pub(crate) const LASTING: [Reason; 6] = [
@@ -12,6 +14,46 @@ pub(crate) const LASTING: [Reason; 6] = [
     Reason::QuorumLost,
     Reason::EtcdAlarm,
 ];
+
+/// What is wrong with pods may be over soon: a node or an image comes. After so long it counts as stalled, as a Deployment does by its
+/// `progressDeadlineSeconds`.
+const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+/// The conditions to publish, in a fixed order, so that nothing changes but what changed.
+pub(crate) fn publish(
+    old: &[Condition],
+    mut verdicts: Vec<Verdict>,
+    generation: i64,
+    now: Timestamp,
+    paused: bool,
+) -> Vec<Condition> {
+    verdicts.sort_by_key(|v| v.type_);
+    let mut new = conditions::merge(old, &verdicts, generation, now);
+    let more = for_kstatus(&new, now, paused);
+    new.extend(conditions::merge(old, more.as_slice(), generation, now));
+    new
+}
+
+/// `Reconciling` or `Stalled`, for tools that wait: <https://github.com/kubernetes-sigs/cli-utils/blob/master/pkg/kstatus/README.md>.
+/// kstatus knows a deletion by the object's `deletionTimestamp`.
+fn for_kstatus(conditions: &[Condition], now: Timestamp, paused: bool) -> Option<Verdict> {
+    let ready = conditions::find(conditions, T::Ready).filter(|c| c.status != "True")?;
+    let verdict = |type_, of: &Condition| {
+        let reason = of.reason.parse().unwrap_or(Reason::Error);
+        (reason != Reason::Deleting).then(|| Verdict::new(type_, Some(true), reason, of.message.clone()))
+    };
+    let degraded = conditions::find(conditions, T::Degraded).filter(|c| c.status == "True");
+    let stalled = degraded.filter(|c| match c.reason.parse() {
+        // It is retried.
+        Ok(Reason::Error) | Err(_) => false,
+        Ok(reason) => !LASTING.contains(&reason) || now.duration_since(c.last_transition_time.0) >= PROGRESS_DEADLINE,
+    });
+    match stalled {
+        Some(degraded) => verdict(T::Stalled, degraded),
+        None if paused => verdict(T::Stalled, ready),
+        None => verdict(T::Reconciling, ready),
+    }
+}
 
 /// `problem`: what is not done; `unread`: the message for fields that the pinned templates do not read.
 pub(crate) fn ready(
@@ -66,5 +108,44 @@ pub(crate) fn pki(plan: &Plan, valid: &str) -> Verdict {
     match stage.state.sentence() {
         None => Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, valid),
         Some((reason, message)) => Verdict::new(T::PKIReady, Some(false), reason, message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn published(ready: Option<bool>, degraded: Reason, minutes: i64, paused: bool) -> Vec<String> {
+        let then: Timestamp = "2026-01-31T12:00:00Z".parse().unwrap();
+        let bad = degraded != Reason::AsExpected;
+        let verdicts = || {
+            let waiting = if ready == Some(true) { Reason::AsExpected } else { Reason::Waiting };
+            vec![
+                Verdict::new(T::Degraded, Some(bad), degraded, "what is wrong"),
+                Verdict::new(T::Ready, ready, waiting, "what it waits for"),
+            ]
+        };
+        let old = publish(&[], verdicts(), 1, then, paused);
+        let new = publish(&old, verdicts(), 1, then + SignedDuration::from_mins(minutes), paused);
+        new.into_iter().skip(2).map(|c| format!("{} {} {}", c.type_, c.reason, c.message)).collect()
+    }
+
+    #[test]
+    fn one_that_is_not_ready_is_reconciling_or_stalled() {
+        let reconciling = ["Reconciling Waiting what it waits for"];
+        assert_eq!(published(Some(false), Reason::AsExpected, 60, false), reconciling);
+        assert_eq!(published(None, Reason::AsExpected, 60, false), reconciling);
+        assert_eq!(published(Some(false), Reason::Error, 60, false), reconciling);
+        assert_eq!(published(Some(false), Reason::Unschedulable, 9, false), reconciling);
+        assert_eq!(published(Some(false), Reason::Unschedulable, 10, false), ["Stalled Unschedulable what is wrong"]);
+        assert_eq!(published(Some(false), Reason::InvalidSpec, 0, false), ["Stalled InvalidSpec what is wrong"]);
+        assert_eq!(published(Some(false), Reason::AsExpected, 0, true), ["Stalled Waiting what it waits for"]);
+    }
+
+    #[test]
+    fn one_that_is_ready_is_neither() {
+        assert!(published(Some(true), Reason::AsExpected, 0, false).is_empty());
+        assert!(published(Some(true), Reason::AsExpected, 0, true).is_empty());
+        assert!(published(Some(true), Reason::CertificateAuthorityExpiring, 60, false).is_empty());
     }
 }

@@ -22,6 +22,7 @@ fn values() -> Value {
             "dns": [namespace("dns")],
             "monitoring": [namespace("monitoring"), {"podSelector": {"matchLabels": {"app": "prometheus"}}}],
             "apiServerEgress": [{"to": [namespace("policy-webhooks")], "ports": [{"protocol": "TCP", "port": 8443}]}],
+            "privateNetworks": {"allowed": ["10.20.0.0/16"], "olderTenants": "Closed"},
         },
         "writers": {
             "service": {
@@ -35,6 +36,7 @@ fn values() -> Value {
             },
             "storage": {"classes": ["fast-ssd"]},
             "images": {"registries": ["mirror.example.com/k8s"], "pullSecrets": ["mirror-credentials"]},
+            "networks": ["10.32.0.0/11"],
         },
     })
 }
@@ -83,10 +85,15 @@ fn each_value_arrives_in_its_own_field() {
         storage_classes: texts("/writers/storage/classes"),
         image_registries: texts("/writers/images/registries"),
         pull_secrets: texts("/writers/images/pullSecrets"),
+        networks: nets("/writers/networks"),
     };
     assert_eq!(config.writers, writers);
-    let Isolation { dns, monitoring, api_server_egress } = config.isolation();
-    let isolation = json!({"dns": dns, "monitoring": monitoring, "apiServerEgress": api_server_egress});
+    let Isolation { dns, monitoring, api_server_egress, private_networks, older_tenants } = config.isolation();
+    let allowed: Vec<_> = private_networks.iter().map(ToString::to_string).collect();
+    let networks = json!({"allowed": allowed, "olderTenants": format!("{older_tenants:?}")});
+    let isolation = json!({
+        "dns": dns, "monitoring": monitoring, "apiServerEgress": api_server_egress, "privateNetworks": networks,
+    });
     assert_eq!(isolation, values["isolation"]);
 }
 

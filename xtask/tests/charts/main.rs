@@ -3,6 +3,7 @@
 #![expect(clippy::panic, reason = "tests; clippy's own exception does not reach their helpers")]
 
 mod configuration;
+mod gitops;
 mod monitoring;
 mod rendered;
 mod rights;

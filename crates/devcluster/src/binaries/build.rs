@@ -103,10 +103,12 @@ fn compile(
             }
             go.arg(format!("-ldflags={}", ldflags(artifact))).arg(format!("{package}@v{}", artifact.version));
         }
-        Recipe::Source { code } => {
-            let source = staging.join("main.go");
-            files::write(&source, code)?;
-            go.current_dir(staging).args(["build", "-trimpath", "-ldflags=-s -w", "-o"]).arg(&built).arg("main.go");
+        Recipe::Source { files } => {
+            for (name, content) in *files {
+                crate::files::write(&staging.join(name), content)?;
+            }
+            go.current_dir(staging).args(["build", "-trimpath", "-ldflags=-s -w", "-o"]).arg(&built);
+            go.arg(if files.iter().any(|(name, _)| *name == "go.mod") { "." } else { "main.go" });
         }
     }
     run_logged(&mut go, log)?;

@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST,
+    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HEALTH, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST,
     KUBERNETES_PREVIOUS_PATCH, KWOK, RUNC,
 };
 
 /// Which artifacts to build.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Selection {
-    /// What tests with an API server and without pods need: the newest Kubernetes and etcd, and helm.
+    /// What tests with an API server and without pods need: the newest Kubernetes and etcd, helm and health.
     Server,
     /// What `devcluster up` and the tests of every day need.
     Core,
@@ -47,8 +47,8 @@ pub(super) enum Recipe {
     Wrapper { modules: Vec<&'static str>, source_version: &'static str, has_staging: bool, test: bool },
     /// `go install package@version`.
     Install { cgo_tags: Option<&'static str> },
-    /// Embedded sources, without any module.
-    Source { code: &'static str },
+    /// Embedded sources: files of one folder, with a go.mod if they need modules.
+    Source { files: &'static [(&'static str, &'static str)] },
 }
 
 impl Artifact {
@@ -69,11 +69,11 @@ impl Artifact {
     }
 
     fn is_for_servers(&self) -> bool {
-        ["kubernetes", "etcd", "helm"].contains(&self.label) && self.is_newest()
+        ["kubernetes", "etcd", "helm", "health"].contains(&self.label) && self.is_newest()
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["helm", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
+        !["helm", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
     }
 
     fn is_newest(&self) -> bool {
@@ -137,10 +137,21 @@ fn catalog() -> Vec<Artifact> {
         },
         Artifact {
             binaries: vec![("pause", String::new())],
-            recipe: Recipe::Source { code: include_str!("../images/pause.go") },
+            recipe: Recipe::Source { files: &[("main.go", include_str!("../images/pause.go"))] },
             ..tool("pause", crate::versions::PAUSE, "", &[])
         },
         tool("helm", HELM, "helm.sh/helm/v3/cmd/", &["helm"]),
+        Artifact {
+            binaries: vec![("health", String::new())],
+            recipe: Recipe::Source {
+                files: &[
+                    ("main.go", include_str!("health/main.go")),
+                    ("go.mod", include_str!("health/go.mod")),
+                    ("go.sum", include_str!("health/go.sum")),
+                ],
+            },
+            ..tool("health", HEALTH, "", &[])
+        },
         // The sources of the newest patch, linked with the number of the one before: a test that rolls a patch needs
         // two versions that report different numbers, not two different programs, and this spares a build.
         kubernetes(KUBERNETES_PREVIOUS_PATCH, KUBERNETES, &CONTROL_PLANE),
@@ -246,8 +257,8 @@ mod tests {
         };
         let [server, cluster, core, all] =
             [Selection::Server, Selection::Cluster, Selection::Core, Selection::All].map(names);
-        assert_eq!(server, ["kubernetes-v1.36.3", "etcd-v3.6.16", "helm-3.22.0"]);
-        assert!(server.iter().filter(|n| !n.starts_with("helm")).all(|n| cluster.contains(n)), "{cluster:?}");
+        assert_eq!(server, ["kubernetes-v1.36.3", "etcd-v3.6.16", "helm-3.22.0", "health-1"]);
+        assert!(server.iter().filter(|n| !n.starts_with("he")).all(|n| cluster.contains(n)), "{cluster:?}");
         assert!(server.iter().chain(&cluster).all(|n| core.contains(n)), "{core:?}");
         let seldom: Vec<_> = all.iter().filter(|n| !core.contains(n)).collect();
         assert_eq!(seldom, ["kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4"]);

@@ -111,7 +111,7 @@ impl Report<'_> {
         if self.is_brief(&error) {
             return error;
         }
-        self.write(&error.failure()).await.err().unwrap_or(error)
+        self.write(&error.failure(), None).await.err().unwrap_or(error)
     }
 
     /// This build cannot read the object: its status says so, and others go on.
@@ -122,7 +122,8 @@ impl Report<'_> {
                 "this operator cannot read the object: {error}. Correct the field that has this value, or run an operator version that knows it; until then what runs stays as it is"
             ),
         };
-        self.write(&failure).await?;
+        // This spec was looked at, and nothing comes of it.
+        self.write(&failure, Some(self.generation())).await?;
         Ok(Action::requeue(Duration::from_mins(5)))
     }
 
@@ -142,23 +143,32 @@ impl Report<'_> {
         conditions
     }
 
-    /// Writes conditions alone: what else the status says was true once, and is not known to be false.
-    async fn write(&self, failure: &Failure) -> Result<(), IoError> {
+    fn generation(&self) -> i64 {
+        self.live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
+    }
+
+    /// Writes conditions alone, and which spec was observed, if it was: what else the status says was true once, and is not known to be
+    /// false.
+    async fn write(&self, failure: &Failure, observed: Option<i64>) -> Result<(), IoError> {
         let kind = self.resource.key.kind.name();
         let types = crds::conditions().find(|(of, _)| *of == kind).map(|(_, types)| types).unwrap_or_default();
         let old = self.old_conditions();
-        let generation = self.live.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default();
-        let new = failure.conditions(types, &old, generation, self.now);
+        let new = failure.conditions(types, &old, self.generation(), self.now);
         let mut status = self.live["status"].clone();
         status["conditions"] = serde_json::to_value(&new).unwrap_or_default();
         self.measure(&status);
-        let of = |conditions| Conditions { conditions };
-        write_status(&self.ctx.io, &self.resource, Some(&of(old)), &of(new)).await.map(|_| ())
+        let before: Option<i64> = part(&self.live, "/status/observedGeneration");
+        let old = Conditions { observed_generation: before, conditions: old };
+        let new = Conditions { observed_generation: observed.or(before), conditions: new };
+        write_status(&self.ctx.io, &self.resource, Some(&old), &new).await.map(|_| ())
     }
 }
 
 #[derive(PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
 struct Conditions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    observed_generation: Option<i64>,
     conditions: Vec<Condition>,
 }
 

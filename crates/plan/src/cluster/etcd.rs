@@ -167,13 +167,14 @@ fn changed(field: &str, from: &str, to: &str) -> State {
 }
 
 fn judge(live: &EtcdCluster) -> State {
-    let Some(status) = &live.status else { return State::waiting("EtcdCluster etcd to get its first status") };
+    let status = live.status.clone().unwrap_or_default();
+    // The CRD gives a new object a status without conditions.
+    let Some(ready) = conditions::find(&status.conditions, ConditionType::Ready) else {
+        return State::waiting("EtcdCluster etcd to get its first status");
+    };
     if status.observed_generation != live.metadata.generation {
         return State::waiting("EtcdCluster etcd to observe its new spec");
     }
-    let Some(ready) = conditions::find(&status.conditions, ConditionType::Ready) else {
-        return State::waiting("EtcdCluster etcd to report a Ready condition");
-    };
     if ready.status == "True" {
         return State::Ready;
     }

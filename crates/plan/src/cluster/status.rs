@@ -25,7 +25,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         (cluster.metadata.name.clone().unwrap_or_default(), cluster.metadata.namespace.clone().unwrap_or_default());
     let cp_namespace = names::control_plane_namespace(&namespace, &name);
     let generation = cluster.metadata.generation.unwrap_or_default();
-    let mut verdicts = verdicts(input, planned, failure, &cp_namespace);
+    let verdicts = verdicts(input, planned, failure, &cp_namespace);
     let mut status = ClusterStatus {
         observed_generation: Some(generation),
         version: version(input, &old, &cp_namespace),
@@ -52,9 +52,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         Published::Unknown => {}
     }
     status.phase = Some(phase(input, planned, &verdicts, &old).to_owned());
-    // Conditions are published in a fixed order, so that nothing changes but what changed.
-    verdicts.sort_by_key(|v| v.type_);
-    status.conditions = conditions::merge(&old.conditions, &verdicts, generation, now);
+    status.conditions = verdicts::publish(&old.conditions, verdicts, generation, now, cluster.spec.paused);
     status
 }
 

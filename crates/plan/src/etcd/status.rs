@@ -24,7 +24,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     let old = etcd.status.clone().unwrap_or_default();
     let generation = etcd.metadata.generation.unwrap_or_default();
     let health = &planned.health;
-    let mut verdicts = verdicts(input, planned, failure);
+    let verdicts = verdicts(input, planned, failure);
     let phase = phase(input, planned, &verdicts, &old).to_owned();
     let mut status = EtcdClusterStatus {
         observed_generation: Some(generation),
@@ -61,9 +61,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     if let Some(at) = planned.certificates.next_expiry {
         status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
     }
-    // Conditions are published in a fixed order, so that nothing changes but what changed.
-    verdicts.sort_by_key(|v| v.type_);
-    status.conditions = conditions::merge(&old.conditions, &verdicts, generation, now);
+    status.conditions = verdicts::publish(&old.conditions, verdicts, generation, now, etcd.spec.paused);
     status
 }
 

@@ -1,22 +1,59 @@
-//! docs/reference/messages.md: every message of a condition, from situations in a world in memory. `make gen` writes the page.
+//! docs/reference/messages.md: every message of a condition, from situations in a world in memory. `make gen` writes the page, and the
+//! objects of all situations, which other tests show to Helm's, Flux's and Argo CD's own code.
 
 mod literals;
 
 use crate::{cluster, etcd};
 use berth_api::conditions::Reason;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Serialize;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// What happened to an object, and the conditions that it has then.
+/// What happened to an object, and what it is then.
 pub(crate) struct Situation {
     /// The object's kind.
     pub(crate) kind: &'static str,
     /// What happened.
     pub(crate) text: &'static str,
-    /// What its status says.
-    pub(crate) conditions: Vec<Condition>,
+    /// The object with its status.
+    pub(crate) object: Value,
+}
+
+impl Situation {
+    pub(crate) fn of(kind: &'static str, text: &'static str, object: &impl Serialize) -> Self {
+        Self { kind, text, object: serde_json::to_value(object).unwrap() }
+    }
+
+    fn conditions(&self) -> Vec<Condition> {
+        serde_json::from_value(self.object["status"]["conditions"].clone()).unwrap()
+    }
+
+    /// What a tool that waits for it reads, and the situation, on one line.
+    fn line(&self) -> String {
+        let Self { kind, text, object } = self;
+        let meta = &object["metadata"];
+        let status = &object["status"];
+        let object = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": kind,
+            "metadata": {"name": meta["name"], "namespace": meta["namespace"], "annotations": {"situation": text},
+                "generation": meta["generation"], "deletionTimestamp": meta["deletionTimestamp"]},
+            "spec": {"paused": object["spec"]["paused"]},
+            "status": {"observedGeneration": status["observedGeneration"], "conditions": status["conditions"]},
+        });
+        format!("{}\n", without_nulls(object))
+    }
+}
+
+fn without_nulls(mut object: Value) -> Value {
+    for part in object.as_object_mut().into_iter().flat_map(|o| o.values_mut()) {
+        if let Some(fields) = part.as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+    }
+    object
 }
 
 /// A message with the conditions that have it.
@@ -36,15 +73,19 @@ fn situations() -> Vec<Situation> {
 /// Every message once, with the first situation that has it.
 fn rows(all: &[Situation]) -> BTreeMap<Reason, Vec<Row>> {
     let mut rows: BTreeMap<Reason, Vec<Row>> = BTreeMap::new();
-    for Situation { kind, text, conditions } in all {
-        for condition in conditions {
+    for situation in all {
+        let (kind, text, conditions) = (situation.kind, situation.text, situation.conditions());
+        for condition in &conditions {
+            if ["Reconciling", "Stalled"].contains(&&*condition.type_) {
+                continue;
+            }
             // What `Ready` says as well: without its beginning, or as a rollout.
             let same = |c: &Condition| c.reason == condition.reason && c.message == condition.message;
             if conditions.iter().any(|c| c.type_ == "Ready" && c.message.ends_with(&condition.message) && !same(c)) {
                 continue;
             }
             let of = rows.entry(condition.reason.parse().unwrap()).or_default();
-            match of.iter_mut().find(|row| row.kind == *kind && row.message == condition.message) {
+            match of.iter_mut().find(|row| row.kind == kind && row.message == condition.message) {
                 Some(row) if row.types.contains(&condition.type_) => {}
                 Some(row) => row.types.push(condition.type_.clone()),
                 None => of.push(Row {
@@ -65,7 +106,8 @@ fn page(rows: &BTreeMap<Reason, Vec<Row>>) -> String {
 
 The messages of conditions: which situation leads to each, and on which conditions it is then. Names in a message are those of the
 situation; what kubelet, the scheduler, an API server or etcd says is quoted. Not listed again: the same text on `Progressing`
-(`RollingOut`) while `Ready` has it, and on `PKIReady` without its beginning. Events have the messages of `Ready` and `Degraded`. See
+(`RollingOut`) while `Ready` has it, on `PKIReady` without its beginning, and on `Reconciling` and `Stalled`, which repeat `Ready` and
+`Degraded`. Events have the messages of `Ready` and `Degraded`. See
 also [conditions and reasons](conditions.md) and [troubleshooting](../troubleshoot.md).
 "
     .to_owned();
@@ -113,4 +155,12 @@ fn the_page_has_every_reason_and_every_message() {
     }
     let there = std::fs::read_to_string(&file).unwrap_or_default();
     assert!(there == page(&rows), "docs/reference/messages.md is not up to date: run `make gen`");
+
+    let objects: String = all.iter().map(Situation::line).collect();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/messages/objects.jsonl");
+    if std::env::var_os("BERTH_GEN").is_some() {
+        std::fs::write(&file, &objects).unwrap();
+    }
+    let there = std::fs::read_to_string(&file).unwrap_or_default();
+    assert!(there == objects, "plan/src/messages/objects.jsonl is not up to date: run `make gen`");
 }

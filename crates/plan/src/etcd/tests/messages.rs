@@ -10,7 +10,7 @@ type Case = (&'static str, fn(&mut Etcd));
 
 impl Etcd {
     fn said(&self, text: &'static str) -> Situation {
-        Situation { kind: "EtcdCluster", text, conditions: self.cr.status.as_ref().unwrap().conditions.clone() }
+        Situation::of("EtcdCluster", text, &self.cr)
     }
 
     /// Nothing is carried out.
