@@ -31,6 +31,8 @@ pub enum Source {
     Template,
     /// Nobody may set it.
     Closed,
+    /// Users set it, but for values of which this is true.
+    Except(fn(&str) -> bool),
     /// A field of the spec: each value is one `--name=value`. Empty while the field is not set; only then users may set the flag themselves,
     /// as they could before there was a field. The flag exists in every supported minor.
     Field(fn(&ClusterSpec) -> Vec<String>),
@@ -54,11 +56,15 @@ const ETCD: &[Binary] = &[Etcd];
 const HEADERS: &[&str] =
     &["requestheader-extra-headers-prefix", "requestheader-group-headers", "requestheader-username-headers"];
 
+/// Admission plugins without which nodes, and whoever may ask for certificates, could take another identity.
+const IDENTITY_PLUGINS: [&str; 2] = ["CertificateSubjectRestriction", "NodeRestriction"];
+
 const AUTHORIZERS: &str = "the authorizers are Node and RBAC, which Berth's own access needs";
 const CERTIFICATES: &str = "Berth issues and mounts every certificate and key";
 const EXITS: &str = "the component would print something and exit";
 const FIXED_PORT: &str = "pods listen on all addresses, at a fixed port";
 const FRONT_PROXY: &str = "certificates and headers of the front proxy are fixed";
+const LIFETIMES: &str = "what a tenant issues lives for 90 days at most, since it cannot be revoked";
 const KUBECONFIG: &str = "Berth writes the component's kubeconfig";
 const ONE_LEADER: &str = "replicas elect a leader by a Lease, so that only one is active";
 
@@ -123,6 +129,13 @@ pub const FLAGS: &[Flag] = &[
         &["kubelet-certificate-authority", "kubelet-client-certificate", "kubelet-client-key"],
         CERTIFICATES,
     ),
+    template(API_SERVER, &["service-account-max-token-expiration"], LIFETIMES),
+    Flag {
+        components: API_SERVER,
+        names: &["disable-admission-plugins"],
+        source: Source::Except(|value| value.split(',').any(|plugin| IDENTITY_PLUGINS.contains(&plugin.trim()))),
+        instead: "NodeRestriction and CertificateSubjectRestriction keep nodes and certificates from taking another identity",
+    },
     template(API_SERVER, &["kubelet-preferred-address-types"], "kubelets are reached at their InternalIP first"),
     template(API_SERVER, &["proxy-client-cert-file", "proxy-client-key-file"], FRONT_PROXY),
     template(
@@ -143,6 +156,21 @@ pub const FLAGS: &[Flag] = &[
     template(
         CONTROLLER_MANAGER,
         &["cluster-signing-cert-file", "cluster-signing-key-file", "root-ca-file", "service-account-private-key-file"],
+        CERTIFICATES,
+    ),
+    template(CONTROLLER_MANAGER, &["cluster-signing-duration"], LIFETIMES),
+    closed(
+        CONTROLLER_MANAGER,
+        &[
+            "cluster-signing-kube-apiserver-client-cert-file",
+            "cluster-signing-kube-apiserver-client-key-file",
+            "cluster-signing-kubelet-client-cert-file",
+            "cluster-signing-kubelet-client-key-file",
+            "cluster-signing-kubelet-serving-cert-file",
+            "cluster-signing-kubelet-serving-key-file",
+            "cluster-signing-legacy-unknown-cert-file",
+            "cluster-signing-legacy-unknown-key-file",
+        ],
         CERTIFICATES,
     ),
     template(
@@ -211,12 +239,13 @@ impl Flag {
         flags.iter().find(|flag| flag.components.contains(&component) && flag.names.contains(&name.as_str()))
     }
 
-    /// Why a user may not set it by an extra argument.
-    fn refusal(&self, spec: &ClusterSpec) -> Option<String> {
+    /// Why a user may not set it to that by an extra argument.
+    fn refusal(&self, spec: &ClusterSpec, value: &str) -> Option<String> {
         let instead = self.instead;
         match self.source {
             Source::Template => Some(format!("is managed by Berth; {instead}")),
             Source::Closed => Some(format!("is not supported; {instead}")),
+            Source::Except(is_closed) => is_closed(value).then(|| format!("may not be {value}; {instead}")),
             Source::Field(values) if values(spec).is_empty() => None,
             Source::Field(_) => Some(format!("is set by {instead}; remove one of the two")),
         }
@@ -234,7 +263,7 @@ pub fn extra_args(flags: &[Flag], component: Binary, spec: &ClusterSpec, own: &[
         }
     }
     for Arg { name, value } in own {
-        if let Some(why) = Flag::find(flags, component, name).and_then(|flag| flag.refusal(spec)) {
+        if let Some(why) = Flag::find(flags, component, name).and_then(|flag| flag.refusal(spec, value)) {
             return Err(format!("--{name} {why}"));
         }
         args.push(ExtraArg { name: name.clone(), value: value.clone() });
@@ -274,6 +303,10 @@ mod tests {
             assert_eq!(extra_args(FLAGS, component, &spec, &own(&[(name, "x")])).unwrap_err(), message);
         }
         extra_args(FLAGS, ApiServer, &spec, &own(&[("service_cluster_ip_range", "x")])).unwrap_err();
+        let disable = |value: &str| extra_args(FLAGS, ApiServer, &spec, &own(&[("disable-admission-plugins", value)]));
+        assert!(disable("PodSecurity").is_ok());
+        let why = disable("PodSecurity, NodeRestriction").unwrap_err();
+        assert!(why.starts_with("--disable-admission-plugins may not be PodSecurity, NodeRestriction; "), "{why}");
         for free in ["v", "feature-gates", "goaway-chance", "runtime-config", "config"] {
             let args = extra_args(FLAGS, ApiServer, &spec, &own(&[(free, "x")])).unwrap();
             assert_eq!(args, [ExtraArg { name: free.to_owned(), value: "x".to_owned() }]);
