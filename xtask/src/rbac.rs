@@ -37,7 +37,7 @@ fn everywhere() -> Vec<Value> {
             "resourceNames": berth_api::crds::names(),
         }),
         // The meta cluster's own addresses, which tenants are kept from.
-        json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list"]}),
+        json!({"apiGroups": [""], "resources": ["nodes"], "verbs": ["list", "watch"]}),
         json!({"apiGroups": ["networking.k8s.io"], "resources": ["servicecidrs"], "verbs": ["list"]}),
         json!({
             "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"], "verbs": ["get"],

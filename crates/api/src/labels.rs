@@ -35,6 +35,11 @@ pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
 pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
 /// On the control-plane namespace: `spec.network` that the tenant was made with, as JSON.
 pub const NETWORK: &str = "berth.dev/network";
+/// On the control-plane namespace: `Closed` if the tenant's API servers never could reach private networks that nobody opened. Without it
+/// the tenant is of a build that did not close them.
+pub const PRIVATE_NETWORKS: &str = "berth.dev/private-networks";
+/// Value of [`PRIVATE_NETWORKS`].
+pub const PRIVATE_NETWORKS_CLOSED: &str = "Closed";
 /// On a `Cluster`: takes over a control-plane namespace whose recorded UID is the value.
 pub const ADOPT: &str = "berth.dev/adopt";
 /// On an etcd's StatefulSet and bootstrap ConfigMap: what the members run with and what their data is bound to, as JSON.

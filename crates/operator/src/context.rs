@@ -10,9 +10,11 @@ use berth_kubeio::{Calls, Connect, Io, IoError};
 use berth_plan::observed::EtcdProbe;
 use berth_plan::{MetaCluster, Settings};
 use futures::future::BoxFuture;
+use futures::{Stream, stream};
 use jiff::Timestamp;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
+use tokio::sync::watch;
 
 /// Asks an etcd; tests put another in its place.
 pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Send + Sync>;
@@ -25,6 +27,7 @@ pub struct Context {
     /// What it is configured with.
     pub settings: Arc<Settings>,
     meta: Arc<RwLock<Arc<MetaCluster>>>,
+    addresses_changed: watch::Sender<()>,
     denied: Arc<Denied>,
     clock: Arc<RwLock<Option<(Instant, Timestamp)>>>,
     /// Connects to tenants.
@@ -62,6 +65,7 @@ impl Context {
             io: Io::new(client.clone(), metrics.meta_calls.clone(), DEADLINE),
             settings: Arc::new(settings),
             meta: Arc::new(RwLock::new(Arc::new(meta))),
+            addresses_changed: watch::Sender::default(),
             denied: Arc::default(),
             clock: Arc::default(),
             connect: berth_kubeio::connect(client.fence().clone()),
@@ -89,7 +93,19 @@ impl Context {
     /// Something else is known of it, from the next reconcile on.
     pub fn update_meta(&self, change: impl FnOnce(&mut MetaCluster)) {
         let mut meta = self.meta.write().unwrap_or_else(PoisonError::into_inner);
+        let before = meta.addresses.clone();
         change(Arc::make_mut(&mut meta));
+        if meta.addresses != before {
+            self.addresses_changed.send_replace(());
+        }
+    }
+
+    /// An item for each change of the meta cluster's addresses; one for several that nobody has seen.
+    pub(crate) fn address_changes(&self) -> impl Stream<Item = ()> + Send + use<> {
+        stream::unfold(self.addresses_changed.subscribe(), async |mut changes| {
+            changes.changed().await.ok()?;
+            Some(((), changes))
+        })
     }
 
     /// The time that reconciles go by: the API server's, carried on by a clock that nobody sets; this process' own until that is known.

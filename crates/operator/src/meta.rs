@@ -1,25 +1,67 @@
 //! The meta cluster's own addresses: as configured, and where nothing is, as the meta cluster says.
 
 use crate::context::Context;
-use berth_kubeio::{RangesError, meta_ranges};
+use crate::controllers::Backoff;
+use berth_kubeio::{IoError, RangesError, meta_ranges};
 use berth_plan::meta_cluster::addresses::MetaRanges;
+use futures::future::ready;
+use futures::{Stream, StreamExt, stream};
 use ipnet::IpNet;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+use kube::api::{ObjectMeta, PartialObjectMeta};
+use kube::runtime::WatchStreamExt;
+use kube::runtime::watcher::{self, watcher};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
-/// How often they are looked at: nodes come and go.
+/// How often they are read without an event: ranges of Services and API servers change, too.
 const EVERY: Duration = Duration::from_mins(5);
+/// A node that joins changes several times within a moment.
+const DEBOUNCE: Duration = Duration::from_secs(1);
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Keeps them up to date until `stop`. `known`: what the last read found.
 pub async fn follow(ctx: Arc<Context>, given: MetaRanges, mut known: bool, stop: CancellationToken) {
+    // Where both are given, nodes are not asked.
+    let watched = given.pods.is_empty() || given.nodes.is_empty();
+    let mut joins = if watched { joining_nodes(ctx.clone()).boxed() } else { stream::pending().boxed() };
     loop {
         let pause = if known { EVERY } else { AGAIN };
-        tokio::select! { () = tokio::time::sleep(pause) => (), () = stop.cancelled() => return }
+        tokio::select! {
+            () = tokio::time::sleep(pause) => (),
+            Some(()) = joins.next() => tokio::time::sleep(DEBOUNCE).await,
+            () = stop.cancelled() => return,
+        }
         known = refresh(&ctx, &given).await;
     }
+}
+
+/// An item whenever a node is new, or changes while it is: what it says of its addresses and its pods' comes one after the other.
+fn joining_nodes(ctx: Arc<Context>) -> impl Stream<Item = ()> + Send {
+    let nodes = Api::<PartialObjectMeta<Node>>::all((**ctx.io.client()).clone());
+    let mut first_list = true;
+    watcher(nodes, watcher::Config::default()).backoff(Backoff::for_watches()).filter_map(move |event| {
+        let joins = match event {
+            Ok(watcher::Event::Apply(node)) => is_new(&node.metadata, ctx.now()),
+            // What a broken watch missed.
+            Ok(watcher::Event::InitDone) => !std::mem::take(&mut first_list),
+            Ok(_) => false,
+            Err(error) => {
+                ctx.failed(&IoError::from_watch(&error));
+                false
+            }
+        };
+        ready(joins.then_some(()))
+    })
+}
+
+fn is_new(node: &ObjectMeta, now: Timestamp) -> bool {
+    let made = node.creation_timestamp.as_ref();
+    made.is_none_or(|made| now.duration_since(made.0) < SignedDuration::from_mins(5))
 }
 
 /// Reads once. False: it failed, and what was known before stays, unless that was of a cluster without nodes.
@@ -43,7 +85,7 @@ pub async fn refresh(ctx: &Context, given: &MetaRanges) -> bool {
             );
             if new.pods.is_empty() {
                 tracing::warn!(
-                    "there are no nodes yet, so the pods' addresses are not known: until the next check, tenants' API servers can reach pods of the meta cluster. Set meta.podCIDRs in the chart's values"
+                    "there are no nodes yet, so the pods' addresses are not known: until a node joins, tenants' API servers can reach pods of the meta cluster in a network that is not private. Set meta.podCIDRs in the chart's values"
                 );
             }
             ctx.update_meta(|m| m.addresses = Ok(new));

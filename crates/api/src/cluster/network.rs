@@ -1,14 +1,15 @@
-//! `spec.network`: what cannot be changed later.
+//! `spec.network`: what cannot be changed later, and where the tenant's nodes are.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// The tenant's networks. They must not overlap each other; immutable.
+/// The tenant's networks. Those of Services and pods must not overlap each other and are immutable.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "self == oldSelf", "message": "network is immutable: running Services and pods have addresses from it; create a new Cluster"},
+    {"rule": "self.serviceCIDRs == oldSelf.serviceCIDRs && self.podCIDRs == oldSelf.podCIDRs && self.dnsDomain == oldSelf.dnsDomain", "message": "network is immutable, except nodeCIDRs: running Services and pods have addresses from it; create a new Cluster"},
+    {"rule": "!has(self.nodeCIDRs) || self.nodeCIDRs.all(c, isCIDR(c) && cidr(c) == cidr(c).masked())", "message": "nodeCIDRs: each must be a network in CIDR form without host bits, such as 10.20.0.0/16"},
     {"rule": "self.serviceCIDRs.all(c, isCIDR(c))", "message": "serviceCIDRs: each must be a network in CIDR form, such as 10.112.0.0/16"},
     {"rule": "self.podCIDRs.all(c, isCIDR(c))", "message": "podCIDRs: each must be a network in CIDR form, such as 10.160.0.0/16"},
     {"rule": "self.serviceCIDRs.all(s, !isCIDR(s) || self.podCIDRs.all(p, !isCIDR(p) || (!cidr(s).containsCIDR(p) && !cidr(p).containsCIDR(s))))", "message": "serviceCIDRs and podCIDRs overlap: choose networks that share no address"},
@@ -31,11 +32,17 @@ pub struct Network {
         regex(pattern = r"^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?(\.[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$")
     )]
     pub dns_domain: String,
+    /// Private networks with the tenant's nodes, webhooks and OIDC issuers, which its API servers may dial. Other private networks (RFC
+    /// 1918, 100.64.0.0/10, fc00::/7) are closed to them, unless the platform team opened them for all tenants. Each must lie in a network
+    /// of the chart's value `writers.networks`. May change at any time. Default: none.
+    #[serde(default, rename = "nodeCIDRs", skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub node_cidrs: Vec<String>,
 }
 
 impl Default for Network {
     fn default() -> Self {
-        Self { service_cidrs: service_cidrs(), pod_cidrs: pod_cidrs(), dns_domain: dns_domain() }
+        Self { service_cidrs: service_cidrs(), pod_cidrs: pod_cidrs(), dns_domain: dns_domain(), node_cidrs: vec![] }
     }
 }
 

@@ -25,6 +25,7 @@ impl Controller for Cluster {
     const KIND: Kind = Kind::Cluster;
     const MANAGER: &'static str = labels::MANAGER_CLUSTER;
     const CHILDREN: &'static str = labels::CLUSTER_NAME;
+    const USES_ADDRESSES: bool = true;
     type Planned = ClusterPlan;
     type IdleCheck = probe::IdleCheck;
 

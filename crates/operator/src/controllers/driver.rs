@@ -72,6 +72,8 @@ pub(super) trait Controller:
     const MANAGER: &'static str;
     /// The label of its children.
     const CHILDREN: &'static str;
+    /// Whether plans depend on the meta cluster's addresses: then a change of these reconciles every object.
+    const USES_ADDRESSES: bool;
     /// A plan, with what the status needs beside it.
     type Planned: Send + Sync;
     /// What no watch reports of an idle object, and what it was.
@@ -134,7 +136,10 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
     let all = kube::runtime::Controller::for_stream(objects, reader)
         .with_config(config)
         .trigger_backoff(watches::Backoff::none());
-    let all = C::watches(Watches::new(all, client, idle_objects.clone())).done();
+    let mut all = C::watches(Watches::new(all, client, idle_objects.clone())).done();
+    if C::USES_ADDRESSES {
+        all = all.reconcile_all_on(ctx.address_changes());
+    }
     let stream = all.graceful_shutdown_on(stop.cancelled_owned()).run(
         move |meta: Arc<PartialObjectMeta<C>>, ctx: Arc<Context>| {
             let idle_objects = run.clone();

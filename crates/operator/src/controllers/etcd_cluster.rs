@@ -27,6 +27,7 @@ impl Controller for EtcdCluster {
     const KIND: Kind = Kind::EtcdCluster;
     const MANAGER: &'static str = labels::MANAGER_ETCD;
     const CHILDREN: &'static str = labels::ETCD_CLUSTER;
+    const USES_ADDRESSES: bool = false;
     type Planned = EtcdPlan;
     type IdleCheck = probe::IdleCheck;
 

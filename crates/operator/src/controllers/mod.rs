@@ -17,6 +17,7 @@ use driver::Controller;
 use futures::future::BoxFuture;
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
+pub(crate) use watches::Backoff;
 
 /// One controller of the operator.
 #[derive(Debug)]

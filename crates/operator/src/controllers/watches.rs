@@ -95,7 +95,7 @@ impl<C: Controller> Watches<C> {
 
 /// How long to wait after an error of a watch: doubled each time, from the beginning again once something came.
 #[derive(Clone, Debug)]
-pub(super) struct Backoff {
+pub(crate) struct Backoff {
     first: Duration,
     most: Duration,
     next: Duration,
@@ -103,7 +103,7 @@ pub(super) struct Backoff {
 
 impl Backoff {
     /// An API server that is back is to be noticed within seconds.
-    fn for_watches() -> Self {
+    pub(crate) fn for_watches() -> Self {
         let first = Duration::from_millis(200);
         Self { first, most: Duration::from_secs(5), next: first }
     }

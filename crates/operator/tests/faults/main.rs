@@ -9,6 +9,7 @@ mod corruption;
 mod creation;
 mod gone;
 mod lack;
+mod nodes;
 mod pairs;
 mod poison;
 mod rights;

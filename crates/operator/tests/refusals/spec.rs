@@ -155,7 +155,7 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
     for (patch, message) in [
         (
             json!({"network": {"serviceCIDRs": ["10.113.0.0/16"]}}),
-            "network is immutable: running Services and pods have addresses from it; create a new Cluster",
+            "network is immutable, except nodeCIDRs: running Services and pods have addresses from it; create a new Cluster",
         ),
         (
             json!({"etcd": {"storage": {"size": "20Gi"}}}),

@@ -109,6 +109,8 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         );
     } else if fresh && let Err(message) = validate::all_args(&cluster.spec) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
+    } else if let Some(state) = isolation::private::refusal(&t) {
+        spec.state = state;
     } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {
         spec.state = state;
     }

@@ -133,6 +133,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
         (labels::AGENT_IMAGE): t.pin.agent_image,
         (labels::AGENT_DELIVERY): t.pin.agent_delivery,
     });
+    if super::isolation::private::recorded(t) {
+        notes[labels::PRIVATE_NETWORKS] = labels::PRIVATE_NETWORKS_CLOSED.into();
+    }
     if let Some(networks) = record::networks_annotation(t) {
         notes[labels::NETWORK] = networks.into();
     }

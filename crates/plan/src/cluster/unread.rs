@@ -25,6 +25,8 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         // In certificates and kubeconfigs.
         row("endpoint.host", &[]),
         row("endpoint.certSANs", &[]),
+        // In NetworkPolicies.
+        row("network.nodeCIDRs", &[]),
         // In the EtcdCluster.
         row("etcd", &[]),
         // Added to rendered pods.

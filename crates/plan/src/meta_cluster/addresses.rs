@@ -35,6 +35,9 @@ pub const METADATA: [&str; 12] = [
     "fd00:42::42/128",
 ];
 
+/// Networks that are nobody's on the Internet: RFC 1918, carriers' NAT (RFC 6598), and unique local addresses (RFC 4193).
+pub const PRIVATE: [&str; 5] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
+
 impl MetaRanges {
     /// All ranges with what they are, as an error message names them.
     fn named(&self) -> impl Iterator<Item = (&'static str, IpNet)> + '_ {
@@ -59,15 +62,21 @@ impl MetaRanges {
         self.named().find(|(_, n)| !of_a_node && n.contains(&address))
     }
 
-    /// Everything that a tenant's API server must not reach, in the family of `within`, sorted, nothing twice.
-    pub fn forbidden(&self, within: IpNet) -> Vec<IpNet> {
+    /// Everything in `within` that a tenant's API server must not reach, sorted, nothing twice: the meta cluster, cloud metadata, and with
+    /// `private` every private network. None: nothing of `within` is left.
+    pub fn forbidden(&self, within: IpNet, private: bool) -> Option<Vec<IpNet>> {
         let mut all: Vec<IpNet> = self.named().map(|(_, n)| n).chain(metadata()).collect();
+        if private {
+            all.extend(parsed(&PRIVATE));
+        }
         all.extend(all.clone().into_iter().filter_map(translated));
-        // An exception must be a part of the block and not all of it.
-        let fits = |n: &IpNet| within.contains(n) && n.prefix_len() > within.prefix_len();
-        let mut all: Vec<IpNet> = IpNet::aggregate(&all).into_iter().filter(fits).collect();
+        let all = IpNet::aggregate(&all);
+        if all.iter().any(|n| n.contains(&within)) {
+            return None;
+        }
+        let mut all: Vec<IpNet> = all.into_iter().filter(|n| within.contains(n)).collect();
         all.sort_unstable();
-        all
+        Some(all)
     }
 }
 
@@ -92,8 +101,12 @@ pub fn reached(address: IpAddr) -> IpAddr {
     }
 }
 
+fn parsed(all: &'static [&str]) -> impl Iterator<Item = IpNet> {
+    all.iter().filter_map(|m| m.parse().ok())
+}
+
 fn metadata() -> impl Iterator<Item = IpNet> {
-    METADATA.iter().filter_map(|m| m.parse().ok())
+    parsed(&METADATA)
 }
 
 /// Whether it is one of [`METADATA`].
@@ -132,7 +145,7 @@ mod tests {
             ..MetaRanges::default()
         };
         let text = |within: &str| -> Vec<String> {
-            meta.forbidden(network(within).unwrap()).iter().map(ToString::to_string).collect()
+            meta.forbidden(network(within).unwrap(), false).unwrap().iter().map(ToString::to_string).collect()
         };
         let clouds = ["100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16", "192.0.0.192/32"];
         assert_eq!(text("0.0.0.0/0"), [&["10.1.0.0/16"], &clouds[..], &["192.168.0.2/31"]].concat());
@@ -155,5 +168,22 @@ mod tests {
             "64:ff9b::c0a8:2/127",
         ];
         assert_eq!(text("::/0"), [&translated[..], &["fd00:1::/48"], &clouds[..]].concat());
+    }
+
+    #[test]
+    fn what_lies_in_a_forbidden_range_is_forbidden_as_a_whole() {
+        let meta = MetaRanges { pods: nets(&["10.1.0.0/16"]), ..MetaRanges::default() };
+        let of = |within: &str, private| meta.forbidden(network(within).unwrap(), private);
+        for inside in ["10.1.0.0/16", "10.1.2.0/24", "10.1.2.3", "169.254.169.254", "64:ff9b::a01:0/112"] {
+            assert_eq!(of(inside, false), None, "{inside}");
+        }
+        assert_eq!(of("10.0.0.0/8", false), Some(nets(&["10.1.0.0/16"])));
+        assert_eq!(of("10.0.0.0/8", true), None);
+        let v4 = of("0.0.0.0/0", true).unwrap();
+        for private in ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"] {
+            assert!(v4.contains(&network(private).unwrap()), "{private}");
+        }
+        let v6 = of("::/0", true).unwrap();
+        assert!(v6.contains(&network("fc00::/7").unwrap()) && v6.contains(&network("64:ff9b::a00:0/104").unwrap()));
     }
 }

@@ -1,7 +1,8 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
-use super::{Isolation, Writers};
+use super::{Isolation, OlderTenants, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
+use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -15,6 +16,7 @@ pub struct Config {
     /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
     /// over them.
     pub unknown: Vec<String>,
+    private_networks: Vec<IpNet>,
     policies: Policies,
 }
 
@@ -32,19 +34,18 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers: Allowed { service, placement, storage, images } } = file;
+        let File { meta, isolation, writers: Allowed { service, placement, storage, images, networks } } = file;
         let nets = |field: &str, all: &[String]| {
-            let one = |text: &String| {
-                network(text).ok_or(format!("meta.{field}: {text} is neither a CIDR nor an IP address"))
-            };
+            let one =
+                |text: &String| network(text).ok_or(format!("{field}: {text} is neither a CIDR nor an IP address"));
             all.iter().map(one).collect::<Result<Vec<_>, _>>()
         };
         Ok(Self {
             given: MetaRanges {
-                pods: nets("podCIDRs", &meta.pods)?,
-                services: nets("serviceCIDRs", &meta.services)?,
-                nodes: nets("nodeCIDRs", &meta.nodes)?,
-                api_servers: nets("apiServerIPs", &meta.api_servers)?,
+                pods: nets("meta.podCIDRs", &meta.pods)?,
+                services: nets("meta.serviceCIDRs", &meta.services)?,
+                nodes: nets("meta.nodeCIDRs", &meta.nodes)?,
+                api_servers: nets("meta.apiServerIPs", &meta.api_servers)?,
             },
             writers: Writers {
                 service_annotations: service.annotations,
@@ -55,7 +56,9 @@ impl Config {
                 storage_classes: storage.classes,
                 image_registries: images.registries,
                 pull_secrets: images.pull_secrets,
+                networks: nets("writers.networks", &networks)?,
             },
+            private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
             policies: isolation,
         })
@@ -68,8 +71,15 @@ impl Config {
 
     /// What NetworkPolicies are made from.
     pub fn isolation(&self) -> Isolation {
-        let Policies { dns, monitoring, api_server_egress } = self.policies.clone();
-        Isolation { dns: dns.unwrap_or_else(|| Isolation::default().dns), monitoring, api_server_egress }
+        let Policies { dns, monitoring, api_server_egress, private_networks: PrivateNetworks { older_tenants, .. } } =
+            self.policies.clone();
+        Isolation {
+            dns: dns.unwrap_or_else(|| Isolation::default().dns),
+            monitoring,
+            api_server_egress,
+            private_networks: self.private_networks.clone(),
+            older_tenants,
+        }
     }
 }
 
@@ -102,6 +112,14 @@ struct Policies {
     dns: Option<Vec<Value>>,
     monitoring: Vec<Value>,
     api_server_egress: Vec<Value>,
+    private_networks: PrivateNetworks,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct PrivateNetworks {
+    allowed: Vec<String>,
+    older_tenants: OlderTenants,
 }
 
 #[derive(Default, Deserialize)]
@@ -111,6 +129,7 @@ struct Allowed {
     placement: AllowedPlacement,
     storage: AllowedStorage,
     images: AllowedImages,
+    networks: Vec<String>,
 }
 
 #[derive(Default, Deserialize)]

@@ -6,6 +6,8 @@ pub use config::Config;
 
 use berth_api::common::AgentDelivery;
 use berth_pki::Lifetime;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 /// Configuration that plans depend on.
@@ -34,7 +36,7 @@ pub struct Settings {
 /// stands for any rest. Default: nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Writers {
-    /// Keys of annotations on the Service of the API.
+    /// Annotations on the Service of the API, as `key` or `key=value`.
     pub service_annotations: Vec<String>,
     /// Load-balancer classes.
     pub load_balancer_classes: Vec<String>,
@@ -50,6 +52,8 @@ pub struct Writers {
     pub image_registries: Vec<String>,
     /// Secrets for pulling images.
     pub pull_secrets: Vec<String>,
+    /// Networks in which a tenant's nodes may be (`spec.network.nodeCIDRs`). No names, but ranges.
+    pub networks: Vec<IpNet>,
 }
 
 impl Writers {
@@ -65,6 +69,7 @@ impl Writers {
             storage_classes: all(),
             image_registries: all(),
             pull_secrets: all(),
+            networks: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
         }
     }
 }
@@ -78,6 +83,20 @@ pub struct Isolation {
     pub monitoring: Vec<Value>,
     /// What a tenant's API server may reach in addition.
     pub api_server_egress: Vec<Value>,
+    /// Private networks that API servers of all tenants may reach.
+    pub private_networks: Vec<IpNet>,
+    /// Whether tenants from before private networks were closed still reach all of them. Default: they do.
+    pub older_tenants: OlderTenants,
+}
+
+/// What tenants may reach that were created before private networks were closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum OlderTenants {
+    /// All private networks but the meta cluster's, as before.
+    #[default]
+    Open,
+    /// As new tenants.
+    Closed,
 }
 
 impl Default for Isolation {
@@ -86,7 +105,13 @@ impl Default for Isolation {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}},
             "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}},
         });
-        Self { dns: vec![dns], monitoring: vec![], api_server_egress: vec![] }
+        Self {
+            dns: vec![dns],
+            monitoring: vec![],
+            api_server_egress: vec![],
+            private_networks: vec![],
+            older_tenants: OlderTenants::default(),
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 //! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
 
 pub(super) mod allows;
+pub(super) mod private;
 
 use super::subject::{Tenant, ensure};
 use crate::meta_cluster::addresses::MetaRanges;
 use crate::model::{Stage, State};
-use crate::settings::Settings;
 use allows::{Allow, End, Port};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -39,8 +39,8 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
     for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
         let needs_ranges = end == Some(API);
         match (known, needs_ranges) {
-            (Some(ranges), _) => put(t, stage, name, &spec(end, t.settings, ranges)),
-            (None, false) if there => put(t, stage, name, &spec(end, t.settings, &MetaRanges::default())),
+            (Some(ranges), _) => put(t, stage, name, &spec(t, end, ranges)),
+            (None, false) if there => put(t, stage, name, &spec(t, end, &MetaRanges::default())),
             // What is there stays as it is.
             (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
         }
@@ -75,17 +75,17 @@ fn name(end: End) -> Option<&'static str> {
 
 /// The policy of one component's pods; None: of all pods, and nothing is allowed. Both directions are always named: what is
 /// not listed is denied.
-fn spec(of: Option<End>, settings: &Settings, meta: &MetaRanges) -> Value {
+fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
     let rules = |mine: fn(&Allow) -> End, other: fn(&Allow) -> End, key: &str| -> Vec<Value> {
         let rows: Vec<&Allow> = allows::all().filter(|a| of == Some(mine(a))).collect();
         // Where everybody is let in, the others need no rule of their own.
         let open =
             |a: &Allow| other(a) != End::Anyone && rows.iter().any(|r| other(r) == End::Anyone && r.port == a.port);
-        rows.iter().filter(|a| !open(a)).filter_map(|a| rule(other(a), a.port, key, settings, meta)).collect()
+        rows.iter().filter(|a| !open(a)).filter_map(|a| rule(t, other(a), a.port, key, meta)).collect()
     };
     let mut egress = rules(|a| a.from, |a| a.to, "to");
     if of == Some(API) {
-        egress.extend(settings.isolation.api_server_egress.iter().cloned());
+        egress.extend(t.settings.isolation.api_server_egress.iter().cloned());
     }
     let selector = of.and_then(name).map_or_else(|| json!({}), |n| json!({"matchLabels": {(labels::COMPONENT): n}}));
     let mut spec = json!({"podSelector": selector, "policyTypes": ["Ingress", "Egress"]});
@@ -98,10 +98,10 @@ fn spec(of: Option<End>, settings: &Settings, meta: &MetaRanges) -> Value {
 }
 
 /// One rule; none if nobody is at the other end.
-fn rule(other: End, port: Port, key: &str, settings: &Settings, meta: &MetaRanges) -> Option<Value> {
+fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) -> Option<Value> {
     let mut rule = json!({});
     if other != End::Anyone {
-        let peers = peers(other, settings, meta);
+        let peers = peers(t, other, meta);
         if peers.is_empty() {
             return None;
         }
@@ -116,14 +116,14 @@ fn rule(other: End, port: Port, key: &str, settings: &Settings, meta: &MetaRange
     Some(rule)
 }
 
-fn peers(end: End, settings: &Settings, meta: &MetaRanges) -> Vec<Value> {
-    let isolation = &settings.isolation;
+fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
+    let isolation = &t.settings.isolation;
     match end {
-        End::Operator => settings.service_account.iter().map(|(namespace, _)| operator(namespace)).collect(),
+        End::Operator => t.settings.service_account.iter().map(|(namespace, _)| operator(namespace)).collect(),
         End::Dns => isolation.dns.clone(),
         End::Monitoring => isolation.monitoring.clone(),
         End::Anyone => vec![],
-        End::Outside => ["0.0.0.0/0", "::/0"].iter().filter_map(|all| outside(all, meta)).collect(),
+        End::Outside => outside(t, meta),
         End::Etcd | End::Component(_) => {
             name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
         }
@@ -138,8 +138,23 @@ fn operator(namespace: &str) -> Value {
     })
 }
 
-fn outside(all: &str, meta: &MetaRanges) -> Option<Value> {
-    let within: IpNet = all.parse().ok()?;
-    let except: Vec<String> = meta.forbidden(within).iter().map(ToString::to_string).collect();
-    Some(json!({"ipBlock": {"cidr": all, "except": except}}))
+/// The Internet, and private networks that somebody opened; all of them for a tenant from before they were closed.
+fn outside(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
+    let closed = private::are_closed(t);
+    let block = |(within, private): (IpNet, bool)| {
+        let except: Vec<String> = meta.forbidden(within, private)?.iter().map(ToString::to_string).collect();
+        let mut block = json!({"cidr": within.to_string()});
+        if !except.is_empty() {
+            block["except"] = except.into();
+        }
+        Some(json!({"ipBlock": block}))
+    };
+    let internet = [IpNet::V4(ipnet::Ipv4Net::default()), IpNet::V6(ipnet::Ipv6Net::default())];
+    let opened = if closed { private::opened(t) } else { vec![] };
+    internet
+        .map(|all| (all, closed))
+        .into_iter()
+        .chain(opened.into_iter().map(|net| (net, false)))
+        .filter_map(block)
+        .collect()
 }

@@ -16,13 +16,14 @@ fn meta() -> MetaRanges {
     MetaRanges {
         pods: nets(&["10.1.0.0/16"]),
         services: nets(&["10.96.0.0/16"]),
-        nodes: nets(&["192.168.0.7"]),
+        nodes: nets(&["192.168.0.7", "172.20.255.7"]),
         api_servers: nets(&["192.168.9.9"]),
     }
 }
 
 fn fixture() -> Fixture {
-    let mut f = Fixture::new(json!({"version": "1.36.3"}));
+    let mut f = Fixture::new(json!({"version": "1.36.3", "network": {"nodeCIDRs": ["172.20.0.0/16"]}}));
+    f.settings.writers.networks = vec![network("172.16.0.0/12").unwrap()];
     f.settings.service_account = Some(("berth-system".into(), "berth-operator".into()));
     f.meta().addresses = Ok(meta());
     f.settings.isolation.monitoring =
@@ -72,6 +73,80 @@ fn dropping_or_widening_any_rule_is_seen() {
         .map(|(what, _)| what)
         .collect();
     assert_eq!(survivors, Vec::<String>::new());
+}
+
+/// What the policy of kube-apiserver opens, as networks with their exceptions.
+fn egress(f: &Fixture) -> Vec<(String, Vec<String>)> {
+    let policy = f.world.observed.get(&Fixture::key(Kind::NetworkPolicy, names::APISERVER)).unwrap();
+    let peers = policy["spec"]["egress"].as_array().unwrap().iter().flat_map(|r| r["to"].as_array().unwrap());
+    let blocks = peers.filter(|peer| !peer["ipBlock"].is_null()).map(|peer| &peer["ipBlock"]);
+    let text = |v: &Value| v.as_str().unwrap().to_owned();
+    blocks.map(|b| (text(&b["cidr"]), b["except"].as_array().into_iter().flatten().map(text).collect())).collect()
+}
+
+fn opened(f: &Fixture) -> Vec<String> {
+    egress(f).into_iter().map(|(cidr, _)| cidr).skip(2).collect()
+}
+
+#[test]
+fn private_networks_are_opened_by_name_and_closed_again() {
+    let mut f = fixture();
+    f.reconcile();
+    assert_eq!(egress(&f)[2], ("172.20.0.0/16".to_owned(), vec!["172.20.255.7/32".to_owned()]));
+    f.settings.isolation.private_networks = vec![network("10.20.0.0/16").unwrap(), network("10.1.0.0/24").unwrap()];
+    f.reconcile();
+    assert_eq!(opened(&f), ["10.20.0.0/16", "172.20.0.0/16"], "a network of the meta cluster stays closed");
+    f.cluster.spec.network.node_cidrs.clear();
+    f.reconcile();
+    assert_eq!(opened(&f), ["10.20.0.0/16"]);
+}
+
+#[test]
+fn networks_that_writers_may_not_open_stay_closed_and_nothing_else_changes() {
+    let mut f = fixture();
+    f.reconcile();
+    for (cidr, said) in [
+        (
+            "10.20.0.0/16",
+            "10.20.0.0/16 is not allowed (allowed: 172.16.0.0/12). Remove it, or ask the platform team to add it to writers.networks in the values of Berth's chart",
+        ),
+        ("172.0.0.0/8", "172.0.0.0/8 is not allowed (allowed: 172.16.0.0/12)."),
+        (
+            "172.20.255.7/32",
+            "172.20.255.7/32 lies where the meta cluster has its nodes, which no tenant may reach. Remove it",
+        ),
+    ] {
+        f.cluster.spec.network.node_cidrs = vec!["172.21.0.0/16".into(), cidr.into()];
+        let message = blocked(&f.plan(), StageId::Spec, Reason::NotAllowed);
+        assert!(message.starts_with(&format!("spec.network.nodeCIDRs: {said}")), "{message}");
+        f.reconcile();
+        assert_eq!(opened(&f), ["172.21.0.0/16"]);
+    }
+    // Of a new one nothing is made, so that nobody takes it for what was asked for.
+    let mut new = Fixture::new(json!({"version": "1.36.3", "network": {"nodeCIDRs": ["10.20.0.0/16"]}}));
+    new.reconcile();
+    assert!(new.world.log.is_empty());
+    assert_eq!(new.condition("Ready").1, "NotAllowed");
+}
+
+#[test]
+fn a_tenant_from_before_keeps_what_it_reaches_until_it_is_closed() {
+    let note = |f: &Fixture| {
+        let live = f.world.observed.get(&Fixture::namespace()).unwrap();
+        crate::observed::annotation(live, berth_api::labels::PRIVATE_NETWORKS).map(str::to_owned)
+    };
+    let mut f = fixture();
+    f.reconcile();
+    assert_eq!(note(&f).as_deref(), Some("Closed"));
+    let namespace = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    namespace["metadata"]["annotations"].as_object_mut().unwrap().remove(berth_api::labels::PRIVATE_NETWORKS);
+    f.reconcile();
+    assert_eq!(note(&f), None, "it is not marked later");
+    assert!(opened(&f).is_empty() && !egress(&f)[0].1.contains(&"10.0.0.0/8".to_owned()), "{:?}", egress(&f));
+    f.settings.isolation.older_tenants = crate::settings::OlderTenants::Closed;
+    f.reconcile();
+    assert_eq!((note(&f), opened(&f)), (None, vec!["172.20.0.0/16".to_owned()]));
+    assert!(egress(&f)[0].1.contains(&"10.0.0.0/8".to_owned()));
 }
 
 #[test]

@@ -49,6 +49,11 @@ impl Fixture {
         self.live(Kind::EtcdCluster, names::ETCD)["status"] = status;
     }
 
+    fn nodes_in(&mut self, cidr: &str, allowed: &[&str]) {
+        self.settings.writers.networks = allowed.iter().map(|net| network(net).unwrap()).collect();
+        self.cluster.spec.network.node_cidrs = vec![cidr.into()];
+    }
+
     fn fails(&mut self, reason: Reason, message: &str) {
         let planned = self.plan();
         let input = Input {
@@ -201,11 +206,18 @@ const OF_A_TENANT: &[Case] = &[
         f.live(Kind::Secret, names::SCHEDULER_PKI)["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }),
     // etcd.
-    ("etcd's controller has not reconciled the new spec", |f| f.etcd_says(json!({"observedGeneration": 0}))),
-    ("etcd's controller has published no conditions yet", |f| {
-        let generation = f.live(Kind::EtcdCluster, names::ETCD)["metadata"]["generation"].clone();
-        f.etcd_says(json!({"observedGeneration": generation}));
+    ("etcd's controller has not reconciled the new spec", |f| {
+        f.live(Kind::EtcdCluster, names::ETCD)["status"]["observedGeneration"] = json!(0);
     }),
+    ("etcd's controller has published no conditions yet", |f| f.etcd_says(json!({"observedGeneration": -1}))),
+    // Private networks.
+    ("nodeCIDRs that the platform team does not allow", |f| f.nodes_in("10.20.0.0/16", &[])),
+    ("nodeCIDRs that are no network", |f| f.nodes_in("ten", &[])),
+    ("nodeCIDRs within the meta cluster", |f| {
+        f.meta().addresses = Ok(MetaRanges { pods: vec![network("10.1.0.0/16").unwrap()], ..MetaRanges::default() });
+        f.nodes_in("10.1.2.0/24", &["10.0.0.0/8"]);
+    }),
+    ("nodeCIDRs where clouds serve credentials", |f| f.nodes_in("169.254.0.0/16", &["0.0.0.0/0"])),
     // Pods.
     ("a new version: kube-apiserver rolls out", |f| {
         f.cluster.spec.version = "1.36.3".into();
@@ -353,11 +365,7 @@ pub(crate) const FAILURES: &[(&str, Reason, &str)] = &[
 ];
 
 pub(crate) fn situations() -> Vec<Situation> {
-    let of = |text, f: &Fixture| Situation {
-        kind: "Cluster",
-        text,
-        conditions: f.cluster.status.as_ref().unwrap().conditions.clone(),
-    };
+    let of = |text, f: &Fixture| Situation::of("Cluster", text, &f.cluster);
     let (new, up) = (Fixture::new(json!({"version": VERSION})), Fixture::up(json!({"version": VERSION})));
     let mut all = vec![];
     let rest = OF_A_TENANT.iter().map(|case| (case, &up)).take(1);

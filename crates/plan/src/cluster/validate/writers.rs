@@ -35,9 +35,11 @@ pub(in crate::cluster) fn placement(field: &str, asked: &Placement, writers: &Wr
 
 /// The Service of the API.
 pub(in crate::cluster) fn service(asked: &EndpointService, writers: &Writers) -> Result<(), State> {
-    let keys = &writers.service_annotations;
-    if let Some(key) = asked.annotations.keys().find(|k| !allowed(keys, k)) {
-        return Err(refused("spec.endpoint.service.annotations", key, keys, "service.annotations"));
+    let pairs = &writers.service_annotations;
+    if let Some((key, value)) = asked.annotations.iter().find(|(key, value)| !annotation_allowed(pairs, key, value)) {
+        let with_values = pairs.iter().any(|p| p.split_once('=').is_some_and(|(allowed, _)| fits(allowed, key)));
+        let asked = if with_values { format!("{key}={value}") } else { key.clone() };
+        return Err(refused("spec.endpoint.service.annotations", &asked, pairs, "service.annotations"));
     }
     let classes = &writers.load_balancer_classes;
     if let Some(class) = asked.load_balancer_class.as_deref().filter(|c| !allowed(classes, c)) {
@@ -69,7 +71,19 @@ pub(in crate::cluster) fn images(asked: &Images, writers: &Writers) -> Result<()
 }
 
 fn allowed(list: &[String], name: &str) -> bool {
-    list.iter().any(|a| a == name || a.strip_suffix('*').is_some_and(|start| name.starts_with(start)))
+    list.iter().any(|allowed| fits(allowed, name))
+}
+
+fn fits(allowed: &str, name: &str) -> bool {
+    allowed == name || allowed.strip_suffix('*').is_some_and(|start| name.starts_with(start))
+}
+
+/// By its key, whatever its value is, or by both.
+fn annotation_allowed(list: &[String], key: &str, value: &str) -> bool {
+    list.iter().any(|allowed| match allowed.split_once('=') {
+        Some((keys, values)) => fits(keys, key) && fits(values, value),
+        None => fits(allowed, key),
+    })
 }
 
 fn refused(field: &str, asked: &str, list: &[String], value: &str) -> State {
@@ -144,6 +158,28 @@ mod tests {
         let asked: EndpointService = serde_json::from_value(json!({"annotations": {"x/y": "1"}})).unwrap();
         let allows = Writers { service_annotations: list(&["x/*"]), ..Writers::default() };
         check(|w| service(&asked, w), "spec.endpoint.service.annotations", "x/y", "service.annotations", &allows);
+    }
+
+    #[test]
+    fn annotations_are_allowed_by_value_too() {
+        let writers = Writers {
+            service_annotations: list(&["example.com/scheme=internal", "example.com/pool=team-*", "example.com/free"]),
+            ..Writers::default()
+        };
+        let ask = |key: &str, value: &str| {
+            let asked: EndpointService = serde_json::from_value(json!({"annotations": {key: value}})).unwrap();
+            problem(service(&asked, &writers))
+        };
+        for (key, value) in
+            [("example.com/scheme", "internal"), ("example.com/pool", "team-a"), ("example.com/free", "any=thing")]
+        {
+            assert_eq!(ask(key, value), "", "{key}={value}");
+        }
+        for (key, value) in [("example.com/scheme", "internet-facing"), ("example.com/pool", "other")] {
+            let refusal = ask(key, value);
+            assert!(refusal.contains(&format!(": {key}={value} is not allowed (allowed: ")), "{refusal}");
+        }
+        assert!(ask("example.com/other", "x").contains(": example.com/other is not allowed"));
     }
 
     #[test]

@@ -81,6 +81,25 @@ pub(super) fn parties() -> Vec<Party> {
         ("link-local-v6", "fe80::1"),
         ("last-link-local-v6", "febf::1"),
         ("worker", "172.20.0.10"),
+        ("last-worker", "172.20.255.255"),
+        ("node-among-workers", "172.20.255.7"),
+        ("private-10", "10.0.0.1"),
+        ("last-private-10", "10.255.255.255"),
+        ("private-172", "172.16.0.1"),
+        ("last-private-172", "172.31.255.255"),
+        ("private-192", "192.168.0.1"),
+        ("last-private-192", "192.168.255.255"),
+        ("private-100", "100.64.0.1"),
+        ("last-private-100", "100.127.255.255"),
+        ("private-v6", "fc00::1"),
+        ("last-private-v6", "fdff::1"),
+        ("nat64-private-10", "64:ff9b::10.0.0.1"),
+        ("nat64-last-private-10", "64:ff9b::10.255.255.255"),
+        ("nat64-private-172", "64:ff9b::172.16.0.1"),
+        ("nat64-last-private-172", "64:ff9b::172.31.255.255"),
+        ("nat64-last-private-192", "64:ff9b::192.168.255.255"),
+        ("nat64-private-100", "64:ff9b::100.64.0.1"),
+        ("nat64-last-private-100", "64:ff9b::100.127.255.255"),
         ("nat64-pod", "64:ff9b::10.1.0.3"),
         ("nat64-last-pod", "64:ff9b::10.1.255.255"),
         ("nat64-service", "64:ff9b::10.96.0.1"),
@@ -130,10 +149,15 @@ const ALLOWED: &str = "
     nat64-pod nat64-service nat64-node nat64-apiserver nat64-metadata    apiserver  6443
     nat64-alibaba nat64-azure nat64-oracle nat64-internet                apiserver  6443
     webhook webhooks-neighbour false-webhook                             apiserver  6443
-    worker internet internet-v6                                          apiserver  6443
+    worker last-worker node-among-workers internet internet-v6           apiserver  6443
+    private-10 private-172 private-192 private-100 private-v6            apiserver  6443
+    last-private-10 last-private-172 last-private-192 last-private-100   apiserver  6443
+    last-private-v6 nat64-private-10 nat64-private-172                   apiserver  6443
+    nat64-last-private-10 nat64-last-private-172 nat64-private-100       apiserver  6443
+    nat64-last-private-192 nat64-last-private-100                        apiserver  6443
     apiserver            dns                     53 53/UDP
     apiserver            webhook                 8443
-    apiserver            worker internet internet-v6 nat64-internet  any
+    apiserver            worker last-worker internet internet-v6 nat64-internet  any
 ";
 
 pub(super) fn allowed() -> BTreeSet<Connection> {

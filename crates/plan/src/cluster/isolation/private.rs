@@ -1,0 +1,55 @@
+//! Private networks (RFC 1918 and the like), which an API server dials for whoever administers the tenant: closed, but for those that the
+//! platform team opens for all tenants, and those of the tenant's own nodes (ADR 19).
+
+use crate::cluster::subject::Tenant;
+use crate::model::State;
+use crate::observed::annotation;
+use crate::settings::OlderTenants;
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use ipnet::IpNet;
+use std::collections::BTreeSet;
+
+/// Whether they are closed for this tenant. One from before keeps what it could reach, until the platform team closes it.
+pub(in crate::cluster) fn are_closed(t: &Tenant<'_>) -> bool {
+    recorded(t) || t.settings.isolation.older_tenants == OlderTenants::Closed
+}
+
+/// What the namespace records: so of each new tenant, and for as long as the namespace lives.
+pub(in crate::cluster) fn recorded(t: &Tenant<'_>) -> bool {
+    t.live_namespace()
+        .is_none_or(|live| annotation(live, labels::PRIVATE_NETWORKS) == Some(labels::PRIVATE_NETWORKS_CLOSED))
+}
+
+/// Those that are open for this tenant, nothing twice.
+pub(super) fn opened(t: &Tenant<'_>) -> Vec<IpNet> {
+    let own = t.cluster.spec.network.node_cidrs.iter().filter(|cidr| judge(t, cidr).is_ok());
+    let own = own.filter_map(|cidr| cidr.parse::<IpNet>().ok()).map(|net| net.trunc());
+    t.settings.isolation.private_networks.iter().copied().chain(own).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// Whether the tenant's own networks are what its writers may ask for. A refusal takes nothing else away.
+pub(in crate::cluster) fn refusal(t: &Tenant<'_>) -> Option<State> {
+    let refused = t.cluster.spec.network.node_cidrs.iter().find_map(|cidr| judge(t, cidr).err())?;
+    Some(State::blocked(Reason::NotAllowed, format!("spec.network.nodeCIDRs: {refused}")))
+}
+
+fn judge(t: &Tenant<'_>, cidr: &str) -> Result<(), String> {
+    let net: IpNet = cidr.parse().map_err(|_| format!("{cidr} is not in CIDR notation, such as 10.20.0.0/16"))?;
+    let allowed = &t.settings.writers.networks;
+    if !allowed.iter().any(|range| range.contains(&net)) {
+        let all = allowed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let all = if all.is_empty() { "none".to_owned() } else { all };
+        return Err(format!(
+            "{cidr} is not allowed (allowed: {all}). Remove it, or ask the platform team to add it to writers.networks in the values of Berth's chart"
+        ));
+    }
+    let meta = t.observed.meta.addresses.as_ref().ok();
+    match meta.filter(|meta| meta.forbidden(net, false).is_none()) {
+        Some(meta) => {
+            let whose = meta.overlap(net).map_or("cloud metadata", |(whose, _)| whose);
+            Err(format!("{cidr} lies where the meta cluster has its {whose}, which no tenant may reach. Remove it"))
+        }
+        None => Ok(()),
+    }
+}
