@@ -6,7 +6,7 @@ use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
-use berth_api::{EtcdCluster, labels};
+use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{IoError, observe_cluster};
 use berth_plan::cluster::{ClusterPlan, Input, plan, status::status};
 use berth_plan::{Failure, MetaCluster};
@@ -35,10 +35,13 @@ impl Controller for Cluster {
         watches.status::<Deployment>().status::<Pod>()
     }
 
-    /// Owner references do not cross namespaces.
+    /// By labels, since owner references do not cross namespaces; and only in the control-plane namespace, or that itself: anybody may put
+    /// the labels on objects elsewhere.
     fn owner(child: &ObjectMeta) -> Option<Request<Self>> {
         let all = child.labels.as_ref()?;
-        Some(ObjectRef::new(all.get(labels::CLUSTER_NAME)?).within(all.get(labels::CLUSTER_NAMESPACE)?))
+        let (name, namespace) = (all.get(labels::CLUSTER_NAME)?, all.get(labels::CLUSTER_NAMESPACE)?);
+        let place = child.namespace.as_ref().or(child.name.as_ref())?;
+        (*place == names::control_plane_namespace(namespace, name)).then(|| ObjectRef::new(name).within(namespace))
     }
 
     async fn observe(
@@ -72,5 +75,32 @@ impl Controller for Cluster {
 impl<'a> From<PlanInput<'a, Cluster>> for Input<'a> {
     fn from(input: PlanInput<'a, Cluster>) -> Self {
         Self { cluster: input.object, observed: input.observed, settings: input.settings, now: input.now }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_in_the_control_plane_namespace_is_a_child() {
+        let home = names::control_plane_namespace("team-a", "acme");
+        let labels = [(labels::CLUSTER_NAME, "acme"), (labels::CLUSTER_NAMESPACE, "team-a")];
+        let labels = labels.map(|(key, value)| (key.to_owned(), value.to_owned())).into();
+        let owner = |namespace: Option<&str>, name: &str| {
+            let child = ObjectMeta {
+                namespace: namespace.map(str::to_owned),
+                name: Some(name.to_owned()),
+                labels: Some(std::collections::BTreeMap::clone(&labels)),
+                ..ObjectMeta::default()
+            };
+            Cluster::owner(&child).map(|of| (of.namespace.unwrap_or_default(), of.name))
+        };
+        let acme = Some(("team-a".to_owned(), "acme".to_owned()));
+        assert_eq!(owner(Some(&home), "kube-apiserver"), acme);
+        assert_eq!(owner(None, &home), acme, "the namespace itself");
+        for (namespace, name) in [(Some("team-b"), "kube-apiserver"), (Some("team-b"), &*home), (None, "team-b")] {
+            assert_eq!(owner(namespace, name), None, "{namespace:?} {name}");
+        }
     }
 }
