@@ -16,6 +16,7 @@ use forward::Forward;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
 use serde_json::Value;
+use std::error::Error;
 use std::time::Duration;
 
 /// How long one try to reach the API may take.
@@ -79,7 +80,12 @@ async fn answers(text: &str) -> anyhow::Result<String> {
     let version = async { Client::try_from(config)?.apiserver_version().await };
     let answer = tokio::time::timeout(PATIENCE, version).await;
     let answer = answer.with_context(|| format!("{server}: no answer within {} s", PATIENCE.as_secs()))?;
-    answer.map(|_| server.clone()).with_context(|| server)
+    answer.map(|_| server.clone()).map_err(|error| anyhow::anyhow!("{server}: {}", cause(&error)))
+}
+
+/// What is behind the layers of a client's error.
+fn cause(error: &dyn Error) -> String {
+    error.source().map_or_else(|| error.to_string(), cause)
 }
 
 /// The same kubeconfig with another server. Its name is in the API server's certificate of every tenant.
