@@ -157,8 +157,8 @@ reasons! {
         ForeignObject => "If nobody needs the object, delete it; otherwise create the `Cluster` under another name.",
         /// The control-plane namespace belongs to an earlier `Cluster` of this name, such as before a restore.
         AdoptionRequired => "If this is the same tenant: `kubectl berth adopt`, or set the annotation `berth.dev/adopt` to the UID in the message. Keys and data stay.",
-        /// The recorded control-plane namespace is gone, or was replaced.
-        ControlPlaneLost => "Restore it from a backup and set the annotation as the message says; or delete the `Cluster`.",
+        /// The recorded control-plane namespace is gone, is being deleted, or was replaced.
+        ControlPlaneLost => "While it is being deleted: save keys and data at once, with the commands in the message. Then restore it from a backup and set the annotation as the message says; or delete the `Cluster`.",
         /// A CA, the service-account key or the encryption key is gone while something depends on it. Berth does not touch the pods.
         CertificateAuthorityLost => "Restore the Secret from a backup. Berth creates no new one, because nothing that trusts the old one would accept it.",
         /// Such a Secret cannot be parsed, its key does not match its certificate, or the CA is not valid now.
@@ -187,6 +187,9 @@ reasons! {
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.
         Deleting => "If the message says that the `Cluster` is protected: set `spec.deletion.protected` to false.",
+        /// The namespace that a protected `Cluster` is in is being deleted. The `Cluster` and its control plane stay, and everything else in
+        /// the namespace is lost.
+        NamespaceDeleting => "Keep the tenant, or set `spec.deletion.protected` to false to delete it, too; the message says where that is described.",
         /// A call failed, or there is a bug in Berth.
         Error => "Nothing: it is retried. If it stays: read the operator's log.",
     }

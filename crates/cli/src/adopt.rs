@@ -93,8 +93,11 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
         _ => None,
     });
     match (blocked, live) {
-        (Some(why), Some(_)) => Verdict::Adopt { value: value.unwrap_or_default(), why },
-        (Some(why), None) => Verdict::Nothing(format!("{why}. Run this again when it is restored")),
+        (Some(why), _) => match value {
+            Some(value) => Verdict::Adopt { value, why },
+            // It is not there, or about to go.
+            None => Verdict::Nothing(format!("{why}. Run this again when it is restored")),
+        },
         (None, None) => Verdict::Nothing(format!("{cp_namespace} does not exist; Berth creates it")),
         (None, Some(live)) if label(live, labels::CLUSTER_UID) == cluster.metadata.uid.as_deref() => {
             Verdict::Nothing(format!("{cp_namespace} is this Cluster's own"))
@@ -226,6 +229,9 @@ mod tests {
         assert!(nothing(verdict(&fresh, Some(&namespace("new")))).contains("own"));
         let lost = json!({"status": {"controlPlaneNamespace": {"name": "n", "uid": "before"}}});
         assert!(nothing(verdict(&cluster(&lost), None)).contains("Run this again when it is restored"));
+        let mut ending = namespace("new");
+        ending["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        assert!(nothing(verdict(&fresh, Some(&ending))).contains("Run this again when it is restored"));
         let foreign = json!({"metadata": {"name": "x", "uid": "u"}});
         assert!(nothing(verdict(&fresh, Some(&foreign))).contains("cannot be taken over"));
         let mut asked = cluster(&json!({}));

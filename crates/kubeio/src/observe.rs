@@ -168,7 +168,14 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
     let cp_namespace = names::control_plane_namespace(namespace, name);
     let key = ObjectKey::cluster(Kind::Namespace, cp_namespace.clone());
-    let (live, published) = futures::join!(io.get(&key), published(io, namespace, name));
+    let team = ObjectKey::cluster(Kind::Namespace, namespace);
+    let (live, team, published) = futures::join!(io.get(&key), io.get(&team), published(io, namespace, name));
+    snapshot.observed.team_namespace_ends = match team {
+        Ok(team) => team.is_some_and(|team| deleting(&team)),
+        // The operator may always; who looks with a right for less is told less.
+        Err(e) if e.kind == ErrorKind::Forbidden => false,
+        Err(e) => return Err(e),
+    };
     match published {
         Ok(published) => snapshot.observed.published = published,
         // Admission is asked about a dry run, too: a webhook that fails there holds up nothing else.

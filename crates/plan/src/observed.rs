@@ -25,6 +25,8 @@ pub struct Observed {
     pub published: Published,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: bool,
+    /// The namespace that the `Cluster` itself is in is being deleted.
+    pub team_namespace_ends: bool,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
     /// What refuses the pods of members that are not there, by name, as far as is known.

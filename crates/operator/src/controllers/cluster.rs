@@ -13,7 +13,7 @@ use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
-use k8s_openapi::api::core::v1::{Namespace, Pod, Service};
+use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::api::ObjectMeta;
@@ -30,7 +30,7 @@ impl Controller for Cluster {
     type IdleCheck = probe::IdleCheck;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
-        let watches = watches.metadata::<Namespace>().metadata::<Service>().metadata::<EtcdCluster>();
+        let watches = watches.namespaces().metadata::<Service>().metadata::<EtcdCluster>();
         let watches = watches.metadata::<NetworkPolicy>().metadata::<PodDisruptionBudget>();
         watches.status::<Deployment>().status::<Pod>()
     }

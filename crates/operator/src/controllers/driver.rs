@@ -133,10 +133,10 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
     let (objects, reader) = watches::own::<C>(client.clone());
     let objects = objects.inspect_ok(move |meta| invalidated.invalidate(&ObjectRef::from_obj(meta)));
     let config = controller::Config::default().debounce(DEBOUNCE).concurrency(ctx.concurrency);
-    let all = kube::runtime::Controller::for_stream(objects, reader)
+    let all = kube::runtime::Controller::for_stream(objects, reader.clone())
         .with_config(config)
         .trigger_backoff(watches::Backoff::none());
-    let mut all = C::watches(Watches::new(all, client, idle_objects.clone())).done();
+    let mut all = C::watches(Watches::new(all, client, idle_objects.clone(), reader)).done();
     if C::USES_ADDRESSES {
         all = all.reconcile_all_on(ctx.address_changes());
     }

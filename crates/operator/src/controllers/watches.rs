@@ -8,6 +8,7 @@ use crate::context::Context;
 use berth_kubeio::IoError;
 use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
+use k8s_openapi::api::core::v1::Namespace;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store, reflector, store::Writer};
 use kube::runtime::watcher::{self, watcher};
@@ -46,6 +47,7 @@ pub(super) struct Watches<C: Controller> {
     controller: kube::runtime::Controller<PartialObjectMeta<C>>,
     client: Client,
     idle_objects: Arc<IdleObjects<C>>,
+    objects: Store<PartialObjectMeta<C>>,
 }
 
 impl<C: Controller> Watches<C> {
@@ -53,8 +55,29 @@ impl<C: Controller> Watches<C> {
         controller: kube::runtime::Controller<PartialObjectMeta<C>>,
         client: Client,
         idle_objects: Arc<IdleObjects<C>>,
+        objects: Store<PartialObjectMeta<C>>,
     ) -> Self {
-        Self { controller, client, idle_objects }
+        Self { controller, client, idle_objects, objects }
+    }
+
+    /// All changes of namespaces, by metadata alone: of those that are children; and, once one is being deleted, for all objects in it.
+    pub(super) fn namespaces(mut self) -> Self {
+        let all = watcher(Api::<PartialObjectMeta<Namespace>>::all(self.client.clone()), watcher::Config::default());
+        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
+        let (idle_objects, objects) = (self.idle_objects.clone(), self.objects.clone());
+        let concerned = move |namespace: PartialObjectMeta<Namespace>| -> Vec<Request<C>> {
+            let ends = namespace.metadata.deletion_timestamp.is_some();
+            let inside =
+                objects.state().into_iter().filter(|o| ends && o.metadata.namespace == namespace.metadata.name);
+            let mut concerned: Vec<Request<C>> = inside.map(|object| ObjectRef::from_obj(&*object)).collect();
+            concerned.extend(C::owner(namespace.meta()));
+            for object in &concerned {
+                idle_objects.invalidate(object);
+            }
+            concerned
+        };
+        self.controller = self.controller.watches_stream(all.touched_objects(), concerned);
+        self
     }
 
     /// All changes of a kind of children, by metadata alone; those of a status tell by their resourceVersion.

@@ -30,9 +30,14 @@ async fn a_team_namespace_that_is_deleted_takes_its_tenant_along_unless_that_is_
         }
         team.namespaces().delete(&team.ns, &DeleteParams::default()).await.expect("delete");
         if protected {
-            let said = team.says(ConditionType::Ready, "Deleting").await;
-            assert!(said.contains("spec.deletion.protected is true, so nothing is deleted. Set it to false"), "{said}");
+            let said = team.says(ConditionType::Degraded, "NamespaceDeleting").await;
+            let lost = format!("namespace {} is being deleted, and that cannot be undone", team.ns);
+            assert!(
+                said.contains(&lost) && said.contains("to delete them, too, set spec.deletion.protected"),
+                "{said}"
+            );
             team.reconciled(&plan).await;
+            assert!(team.condition(ConditionType::Ready).await.expect("condition").message.ends_with(&said));
             assert_eq!(team.inside::<Deployment>().list(&ListParams::default()).await.expect("list").items.len(), 3);
             assert_eq!(team.condition(ConditionType::Available).await.expect("condition").status, "True");
             team.spec(json!({"deletion": {"protected": false}})).await.expect("patch");

@@ -18,10 +18,13 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
     let mut stage = Stage::new(StageId::Deletion, State::Ready);
     if t.cluster.spec.deletion.protected {
-        stage.state = State::blocked(
-            Reason::Deleting,
-            "spec.deletion.protected is true, so nothing is deleted. Set it to false to delete this Cluster with its control plane",
-        );
+        stage = team_namespace_ends(t).unwrap_or(stage);
+        if stage.state.is_done() {
+            stage.state = State::blocked(
+                Reason::Deleting,
+                "spec.deletion.protected is true, so nothing is deleted. Set it to false to delete this Cluster with its control plane",
+            );
+        }
         out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
         out.plan.stages.push(stage);
         return out;
@@ -40,6 +43,19 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
     out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
     out.plan.stages.push(stage);
     out
+}
+
+/// The namespace of a protected Cluster is being deleted: what that costs, and the ways out.
+pub(super) fn team_namespace_ends(t: &Tenant<'_>) -> Option<Stage> {
+    if !(t.observed.team_namespace_ends && t.cluster.spec.deletion.protected) {
+        return None;
+    }
+    let (ns, published) = (t.namespace, kubeconfig::published_key(t));
+    let message = format!(
+        "namespace {ns} is being deleted, and that cannot be undone: everything else in it is lost, {published} as well. spec.deletion.protected is true, so this Cluster and its control plane in namespace {} stay. To keep them, see docs/troubleshoot.md, \"A team's namespace was deleted\"; to delete them, too, set spec.deletion.protected to false",
+        t.cp_namespace
+    );
+    Some(Stage::new(StageId::Deletion, State::blocked(Reason::NamespaceDeleting, message)))
 }
 
 fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key: &ObjectKey, retain: bool) {

@@ -93,6 +93,10 @@ fn served_everywhere(t: &Tenant<'_>) -> bool {
 }
 
 fn publish(t: &Tenant<'_>, stage: &mut Stage) {
+    if t.observed.team_namespace_ends {
+        // Nothing can be created in it any more, and that is told already.
+        return;
+    }
     let source = t.secret(names::ADMIN_KUBECONFIG);
     let Some(wanted) = t.observed.secrets.get(&source).and_then(|f| f.digests.get("value")) else {
         return;

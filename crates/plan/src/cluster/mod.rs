@@ -99,6 +99,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
+    out.plan.stages.extend(deletion::team_namespace_ends(&t));
     let mut spec = Stage::new(StageId::Spec, State::Ready);
     if let Some(state) = refusal {
         spec.state = state;
@@ -115,8 +116,9 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         spec.state = state;
     }
     let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
-    // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit.
-    let Some(pin) = pin.filter(|_| !fresh || spec.state.is_done()) else {
+    // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit; nor for what is about to go.
+    let begins = spec.state.is_done() && !t.observed.team_namespace_ends;
+    let Some(pin) = pin.filter(|_| !fresh || begins) else {
         out.plan.stages.push(spec);
         return out;
     };

@@ -4,7 +4,7 @@ use super::record;
 use super::subject::{Tenant, ensure, is_ours};
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::objects::ensure_templates;
-use crate::observed::{self, Observed, label};
+use crate::observed::{self, Observed, deleting, label};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
 use berth_render::{Kind, Object, ObjectKey};
@@ -69,13 +69,8 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
             ),
         ));
     }
-    if observed::deleting(live) {
-        return Some(State::Waiting {
-            reason: Reason::Waiting,
-            on: format!(
-                "namespace {cp_namespace}, which is being deleted, to be gone. If that lasts, its status.conditions say why"
-            ),
-        });
+    if deleting(live) {
+        return Some(ending(t, live, recorded));
     }
     // Before it is taken over: then it would end with this Cluster, which cannot be given other networks.
     if let Some(state) = record::refuse(t, live) {
@@ -108,6 +103,25 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
     None
 }
 
+/// Somebody deletes the namespace. With this Cluster's own, keys and data go; that of an earlier one makes room.
+fn ending(t: &Tenant<'_>, live: &Value, recorded: Option<&str>) -> State {
+    let (ns, uid) = (&t.cp_namespace, observed::uid(live));
+    if recorded != Some(uid) && label(live, labels::CLUSTER_UID) != Some(t.uid) {
+        let on =
+            format!("namespace {ns}, which is being deleted, to be gone. If that lasts, its status.conditions say why");
+        return State::waiting(on);
+    }
+    // The same words until it is gone, however much of it is left: what runs out first is for nobody to wait for.
+    State::blocked(
+        Reason::ControlPlaneLost,
+        format!(
+            "namespace {ns} (UID {uid}), which holds the tenant's keys and data, is being deleted, and that cannot be undone. Save at once what is still there. Keys: kubectl -n {ns} get secrets,configmaps -o yaml > {ns}.yaml. Data: kubectl get pv -o jsonpath='{{.items[?(@.spec.claimRef.namespace==\"{ns}\")].metadata.name}}' | xargs kubectl patch pv -p '{{\"spec\":{{\"persistentVolumeReclaimPolicy\":\"Retain\"}}}}'. When it is gone, restore it from a backup and set the annotation {}={} on this Cluster, or delete the Cluster",
+            labels::ADOPT,
+            t.uid
+        ),
+    )
+}
+
 /// What the annotation `berth.dev/adopt` has to say for the namespace that is there to be taken over, while the plan waits for that.
 pub fn adoptable(cluster: &Cluster, observed: &Observed, plan: &Plan) -> Option<String> {
     let State::Blocked { reason, .. } = &plan.stage(StageId::Namespace)?.state else { return None };
@@ -116,7 +130,7 @@ pub fn adoptable(cluster: &Cluster, observed: &Observed, plan: &Plan) -> Option<
     let live = observed.get(&ObjectKey::cluster(Kind::Namespace, cp_namespace))?;
     match reason {
         Reason::AdoptionRequired => label(live, labels::CLUSTER_UID).map(str::to_owned),
-        Reason::ControlPlaneLost => meta.uid.clone(),
+        Reason::ControlPlaneLost => meta.uid.clone().filter(|_| !deleting(live)),
         _ => None,
     }
 }

@@ -137,6 +137,12 @@ const OF_A_TENANT: &[Case] = &[
     ("somebody deletes the control-plane namespace", |f| {
         f.home_object()["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
     }),
+    ("a new Cluster, while the namespace of an earlier one of its name is being deleted", |f| {
+        f.home_object()["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+        f.cluster.metadata.uid = Some("new-uid".into());
+        f.cluster.status = None;
+    }),
+    ("somebody deletes the namespace of a protected Cluster", |f| f.world.observed.team_namespace_ends = true),
     ("the Cluster was restored and has another UID", |f| {
         f.cluster.metadata.uid = Some("new-uid".into());
         f.cluster.status = None;

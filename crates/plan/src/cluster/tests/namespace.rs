@@ -182,14 +182,90 @@ fn a_restored_cluster_adopts_with_its_keys() {
     assert_eq!(f.condition("Ready").0, "True");
 }
 
-#[test]
-fn a_namespace_that_ends_is_waited_for() {
-    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+fn ends(f: &mut Fixture) {
     f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap()["metadata"]["deletionTimestamp"] =
         json!("2026-01-01T00:00:00Z");
+}
+
+#[test]
+fn a_namespace_that_ends_is_lost_from_the_beginning_and_in_the_same_words_to_the_end() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    ends(&mut f);
+    let first = blocked(&f.reconcile(), StageId::Namespace, Reason::ControlPlaneLost);
+    assert_eq!(f.condition("Available").0, "True", "it serves yet");
+    for way_out in [
+        "kubectl -n acme-9201d5e7 get secrets,configmaps -o yaml > acme-9201d5e7.yaml",
+        r#"kubectl get pv -o jsonpath='{.items[?(@.spec.claimRef.namespace=="acme-9201d5e7")].metadata.name}' | xargs kubectl patch pv -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'"#,
+        "berth.dev/adopt=cluster-uid",
+    ] {
+        assert!(first.contains(way_out), "{first}");
+    }
+    let less: [fn(&mut Fixture); 4] = [
+        |_| {},
+        |f| f.world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Secret | Kind::EtcdCluster)),
+        |f| f.world.observed.objects.retain(|key, _| key.kind == Kind::Namespace),
+        |f| f.world.observed.denied = true,
+    ];
+    for takes in less {
+        takes(&mut f);
+        f.reconcile();
+        for type_ in ["Degraded", "Ready"] {
+            let (status, reason, message) = f.condition(type_);
+            let bad = if type_ == "Degraded" { "True" } else { "False" };
+            assert_eq!((&*status, &*reason), (bad, "ControlPlaneLost"));
+            assert!(message.ends_with(&first), "{message}");
+        }
+        assert_eq!(f.cluster.status.as_ref().unwrap().adopt, None, "nothing is there to be taken over");
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    }
+}
+
+#[test]
+fn a_namespace_of_an_earlier_cluster_that_ends_is_waited_for() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    ends(&mut f);
+    f.cluster.metadata.uid = Some("new-uid".into());
+    f.cluster.status = None;
     let planned = f.reconcile();
     assert!(matches!(planned.plan.stage(StageId::Namespace).unwrap().state, State::Waiting { .. }));
+    assert_eq!(f.condition("Degraded").0, "False");
     assert!(f.world.log.is_empty());
+}
+
+#[test]
+fn a_team_namespace_that_ends_is_told_where_its_cluster_is_protected_and_the_tenant_is_kept() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.world.observed.team_namespace_ends = true;
+    f.world.observed.published = Published::Absent;
+    let scheduler = Fixture::key(Kind::Deployment, names::SCHEDULER);
+    f.world.remove(&scheduler);
+    let message = blocked(&f.reconcile(), StageId::Deletion, Reason::NamespaceDeleting);
+    assert!(message.contains("Secret team-a/acme-kubeconfig as well"), "{message}");
+    assert!(message.contains("docs/troubleshoot.md, \"A team's namespace was deleted\""), "{message}");
+    assert_eq!(f.world.log, [format!("apply {scheduler}")], "nothing is written into a namespace that ends");
+    assert_eq!((f.condition("Degraded").0, f.condition("Degraded").1), ("True".into(), "NamespaceDeleting".into()));
+    assert_eq!(f.condition("Available").0, "True");
+    // Without the chart's policy it is told to end, and held by its finalizer: the words stay.
+    f.cluster.metadata.deletion_timestamp = serde_json::from_value(json!("2026-01-01T00:00:00Z")).unwrap();
+    f.world.log.clear();
+    assert_eq!(blocked(&f.reconcile(), StageId::Deletion, Reason::NamespaceDeleting), message);
+    assert!(f.world.log.is_empty());
+}
+
+#[test]
+fn a_team_namespace_that_ends_takes_along_what_is_not_protected_and_nothing_begins_in_it() {
+    let open = json!({"version": "1.36.3", "deletion": {"protected": false}});
+    let mut f = Fixture::up(open.clone());
+    f.world.observed.team_namespace_ends = true;
+    f.world.observed.published = Published::Absent;
+    assert_eq!(f.reconcile().plan.first_problem(), None, "it is about to be deleted, as asked");
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    for spec in [open, json!({"version": "1.36.3"})] {
+        let mut f = Fixture::new(spec);
+        f.world.observed.team_namespace_ends = true;
+        f.reconcile();
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    }
 }
 
 #[test]
