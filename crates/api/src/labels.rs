@@ -47,6 +47,12 @@ pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
 /// On the Secret of an etcd client: the client's name in `spec.clients`.
 pub const ETCD_CLIENT: &str = "berth.dev/etcd-client";
 
+/// On a control-plane namespace, or on what cannot be made again in it: the chart's admission policies let anybody delete it whose value
+/// is `true`. Berth never sets it.
+pub const ALLOW_DELETION: &str = "berth.dev/allow-deletion";
+/// On a team's namespace: the chart's admission policies let nobody delete it, unless the value is `false`. Berth never sets it.
+pub const PROTECTED: &str = "berth.dev/protected";
+
 /// Holds a `Cluster` or `EtcdCluster` until what it owns is gone.
 pub const FINALIZER: &str = "berth.dev/control-plane";
 

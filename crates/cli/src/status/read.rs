@@ -4,9 +4,10 @@ use super::next;
 use crate::access::{Access, explain, parse};
 use crate::args::Status;
 use crate::plan::leaf_lifetime;
-use berth_api::{Cluster, EtcdCluster, names};
+use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_kubeio::{ErrorKind, IoError};
 use berth_plan::meta_cluster::addresses::PRIVATE;
+use berth_plan::observed::{deleting, label};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -24,7 +25,7 @@ pub(super) struct Seen {
     pub(super) pods: Vec<Value>,
     /// How long leaf certificates live, if one ends soon and it is known.
     pub(super) leaf_lifetime: Option<SignedDuration>,
-    /// Why some of it could not be read.
+    /// Why some of it could not be read, and what protects it better.
     pub(super) notes: Vec<String>,
 }
 
@@ -34,7 +35,7 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
     let cluster: Cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
     let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.name.clone());
     let cp_namespace = recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name));
-    let mut notes = vec![];
+    let mut notes = Vec::from_iter(unprotected_namespace(access, &cluster).await);
     let etcd = access.io.get(&ObjectKey::namespaced(Kind::EtcdCluster, &cp_namespace, names::ETCD)).await;
     let etcd = readable(etcd, &mut notes)?.flatten();
     let deployments =
@@ -70,6 +71,22 @@ async fn private_networks_are_open(access: &Access, cp_namespace: &str) -> bool 
     internet.any(|block| !block["except"].as_array().is_some_and(|all| all.iter().any(|net| net == PRIVATE[0])))
 }
 
+/// The Cluster is protected, and the namespace that it is in is not. Whoever may not read that cannot label it either.
+async fn unprotected_namespace(access: &Access, cluster: &Cluster) -> Option<String> {
+    let name = &access.namespace;
+    if !cluster.spec.deletion.protected || cluster.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let live = access.io.get(&ObjectKey::cluster(Kind::Namespace, name.clone())).await.ok().flatten()?;
+    let undecided = label(&live, labels::PROTECTED).is_none() && !deleting(&live);
+    undecided.then(|| {
+        format!(
+            "namespace {name} can be deleted with everything in it. To protect it like this Cluster: kubectl label namespace {name} {}=true",
+            labels::PROTECTED
+        )
+    })
+}
+
 /// What may not be read is left out and noted.
 fn readable<T>(answer: Result<T, IoError>, notes: &mut Vec<String>) -> anyhow::Result<Option<T>> {
     match answer {
@@ -79,5 +96,42 @@ fn readable<T>(answer: Result<T, IoError>, notes: &mut Vec<String>) -> anyhow::R
             Ok(None)
         }
         Err(error) => Err(explain(error)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{access, asked, cluster, conditions, now, status};
+    use serde_json::{Value, json};
+
+    /// What is noted of a ready `Cluster` with that in its spec, in a namespace that is answered so.
+    async fn notes(spec: Value, code: u16, namespace: Value) -> Vec<String> {
+        let mut one = cluster(status("Ready", &conditions(&[])));
+        one["spec"]["deletion"] = spec;
+        let access = access(move |path| match path {
+            "/apis/berth.dev/v1alpha1/namespaces/team-a/clusters/acme" => (200, one.clone()),
+            "/api/v1/namespaces/team-a" => (code, namespace.clone()),
+            path if path.ends_with("/etcd") => (404, json!({"code": 404})),
+            _ => (200, json!({"items": []})),
+        });
+        super::one(&access, "acme", &asked(Some("acme"), false), now()).await.unwrap().notes
+    }
+
+    #[tokio::test]
+    async fn a_namespace_that_is_not_protected_as_its_cluster_is_noted_and_a_decision_is_not() {
+        let labelled = |labels: Value| json!({"metadata": {"name": "team-a", "labels": labels}});
+        let told = notes(json!({}), 200, labelled(json!({"a": "b"}))).await;
+        assert!(
+            told.len() == 1 && told[0].ends_with("kubectl label namespace team-a berth.dev/protected=true"),
+            "{told:?}"
+        );
+        for decided in ["true", "", "false"] {
+            assert_eq!(notes(json!({}), 200, labelled(json!({"berth.dev/protected": decided}))).await, [""; 0]);
+        }
+        assert_eq!(notes(json!({"protected": false}), 200, labelled(json!({}))).await, [""; 0]);
+        let ending = json!({"metadata": {"name": "team-a", "deletionTimestamp": "2026-01-31T23:59:00Z"}});
+        assert_eq!(notes(json!({}), 200, ending).await, [""; 0]);
+        // An owner may see no more than the Cluster.
+        assert_eq!(notes(json!({}), 403, json!({"code": 403})).await, [""; 0]);
     }
 }

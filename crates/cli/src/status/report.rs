@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub(super) etcd: Option<Etcd>,
     pub(super) components: Vec<Component>,
     pub(super) next_expiry: Option<Timestamp>,
-    /// What could not be read.
+    /// What could not be read, and what protects it better.
     pub(super) notes: Vec<String>,
     /// What to do.
     pub(super) next: String,

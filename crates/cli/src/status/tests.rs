@@ -22,7 +22,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-fn now() -> Timestamp {
+pub(super) fn now() -> Timestamp {
     "2026-02-01T00:00:00Z".parse().unwrap()
 }
 
@@ -32,7 +32,7 @@ fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
 }
 
 /// All conditions as they should be, but for those given.
-fn conditions(but: &[Value]) -> Value {
+pub(super) fn conditions(but: &[Value]) -> Value {
     let all = ["Ready", "Available", "Progressing", "Degraded", "PKIReady", "EtcdAvailable", "ControlPlaneAvailable"];
     let one = |t: &&str| {
         let calm = if ["Progressing", "Degraded"].contains(t) { "False" } else { "True" };
@@ -41,7 +41,7 @@ fn conditions(but: &[Value]) -> Value {
     all.iter().map(one).collect()
 }
 
-fn status(phase: &str, conditions: &Value) -> Value {
+pub(super) fn status(phase: &str, conditions: &Value) -> Value {
     json!({
         "observedGeneration": 1, "phase": phase, "version": "1.36.3",
         "endpoints": [{"name": "admin", "host": "10.96.114.7", "port": 6443}],
@@ -54,7 +54,7 @@ fn status(phase: &str, conditions: &Value) -> Value {
     })
 }
 
-fn cluster(status: Value) -> Value {
+pub(super) fn cluster(status: Value) -> Value {
     json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
         "metadata": {"name": "acme", "namespace": "team-a", "uid": "c", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
@@ -308,7 +308,7 @@ fn one_line_for_each() {
 }
 
 /// To a meta cluster that answers so at each path.
-fn access(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Access {
+pub(super) fn access(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Access {
     let service = tower::service_fn(move |request: Request<Body>| {
         let (code, value) = answer(request.uri().path());
         let response = Response::builder().status(code).body(Body::from(value.to_string().into_bytes()));
@@ -319,7 +319,7 @@ fn access(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> Access {
     Access { io, namespace: "team-a".into() }
 }
 
-fn asked(name: Option<&str>, all_namespaces: bool) -> Status {
+pub(super) fn asked(name: Option<&str>, all_namespaces: bool) -> Status {
     let operator_namespace = "berth-system".to_owned();
     Status { name: name.map(Into::into), all_namespaces, operator_namespace, output: Format::Json }
 }
