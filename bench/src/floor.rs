@@ -3,6 +3,7 @@
 
 use crate::tenant::{ask, cp_namespace, decode, pause};
 use anyhow::{Context as _, bail};
+use berth_api::labels;
 use futures::future::try_join_all;
 use http::Request;
 use kube::Client;
@@ -40,6 +41,8 @@ pub(crate) async fn dump(client: &Client, name: &str) -> anyhow::Result<Objects>
     let cp_namespace = cp_namespace(name);
     let mut namespace = clean(call(client, "GET", &format!("/api/v1/namespaces/{cp_namespace}"), None).await?);
     namespace["metadata"]["labels"]["berth.dev/bench"] = json!("floor");
+    // The chart's policies take it for a tenant's.
+    namespace["metadata"]["labels"][labels::ALLOW_DELETION] = json!("true");
     let (mut rest, mut kubeconfig) = (vec![], None);
     for collection in COLLECTIONS {
         let url = collection.replace("{}", &cp_namespace);

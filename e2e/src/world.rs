@@ -113,14 +113,22 @@ impl World {
         for plural in ["clusters", "etcdclusters"] {
             for object in self.kube.list(&berth("", plural))? {
                 let path = path_of(&object, plural);
+                self.allow_deletion(&path)?;
                 self.kube.delete(&path)?;
                 let _ = self.kube.merge(&path, &json!({"metadata": {"finalizers": null}}));
             }
         }
         for cp_namespace in self.cp_namespaces()? {
-            self.kube.delete(&format!("{}/{cp_namespace}", core("", "namespaces")))?;
+            let path = format!("{}/{cp_namespace}", core("", "namespaces"));
+            self.allow_deletion(&path)?;
+            self.kube.delete(&path)?;
         }
         self.nothing_is_left()
+    }
+
+    /// Lifts what the chart's admission policies refuse to delete.
+    pub fn allow_deletion(&self, path: &str) -> Result<()> {
+        self.kube.merge(path, &json!({"metadata": {"labels": {labels::ALLOW_DELETION: "true"}}})).map(drop)
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
-use berth_e2e::{Options, Tenant, World, berth, core, stays, until};
+use berth_e2e::{Options, Tenant, World, berth, core, stays, tenant::condition, until};
 use serde_json::{Value, json};
 
 #[test]
@@ -23,7 +23,23 @@ fn lost_control_planes_and_restored_clusters() {
 fn namespace_deleted_by_hand(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let namespace = format!("{}/{}", core("", "namespaces"), tenant.cp_namespace);
     let uid = world.kube.get(&namespace)?["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+    let refused = world.kube.delete(&namespace).err().map(|e| format!("{e:#}")).unwrap_or_default();
+    ensure!(refused.contains("holds the keys and the data of a tenant"), "not refused: {refused:?}");
+    world.allow_deletion(&namespace)?;
     world.kube.delete(&namespace)?;
+    let message = tenant.wait_condition("Degraded", "True", "ControlPlaneLost")?;
+    ensure!(message.contains(&tenant.cp_namespace) && message.contains(&uid), "{message}");
+    let mut others = vec![];
+    until("the namespace to be gone", || {
+        let cluster = tenant.cluster()?;
+        let degraded = condition(&cluster, "Degraded")?;
+        if degraded["reason"] != "ControlPlaneLost" {
+            others.push(degraded.clone());
+        }
+        ensure!(world.kube.find(&namespace)?.is_none(), "it is there");
+        Ok(())
+    })?;
+    ensure!(others.is_empty(), "it is lost all the time, and said {others:?}");
     let message = tenant.wait_condition("Ready", "False", "ControlPlaneLost")?;
     ensure!(message.contains(&tenant.cp_namespace) && message.contains(&uid), "{message}");
     stays("nothing is made anew", Duration::from_secs(10), || {
@@ -66,6 +82,7 @@ fn restored_with_new_uids(world: &World, tenant: &Tenant<'_>) -> Result<()> {
 
 fn restore(world: &World, path: &str) -> Result<()> {
     let mut object = world.kube.get(path)?;
+    world.allow_deletion(path)?;
     world.kube.delete(path)?;
     world.kube.merge(path, &json!({"metadata": {"finalizers": null}}))?;
     until("the object to be gone", || {

@@ -30,6 +30,24 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 (has({{ . }}.metadata.labels) && 'pod-security.kubernetes.io/enforce' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['pod-security.kubernetes.io/enforce'] == 'restricted')
 {{- end }}
 
+{{- /* CEL: somebody allowed that an object of a tenant is deleted. */}}
+{{- define "berth.lifted" -}}
+(has({{ . }}.metadata.labels) && 'berth.dev/allow-deletion' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['berth.dev/allow-deletion'] == 'true')
+{{- end }}
+
+{{- /* Puts an admission policy in force. Given the chart and the policy's name. */}}
+{{- define "berth.binding" -}}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ index . 1 }}
+  labels: {{- include "berth.labels" (index . 0) | nindent 4 }}
+spec:
+  policyName: {{ index . 1 }}
+  validationActions: [Deny]
+{{- end }}
+
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
 {{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers | toJson }}

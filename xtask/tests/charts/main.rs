@@ -3,11 +3,14 @@
 #![expect(clippy::panic, reason = "tests; clippy's own exception does not reach their helpers")]
 
 mod configuration;
+mod controllers;
 mod gitops;
 mod monitoring;
+mod protection;
 mod rendered;
 mod rights;
 
+use berth_api::{labels, names};
 use berth_testkit::fixtures::eventually;
 use berth_testkit::{ApiServer, yaml};
 use k8s_openapi::api::core::v1::Namespace;
@@ -40,57 +43,57 @@ fn render(chart: &str, values: &[&str]) -> Vec<Value> {
         .collect()
 }
 
-/// A server with both charts, once their policies are in force.
+/// The server of this test binary with both charts, once their policies are in force.
 async fn server() -> &'static ApiServer {
     static READY: OnceCell<()> = OnceCell::const_new();
     let server = ApiServer::shared().await;
-    READY
-        .get_or_init(|| async {
-            let client = server.client();
-            let system: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: berth-system}}}}");
-            Api::all(client.clone()).create(&PostParams::default(), &system).await.expect("namespace");
-            let crds =
-                render("berth-crds", &[]).into_iter().map(berth_testkit::fixtures::from_json).collect::<Vec<_>>();
-            server.install_crds(&crds).await.expect("CRDs");
-            for object in render("berth", &["--set", "etcdNamespaces={etcd-team}"]) {
-                if object["metadata"]["namespace"] == "etcd-team" {
-                    let team: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: etcd-team}}}}");
-                    let _ = Api::all(client.clone()).create(&PostParams::default(), &team).await;
-                }
-                apply(&client, object).await.expect("the charts' objects are valid");
-            }
-            // A policy takes a moment to be in force, each its own.
-            let operator = operator(server);
-            let probe = async || {
-                let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "probe"}});
-                denied(create(&operator, "Secret", "default", secret, true).await)?;
-                denied(
-                    create(
-                        &operator,
-                        "Namespace",
-                        "",
-                        json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}}),
-                        true,
-                    )
-                    .await,
-                )?;
-                denied(
-                    binding(&operator, "default", "berth-control-plane-namespace", &["berth-operator"], true).await,
-                )?;
-                let name = server.unique("probe");
-                let made = create(&client, "Cluster", "default", cluster(&name), false).await;
-                made.map_err(|e| e.to_string())?;
-                denied(
-                    dynamic(&client, "Cluster", "default")
-                        .delete(&name, &DeleteParams { dry_run: true, ..DeleteParams::default() })
-                        .await
-                        .map(|_| DynamicObject::new("", &secret_resource())),
-                )
-            };
-            eventually(Duration::from_secs(30), "the policies are in force", probe).await.expect("policies");
-        })
-        .await;
+    READY.get_or_init(|| install(server)).await;
     server
+}
+
+/// Installs both charts, and waits until their policies are in force.
+async fn install(server: &ApiServer) {
+    let client = server.client();
+    let system: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: berth-system}}}}");
+    Api::all(client.clone()).create(&PostParams::default(), &system).await.expect("namespace");
+    let crds = render("berth-crds", &[]).into_iter().map(berth_testkit::fixtures::from_json).collect::<Vec<_>>();
+    server.install_crds(&crds).await.expect("CRDs");
+    for object in render("berth", &["--set", "etcdNamespaces={etcd-team}"]) {
+        if object["metadata"]["namespace"] == "etcd-team" {
+            let team: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: etcd-team}}}}");
+            let _ = Api::all(client.clone()).create(&PostParams::default(), &team).await;
+        }
+        apply(&client, object).await.expect("the charts' objects are valid");
+    }
+    // A policy takes a moment to be in force, each its own.
+    let operator = operator(server);
+    let probe = async || {
+        let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "probe"}});
+        denied(create(&operator, "Secret", "default", secret, true).await)?;
+        denied(
+            create(
+                &operator,
+                "Namespace",
+                "",
+                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "probe"}}),
+                true,
+            )
+            .await,
+        )?;
+        denied(binding(&operator, "default", "berth-control-plane-namespace", &["berth-operator"], true).await)?;
+        let name = server.unique("probe");
+        let made = create(&client, "Cluster", "default", cluster(&name), false).await;
+        made.map_err(|e| e.to_string())?;
+        denied(
+            dynamic(&client, "Cluster", "default")
+                .delete(&name, &DeleteParams { dry_run: true, ..DeleteParams::default() })
+                .await
+                .map(|_| DynamicObject::new("", &secret_resource())),
+        )?;
+        protection::in_force(server).await?;
+        rights::services_in_force(server).await
+    };
+    eventually(Duration::from_secs(30), "the policies are in force", probe).await.expect("policies");
 }
 
 fn operator(server: &ApiServer) -> Client {
@@ -120,7 +123,7 @@ fn refusal<T>(result: kube::Result<T>) -> String {
 
 fn dynamic(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = match kind {
-        "Cluster" => ("berth.dev", "v1alpha1"),
+        "Cluster" | "EtcdCluster" => ("berth.dev", "v1alpha1"),
         "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
         _ => ("", "v1"),
     };
@@ -189,13 +192,20 @@ fn cluster(name: &str) -> Value {
     json!({"apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": name}, "spec": {"version": "1.36.3"}})
 }
 
+/// A control-plane namespace, as the planner writes it.
+fn home(team: &str, name: &str) -> Value {
+    let labels = json!({
+        labels::MANAGED_BY: labels::MANAGED_BY_VALUE, labels::CLUSTER_NAME: name, labels::CLUSTER_NAMESPACE: team,
+        labels::CLUSTER_UID: "123e4567-e89b-42d3-a456-426614174000",
+        ENFORCE: "restricted", "pod-security.kubernetes.io/warn": "restricted",
+    });
+    let name = names::control_plane_namespace(team, name);
+    json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels}})
+}
+
 /// A namespace as the operator makes it.
 async fn cp_namespace(server: &ApiServer) -> String {
-    let name = server.unique("home");
-    let namespace = json!({
-        "apiVersion": "v1", "kind": "Namespace",
-        "metadata": {"name": name, "labels": {"app.kubernetes.io/managed-by": "berth", ENFORCE: "restricted"}},
-    });
-    create(&operator(server), "Namespace", "", namespace, false).await.expect("the operator makes its namespaces");
-    name
+    let namespace = home("team", &server.unique("home"));
+    let made = create(&operator(server), "Namespace", "", namespace, false).await;
+    made.expect("the operator makes its namespaces").name_any()
 }

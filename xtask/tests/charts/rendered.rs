@@ -1,6 +1,7 @@
 //! What the charts render, without a cluster.
 
 use super::{helm, render};
+use serde_json::Value;
 
 #[test]
 fn values_that_make_no_sense_are_refused() {
@@ -11,10 +12,23 @@ fn values_that_make_no_sense_are_refused() {
         ("etcdNamespaces={A_B}", "etcdNamespaces"),
         ("imageRegistry=registry/", "imageRegistry"),
         ("imagePullPolicy=Sometimes", "imagePullPolicy"),
+        ("admissionPolicies.namespaceLabels={a b}", "namespaceLabels"),
     ] {
         let output = helm(&["template", "berth", "berth", "--set", value]);
         let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && complaint.contains(why), "{value}: {complaint}");
+    }
+}
+
+#[test]
+fn labels_that_webhooks_add_are_allowed_by_a_value() {
+    let label = "admissionPolicies.namespaceLabels={example.com/cost-center}";
+    for (values, allowed) in [(&[][..], false), (&["--set", label], true)] {
+        let objects = render("berth", values);
+        let named =
+            |o: &&Value| o["metadata"]["name"] == "berth-operator-namespaces" && o["spec"]["validations"].is_array();
+        let policy = objects.iter().find(named).expect("the policy").to_string();
+        assert_eq!(policy.contains("|| key in ['example.com/cost-center'])"), allowed, "{policy}");
     }
 }
 

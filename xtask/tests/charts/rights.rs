@@ -14,6 +14,25 @@ fn secret(name: &str, type_: &str, managed: bool) -> Secret {
 
 const CAPI: &str = "cluster.x-k8s.io/secret";
 
+/// A name of a control-plane namespace.
+fn named(server: &ApiServer, prefix: &str) -> String {
+    names::control_plane_namespace("team", &server.unique(prefix))
+}
+
+fn service(spec: &Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "kube-apiserver"}, "spec": spec})
+}
+
+/// Ok once the policy for Services refuses.
+pub(crate) async fn services_in_force(server: &ApiServer) -> Result<(), String> {
+    let me = operator(server);
+    let home = home("team", "probe");
+    let name = home["metadata"]["name"].as_str().expect("a name").to_owned();
+    let _ = create(&me, "Namespace", "", home, false).await;
+    binding(&me, &name, names::OPERATOR_NAMESPACE_ROLE, &["berth-operator"], false).await.map_err(|e| e.to_string())?;
+    denied(create(&me, "Service", &name, service(&json!({"type": "ExternalName", "externalName": "a.b"})), true).await)
+}
+
 #[tokio::test]
 async fn a_foreign_secret_is_neither_read_nor_written() {
     let server = server().await;
@@ -113,7 +132,7 @@ async fn namespaces_of_others_are_left_alone() {
     );
     assert!(refusal(namespaces.delete(&team, &DeleteParams::default()).await).contains("was not created by Berth"));
     refusal(namespaces.delete("kube-system", &DeleteParams::default()).await);
-    let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": server.unique("bare")}});
+    let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": named(server, "bare")}});
     refusal(create(&me, "Namespace", "", bare, false).await);
     refusal(namespaces.patch(&cp_namespace, &PatchParams::default(), &unlabel).await);
     namespaces
@@ -143,7 +162,7 @@ async fn no_namespace_is_made_in_which_a_pod_could_take_its_node() {
     };
     let cp_namespace = cp_namespace(server).await;
     for enforce in [None, Some("baseline"), Some("privileged")] {
-        let new = namespace(&server.unique("open"), enforce);
+        let new = namespace(&named(server, "open"), enforce);
         assert!(refusal(apply(&new).await).contains(WHY), "{enforce:?}");
         assert!(refusal(create(&me, "Namespace", "", new, false).await).contains(WHY), "{enforce:?}");
         let patch = Patch::Merge(json!({"metadata": {"labels": {ENFORCE: enforce}}}));
@@ -154,7 +173,7 @@ async fn no_namespace_is_made_in_which_a_pod_could_take_its_node() {
     }
     // One that somebody opened: the operator closes it, and may always remove it.
     for closed in [true, false] {
-        let name = server.unique("opened");
+        let name = named(server, "opened");
         create(&server.client(), "Namespace", "", namespace(&name, None), false).await.expect("create");
         let annotate = Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}}));
         assert!(refusal(namespaces.patch(&name, &PatchParams::default(), &annotate).await).contains(WHY));
@@ -238,4 +257,79 @@ async fn policies_have_no_type_warnings() {
         let warnings = policy.data.pointer("/status/typeChecking/expressionWarnings");
         assert!(warnings.is_none(), "{}: {warnings:?}", policy.name_any());
     }
+}
+
+/// With its token one can make namespaces: not where somebody will install something, nor with labels that others trust.
+#[tokio::test]
+async fn its_namespaces_have_names_and_labels_of_a_closed_form() {
+    const NAME: &str = "eight hexadecimal digits";
+    const LABELS: &str = "only Berth's own labels";
+    let server = server().await;
+    let me = operator(server);
+    let new = home("team", &server.unique("closed"));
+    let with = |label: &str, value: &str| {
+        let mut changed = new.clone();
+        changed["metadata"]["labels"][label] = value.into();
+        changed
+    };
+    for name in ["monitoring", "kube-system-1234567", "acme-9201d5eg", "acme9201d5e7"] {
+        let mut renamed = new.clone();
+        renamed["metadata"]["name"] = name.into();
+        assert!(refusal(create(&me, "Namespace", "", renamed, true).await).contains(NAME), "{name}");
+    }
+    for (label, value) in [
+        ("openshift.io/run-level", "0"),
+        ("pod-security.kubernetes.io/enforce-version", "v1.0"),
+        ("pod-security.kubernetes.io/warn", "privileged"),
+        ("pod-security.kubernetes.io/audit", "privileged"),
+        (labels::CLUSTER_NAME, "other"),
+        (labels::CLUSTER_UID, "kube-system"),
+        (labels::ALLOW_DELETION, "true"),
+        (labels::PROTECTED, "true"),
+    ] {
+        assert!(refusal(create(&me, "Namespace", "", with(label, value), true).await).contains(LABELS), "{label}");
+    }
+    let name = create(&me, "Namespace", "", new.clone(), false).await.expect("as the planner writes it").name_any();
+    let apply = async |object: &Value| {
+        let parameters = PatchParams::apply("berth-cluster").force();
+        dynamic(&me, "Namespace", "").patch(&name, &parameters, &Patch::Apply(object)).await
+    };
+    refusal(apply(&with("pod-security.kubernetes.io/enforce-version", "v1.0")).await);
+    // What somebody else set does not hold the operator up, and it may not change it.
+    let admin = dynamic(&server.client(), "Namespace", "");
+    let theirs = json!({"metadata": {"labels": {"example.com/team": "a", labels::ALLOW_DELETION: "true"}}});
+    admin.patch(&name, &PatchParams::default(), &Patch::Merge(theirs)).await.expect("label");
+    let adopted = with(labels::CLUSTER_UID, "00000000-e89b-42d3-a456-426614174000");
+    assert_eq!(apply(&adopted).await.expect("adopted").labels()["example.com/team"], "a");
+    assert!(refusal(apply(&with("example.com/team", "b")).await).contains(LABELS));
+}
+
+#[tokio::test]
+async fn its_services_take_no_traffic_of_others() {
+    let server = server().await;
+    let (me, cp_namespace) = (operator(server), cp_namespace(server).await);
+    binding(&me, &cp_namespace, names::OPERATOR_NAMESPACE_ROLE, &["berth-operator"], false).await.expect("binding");
+    let ports = json!([{"port": 6443}]);
+    let plain = service(&json!({"type": "ClusterIP", "ports": ports}));
+    let make = async || create(&me, "Service", &cp_namespace, plain.clone(), false).await;
+    eventually(Duration::from_secs(5), "rights in its namespace", make).await.expect("as the planner writes it");
+    let services = dynamic(&me, "Service", &cp_namespace);
+    let change = async |who: &Api<DynamicObject>, spec: Value| {
+        who.patch("kube-apiserver", &PatchParams::default(), &Patch::Merge(json!({"spec": spec}))).await
+    };
+    for (taken, why) in [
+        (json!({"ports": ports, "externalIPs": ["192.0.2.7"]}), "no Service with spec.externalIPs"),
+        (json!({"type": "ExternalName", "externalName": "api.example.com"}), "no Service of type ExternalName"),
+    ] {
+        let mut new = service(&taken);
+        new["metadata"]["name"] = "etcd-0".into();
+        assert!(refusal(create(&me, "Service", &cp_namespace, new, false).await).contains(why), "{taken}");
+        assert!(refusal(change(&services, taken.clone()).await).contains(why), "{taken}");
+    }
+    // What somebody else set does not hold the operator up.
+    let admin = dynamic(&server.client(), "Service", &cp_namespace);
+    change(&admin, json!({"externalIPs": ["192.0.2.7"]})).await.expect("set by somebody else");
+    change(&services, json!({"sessionAffinity": "ClientIP"})).await.expect("repaired");
+    refusal(change(&services, json!({"externalIPs": ["192.0.2.7", "192.0.2.8"]})).await);
+    change(&services, json!({"externalIPs": null})).await.expect("taken away");
 }

@@ -12,6 +12,7 @@ mod lack;
 mod nodes;
 mod pairs;
 mod poison;
+mod protection;
 mod rights;
 mod webhook;
 
