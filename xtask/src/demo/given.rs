@@ -147,6 +147,9 @@ pub(super) fn down(kubeconfig: PathBuf) -> Result<()> {
     }
     for crd in berth_api::crds::names() {
         if demo.is_made(&["customresourcedefinition", &crd])? {
+            // The chart's policies are gone, and API servers take a moment to know.
+            let lift = format!("{}=true", berth_api::labels::ALLOW_DELETION);
+            output(demo.kubectl().args(["label", "--overwrite", "customresourcedefinition", &crd, &lift]))?;
             output(demo.kubectl().args(["delete", "customresourcedefinition", &crd, "--timeout=1m"]))?;
         }
     }

@@ -125,6 +125,7 @@ fn dynamic(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
     let (group, version) = match kind {
         "Cluster" | "EtcdCluster" => ("berth.dev", "v1alpha1"),
         "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
+        "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
         _ => ("", "v1"),
     };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));

@@ -100,6 +100,7 @@ pub(crate) async fn in_force(server: &ApiServer) -> Result<(), String> {
     denied(delete(&admin, "Namespace", "", &cp_namespace, true).await)?;
     denied(delete(&admin, "ConfigMap", &cp_namespace, "etcd-bootstrap", true).await)?;
     denied(delete(&admin, "Namespace", "", "in-force", true).await)?;
+    denied(delete(&admin, "CustomResourceDefinition", "", "clusters.berth.dev", true).await)?;
     // An administrator may; somebody who writes Clusters in one namespace may not.
     let parameters = PatchParams { dry_run: true, ..PatchParams::default() };
     let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
@@ -234,6 +235,30 @@ async fn kubernetes_empties_a_control_plane_namespace_that_ends_and_deletes_no_p
     let open = json!({"spec": {"deletion": {"protected": false}}});
     merge(&server.client(), "Cluster", &team, "acme", open).await.expect("patch");
     clusters.delete("acme", &DeleteParams::default()).await.expect("as asked");
+}
+
+#[tokio::test]
+async fn customresourcedefinitions_of_berth_are_not_deleted_while_it_is_installed() {
+    const KIND: &str = "CustomResourceDefinition";
+    let admin = server().await.client();
+    for (name, lost) in
+        [("clusters.berth.dev", "every Cluster"), ("etcdclusters.berth.dev", "the etcd of every tenant")]
+    {
+        let message = refusal(delete(&admin, KIND, "", name, false).await);
+        let way_out = format!("first run: kubectl label customresourcedefinition {name} berth.dev/allow-deletion=true");
+        assert!(message.contains(lost) && message.contains(&way_out), "{message}");
+        merge(&admin, KIND, "", name, labelled(labels::ALLOW_DELETION, "true")).await.expect("label");
+        delete(&admin, KIND, "", name, true).await.expect("the label lifts it");
+        let unlabel = json!({"metadata": {"labels": {labels::ALLOW_DELETION: null}}});
+        merge(&admin, KIND, "", name, unlabel).await.expect("unlabel");
+    }
+    let names = json!({"plural": "things", "singular": "thing", "kind": "Thing"});
+    let schema = json!({"openAPIV3Schema": {"type": "object"}});
+    let version = json!({"name": "v1", "served": true, "storage": true, "schema": schema});
+    let other = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": KIND, "metadata": {"name": "things.example.com"},
+        "spec": {"group": "example.com", "scope": "Namespaced", "names": names, "versions": [version]}});
+    create(&admin, KIND, "", other, false).await.expect("create");
+    delete(&admin, KIND, "", "things.example.com", false).await.expect("none of this policy's");
 }
 
 #[tokio::test]
