@@ -118,6 +118,20 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
             "spec.network.podCIDRs: the prefix length of 10.160.0.0/26 must be between /8 and /24",
         ),
         (
+            network("10.112.0.0/16", "127.0.0.0/8"),
+            "spec.network.podCIDRs: 127.0.0.0/8 overlaps 127.0.0.0/8 (loopback), whose addresses no pod and no Service can have",
+        ),
+        (network("127.1.0.0/16", "224.0.0.0/8"), "127.1.0.0/16 overlaps 127.0.0.0/8 (loopback)"),
+        (
+            json!({"network": {"serviceCIDRs": ["fd00:1::/108"]}}),
+            "spec.network: serviceCIDRs has an IPv6 network (fd00:1::/108) and podCIDRs has none",
+        ),
+        (json!({"etcd": {"storage": {"size": "1Mi"}}}), "spec.etcd.storage.size: 1Mi is less than 1Gi"),
+        (
+            json!({"apiServer": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}}),
+            "spec.apiServer.resources: requests.cpu is 2, and limits.cpu is 1. Set the limit to at least the request",
+        ),
+        (
             args("apiServer", "etcd-servers"),
             "spec.apiServer.extraArgs: --etcd-servers is managed by Berth; use spec.etcd",
         ),
