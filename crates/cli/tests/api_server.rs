@@ -59,6 +59,13 @@ impl Team {
         self.post(&format!("/api/v1/namespaces/{}/secrets", self.ns), &secret).await;
     }
 
+    /// Its API has answered, and told its version.
+    async fn answered(&self) {
+        let status = json!({"status": {"version": "1.36.3"}}).to_string().into_bytes();
+        let request = Request::patch(self.path("/acme/status")).header("content-type", "application/merge-patch+json");
+        self.server.client().request::<Value>(request.body(status).unwrap()).await.unwrap();
+    }
+
     async fn cluster(&self) -> Value {
         self.server.client().request(Request::get(self.path("/acme")).body(vec![]).unwrap()).await.unwrap()
     }
@@ -138,6 +145,13 @@ async fn status_of_what_nobody_has_seen() {
     let missing = team.here(&["status", "globex"]);
     exits(&missing, 1);
     assert!(err(&missing).contains("globex does not exist"), "{}", err(&missing));
+    let slashed = format!("{}/acme", team.ns);
+    for args in [&["status", &slashed][..], &["kubeconfig", &slashed], &["plan", &slashed]] {
+        let slashed = team.run(args);
+        exits(&slashed, 1);
+        let text = err(&slashed);
+        assert!(text.contains(&format!("pass the namespace with -n: acme -n {}", team.ns)), "{args:?}: {text}");
+    }
     assert_eq!(team.written(mark), Vec::<String>::new());
 }
 
@@ -240,9 +254,22 @@ async fn a_kubeconfig_that_is_not_there_says_why_and_one_that_is_can_be_merged()
 
     let tenant = as_berth_writes_it(&team.server.kubeconfig_as("admin", ADMIN));
     team.publish("acme", &tenant).await;
+    for args in [&[][..], &["--out", &untouched, "--force"], &["--merge", "--kubeconfig-file", &untouched]] {
+        let unanswered = team.here(&[&["kubeconfig", "acme"], args].concat());
+        exits(&unanswered, 3);
+        let text = err(&unanswered);
+        assert!(text.contains("the API has not answered yet") && text.contains("--for=condition=Available"), "{text}");
+        assert_eq!((out(&unanswered), std::fs::read_to_string(&untouched).unwrap().as_str()), ("", ""));
+    }
+    team.answered().await;
     let printed = team.here(&["kubeconfig", "acme"]);
     exits(&printed, 0);
     assert_eq!(out(&printed), tenant);
+    let nowhere = team.dir.path().join("nodir/x");
+    let no_folder = team.here(&["kubeconfig", "acme", "--out", nowhere.to_str().unwrap()]);
+    exits(&no_folder, 1);
+    assert!(err(&no_folder).contains("nodir does not exist. Create it first: mkdir -p "), "{}", err(&no_folder));
+    assert!(!nowhere.parent().unwrap().exists());
     let file = team.dir.path().join("acme.kubeconfig");
     exits(&team.here(&["kubeconfig", "acme", "--out", file.to_str().unwrap()]), 0);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), tenant);

@@ -8,8 +8,9 @@
 //! [`settings`], and [`workload`] (rollouts, images, pods).
 
 pub mod cluster;
+pub(crate) mod ending;
 pub mod etcd;
-pub(crate) mod failure;
+mod failure;
 #[cfg(test)]
 mod messages;
 pub mod meta_cluster;

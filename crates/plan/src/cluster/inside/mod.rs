@@ -23,8 +23,12 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             return stage;
         }
         ApiProbe::Failed(why) => {
-            let on = format!("the API to answer at {}", endpoint::no_answer(t, why));
-            stage.state = State::Waiting { reason: Reason::APINotReachable, on };
+            let answer = endpoint::no_answer(t, why);
+            stage.state = if endpoint::unresolved(t, why).is_some() {
+                State::blocked(Reason::APINotReachable, format!("the API does not answer at {answer}"))
+            } else {
+                State::Waiting { reason: Reason::APINotReachable, on: format!("the API to answer at {answer}") }
+            };
             return stage;
         }
         ApiProbe::Unable(why) => {
