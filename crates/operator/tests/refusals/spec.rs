@@ -3,6 +3,7 @@
 use crate::common::{SHARED_CALLS, Team, server, shared_operator};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -159,6 +160,22 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
         );
         team.wipe().await;
     }
+}
+
+/// The API server writes it in its own way, which is no drift.
+#[tokio::test]
+async fn a_size_is_taken_as_kubernetes_writes_it() {
+    let team = Team::new(shared_operator().await).await;
+    let spec = json!({"version": "1.36.3", "etcd": {"storage": {"size": "1.5Gi"}}});
+    team.create(spec).await.expect("the schema takes it");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let claim = team.inside::<PersistentVolumeClaim>().get("data-etcd-0").await.expect("claim");
+    let requests = claim.spec.and_then(|s| s.resources?.requests).expect("requests");
+    assert_eq!(requests["storage"].0, "1536Mi");
+    let running = workloads(&team).await;
+    team.reconciled(&SHARED_CALLS).await;
+    assert_eq!(workloads(&team).await, running);
+    team.wipe().await;
 }
 
 #[tokio::test]

@@ -18,14 +18,18 @@ fn walk(value: &Value, path: &str, all: &mut Fields) {
         Value::String(_) => put("string"),
         Value::Array(items) => {
             put("list");
-            items.iter().for_each(|item| walk(item, &format!("{path}[]"), all));
+            for item in items {
+                walk(item, &format!("{path}[]"), all);
+            }
         }
         Value::Object(fields) => {
             if !path.is_empty() {
                 put("object");
             }
             let dot = if path.is_empty() { "" } else { "." };
-            fields.iter().for_each(|(name, value)| walk(value, &format!("{path}{dot}{name}"), all));
+            for (name, value) in fields {
+                walk(value, &format!("{path}{dot}{name}"), all);
+            }
         }
     }
 }
