@@ -112,9 +112,12 @@ mod tests {
     use std::convert::Infallible;
     use std::sync::Arc;
 
-    /// What is sent, each answered with what it said.
-    fn recorded() -> (Events, Arc<Mutex<Vec<(Method, Value)>>>) {
-        let sent = Arc::new(Mutex::new(vec![]));
+    /// What was sent.
+    type Sent = Arc<Mutex<Vec<(Method, Value)>>>;
+
+    /// Each request is answered with what it said.
+    fn recorded() -> (Events, Sent) {
+        let sent = Sent::default();
         let log = sent.clone();
         let service = tower::service_fn(move |request: Request<Body>| {
             let log = log.clone();
