@@ -197,7 +197,10 @@ fn the_next_thing_is_named() {
     );
     let image = next(degraded("ImageUnavailable", "etcd: pod etcd-0 cannot pull x"));
     assert_eq!(image, format!("etcd: pod etcd-0 cannot pull x. {}", Reason::ImageUnavailable.what_to_do()));
-    assert_eq!(next(degraded("InvalidSpec", "spec.network: …")), "spec.network: …");
+    for (reason, why) in [("InvalidSpec", "spec.network: …"), ("APINotReachable", "tenant: … Create a DNS record")]
+    {
+        assert_eq!(next(degraded(reason, why)), why);
+    }
     assert_eq!(next(cluster(status("Ready", &conditions(&[])))), "nothing to do");
 
     let mut unseen = cluster(json!({}));

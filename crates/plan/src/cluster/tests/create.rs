@@ -102,6 +102,13 @@ fn requeue_intervals_while_it_comes_up() {
     assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_secs(5)), "not everything is made");
     f.others();
     assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_mins(1)), "pods are announced");
+    let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    f.world.put(pod.clone(), json!({"metadata": {"name": pod.name}}));
+    let true_since = |t: &str| json!({"type": t, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let waiting = json!([{"name": "c", "image": "x", "state": {"waiting": {"reason": "ContainerCreating"}}}]);
+    let status = json!({"conditions": [true_since("PodReadyToStartContainers")], "containerStatuses": waiting});
+    f.world.pod_status(&pod, status);
+    assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_secs(10)), "and what kubelet does is not");
 }
 
 /// A quota, a webhook or a lost answer ends the stage at any root, and other stages go on.

@@ -87,6 +87,15 @@ const NEW: &[Case] = &[
             e.pod_says(i, json!({"containerStatuses": [{"name": "etcd", "image": "registry.k8s.io/etcd:3.6.16-0", "state": waiting}]}));
         }
     }),
+    ("an image is being pulled", |e| {
+        e.reconcile();
+        e.members_run();
+        let since = e.world.now - SignedDuration::from_secs(40);
+        let sandbox = json!({"type": "PodReadyToStartContainers", "status": "True", "lastTransitionTime": since});
+        let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
+        let containers = json!([{"name": "etcd", "image": "registry.k8s.io/etcd:3.6.16-0", "state": waiting}]);
+        e.pod_says(0, json!({"conditions": [sandbox], "containerStatuses": containers}));
+    }),
     ("no StorageClass provisions a volume", |e| {
         e.reconcile();
         e.members_run();
