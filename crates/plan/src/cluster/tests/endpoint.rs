@@ -319,3 +319,29 @@ fn a_host_that_is_not_in_dns_is_for_a_person() {
         }
     }
 }
+
+#[test]
+fn a_new_tenants_dns_record_is_given_time() {
+    let mut f =
+        Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer", "host": "api.example.com"}}));
+    f.reconcile();
+    load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
+    come_up(&mut f);
+    let key = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    let labels = json!({"app.kubernetes.io/component": "kube-apiserver"});
+    f.world.put(key.clone(), json!({"metadata": {"name": key.name, "labels": labels}}));
+    f.world.run_pod(&key);
+    let why = "dns error: failed to lookup address information: Name or service not known";
+    f.world.observed.api = ApiProbe::Failed(why.into());
+    f.reconcile();
+    assert_eq!(f.condition("Degraded").0, "False");
+    let (_, reason, message) = f.condition("Ready");
+    assert!(
+        reason == "APINotReachable" && message.contains("Create a DNS record that points to 198.51.100.1"),
+        "{message}"
+    );
+    f.world.now += jiff::SignedDuration::from_mins(2);
+    f.reconcile();
+    assert_eq!(f.condition("Degraded").1, "APINotReachable");
+    blocked(&f.plan(), StageId::Tenant, Reason::APINotReachable);
+}
