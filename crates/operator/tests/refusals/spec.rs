@@ -64,6 +64,16 @@ async fn the_schema_refuses_with_words_that_help() {
             json!({"etcd": {"replicas": 4}}),
             "spec.etcd.replicas: Unsupported value: 4: supported values: \"1\", \"3\", \"5\"",
         ),
+        (
+            "acme",
+            json!({"apiServer": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}}),
+            "spec.apiServer.resources: Invalid value: resources: requests.cpu is more than limits.cpu",
+        ),
+        (
+            "acme",
+            json!({"etcd": {"resources": {"requests": {"memory": "1.5Gi"}, "limits": {"memory": "1024Mi", "cpu": "1"}}}}),
+            "spec.etcd.resources: Invalid value: resources: requests.memory is more than limits.memory",
+        ),
         ("acme", json!({"version": "v1.36"}), "spec.version"),
         ("acme", json!({"replicas": 0}), "spec.replicas"),
         ("acme", json!({"endpoint": {"type": "NodePort"}}), "endpoint.host is required with type NodePort"),
@@ -129,7 +139,7 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
         ),
         (json!({"etcd": {"storage": {"size": "1Mi"}}}), "spec.etcd.storage.size: 1Mi is less than 1Gi"),
         (
-            json!({"apiServer": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}}),
+            json!({"apiServer": {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": 1}}}}),
             "spec.apiServer.resources: requests.cpu is 2, and limits.cpu is 1. Set the limit to at least the request",
         ),
         (
