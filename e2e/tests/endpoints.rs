@@ -1,4 +1,4 @@
-//! The API under one kind of address after the other: the kubeconfig follows, and who has an older one is served on.
+//! The API under one kind of address after the other: the kubeconfig follows, and older ones keep working.
 
 use std::{thread::sleep, time::Duration};
 

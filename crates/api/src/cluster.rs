@@ -68,7 +68,9 @@ pub struct ClusterSpec {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 5))]
     pub replicas: i32,
-    /// The tenant's own networks. They cannot be changed later, and must not overlap each other or the meta cluster's.
+    /// The tenant's own networks. They cannot be changed later, and must not overlap each other or the meta cluster's. Loopback,
+    /// link-local, multicast, unspecified and reserved networks are refused for a new tenant; one that an earlier version of Berth
+    /// created with them keeps running.
     #[serde(default)]
     pub network: Network,
     /// How the tenant's API is reached.
@@ -143,7 +145,7 @@ impl Default for Etcd {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ApiServer {
-    /// Pods. Default: `spec.replicas`.
+    /// Pods, 1 to 10. Default: `spec.replicas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10))]
     pub replicas: Option<i32>,
@@ -190,7 +192,7 @@ fn jwt_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ComponentSpec {
-    /// Pods. Default: `spec.replicas`.
+    /// Pods, 1 to 10. Default: `spec.replicas`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10))]
     pub replicas: Option<i32>,

@@ -23,10 +23,30 @@ pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
     };
     schemars::json_schema!({
         "type": "object", "nullable": true,
+        "x-kubernetes-validations": [at_most_its_limit("cpu"), at_most_its_limit("memory")],
         "properties": {
             "limits": quantities("limits", "Most that the container may use, by resource, such as `cpu: 500m`. Default: no limits."),
             "requests": quantities("requests", "What the scheduler reserves, by resource. Default: the limit where there is one, otherwise small requests."),
         },
+    })
+}
+
+/// Rule that a request is at most its limit, where both are written in one way: CEL bounds the cost of no other comparison. The operator
+/// judges the rest.
+fn at_most_its_limit(name: &str) -> serde_json::Value {
+    let (request, limit) = (format!("self.requests['{name}']"), format!("self.limits['{name}']"));
+    let both = |is: &str| format!("{} && {}", is.replace('_', &request), is.replace('_', &limit));
+    let given =
+        format!("has(self.requests) && has(self.limits) && '{name}' in self.requests && '{name}' in self.limits");
+    let numbers = format!("{} && {request} > {limit}", both("type(_) == int"));
+    let texts = format!(
+        "{} && {} && quantity({request}).isGreaterThan(quantity({limit}))",
+        both("type(_) == string"),
+        both("isQuantity(_)")
+    );
+    json!({
+        "rule": format!("!({given}) || !(({numbers}) || ({texts}))"),
+        "message": format!("resources: requests.{name} is more than limits.{name}: set the limit to at least the request, or lower the request"),
     })
 }
 

@@ -244,14 +244,20 @@ pub fn merge(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Time
 /// The longest message, in bytes.
 const LONGEST: usize = 2000;
 
-/// At most so many bytes and ` … `, with its end, too: there a container's output has its error.
+/// At most so many bytes, and what was cut out is said. Its end stays: there a container's output has its error.
 pub fn shortened(message: &str, longest: usize) -> String {
     if message.len() <= longest {
         return message.to_owned();
     }
-    let head = message.floor_char_boundary(longest / 4);
-    let tail = message.ceil_char_boundary(message.len() - longest * 3 / 4);
-    format!("{} … {}", &message[..head], &message[tail..])
+    // The longest note there is.
+    let room = longest.saturating_sub(cut_out(message.len()).len());
+    let head = message.floor_char_boundary(room / 4);
+    let tail = message.ceil_char_boundary(message.len() - room * 3 / 4);
+    format!("{}{}{}", &message[..head], cut_out(tail - head), &message[tail..])
+}
+
+fn cut_out(bytes: usize) -> String {
+    format!(" [… {bytes} bytes cut …] ")
 }
 
 /// The condition of that type, if published.
@@ -283,9 +289,15 @@ mod tests {
     #[test]
     fn what_is_cut_keeps_its_end() {
         assert_eq!(shortened(&"x".repeat(2000), LONGEST), "x".repeat(2000));
-        let short = shortened(&format!("pod a: {} Error: unknown flag: --nope", "é".repeat(2000)), LONGEST);
-        assert!(short.len() <= LONGEST + 10, "{}", short.len());
-        assert!(short.starts_with("pod a: é") && short.ends_with("é Error: unknown flag: --nope"), "{short}");
+        let whole = format!("pod a: {} Error: unknown flag: --nope", "é".repeat(2000));
+        for longest in [80, 1000, LONGEST] {
+            let short = shortened(&whole, longest);
+            assert!(short.len() <= longest, "{}", short.len());
+            assert!(short.starts_with("pod a: é") && short.ends_with("Error: unknown flag: --nope"), "{short}");
+            let (head, rest) = short.split_once(" [… ").unwrap();
+            let (bytes, tail) = rest.split_once(" bytes cut …] ").unwrap();
+            assert_eq!(head.len() + bytes.parse::<usize>().unwrap() + tail.len(), whole.len(), "{short}");
+        }
     }
 
     #[test]

@@ -2,10 +2,11 @@
 
 use crate::cluster::DataPolicy;
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 
 /// An etcd cluster: members with volumes, its own peer CA and client CA, and a client certificate for each entry of `clients`.
@@ -116,9 +117,10 @@ pub struct Storage {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub class_name: Option<String>,
-    /// Size: a whole number with Mi, Gi, Ti, M, G or T. Default `10Gi`.
-    #[serde(default = "ten_gi")]
-    #[schemars(length(min = 1, max = 20), regex(pattern = r"^([1-9][0-9]{0,8}(Mi|Gi|M|G)|[1-9][0-9]{0,4}(Ti|T))$"))]
+    /// Size: a Kubernetes quantity of at least `1Gi`, such as `10Gi`, `1.5Ti` or a number of bytes. Default `10Gi`. Volumes of clusters
+    /// that an earlier version of Berth created smaller stay as they are.
+    #[serde(default = "ten_gi", deserialize_with = "quantity")]
+    #[schemars(schema_with = "size_schema")]
     pub size: String,
 }
 
@@ -128,8 +130,26 @@ impl Default for Storage {
     }
 }
 
+/// The smallest volume that a new cluster may ask for: etcd preallocates its log in files of 64 MB and keeps several, beside the database
+/// and its snapshots.
+pub const LEAST_STORAGE: &str = "1Gi";
+
 fn ten_gi() -> String {
     "10Gi".into()
+}
+
+/// As Kubernetes takes quantities: a text, or a number of bytes.
+fn quantity<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Quantity::deserialize(deserializer).map(|quantity| quantity.0)
+}
+
+/// Quantities stay below 2^63, as in [`resources_schema`]. That it is not too small is judged by the operator when it makes the volumes,
+/// because a cluster with smaller ones can be restored from a backup.
+fn size_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    schemars::json_schema!({
+        "x-kubernetes-int-or-string": true, "nullable": false, "maxLength": 20, "minimum": 0, "maximum": 999_999_999_999_999_i64,
+        "pattern": r"^([0-9]{1,15}|[0-9]{1,9}(\.[0-9]{1,3})?(k|M|G|Ki|Mi|Gi)|[0-9]{1,5}(\.[0-9]{1,3})?(T|Ti)|[0-9]{1,3}(\.[0-9]{1,3})?(P|Pi))$",
+    })
 }
 
 fn one() -> i32 {
@@ -241,4 +261,18 @@ pub struct EtcdClientStatus {
     pub name: String,
     /// Its Secret, in this namespace.
     pub secret_ref: SecretRef,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_is_a_text_or_a_number_of_bytes() {
+        let of = |size: serde_json::Value| serde_json::from_value::<Storage>(json!({"size": size})).map(|s| s.size);
+        assert_eq!(of(json!("1.5Gi")).unwrap(), "1.5Gi");
+        assert_eq!(of(json!(10_737_418_240_i64)).unwrap(), "10737418240");
+        assert!(of(json!([])).is_err());
+        assert_eq!(serde_json::from_value::<Storage>(json!({})).unwrap().size, "10Gi");
+    }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Access {
     pub(crate) io: Io,
     /// The namespace that is meant.
     pub(crate) namespace: String,
+    /// Which server it is, and who said so.
+    pub(crate) origin: String,
 }
 
 impl Access {
@@ -39,16 +41,17 @@ impl Access {
     }
 
     async fn new(meta: &Meta, fence: Fence) -> anyhow::Result<Self> {
-        let config = config(meta).await?;
+        let (config, source) = config(meta).await?;
+        let origin = format!("{} ({source})", config.cluster_url.to_string().trim_end_matches('/'));
         let namespace = meta.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let client = FencedClient::connect(config, fence).context("the kubeconfig of the meta cluster")?;
-        Ok(Self { io: Io::new(client, Arc::new(Calls::default()), DEADLINE), namespace })
+        Ok(Self { io: Io::new(client, Arc::new(Calls::default()), DEADLINE), namespace, origin })
     }
 
     /// The `Cluster` of that name, as stored.
     pub(crate) async fn cluster(&self, name: &str) -> anyhow::Result<Value> {
         let key = ObjectKey::namespaced(Kind::Cluster, &self.namespace, name);
-        if let Some(value) = self.io.get(&key).await.map_err(explain)? {
+        if let Some(value) = self.io.get(&key).await.map_err(|e| self.explain(e))? {
             return Ok(value);
         }
         self.installed().await?;
@@ -56,6 +59,19 @@ impl Access {
             bail!("{namespace}/{name}: pass the namespace with -n: {name} -n {namespace}");
         }
         Err(anyhow!("{key} does not exist. List all Clusters with: kubectl berth status -A"))
+    }
+
+    /// The error of a call, with the way out where there is one.
+    pub(crate) fn explain(&self, error: IoError) -> anyhow::Error {
+        match error.kind {
+            ErrorKind::Forbidden => {
+                anyhow!("{error}. You lack that right: have it granted, or use another context (--context)")
+            }
+            ErrorKind::Transient => {
+                anyhow!("{error}. The server is {}. Choose another with --context or --kubeconfig", self.origin)
+            }
+            _ => anyhow::Error::new(error),
+        }
     }
 
     /// An error if the meta cluster does not know Berth's resources.
@@ -69,7 +85,8 @@ impl Access {
     }
 }
 
-async fn config(meta: &Meta) -> anyhow::Result<Config> {
+/// The configuration, and where it is from.
+async fn config(meta: &Meta) -> anyhow::Result<(Config, String)> {
     let options = KubeConfigOptions { context: meta.context.clone(), ..KubeConfigOptions::default() };
     let file = match &meta.kubeconfig {
         Some(path) => {
@@ -80,17 +97,23 @@ async fn config(meta: &Meta) -> anyhow::Result<Config> {
             Err(error @ KubeconfigError::Parse(_)) => return Err(discreet(error)),
             // In a pod there is no file.
             Err(error) => {
-                return Config::incluster()
+                let config = Config::incluster()
                     .map_err(|_| anyhow::Error::new(error))
-                    .context("no access to a meta cluster: name its kubeconfig with --kubeconfig, or set KUBECONFIG");
+                    .context("no access to a meta cluster: name its kubeconfig with --kubeconfig, or set KUBECONFIG")?;
+                return Ok((config, "the service account of this pod".to_owned()));
             }
         },
     };
     let contexts: Vec<_> = file.contexts.iter().map(|c| c.name.clone()).collect();
-    Config::from_custom_kubeconfig(file, &options).await.with_context(|| match &meta.context {
+    let context = meta.context.clone().or_else(|| file.current_context.clone()).unwrap_or_default();
+    let variable = std::env::var("KUBECONFIG").ok().filter(|v| !v.is_empty());
+    let path = meta.kubeconfig.as_ref().map(|path| path.display().to_string());
+    let path = path.or(variable).unwrap_or_else(|| "~/.kube/config".to_owned());
+    let config = Config::from_custom_kubeconfig(file, &options).await.with_context(|| match &meta.context {
         Some(context) => format!("context {context}; the kubeconfig has: {}", contexts.join(", ")),
         None => "the kubeconfig's current context; choose one with --context".to_owned(),
-    })
+    })?;
+    Ok((config, format!("context {context} in {path}")))
 }
 
 /// Errors of the parser quote what they read, which is secret.
@@ -100,19 +123,6 @@ fn discreet(error: KubeconfigError) -> anyhow::Error {
         // Its own text has the path and the cause, which come with the error's context.
         KubeconfigError::ReadConfig(cause, _) => anyhow::Error::new(cause),
         error => anyhow::Error::new(error),
-    }
-}
-
-/// The error of a call, with the way out where there is one.
-pub(crate) fn explain(error: IoError) -> anyhow::Error {
-    match error.kind {
-        ErrorKind::Forbidden => {
-            anyhow!("{error}. You lack that right: have it granted, or use another context (--context)")
-        }
-        ErrorKind::Transient => anyhow!(
-            "{error}. The server is that of your kubeconfig (see `kubectl cluster-info`); choose another with --kubeconfig or --context"
-        ),
-        _ => anyhow::Error::new(error),
     }
 }
 

@@ -1,6 +1,6 @@
 //! `adopt`: takes over a control-plane namespace whose `Cluster` is gone. The only verb that writes to the meta cluster.
 
-use crate::access::{Access, explain, parse};
+use crate::access::{Access, parse};
 use crate::args::{Adopt, Meta};
 use crate::{Outcome, output, paint};
 use anyhow::{Context as _, bail};
@@ -25,10 +25,10 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
     let (live, verdict) = match access.io.get(&ObjectKey::cluster(Kind::Namespace, &cp_namespace)).await {
         Ok(live) => (live.clone(), judge(&cluster, live.as_ref(), Timestamp::now())),
         Err(error) if error.kind == ErrorKind::Forbidden => {
-            let verdict = told(&cluster).ok_or_else(|| explain(error))?;
+            let verdict = told(&cluster).ok_or_else(|| access.explain(error))?;
             (None, verdict)
         }
-        Err(error) => return Err(explain(error)),
+        Err(error) => return Err(access.explain(error)),
     };
     let wanted = match verdict {
         Verdict::Nothing(why) => {
@@ -49,13 +49,14 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
         "uid": value["metadata"]["uid"], "resourceVersion": value["metadata"]["resourceVersion"],
         "annotations": {(labels::ADOPT): wanted},
     }});
-    access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await.map_err(explain)?;
+    access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await.map_err(|e| access.explain(e))?;
     output::print(&format!(
-        "{of}: annotation {}={} is set, and the operator takes over. Next: kubectl berth status {} -n {}\n",
+        "{of}: annotation {}={} is set, and the operator takes over. Next: kubectl berth status {name} -n {ns}\nOnce it is Ready, remove the annotation, since with it Berth accepts a replaced namespace unasked: kubectl -n {ns} annotate clusters.berth.dev {name} {}-\n",
         labels::ADOPT,
         paint::safe(&wanted),
-        args.name,
-        access.namespace
+        labels::ADOPT,
+        name = args.name,
+        ns = access.namespace,
     ))?;
     Ok(Outcome::Done)
 }
@@ -136,6 +137,8 @@ fn explanation(of: &str, cp_namespace: &str, cluster: &Cluster, live: Option<&Va
         ("this Cluster has UID", own),
     ];
     let rows: Vec<_> = rows.iter().map(|(what, value)| vec![format!("  {what}"), paint::safe(value)]).collect();
+    // How to take it over is what this command is for.
+    let why = why.split_once(". To take it over").map_or(why, |(why, _)| why);
     format!(
         "{}\n  {}\n{}This takes over etcd's data, the CAs and all keys in that namespace. Kubeconfigs of that tenant keep working.\n",
         paint::strong(of),

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// Hosted Kubernetes control planes: their state, what would change, and what to do next.
 ///
-/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig does not exist yet, changes are pending, or there is
+/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig does not work yet, changes are pending, or there is
 /// nothing to adopt.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl-berth", bin_name = "kubectl berth", version, max_term_width = 110)]
@@ -44,7 +44,7 @@ pub(crate) enum Verb {
     Status(Status),
     /// Print a Cluster's kubeconfig, write it to a file, or merge it into another.
     ///
-    /// Exit code 3: Berth has not published it yet.
+    /// Exit code 3: Berth has not published it yet, or the API has not answered yet.
     Kubeconfig(Kubeconfig),
     /// Reach a Cluster from here: with a command, or until Ctrl-C.
     ///
@@ -243,7 +243,7 @@ mod tests {
         let help = Args::command().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for wanted in [
-            "3 not ready, a kubeconfig does not exist yet, changes are pending, or there is nothing to adopt",
+            "3 not ready, a kubeconfig does not work yet, changes are pending, or there is nothing to adopt",
             "2 wrong usage",
         ] {
             assert!(help.contains(wanted), "{help}");

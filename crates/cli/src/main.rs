@@ -26,7 +26,7 @@ use std::process::ExitCode;
 enum Outcome {
     /// All is as it should be.
     Done,
-    /// Not ready, a kubeconfig is not there yet, changes are pending, or there is nothing to adopt.
+    /// Not ready, a kubeconfig does not work yet, changes are pending, or there is nothing to adopt.
     NotYet,
     /// There was an error. It is printed already, and the rest was done.
     Failed,

@@ -58,6 +58,30 @@ fn arguments_and_exit_codes_pass_through_it() {
     }
 }
 
+#[test]
+fn a_server_that_does_not_answer_is_named_with_its_context_and_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let config = dir.path().join("config");
+    // Nothing listens there once the listener is dropped.
+    let dead = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let server = format!("https://{dead}");
+    std::fs::write(&config, kubeconfig(&server)).unwrap();
+    let config = config.to_str().unwrap();
+    let output = kubectl(&["berth", "status", "acme", "--kubeconfig", config]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = text(&output.stderr);
+    assert!(said.contains(&format!("The server is {server} (context a in {config})")), "{said}");
+    assert!(said.contains("Connection refused"), "{said}");
+    let output = kubectl(&["berth", "status", "--kubeconfig", "/nope"]);
+    assert_eq!(text(&output.stderr), "error: kubeconfig /nope: No such file or directory (os error 2)\n");
+}
+
+fn kubeconfig(server: &str) -> String {
+    format!(
+        "{{clusters: [{{name: a, cluster: {{server: '{server}'}}}}], contexts: [{{name: a, context: {{cluster: a, user: a}}}}], current-context: a, users: [{{name: a, user: {{}}}}]}}"
+    )
+}
+
 /// The script as the page has it, and a PATH with it and our command.
 fn installed() -> (tempfile::TempDir, PathBuf, String) {
     let dir = tempfile::tempdir().unwrap();
@@ -112,13 +136,7 @@ fn a_meta_cluster_that_does_not_answer_holds_up_nobody() {
     let (dir, script, path) = installed();
     let config = dir.path().join("config");
     let server = format!("https://{}", silent.local_addr().unwrap());
-    std::fs::write(
-        &config,
-        format!(
-            "{{clusters: [{{name: a, cluster: {{server: '{server}'}}}}], contexts: [{{name: a, context: {{cluster: a, user: a}}}}], current-context: a, users: [{{name: a, user: {{}}}}]}}"
-        ),
-    )
-    .unwrap();
+    std::fs::write(&config, kubeconfig(&server)).unwrap();
     let began = Instant::now();
     let output = with(&script, &path, &["status", "--kubeconfig", config.to_str().unwrap(), ""]);
     assert_eq!((text(&output.stdout), text(&output.stderr)), (":4\n", ""));

@@ -1,6 +1,7 @@
 //! etcd's JSON: numbers of 64 bits are strings, and what is zero is left out.
 
 use crate::error::CallError;
+use berth_api::conditions::shortened;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 
@@ -99,7 +100,7 @@ pub(crate) fn read<T: DeserializeOwned>(call: Call, status: u16, body: &[u8]) ->
         let message = if message.is_empty() { String::from_utf8_lossy(body).trim().to_owned() } else { message };
         // Addresses with ports of the moment would make every message a new one.
         let words: Vec<_> = message.split_whitespace().filter(|w| !w.contains("->")).collect();
-        return Err(CallError::Http { status, message: words.join(" ").chars().take(200).collect() });
+        return Err(CallError::Http { status, message: shortened(&words.join(" "), 200) });
     }
     serde_json::from_slice(body).map_err(|e| CallError::Garbled { call: call.path, problem: e.to_string() })
 }

@@ -1,19 +1,30 @@
 //! Events that a person would want: what turned well, what went wrong, said once.
 
-use berth_api::conditions::{ConditionType, find, shortened};
+use berth_api::conditions::{ConditionType, Reason, find, shortened};
 use berth_fence::{Closed, FencedClient};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 /// How long publishing one may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Publishes Events.
+/// How long an Event counts up if it is said again, as in kube's [`Recorder`].
+const SERIES: Duration = Duration::from_mins(6);
+
+/// Publishes Events: one series for each object, reason and message. A [`Recorder`] takes every message of a reason for one series, and
+/// shows the first one with the count of all; so each message has a recorder of its own, as long as its series lasts.
 pub struct Events {
-    recorder: Recorder,
+    client: FencedClient,
+    reporter: Reporter,
+    series: Mutex<HashMap<Series, (Recorder, Instant)>>,
 }
+
+/// UID of the object, reason, message.
+type Series = (Option<String>, String, Option<String>);
 
 impl std::fmt::Debug for Events {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -25,7 +36,18 @@ impl Events {
     /// Publishes as `identity`.
     pub fn new(client: &FencedClient, identity: &str) -> Self {
         let reporter = Reporter { controller: "berth.dev/operator".into(), instance: Some(identity.into()) };
-        Self { recorder: Recorder::new((**client).clone(), reporter) }
+        Self { client: client.clone(), reporter, series: Mutex::default() }
+    }
+
+    fn recorder(&self, about: &ObjectReference, event: &Event) -> Recorder {
+        let now = Instant::now();
+        let mut all = self.series.lock().unwrap_or_else(PoisonError::into_inner);
+        all.retain(|_, (_, last)| now.duration_since(*last) < SERIES);
+        let series = (about.uid.clone(), event.reason.clone(), event.note.clone());
+        let new = || (Recorder::new((*self.client).clone(), self.reporter.clone()), now);
+        let (recorder, last) = all.entry(series).or_insert_with(new);
+        *last = now;
+        recorder.clone()
     }
 
     /// Says what changed between two statuses: `Ready` and `Degraded`, when status or reason is another.
@@ -37,7 +59,7 @@ impl Events {
 
     async fn publish(&self, about: &ObjectReference, event: &Event) {
         // An Event that is lost is no reason to stop.
-        match tokio::time::timeout(DEADLINE, self.recorder.publish(event, about)).await {
+        match tokio::time::timeout(DEADLINE, self.recorder(about, event).publish(event, about)).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) if Closed::is(&error) => {}
             Ok(Err(error)) => tracing::warn!(%error, "event not published"),
@@ -49,13 +71,18 @@ impl Events {
 /// Pure: the Events for a change of conditions.
 fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
     let mut events = vec![];
+    // What is being deleted recovers from nothing.
+    let deleting = find(new, ConditionType::Ready).is_some_and(|c| c.reason == Reason::Deleting.as_str());
     for (type_, good) in [(ConditionType::Ready, "True"), (ConditionType::Degraded, "False")] {
         let (before, Some(now)) = (find(old, type_), find(new, type_)) else { continue };
         let changed = before.is_none_or(|b| b.status != now.status || b.reason != now.reason);
         let well = now.status == good;
         // Being not ready at first, waiting, or free of trouble that never was, is no change.
-        let publish =
-            if well { before.is_some_and(|b| b.status != now.status) } else { type_ == ConditionType::Degraded };
+        let publish = if well {
+            !deleting && before.is_some_and(|b| b.status != now.status)
+        } else {
+            type_ == ConditionType::Degraded
+        };
         if changed && publish {
             events.push(Event {
                 type_: if well { EventType::Normal } else { EventType::Warning },
@@ -76,7 +103,90 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_api::conditions::{Reason, Verdict, merge};
+    use berth_api::conditions::{Verdict, merge};
+    use berth_fence::Fence;
+    use http::{Method, Request, Response};
+    use kube::Client;
+    use kube::client::Body;
+    use serde_json::Value;
+    use std::convert::Infallible;
+    use std::sync::Arc;
+
+    /// What was sent.
+    type Sent = Arc<Mutex<Vec<(Method, Value)>>>;
+
+    /// Each request is answered with what it said.
+    fn recorded() -> (Events, Sent) {
+        let sent = Sent::default();
+        let log = sent.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let log = log.clone();
+            async move {
+                let (head, body) = request.into_parts();
+                let bytes = body.collect_bytes().await.unwrap();
+                log.lock().unwrap().push((head.method, serde_json::from_slice(&bytes).unwrap()));
+                Ok::<_, Infallible>(Response::new(Body::from(bytes.to_vec())))
+            }
+        });
+        let client = FencedClient::new(Client::new(service, "default"), Fence::open());
+        (Events::new(&client, "test"), sent)
+    }
+
+    #[tokio::test]
+    async fn each_object_and_message_has_a_series_of_its_own() {
+        let (events, sent) = recorded();
+        let about = |uid: &str| ObjectReference {
+            namespace: Some("team-a".into()),
+            name: Some("acme".into()),
+            uid: Some(uid.into()),
+            ..ObjectReference::default()
+        };
+        let failing = |message: &str| {
+            let v = Verdict::new(ConditionType::Degraded, Some(true), Reason::ContainerFailing, message);
+            merge(&[], &[v], 1, jiff::Timestamp::UNIX_EPOCH)
+        };
+        let (flag, gate) = (failing("unknown flag: --nope"), failing("unrecognized feature gate: Nope"));
+        for (uid, new) in [("a", &flag), ("a", &flag), ("a", &gate), ("b", &flag), ("a", &flag)] {
+            events.transitions(&about(uid), &[], new).await;
+        }
+        let said: Vec<_> = sent.lock().unwrap().drain(..).collect();
+        let said: Vec<_> = said
+            .iter()
+            .map(|(method, e)| (method.as_str(), e["note"].as_str().unwrap(), e["series"]["count"].as_i64()))
+            .collect();
+        let (flag, gate) = ("unknown flag: --nope", "unrecognized feature gate: Nope");
+        assert_eq!(
+            said,
+            [
+                ("POST", flag, None),
+                ("PATCH", flag, Some(2)),
+                ("POST", gate, None),
+                ("POST", flag, None),
+                ("PATCH", flag, Some(3)),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_deletion_is_no_recovery() {
+        let of = |type_, status, reason| Verdict::new(type_, Some(status), reason, "m");
+        let at = |verdicts: &[Verdict]| merge(&[], verdicts, 1, jiff::Timestamp::UNIX_EPOCH);
+        let failing = at(&[
+            of(ConditionType::Ready, false, Reason::ContainerFailing),
+            of(ConditionType::Degraded, true, Reason::ContainerFailing),
+        ]);
+        let leaving = at(&[
+            of(ConditionType::Ready, false, Reason::Deleting),
+            of(ConditionType::Degraded, false, Reason::AsExpected),
+        ]);
+        assert!(changes(&failing, &leaving).is_empty());
+        // One that is protected is held, which is trouble.
+        let held = at(&[
+            of(ConditionType::Ready, false, Reason::Deleting),
+            of(ConditionType::Degraded, true, Reason::Deleting),
+        ]);
+        assert_eq!(changes(&leaving, &held).len(), 1);
+    }
 
     #[test]
     fn a_change_is_reported_once() {

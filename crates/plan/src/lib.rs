@@ -4,12 +4,13 @@
 //!
 //! The two controllers have files of the same names: `mod` (the plan, stage by stage), `subject` (what all stages know), `validate`,
 //! `record` (what runs), `pki`, `probe` (what is asked before a plan is made), `status`, `deletion`, `requeue`, `unread`; and a file
-//! or folder for each stage. What they share: [`meta_cluster`] (its addresses and nodes), [`objects`] (create, apply, drift), [`secrets`],
-//! [`settings`], and [`workload`] (rollouts, images, pods).
+//! or folder for each stage. What they share: `ending` (what a deletion waits for), [`meta_cluster`] (its addresses and nodes),
+//! [`objects`] (create, apply, drift), [`secrets`], [`settings`], and [`workload`] (rollouts, images, pods).
 
 pub mod cluster;
+pub(crate) mod ending;
 pub mod etcd;
-pub(crate) mod failure;
+mod failure;
 #[cfg(test)]
 mod messages;
 pub mod meta_cluster;

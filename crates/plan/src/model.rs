@@ -1,6 +1,7 @@
 //! A plan as a value: stages, what each waits for, and the actions that bring the tenant closer.
 
 use crate::observed::uid;
+use crate::verdicts::LASTING;
 use berth_api::conditions::Reason;
 use berth_pki::CertSpec;
 use berth_render::{Binary, Object, ObjectKey};
@@ -334,9 +335,14 @@ impl Plan {
             _ => None,
         })
     }
-    /// The first stage that is blocked, or else the first that waits, as a sentence.
+    /// The first of the worst, as a sentence: a stage that is blocked; or else one that waits for what does not come by waiting; or
+    /// else one that waits.
     pub fn first_problem(&self) -> Option<(Reason, String)> {
-        let first = self.blocked().map(|(stage, ..)| stage);
+        let first = self.blocked().map(|(stage, ..)| stage).or_else(|| self.lasting());
         first.or_else(|| self.stages.iter().find(|s| !s.state.is_done())).and_then(Stage::sentence)
+    }
+    /// The first stage that waits for what does not come by waiting.
+    pub(crate) fn lasting(&self) -> Option<&Stage> {
+        self.stages.iter().find(|s| s.state.problem().is_some_and(|(reason, _)| LASTING.contains(&reason)))
     }
 }

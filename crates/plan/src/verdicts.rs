@@ -15,7 +15,7 @@ pub(crate) const LASTING: [Reason; 6] = [
     Reason::EtcdAlarm,
 ];
 
-/// What is wrong with pods may be over soon: a node or an image comes. After so long it counts as stalled, as a Deployment does by its
+/// What is wrong with pods, or with the name of the API, may be over soon: a node, an image or a DNS record comes. After so long it counts as stalled, as a Deployment does by its
 /// `progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
@@ -46,7 +46,10 @@ fn for_kstatus(conditions: &[Condition], now: Timestamp, paused: bool) -> Option
     let stalled = degraded.filter(|c| match c.reason.parse() {
         // It is retried.
         Ok(Reason::Error) | Err(_) => false,
-        Ok(reason) => !LASTING.contains(&reason) || now.duration_since(c.last_transition_time.0) >= PROGRESS_DEADLINE,
+        Ok(reason) => {
+            !(LASTING.contains(&reason) || reason == Reason::APINotReachable)
+                || now.duration_since(c.last_transition_time.0) >= PROGRESS_DEADLINE
+        }
     });
     match stalled {
         Some(degraded) => verdict(T::Stalled, degraded),
@@ -137,6 +140,7 @@ mod tests {
         assert_eq!(published(None, Reason::AsExpected, 60, false), reconciling);
         assert_eq!(published(Some(false), Reason::Error, 60, false), reconciling);
         assert_eq!(published(Some(false), Reason::Unschedulable, 9, false), reconciling);
+        assert_eq!(published(Some(false), Reason::APINotReachable, 9, false), reconciling);
         assert_eq!(published(Some(false), Reason::Unschedulable, 10, false), ["Stalled Unschedulable what is wrong"]);
         assert_eq!(published(Some(false), Reason::InvalidSpec, 0, false), ["Stalled InvalidSpec what is wrong"]);
         assert_eq!(published(Some(false), Reason::AsExpected, 0, true), ["Stalled Waiting what it waits for"]);

@@ -17,11 +17,13 @@ use serde_json::json;
     {"rule": "self.podCIDRs.size() < 2 || !self.podCIDRs.all(c, isCIDR(c)) || cidr(self.podCIDRs[0]).ip().family() != cidr(self.podCIDRs[1]).ip().family()", "message": "podCIDRs: two networks must be one IPv4 and one IPv6 (dual stack)"}
 ])))]
 pub struct Network {
-    /// Networks of the tenant's Services: one, or two for dual stack. Default `10.112.0.0/16`.
+    /// Networks of the tenant's Services: one, or two for dual stack; IPv4 from /12 to /28, IPv6 from /108 to /120. Default
+    /// `10.112.0.0/16`.
     #[serde(default = "service_cidrs", rename = "serviceCIDRs")]
     #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
     pub service_cidrs: Vec<String>,
-    /// Networks of the tenant's pods: one, or two for dual stack. Default `10.160.0.0/16`.
+    /// Networks of the tenant's pods: one, or two for dual stack; IPv4 from /8 to /24, IPv6 from /48 to /64, and of each family that
+    /// `serviceCIDRs` has. Default `10.160.0.0/16`.
     #[serde(default = "pod_cidrs", rename = "podCIDRs")]
     #[schemars(length(min = 1, max = 2), inner(length(max = 43)), extend("x-kubernetes-list-type" = "atomic"))]
     pub pod_cidrs: Vec<String>,

@@ -6,13 +6,14 @@ mod tenant;
 
 pub(crate) use file::PrivateFile;
 
-use crate::access::{Access, explain, parse};
+use crate::access::{Access, parse};
 use crate::args::{Kubeconfig, Meta};
 use crate::{Outcome, output};
 use anyhow::{Context as _, anyhow, bail};
 use base64::Engine;
 use berth_api::conditions::{ConditionType, find};
 use berth_api::{Cluster, labels, names};
+use berth_kubeio::ErrorKind;
 use berth_render::{Kind, ObjectKey};
 use std::path::{Path, PathBuf};
 
@@ -54,8 +55,9 @@ pub(crate) enum Found {
 /// The published kubeconfig, if it has no other field than those that Berth writes.
 pub(crate) async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
     let key = ObjectKey::namespaced(Kind::Secret, &access.namespace, names::kubeconfig(name));
-    let Some(secret) = access.io.get(&key).await.map_err(explain)? else {
-        return missing(access, name, &key).await.map(Found::NotYet);
+    let Some(secret) = access.io.get(&key).await.map_err(|e| access.explain(e))? else {
+        let cluster = parse(access.cluster(name).await?, name)?;
+        return Ok(Found::NotYet(missing(access, name, &key, cluster)));
     };
     if secret["type"] != labels::CAPI_SECRET_TYPE {
         bail!("{key} is not Berth's: its type is not {}", labels::CAPI_SECRET_TYPE);
@@ -65,7 +67,28 @@ pub(crate) async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
         .decode(value)
         .map_err(|_| anyhow!("{key}: the key `value` is not base64"))?;
     let text = String::from_utf8(bytes).map_err(|_| anyhow!("{key}: the key `value` is not text"))?;
-    tenant::rebuilt(&text).map(Found::Text).map_err(|why| strange(access, name, &key, &why))
+    let text = tenant::rebuilt(&text).map_err(|why| strange(access, name, &key, &why))?;
+    Ok(unanswered(access, name, &key).await?.map_or(Found::Text(text), Found::NotYet))
+}
+
+/// Berth publishes a kubeconfig before the API answers: with it, a new tenant's owner would only be refused. None: it has answered, or
+/// who asks may read no `Cluster`.
+async fn unanswered(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Result<Option<String>> {
+    let of = ObjectKey::namespaced(Kind::Cluster, &access.namespace, name);
+    let cluster: Cluster = match access.io.get(&of).await {
+        Err(error) if error.kind == ErrorKind::Forbidden => return Ok(None),
+        Err(error) => return Err(access.explain(error)),
+        Ok(Some(cluster)) => parse(cluster, name)?,
+        Ok(None) => parse(access.cluster(name).await?, name)?,
+    };
+    // What the API itself said once, and what stays when it is down.
+    if cluster.status.as_ref().is_some_and(|s| s.version.is_some()) {
+        return Ok(None);
+    }
+    Ok(Some(format!(
+        "{key} exists, and the API has not answered yet, so it would not work; {}",
+        not_yet(access, name, cluster, "Available")
+    )))
 }
 
 /// It is there, and not as Berth writes it.
@@ -76,9 +99,13 @@ fn strange(access: &Access, name: &str, key: &ObjectKey, why: &anyhow::Error) ->
     )
 }
 
-/// Why there is none yet. One of a `Cluster` that is not there never comes: that is an error.
-async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Result<String> {
-    let cluster: Cluster = parse(access.cluster(name).await?, name)?;
+/// Why there is none yet.
+fn missing(access: &Access, name: &str, key: &ObjectKey, cluster: Cluster) -> String {
+    format!("{key} does not exist yet; {}", not_yet(access, name, cluster, "Ready"))
+}
+
+/// What a `Cluster` waits for, and how to wait for that.
+fn not_yet(access: &Access, name: &str, cluster: Cluster, condition: &str) -> String {
     let status = cluster.status.unwrap_or_default();
     let why = match find(&status.conditions, ConditionType::Ready) {
         Some(c) if c.status != "True" => format!("the Cluster is not ready: {}", c.message),
@@ -86,9 +113,7 @@ async fn missing(access: &Access, name: &str, key: &ObjectKey) -> anyhow::Result
         None => "the operator has not reconciled the Cluster yet".to_owned(),
     };
     let ns = &access.namespace;
-    Ok(format!(
-        "{key} does not exist yet; {why}. Wait with: kubectl -n {ns} wait clusters.berth.dev {name} --for=condition=Ready --timeout=5m"
-    ))
+    format!("{why}. Wait with: kubectl -n {ns} wait clusters.berth.dev {name} --for=condition={condition} --timeout=5m")
 }
 
 /// Where kubectl writes to.
@@ -102,6 +127,11 @@ fn default_file(variable: Option<&str>, home: Option<&Path>) -> anyhow::Result<P
 
 /// Writes it as a file of its own, which is no place for a file that others' contexts are in.
 fn write_out(path: &Path, text: &str, force: bool) -> anyhow::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty() && !folder.exists());
+    if let Some(folder) = folder {
+        let folder = folder.display();
+        bail!("{}: {folder} does not exist. Create it first: mkdir -p {folder}", path.display());
+    }
     if !force && path.is_file() {
         let others = merge::others(&file::read(path)?.unwrap_or_default(), text);
         if !others.is_empty() {
@@ -152,6 +182,15 @@ mod tests {
         assert_eq!(file(Some("")), Path::new("/home/me/.kube/config"));
         assert_eq!(file(None), Path::new("/home/me/.kube/config"));
         assert!(default_file(None, None).is_err());
+    }
+
+    #[test]
+    fn no_folder_is_made_for_a_file_that_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("nodir");
+        let why = write_out(&folder.join("x"), "text", true).unwrap_err().to_string();
+        assert!(why.contains("nodir does not exist. Create it first: mkdir -p "), "{why}");
+        assert!(!folder.exists());
     }
 
     #[test]

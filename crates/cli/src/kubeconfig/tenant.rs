@@ -177,5 +177,6 @@ mod tests {
             assert!(why.contains(field) && !why.contains("secret"), "{why}");
         }
         assert!(!rebuilt("\"secret: [").unwrap_err().to_string().contains("secret"));
+        assert_eq!(rebuilt("overwritten").unwrap_err().to_string(), "the file: it is not a mapping");
     }
 }

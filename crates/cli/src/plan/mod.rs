@@ -9,7 +9,7 @@ mod show;
 #[cfg(test)]
 mod tests;
 
-use crate::access::{Access, cluster_in, explain, parse};
+use crate::access::{Access, cluster_in, parse};
 use crate::args::{Meta, Plan};
 use crate::world;
 use crate::{Outcome, output};
@@ -34,12 +34,12 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     let (cluster, exists) = wanted(&access, &name, file).await?;
     let found = operator::settings(&access.io, &args.operator_namespace).await;
     found.notes.iter().for_each(|n| output::note(n));
-    let mut snapshot = observe_cluster(&access.io, &cluster, &found.meta).await.map_err(rights)?;
+    let mut snapshot = observe_cluster(&access.io, &cluster, &found.meta).await.map_err(|e| rights(&access, e))?;
     if let Some(denied) = snapshot.denied.clone() {
-        return Err(rights(denied));
+        return Err(rights(&access, denied));
     }
     if let Some(unread) = snapshot.unread.clone() {
-        return Err(rights(unread));
+        return Err(rights(&access, unread));
     }
     let cp_namespace = names::control_plane_namespace(&access.namespace, &name);
     // The operator waits for what it cannot find out; what cannot be found out from here it may know.
@@ -75,7 +75,8 @@ async fn etcd(access: &Access, snapshot: &Snapshot) -> anyhow::Result<Option<Obs
     let found = snapshot.observed.objects.iter().find(|(k, _)| k.kind == Kind::EtcdCluster && k.name == names::ETCD);
     let Some((key, live)) = found else { return Ok(None) };
     let etcd: EtcdCluster = parse(live.clone(), &key.to_string())?;
-    Ok(Some(observe_etcd(&access.io, &etcd, &snapshot.observed.meta).await.map_err(rights)?.observed))
+    let snapshot = observe_etcd(&access.io, &etcd, &snapshot.observed.meta).await.map_err(|e| rights(access, e))?;
+    Ok(Some(snapshot.observed))
 }
 
 /// Which `Cluster` is meant: the arguments and the file must agree.
@@ -102,7 +103,7 @@ async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::R
     let of = format!("Cluster {}/{name}", access.namespace);
     let Some(mut file) = file else { return Ok((parse(access.cluster(name).await?, &of)?, true)) };
     let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, name);
-    let Some(live) = access.io.get(&key).await.map_err(explain)? else {
+    let Some(live) = access.io.get(&key).await.map_err(|e| access.explain(e))? else {
         access.installed().await?;
         file.metadata.namespace = Some(access.namespace.clone());
         file.metadata.uid = Some("not-made-yet".to_owned());
@@ -120,7 +121,7 @@ async fn wanted(access: &Access, name: &str, file: Option<Cluster>) -> anyhow::R
             live["spec"] = spec;
             live
         }
-        Err(e) => return Err(explain(e)),
+        Err(e) => return Err(access.explain(e)),
     };
     Ok((parse(live, &of)?, true))
 }
@@ -138,9 +139,9 @@ fn replace(old: &Value, new: &Value) -> Value {
 }
 
 /// The rights that this takes are more than those of a team.
-fn rights(error: IoError) -> anyhow::Error {
+fn rights(access: &Access, error: IoError) -> anyhow::Error {
     if error.kind != ErrorKind::Forbidden {
-        return explain(error);
+        return access.explain(error);
     }
     anyhow!(
         "{error}. A plan reads what the operator reads: everything in the control-plane namespace, including Secrets, and the published kubeconfig, by an empty dry-run patch. Use a context of the platform team (--context)"

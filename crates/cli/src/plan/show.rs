@@ -43,6 +43,8 @@ fn head(report: &Report) -> String {
 fn state(part: &Part) -> String {
     let message = safe(part.message.as_deref().unwrap_or_default());
     match part.state {
+        // What is asked for is judged there; what follows from it is in the other stages.
+        StageStatus::Ready if part.stage == "spec" => good("valid"),
         StageStatus::Ready => good("no change"),
         StageStatus::Disabled => faint("not asked for"),
         StageStatus::Changes => warn(&count(part.changes.len(), "change")),

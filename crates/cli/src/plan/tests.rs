@@ -113,6 +113,15 @@ fn etcds_pods_restart_one_by_one() {
 }
 
 #[test]
+fn a_flag_is_named() {
+    let spec = json!({"version": "1.36.2", "apiServer": {"extraArgs": [{"name": "v", "value": "4"}]}});
+    let report = planned(spec, &up(), &Settings::default());
+    let text = text(&report);
+    assert!(text.contains("    flag --v of kube-apiserver: added, 4\n"), "{text}");
+    assert!(text.contains("\nspec                     valid\n") && !text.contains(".args"), "{text}");
+}
+
+#[test]
 fn what_is_refused_is_blocked_and_the_rest_goes_on() {
     let report = planned(json!({"version": "1.35.4"}), &up(), &Settings::default());
     assert_eq!(report.stages[0].state, StageStatus::Blocked);

@@ -9,7 +9,7 @@ mod tree;
 #[cfg(test)]
 mod tests;
 
-use crate::access::{Access, explain, parse};
+use crate::access::{Access, parse};
 use crate::args::{Meta, Status};
 use crate::{Outcome, output};
 use berth_render::Kind;
@@ -34,7 +34,7 @@ pub(crate) async fn run(meta: &Meta, args: &Status) -> anyhow::Result<Outcome> {
 async fn all(access: &Access, args: &Status, now: Timestamp) -> anyhow::Result<Outcome> {
     let items = items(access, args.all_namespaces).await?;
     let asked = items.len();
-    let rows = rows(items);
+    let rows = rows(items, now);
     match output::structured(args.output, &rows)? {
         Some(text) => output::print(&text)?,
         None if !rows.is_empty() => output::print(&list::table(&rows, now, args.all_namespaces))?,
@@ -69,16 +69,17 @@ async fn items(access: &Access, all_namespaces: bool) -> anyhow::Result<Vec<Valu
         Ok(items) => Ok(items),
         Err(error) => {
             access.installed().await?;
-            Err(explain(error))
+            Err(access.explain(error))
         }
     }
 }
 
-/// The lines. One that this version cannot read is no reason to hide the others: it is complained of.
-fn rows(items: Vec<Value>) -> Vec<list::Row> {
+/// What is said of each. One that this version cannot read is no reason to hide the others: it is complained of.
+fn rows(items: Vec<Value>, now: Timestamp) -> Vec<report::Report> {
     let row = |item: Value| {
         let name = format!("Cluster {}/{}", text(&item, "namespace"), text(&item, "name"));
-        parse(item, &name).map(|cluster| list::row(&cluster)).inspect_err(output::complain).ok()
+        let cluster = parse(item, &name).inspect_err(output::complain).ok()?;
+        Some(report::report(&read::Seen::of(cluster), now))
     };
     items.into_iter().filter_map(row).collect()
 }

@@ -102,6 +102,8 @@ fn degraded(problem: &Condition, report: &Report) -> String {
     match problem.reason.parse() {
         Ok(Reason::AdoptionRequired) => format!("to take over the existing control plane: {}", adopt()),
         Ok(Reason::ControlPlaneLost) => format!("{}. To set the annotation: {}", problem.message, adopt()),
+        // Of a host that is not in DNS, with what to do.
+        Ok(Reason::APINotReachable) => problem.message.clone(),
         _ => advised(problem),
     }
 }

@@ -1,7 +1,7 @@
 //! What is read for one `Cluster`.
 
 use super::next;
-use crate::access::{Access, explain, parse};
+use crate::access::{Access, parse};
 use crate::args::Status;
 use crate::plan::leaf_lifetime;
 use berth_api::{Cluster, EtcdCluster, labels, names};
@@ -29,6 +29,13 @@ pub(super) struct Seen {
     pub(super) notes: Vec<String>,
 }
 
+impl Seen {
+    /// Of one among many only the `Cluster` is read.
+    pub(super) fn of(cluster: Cluster) -> Self {
+        Self { cluster, etcd: None, deployments: vec![], pods: vec![], leaf_lifetime: None, notes: vec![] }
+    }
+}
+
 /// Reads it. The owner of a `Cluster` needs no rights in its control-plane namespace: then its status is all there is.
 pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timestamp) -> anyhow::Result<Seen> {
     let value = access.cluster(name).await?;
@@ -37,10 +44,11 @@ pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timesta
     let cp_namespace = recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name));
     let mut notes = Vec::from_iter(unprotected_namespace(access, &cluster).await);
     let etcd = access.io.get(&ObjectKey::namespaced(Kind::EtcdCluster, &cp_namespace, names::ETCD)).await;
-    let etcd = readable(etcd, &mut notes)?.flatten();
-    let deployments =
-        readable(access.io.list(Kind::Deployment, &cp_namespace, None).await, &mut notes)?.unwrap_or_default();
-    let pods = readable(access.io.list(Kind::Pod, &cp_namespace, None).await, &mut notes)?.unwrap_or_default();
+    let etcd = readable(access, etcd, &mut notes)?.flatten();
+    let deployments = access.io.list(Kind::Deployment, &cp_namespace, None).await;
+    let deployments = readable(access, deployments, &mut notes)?.unwrap_or_default();
+    let pods = access.io.list(Kind::Pod, &cp_namespace, None).await;
+    let pods = readable(access, pods, &mut notes)?.unwrap_or_default();
     if private_networks_are_open(access, &cp_namespace).await {
         notes.push(
             "API servers of this tenant reach private networks, since an earlier Berth created it: see isolation.privateNetworks.olderTenants in the values of Berth's chart".to_owned(),
@@ -88,14 +96,14 @@ async fn unprotected_namespace(access: &Access, cluster: &Cluster) -> Option<Str
 }
 
 /// What may not be read is left out and noted.
-fn readable<T>(answer: Result<T, IoError>, notes: &mut Vec<String>) -> anyhow::Result<Option<T>> {
+fn readable<T>(access: &Access, answer: Result<T, IoError>, notes: &mut Vec<String>) -> anyhow::Result<Option<T>> {
     match answer {
         Ok(answer) => Ok(Some(answer)),
         Err(error) if error.kind == ErrorKind::Forbidden => {
             notes.push(format!("not shown: {error}"));
             Ok(None)
         }
-        Err(error) => Err(explain(error)),
+        Err(error) => Err(access.explain(error)),
     }
 }
 

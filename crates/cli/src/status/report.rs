@@ -1,4 +1,4 @@
-//! What is to be said of one `Cluster`, as a value.
+//! What is to be said of one `Cluster`, as a value: the same for one and for each of many. docs/kubectl-berth.md has its fields.
 
 use super::next;
 use super::read::Seen;
@@ -30,8 +30,7 @@ pub(super) struct Report {
     pub(super) control_plane_namespace: Option<String>,
     /// The operator has seen the newest spec.
     pub(super) observed: bool,
-    /// Conditions that are not as they should be.
-    pub(super) conditions: Vec<Problem>,
+    pub(super) conditions: Vec<Told>,
     pub(super) etcd: Option<Etcd>,
     pub(super) components: Vec<Component>,
     pub(super) next_expiry: Option<Timestamp>,
@@ -44,7 +43,7 @@ pub(super) struct Report {
 /// A condition.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Problem {
+pub(super) struct Told {
     #[serde(rename = "type")]
     pub(super) type_: String,
     pub(super) status: String,
@@ -53,13 +52,21 @@ pub(super) struct Problem {
     pub(super) since: Timestamp,
 }
 
+impl Told {
+    /// It is not as it should be.
+    pub(super) fn is_problem(&self) -> bool {
+        let calm = [ConditionType::Progressing, ConditionType::Degraded].map(ConditionType::as_str);
+        self.status != if calm.contains(&self.type_.as_str()) { "False" } else { "True" }
+    }
+}
+
 /// etcd.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Etcd {
     pub(super) version: Option<String>,
     pub(super) ready_members: Option<String>,
-    pub(super) conditions: Vec<Problem>,
+    pub(super) conditions: Vec<Told>,
     pub(super) members: Vec<Member>,
 }
 
@@ -96,6 +103,14 @@ pub(super) struct Pod {
     pub(super) problem: Option<String>,
 }
 
+impl Report {
+    /// What `Ready` says, unless it is true.
+    pub(super) fn not_ready(&self) -> Option<&str> {
+        let ready = self.conditions.iter().find(|c| c.type_ == ConditionType::Ready.as_str())?;
+        ready.is_problem().then_some(&*ready.message)
+    }
+}
+
 /// Judges what was read.
 pub(super) fn report(seen: &Seen, now: Timestamp) -> Report {
     let cluster = &seen.cluster;
@@ -119,7 +134,7 @@ pub(super) fn report(seen: &Seen, now: Timestamp) -> Report {
         endpoint,
         control_plane_namespace: status.control_plane_namespace.as_ref().map(|n| n.name.clone()),
         observed,
-        conditions: problems(&status.conditions),
+        conditions: told(&status.conditions),
         etcd: etcd(seen),
         components: components(seen),
         next_expiry: status.certificates.as_ref().and_then(|c| c.next_expiry.as_ref()).map(|t| t.0),
@@ -130,21 +145,15 @@ pub(super) fn report(seen: &Seen, now: Timestamp) -> Report {
     report
 }
 
-/// Conditions that are not as they should be.
-fn problems(all: &[Condition]) -> Vec<Problem> {
-    let calm = [ConditionType::Progressing, ConditionType::Degraded].map(ConditionType::as_str);
-    let wanted =
-        |c: &&Condition| if calm.contains(&c.type_.as_str()) { c.status == "False" } else { c.status == "True" };
-    all.iter()
-        .filter(|c| !wanted(c))
-        .map(|c| Problem {
-            type_: c.type_.clone(),
-            status: c.status.clone(),
-            reason: c.reason.clone(),
-            message: c.message.clone(),
-            since: c.last_transition_time.0,
-        })
-        .collect()
+fn told(all: &[Condition]) -> Vec<Told> {
+    let one = |c: &Condition| Told {
+        type_: c.type_.clone(),
+        status: c.status.clone(),
+        reason: c.reason.clone(),
+        message: c.message.clone(),
+        since: c.last_transition_time.0,
+    };
+    all.iter().map(one).collect()
 }
 
 fn etcd(seen: &Seen) -> Option<Etcd> {
@@ -159,7 +168,7 @@ fn etcd(seen: &Seen) -> Option<Etcd> {
     Some(Etcd {
         version: status.version.clone(),
         ready_members: status.ready_members.clone(),
-        conditions: problems(&status.conditions),
+        conditions: told(&status.conditions),
         members: members.collect(),
     })
 }

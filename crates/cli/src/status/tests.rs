@@ -2,14 +2,15 @@
 
 #![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
 
+mod schema;
+
 use super::read::Seen;
-use super::{all, list, read, report, tree};
+use super::{all, list, read, report, rows, tree};
 use crate::Outcome;
 use crate::access::Access;
 use crate::args::{Format, Status};
 use crate::output::same_in_both_forms;
 use crate::paint::plain;
-use berth_api::Cluster;
 use berth_api::conditions::Reason;
 use berth_fence::{Fence, FencedClient};
 use berth_kubeio::Io;
@@ -82,14 +83,7 @@ fn etcd(ready: bool) -> Value {
 }
 
 fn seen(cluster: Value) -> Seen {
-    Seen {
-        cluster: serde_json::from_value(cluster).unwrap(),
-        etcd: None,
-        deployments: vec![],
-        pods: vec![],
-        leaf_lifetime: None,
-        notes: vec![],
-    }
+    Seen::of(serde_json::from_value(cluster).unwrap())
 }
 
 fn healthy() -> Seen {
@@ -124,7 +118,8 @@ fn programs_read_the_same_as_json_and_as_yaml() {
     let refused = condition("Ready", "False", "Rejected", "quota \"x\": no\n- more: 1 # and so on");
     let refused = seen(cluster(status("Provisioning", &conditions(&[refused]))));
     let refused = same_in_both_forms(&report::report(&refused, now()));
-    assert_eq!(refused["conditions"][0]["reason"], "Rejected");
+    let ready = refused["conditions"].as_array().unwrap().iter().find(|c| c["type"] == "Ready").unwrap();
+    assert_eq!(ready["reason"], "Rejected");
 }
 
 #[test]
@@ -202,7 +197,10 @@ fn the_next_thing_is_named() {
     );
     let image = next(degraded("ImageUnavailable", "etcd: pod etcd-0 cannot pull x"));
     assert_eq!(image, format!("etcd: pod etcd-0 cannot pull x. {}", Reason::ImageUnavailable.what_to_do()));
-    assert_eq!(next(degraded("InvalidSpec", "spec.network: …")), "spec.network: …");
+    for (reason, why) in [("InvalidSpec", "spec.network: …"), ("APINotReachable", "tenant: … Create a DNS record")]
+    {
+        assert_eq!(next(degraded(reason, why)), why);
+    }
     assert_eq!(next(cluster(status("Ready", &conditions(&[])))), "nothing to do");
 
     let mut unseen = cluster(json!({}));
@@ -291,7 +289,7 @@ fn nothing_from_the_cluster_commands_the_terminal() {
         assert!(text.contains(told), "{told} is not in {text}");
     }
     assert!(text.contains("kube-apiserver-0") && text.contains("kube-apiserver 1.36.3"), "{text}");
-    let table = list::table(&[list::row(&seen.cluster)], now(), true);
+    let table = list::table(&[report::report(&seen, now())], now(), true);
     assert!(!table.contains('\u{7}') && table.contains("10.96.114.7"), "{table:?}");
 }
 
@@ -301,7 +299,7 @@ fn one_line_for_each() {
     let sick = status("Degraded", &conditions(&[condition("Ready", "False", "QuorumLost", &why)]));
     let rows: Vec<_> = [cluster(status("Ready", &conditions(&[]))), cluster(sick), cluster(json!({}))]
         .into_iter()
-        .map(|c| list::row(&serde_json::from_value::<Cluster>(c).unwrap()))
+        .map(|c| report::report(&seen(c), now()))
         .collect();
     assert_eq!(rows.iter().map(|r| r.ready).collect::<Vec<_>>(), [true, false, false]);
     insta::assert_snapshot!(plain(&list::table(&rows, now(), true)));
@@ -316,7 +314,7 @@ pub(super) fn access(answer: impl Fn(&str) -> (u16, Value) + Send + 'static) -> 
     });
     let client = Client::new(service, "default");
     let io = Io::new(FencedClient::new(client, Fence::closed()), Arc::default(), Duration::from_secs(1));
-    Access { io, namespace: "team-a".into() }
+    Access { io, namespace: "team-a".into(), origin: "https://192.0.2.1:6443 (context meta in config)".into() }
 }
 
 pub(super) fn asked(name: Option<&str>, all_namespaces: bool) -> Status {

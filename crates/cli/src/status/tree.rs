@@ -1,6 +1,6 @@
 //! A report as a tree.
 
-use super::report::{Component, Etcd, Member, Pod, Problem, Report};
+use super::report::{Component, Etcd, Member, Pod, Report, Told};
 use crate::age::{age, until};
 use crate::paint::{bad, faint, good, safe, strong, warn};
 use jiff::Timestamp;
@@ -68,8 +68,9 @@ fn nodes(report: &Report, now: Timestamp) -> Vec<Node> {
     all.push(Node::leaf(format!("version    {}", safe(&version))));
     all.push(Node::leaf(format!("endpoint   {}", or_none(&report.endpoint))));
     all.push(Node::leaf(format!("namespace  {}", or_none(&report.control_plane_namespace))));
-    if !report.conditions.is_empty() {
-        all.push(Node { text: "conditions".to_owned(), below: problems(&report.conditions, now) });
+    let problems = problems(&report.conditions, now);
+    if !problems.is_empty() {
+        all.push(Node { text: "conditions".to_owned(), below: problems });
     }
     all.extend(report.etcd.as_ref().map(|e| etcd(e, now)));
     all.extend(report.components.iter().map(|c| component(c, now)));
@@ -77,13 +78,14 @@ fn nodes(report: &Report, now: Timestamp) -> Vec<Node> {
     all
 }
 
-/// A message that was printed already, as a whole or as a part, is not printed again.
-fn problems(all: &[Problem], now: Timestamp) -> Vec<Node> {
-    let told = |i: usize, c: &Problem| all.iter().take(i).any(|before| before.message.contains(&c.message));
-    all.iter().enumerate().map(|(i, c)| Node::leaf(problem(c, !told(i, c), now))).collect()
+/// Conditions that are not as they should be. A message that was printed already, as a whole or as a part, is not printed again.
+fn problems(all: &[Told], now: Timestamp) -> Vec<Node> {
+    let all: Vec<&Told> = all.iter().filter(|c| c.is_problem()).collect();
+    let told = |i: usize, c: &Told| all.iter().take(i).any(|before| before.message.contains(&c.message));
+    all.iter().enumerate().map(|(i, &c)| Node::leaf(problem(c, !told(i, c), now))).collect()
 }
 
-fn problem(c: &Problem, with_message: bool, now: Timestamp) -> String {
+fn problem(c: &Told, with_message: bool, now: Timestamp) -> String {
     let text = format!("{} is {} for {}: {}", c.type_, c.status, age(c.since, now), c.reason);
     let text = if c.type_ == "Progressing" { warn(&text) } else { bad(&text) };
     if with_message { format!("{text}: {}", safe(&c.message)) } else { text }

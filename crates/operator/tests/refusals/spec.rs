@@ -3,6 +3,7 @@
 use crate::common::{SHARED_CALLS, Team, server, shared_operator};
 use crate::workloads;
 use berth_api::conditions::ConditionType;
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
@@ -63,6 +64,16 @@ async fn the_schema_refuses_with_words_that_help() {
             json!({"etcd": {"replicas": 4}}),
             "spec.etcd.replicas: Unsupported value: 4: supported values: \"1\", \"3\", \"5\"",
         ),
+        (
+            "acme",
+            json!({"apiServer": {"resources": {"requests": {"cpu": 2}, "limits": {"cpu": 1}}}}),
+            "spec.apiServer.resources: Invalid value: resources: requests.cpu is more than limits.cpu",
+        ),
+        (
+            "acme",
+            json!({"etcd": {"resources": {"requests": {"memory": "1.5Gi"}, "limits": {"memory": "1024Mi", "cpu": "1"}}}}),
+            "spec.etcd.resources: Invalid value: resources: requests.memory is more than limits.memory",
+        ),
         ("acme", json!({"version": "v1.36"}), "spec.version"),
         ("acme", json!({"replicas": 0}), "spec.replicas"),
         ("acme", json!({"endpoint": {"type": "NodePort"}}), "endpoint.host is required with type NodePort"),
@@ -118,6 +129,20 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
             "spec.network.podCIDRs: the prefix length of 10.160.0.0/26 must be between /8 and /24",
         ),
         (
+            network("10.112.0.0/16", "127.0.0.0/8"),
+            "spec.network.podCIDRs: 127.0.0.0/8 overlaps 127.0.0.0/8 (loopback), whose addresses no pod and no Service can have",
+        ),
+        (network("127.1.0.0/16", "224.0.0.0/8"), "127.1.0.0/16 overlaps 127.0.0.0/8 (loopback)"),
+        (
+            json!({"network": {"serviceCIDRs": ["fd00:1::/108"]}}),
+            "spec.network: serviceCIDRs has an IPv6 network (fd00:1::/108) and podCIDRs has none",
+        ),
+        (json!({"etcd": {"storage": {"size": "1Mi"}}}), "spec.etcd.storage.size: 1Mi is less than 1Gi"),
+        (
+            json!({"apiServer": {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": 1}}}}),
+            "spec.apiServer.resources: requests.cpu is 2, and limits.cpu is 1. Set the limit to at least the request",
+        ),
+        (
             args("apiServer", "etcd-servers"),
             "spec.apiServer.extraArgs: --etcd-servers is managed by Berth; use spec.etcd",
         ),
@@ -145,6 +170,22 @@ async fn what_only_the_planner_can_judge_is_refused_before_anything_is_made() {
         );
         team.wipe().await;
     }
+}
+
+/// The API server writes it in its own way, which is no drift.
+#[tokio::test]
+async fn a_size_is_taken_as_kubernetes_writes_it() {
+    let team = Team::new(shared_operator().await).await;
+    let spec = json!({"version": "1.36.3", "etcd": {"storage": {"size": "1.5Gi"}}});
+    team.create(spec).await.expect("the schema takes it");
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let claim = team.inside::<PersistentVolumeClaim>().get("data-etcd-0").await.expect("claim");
+    let requests = claim.spec.and_then(|s| s.resources?.requests).expect("requests");
+    assert_eq!(requests["storage"].0, "1536Mi");
+    let running = workloads(&team).await;
+    team.reconciled(&SHARED_CALLS).await;
+    assert_eq!(workloads(&team).await, running);
+    team.wipe().await;
 }
 
 #[tokio::test]

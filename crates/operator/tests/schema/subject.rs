@@ -138,8 +138,10 @@ impl Subject {
             if seen && rests && ready["status"] == "True" && counted(&self.team.client, cp_namespace).await.is_ok() {
                 return Ok(Verdict::Ready);
             }
-            // While the only member of etcd is replaced, or cannot be, there is no quorum: the value was taken.
-            let refused = degraded["status"] == "True" && degraded["reason"] != "QuorumLost";
+            // While the only member of etcd is replaced, or cannot be, there is no quorum; and no host of a sample is in DNS. The value
+            // was taken.
+            let taken = ["QuorumLost", "APINotReachable"].iter().any(|reason| degraded["reason"] == *reason);
+            let refused = degraded["status"] == "True" && !taken;
             if seen && rests && refused {
                 return Ok(Verdict::Refused(says(&degraded)));
             }

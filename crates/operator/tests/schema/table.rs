@@ -88,7 +88,7 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
             ("endpoint.service.loadBalancerClass", vec![json!("example.com/fast")]),
             ("endpoint.service.loadBalancerSourceRanges[]", vec![json!("192.0.{n}.0/24"), json!("2001:db8::/32")]),
             ("etcd.version", vec![json!("3.5.21"), json!("2.0.0")]),
-            ("etcd.storage.size", vec![json!("20Gi"), json!("99999999999999999Ti")]),
+            ("etcd.storage.size", sizes()),
             ("etcd.storage.className", vec![json!("fast")]),
             ("*.extraArgs[]", vec![json!({"name": "sweep-{n}", "value": "1"})]),
             ("*.extraArgs[].name", vec![json!("v"), json!("kubeconfig"), json!("secure-port")]),
@@ -101,7 +101,7 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
         ]),
         Kind::Etcd => all.extend([
             ("version", vec![json!("3.6.15"), json!("3.5.21"), json!("2.0.0")]),
-            ("storage.size", vec![json!("20Gi"), json!("99999999999999999Ti")]),
+            ("storage.size", sizes()),
             ("storage.className", vec![json!("fast")]),
             ("clients[].name", vec![json!("client-{n}"), json!("ca")]),
             ("placement.tolerations[]", vec![json!({"key": "berth.dev/sweep-{n}", "effect": "NoExecute"})]),
@@ -110,12 +110,19 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
     all
 }
 
+/// Volumes of etcd: as texts and numbers, too small and too large.
+fn sizes() -> Vec<Value> {
+    let large = json!("99999999999999999Ti");
+    vec![json!("20Gi"), json!("21474836480"), json!(21_474_836_480_i64), json!("1Mi"), json!("0.5Gi"), large]
+}
+
 /// What has to be in the spec beside a value.
 fn beside(kind: Kind) -> Vec<(&'static str, Value)> {
     match kind {
         Kind::Cluster => vec![
             ("endpoint.service.loadBalancer*", json!({"endpoint": {"type": "LoadBalancer"}})),
             ("endpoint.type", json!({"endpoint": {"host": "nodes.example.com"}})),
+            ("network.serviceCIDRs*", json!({"network": {"podCIDRs": ["10.160.0.0/16", "fd00:160::/56"]}})),
         ],
         Kind::Etcd => vec![],
     }

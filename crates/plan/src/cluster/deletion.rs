@@ -2,6 +2,7 @@
 
 use super::subject::{Tenant, is_ours};
 use super::{ClusterPlan, kubeconfig};
+use crate::ending;
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{Published, deleting, label};
 use crate::requeue;
@@ -72,7 +73,8 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
         if !deleting(cp_namespace) {
             stage.actions.push(Action::delete(key, cp_namespace, None));
         }
-        left.push(key.to_string());
+        let why = deleting(cp_namespace).then(|| ending::namespace(cp_namespace)).flatten();
+        left.push(why.map_or(key.to_string(), |why| format!("{key} ({})", why.trim_end_matches('.'))));
     }
     // 2. etcd ends by its own controller, which keeps volumes and CAs.
     for (key, e) in t.observed.of_kind(Kind::EtcdCluster, &t.cp_namespace).filter(|(_, e)| is_ours(e)) {
@@ -88,6 +90,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
         deployments(t, stage, &mut left, retain);
     }
     // Members of an etcd that still has its owner are ended by that: here they would only be started again.
+    let mut pods = vec![];
     let etcd_there = t.observed.of_kind(Kind::EtcdCluster, &t.cp_namespace).next().is_some();
     for (key, p) in t.observed.of_kind(Kind::Pod, &t.cp_namespace) {
         let short = p.pointer("/metadata/deletionGracePeriodSeconds").and_then(serde_json::Value::as_i64);
@@ -95,7 +98,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
         if !member && short.is_none_or(|g| g > GRACE) {
             stage.actions.push(Action::delete(key, p, Some(GRACE)));
         }
-        left.push(key.to_string());
+        pods.push(ending::pod(key, p, t.now));
     }
     if !retain {
         deployments(t, stage, &mut left, retain);
@@ -106,8 +109,10 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
             stage.actions.push(Action::delete(key, claim, None));
         }
     }
-    if !left.is_empty() {
-        stage.state = State::waiting(format!("{} to be deleted", shorten(&left)));
+    // What holds a pod up holds up everything that it is in.
+    pods.extend(left);
+    if !pods.is_empty() {
+        stage.state = State::waiting(format!("{} to be deleted", ending::first(&pods)));
         return;
     }
     leave_data(t, stage);
@@ -150,13 +155,5 @@ fn leave_data(t: &Tenant<'_>, stage: &mut Stage) {
                 stage.actions.push(Action::delete(key, o, None));
             }
         }
-    }
-}
-
-fn shorten(names: &[String]) -> String {
-    match names {
-        [] => String::new(),
-        [one] => one.clone(),
-        [first, rest @ ..] => format!("{first} and {} more", rest.len()),
     }
 }

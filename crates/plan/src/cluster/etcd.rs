@@ -1,7 +1,7 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
 use super::subject::{Tenant, ensure};
-use super::validate::writers;
+use super::validate::{self, writers};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, label};
 use berth_api::cluster::DataPolicy;
@@ -60,6 +60,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let policy = &t.settings.writers;
     let allowed = writers::placement("etcd", &etcd.placement, policy)
         .and_then(|()| writers::images(&t.cluster.spec.images, policy))
+        .and_then(|()| validate::resources("etcd", etcd.resources.as_ref()))
         .and_then(|()| volumes(t, live));
     let wanted = allowed.clone().and_then(|()| wanted_version(t));
     let mut spec = EtcdClusterSpec {
@@ -93,6 +94,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             spec.version.clone_from(&live.spec.version);
             spec.placement.clone_from(&live.spec.placement);
             spec.images.clone_from(&live.spec.images);
+        }
+        if validate::resources("etcd", etcd.resources.as_ref()).is_err() {
+            spec.resources.clone_from(&live.spec.resources);
         }
     }
     let mut refusal = None;

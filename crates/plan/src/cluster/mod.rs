@@ -108,8 +108,8 @@ fn stages(input: Input<'_>) -> ClusterPlan {
             Reason::InvalidSpec,
             if fresh { format!("{message}. {}", validate::NETWORK_IS_IMMUTABLE) } else { message },
         );
-    } else if fresh && let Err(message) = validate::all_args(&cluster.spec) {
-        spec.state = State::blocked(Reason::InvalidSpec, message);
+    } else if fresh && let Err(state) = validate::new_tenant(&cluster.spec) {
+        spec.state = state;
     } else if let Some(state) = isolation::private::refusal(&t) {
         spec.state = state;
     } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {

@@ -81,10 +81,10 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(State::blocked(
             Reason::AdoptionRequired,
             format!(
-                "namespace {cp_namespace} belongs to an earlier Cluster {}/{} with UID {owner}. To take it over with its keys and data, set the annotation {}={owner} on this Cluster",
-                t.namespace,
-                t.name,
-                labels::ADOPT
+                "namespace {cp_namespace} belongs to an earlier Cluster {namespace}/{name} with UID {owner}. To take it over with its keys and data, run: kubectl berth adopt {name} -n {namespace}. Or set the annotation {}={owner} on this Cluster; remove it once the Cluster is Ready",
+                labels::ADOPT,
+                namespace = t.namespace,
+                name = t.name,
             ),
         ));
     }

@@ -20,10 +20,12 @@ pub(super) fn after(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
     let made = t.get(Kind::Deployment, names::APISERVER).is_some();
     let runs = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .any(|(_, p)| workload::pod_running(p));
+    // What kubelet does before a container runs is not announced, and is told of when it takes long.
+    let starts = t.observed.of_kind(Kind::Pod, &t.cp_namespace).any(|(_, p)| workload::pod_start(p).is_some());
     match (answered, fresh, settled) {
         (false, true, _) => SignedDuration::from_millis(250),
         // That its pods come is announced. With a thousand that wait for nodes it is the reconciles that cost.
-        (_, _, false) if made && !runs => SignedDuration::from_mins(1),
+        (_, _, false) if made && !runs && !starts => SignedDuration::from_mins(1),
         (_, _, false) if made => SignedDuration::from_secs(10),
         (_, _, false) => SignedDuration::from_secs(5),
         // `Available` promises an answer within the last minute, or little more.

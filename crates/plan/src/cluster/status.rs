@@ -130,12 +130,8 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     if let Some((reason, message)) = planned.plan.blocked().and_then(|(stage, ..)| stage.sentence()) {
         return Verdict::new(T::Degraded, Some(true), reason, message);
     }
-    for stage in &planned.plan.stages {
-        if let Some((reason, message)) = stage.sentence()
-            && LASTING.contains(&reason)
-        {
-            return Verdict::new(T::Degraded, Some(true), reason, message);
-        }
+    if let Some((reason, message)) = planned.plan.lasting().and_then(Stage::sentence) {
+        return Verdict::new(T::Degraded, Some(true), reason, message);
     }
     if etcd.status == Some(false) && LASTING.contains(&etcd.reason) {
         return Verdict { type_: T::Degraded, status: Some(true), ..etcd.clone() };

@@ -2,6 +2,7 @@
 
 use super::subject::name_of;
 use super::{EtcdPlan, Input};
+use crate::ending;
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{deleting, label};
 use crate::requeue;
@@ -22,10 +23,8 @@ pub(super) fn plan(input: Input<'_>) -> EtcdPlan {
     } else {
         claims(input, &mut stage);
     }
-    match left.as_slice() {
-        [] => {}
-        [one] => stage.state = State::waiting(format!("{one} to be deleted")),
-        [first, rest @ ..] => stage.state = State::waiting(format!("{first} and {} more to be deleted", rest.len())),
+    if !left.is_empty() {
+        stage.state = State::waiting(format!("{} to be deleted", ending::first(&left)));
     }
     let again = requeue::while_deleting(&input.etcd.metadata, input.now, &stage);
     let mut out = EtcdPlan { requeue_after: Some(again), ..EtcdPlan::default() };
@@ -42,14 +41,14 @@ fn children(input: Input<'_>, kind: Kind) -> impl Iterator<Item = (&ObjectKey, &
 
 /// First the processes, so that nothing writes any more. Who tells a pod first sets its grace, and a StatefulSet starts no other
 /// one before this is gone. Returns what is still there.
-fn members(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
+fn members(input: Input<'_>, stage: &mut Stage) -> Vec<String> {
     let mut left = vec![];
     for (key, pod) in children(input, Kind::Pod) {
         let given = pod.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64);
         if given.is_none_or(|g| g > GRACE) {
             stage.actions.push(Action::delete(key, pod, Some(GRACE)));
         }
-        left.push(key.clone());
+        left.push(ending::pod(key, pod, input.now));
     }
     for (key, set) in children(input, Kind::StatefulSet) {
         if set.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0) {
@@ -69,7 +68,7 @@ fn claims(input: Input<'_>, stage: &mut Stage) {
 }
 
 /// Then what they needed; `Retain` leaves what an `EtcdCluster` of the same name needs to find its data.
-fn rest(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
+fn rest(input: Input<'_>, stage: &mut Stage) -> Vec<String> {
     let (name, _) = name_of(input.etcd);
     let retain = input.etcd.spec.data_policy == DataPolicy::Retain;
     let kept = |key: &ObjectKey| match key.kind {
@@ -84,7 +83,7 @@ fn rest(input: Input<'_>, stage: &mut Stage) -> Vec<ObjectKey> {
             if !deleting(object) {
                 stage.actions.push(Action::delete(key, object, None));
             }
-            left.push(key.clone());
+            left.push(key.to_string());
         }
     }
     left

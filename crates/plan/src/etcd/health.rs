@@ -2,7 +2,7 @@
 
 use super::subject::Subject;
 use crate::observed::{EtcdProbe, MemberProbe, deleting};
-use crate::workload::{pod_problem, pod_ready};
+use crate::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_render::Kind;
@@ -198,7 +198,14 @@ fn from_probe(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
 /// From what kubelet says.
 fn from_pod(s: &Subject<'_>, name: &str) -> Member {
     let ready = s.pod(name).is_some_and(pod_ready);
-    Member { name: name.to_owned(), problem: (!ready).then(|| format!("pod {name} is not ready")), ..Member::default() }
+    let problem = || slow_start(s, name).unwrap_or_else(|| format!("pod {name} is not ready"));
+    Member { name: name.to_owned(), problem: (!ready).then(problem), ..Member::default() }
+}
+
+/// What kubelet does for a pod that does not run yet, if that takes long.
+fn slow_start(s: &Subject<'_>, name: &str) -> Option<String> {
+    let (since, text) = s.pod(name).and_then(pod_start)?;
+    (s.now.duration_since(since) >= SLOW_START).then_some(text)
 }
 
 fn is_data(reason: Reason) -> bool {

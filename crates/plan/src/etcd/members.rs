@@ -1,7 +1,7 @@
 //! Stage 4: the members: what starts them, and how they are.
 
 use super::subject::{Subject, is_ours};
-use super::{EtcdPlan, Health, Member, health, roll, services};
+use super::{EtcdPlan, Health, Member, health, roll, services, validate};
 use crate::model::{Stage, StageId, State};
 use crate::objects::ensure;
 use crate::observed::sha256;
@@ -57,6 +57,7 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
 /// The ConfigMap, the StatefulSet and the PodDisruptionBudget, or what is missing for them.
 fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     let templates = s.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
+    validate::resources(&s.etcd.spec)?;
     let mut record = s.record.clone();
     record.bootstrap.state = health::bootstrap_state(s, health);
     record.bootstrap.joined = health::joined(s, health);

@@ -187,6 +187,7 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
         )),
         None => {
             let version = validate::supported(&etcd.spec.version)?;
+            validate::volumes(&etcd.spec)?;
             Ok(Record {
                 bootstrap: Bootstrap {
                     cluster_uid: etcd.metadata.uid.clone().unwrap_or_default(),

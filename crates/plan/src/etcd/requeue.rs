@@ -2,7 +2,7 @@
 
 use super::EtcdPlan;
 use super::subject::Subject;
-use crate::workload::{pod_running, started_at};
+use crate::workload::{pod_running, pod_start, started_at};
 use berth_render::Kind;
 use jiff::SignedDuration;
 use serde_json::Value;
@@ -26,6 +26,10 @@ pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
         return WELL;
     }
     let running: Vec<_> = s.members().into_iter().filter_map(|m| s.pod(&m).filter(|p| pod_running(p))).collect();
+    // What kubelet does before a container runs is not announced, and is told of when it takes long.
+    if running.is_empty() && s.members().iter().any(|m| s.pod(m).is_some_and(|p| pod_start(p).is_some())) {
+        return SLOW;
+    }
     if running.is_empty() {
         return if s.get(Kind::StatefulSet, s.name).is_some() { QUIET } else { SLOW };
     }

@@ -96,7 +96,8 @@ fn clients(input: Input<'_>) -> Vec<EtcdClientStatus> {
 fn problem(plan: &Plan) -> Option<(Reason, String)> {
     let order = [StageId::Etcd, StageId::Pki, StageId::Endpoint, StageId::Spec, StageId::Deletion];
     let blocked = |c: &StageId| plan.stage(*c).filter(|s| matches!(s.state, State::Blocked { .. }));
-    let stage = order.iter().find_map(blocked).or_else(|| plan.stages.iter().find(|s| !s.state.is_done()));
+    let stage = order.iter().find_map(blocked).or_else(|| plan.lasting());
+    let stage = stage.or_else(|| plan.stages.iter().find(|s| !s.state.is_done()));
     stage.and_then(sentence)
 }
 

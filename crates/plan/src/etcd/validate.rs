@@ -3,10 +3,10 @@
 use super::subject::{Subject, is_ours};
 use super::{Input, record};
 use crate::model::{Stage, StageId, State};
-use crate::objects::ensure_templates;
+use crate::objects::{ensure_templates, quantity};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Record;
-use berth_api::etcd_cluster::EtcdClusterSpec;
+use berth_api::etcd_cluster::{EtcdClusterSpec, LEAST_STORAGE};
 use berth_api::names;
 use berth_api::version::{Minor, Version};
 use berth_render::{Catalog, Kind};
@@ -43,6 +43,28 @@ pub(super) fn supported(asked: &str) -> Result<Version, State> {
             ),
         )
     })
+}
+
+/// Whether new volumes can be made as asked. Those that are there stay as they are.
+pub(super) fn volumes(spec: &EtcdClusterSpec) -> Result<(), State> {
+    let size = &spec.storage.size;
+    if !quantity::is_less(size, LEAST_STORAGE) {
+        return Ok(());
+    }
+    Err(State::blocked(
+        Reason::InvalidSpec,
+        format!(
+            "spec.storage.size: {size} is less than {LEAST_STORAGE}, which etcd needs. The field is immutable: delete this EtcdCluster and create it with larger volumes"
+        ),
+    ))
+}
+
+/// Requests that are more than their limit, which no API server takes.
+pub(super) fn resources(spec: &EtcdClusterSpec) -> Result<(), State> {
+    match spec.resources.as_ref().and_then(quantity::beyond_limit) {
+        Some(why) => Err(State::blocked(Reason::InvalidSpec, format!("spec.resources: {why}"))),
+        None => Ok(()),
+    }
 }
 
 /// A wish that cannot be fulfilled. What runs goes on as it is, and the rest of the spec still takes effect.

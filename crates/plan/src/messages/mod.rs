@@ -105,9 +105,10 @@ fn page(rows: &BTreeMap<Reason, Vec<Row>>) -> String {
 # Messages
 
 The messages of conditions: which situation leads to each, and on which conditions it is then. Names in a message are those of the
-situation; what kubelet, the scheduler, an API server or etcd says is quoted. Not listed again: the same text on `Progressing`
-(`RollingOut`) while `Ready` has it, on `PKIReady` without its beginning, and on `Reconciling` and `Stalled`, which repeat `Ready` and
-`Degraded`. Events have the messages of `Ready` and `Degraded`. See
+situation; what kubelet, the scheduler, an API server or etcd says is quoted. A message of more than 2000 bytes is cut in the middle
+and says so (`[… 512 bytes cut …]`). Not listed again: the same text on `Progressing` (`RollingOut`) while `Ready` has it, on
+`PKIReady` without its beginning, and on `Reconciling` and `Stalled`, which repeat `Ready` and `Degraded`. Events have the messages of
+`Ready` and `Degraded`. See
 also [conditions and reasons](conditions.md) and [troubleshooting](../troubleshoot.md).
 "
     .to_owned();

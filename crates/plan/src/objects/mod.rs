@@ -2,7 +2,7 @@
 
 pub mod diff;
 pub(crate) mod owner_references;
-mod quantity;
+pub(crate) mod quantity;
 
 use crate::model::{Action, Stage, State};
 use crate::observed::{self, Observed};

@@ -1,5 +1,6 @@
-//! Kubernetes' quantities, as far as "are these two the same" goes.
+//! Kubernetes' quantities, as far as comparing two of them goes.
 
+use berth_api::common::Resources;
 use serde_json::Value;
 
 /// True for keys below which values are quantities.
@@ -16,6 +17,22 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
     };
     let size = |v: &Value| nanos(&text(v)?);
     matches!((size(a), size(b)), (Some(a), Some(b)) if a == b)
+}
+
+/// True if the first is less than the second. What is no quantity is not less: the API server refuses it.
+pub(crate) fn is_less(a: &str, b: &str) -> bool {
+    matches!((nanos(a), nanos(b)), (Some(a), Some(b)) if a < b)
+}
+
+/// The first request that is more than its limit.
+pub(crate) fn beyond_limit(resources: &Resources) -> Option<String> {
+    let requests = resources.requests.iter().flatten();
+    let mut both = requests.filter_map(|(name, request)| Some((name, request, resources.limits.as_ref()?.get(name)?)));
+    let (name, request, limit) = both.find(|(_, request, limit)| is_less(&limit.0, &request.0))?;
+    Some(format!(
+        "requests.{name} is {}, and limits.{name} is {}. Set the limit to at least the request, or lower the request",
+        request.0, limit.0
+    ))
 }
 
 /// In units of 10⁻⁹, the smallest that there are.
@@ -58,6 +75,38 @@ fn nanos(text: &str) -> Option<i128> {
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_request_is_at_most_its_limit() {
+        let of = |resources: Value| beyond_limit(&serde_json::from_value(resources).unwrap());
+        let why = of(json!({"requests": {"cpu": "2", "memory": "1Gi"}, "limits": {"cpu": "1500m", "memory": "2Gi"}}));
+        assert_eq!(
+            why.as_deref(),
+            Some(
+                "requests.cpu is 2, and limits.cpu is 1500m. Set the limit to at least the request, or lower the request"
+            )
+        );
+        for fine in [
+            json!({}),
+            json!({"requests": {"cpu": "2"}}),
+            json!({"limits": {"cpu": "1"}}),
+            json!({"requests": {"cpu": 1, "memory": "1024Mi"}, "limits": {"cpu": "1000m", "memory": "1Gi"}}),
+            json!({"requests": {"memory": "0.5Ki"}, "limits": {"memory": "512", "cpu": "1"}}),
+        ] {
+            assert_eq!(of(fine.clone()), None, "{fine}");
+        }
+    }
+
+    #[test]
+    fn one_is_less_than_another() {
+        for (a, b) in [("1Mi", "1Gi"), ("1G", "1Gi"), ("1073741823", "1Gi"), ("0.999Gi", "1Gi"), ("0", "1Gi")] {
+            assert!(is_less(a, b) && !is_less(b, a), "{a} {b}");
+        }
+        for (a, b) in [("1Gi", "1Gi"), ("1024Mi", "1Gi"), ("1048576Ki", "1Gi"), ("1073741824", "1Gi"), ("1.5Gi", "1Gi")]
+        {
+            assert!(!is_less(a, b), "{a} {b}");
+        }
+    }
 
     #[test]
     fn sizes() {

@@ -4,7 +4,9 @@ use super::images::NO_IMAGE;
 use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Hold;
+use berth_api::labels;
 use berth_render::{Kind, ObjectKey};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// What a person should know about pods that are not ready: (reason, text). Judged from container states and scheduling.
@@ -34,21 +36,97 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
             }
             "CrashLoopBackOff" | "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
                 let last = &c["lastState"]["terminated"];
+                if last["reason"] == OUT_OF_MEMORY {
+                    return Some((Reason::ContainerFailing, out_of_memory(pod, name, c)));
+                }
                 // `Error` says no more than the exit code does.
                 let cause =
                     last["reason"].as_str().filter(|r| *r != "Error").map_or(String::new(), |r| format!(", {r}"));
                 let code = last["exitCode"].as_i64().map_or(String::new(), |n| format!(" (last exit code {n}{cause})"));
-                let message = if message.is_empty() { String::new() } else { format!("; {message}") };
+                // For how long kubelet backs off says nothing about the error, and would push it from the end of the message.
+                let message = Some(message).filter(|m| !m.is_empty() && why != "CrashLoopBackOff");
+                let message = message.map_or(String::new(), |m| format!("; {m}"));
                 let said = last["message"].as_str().map_or(String::new(), |m| format!(": {}", m.trim()));
                 return Some((
                     Reason::ContainerFailing,
-                    format!("pod {name}: container {container}: {why}{code}{said}{message}"),
+                    format!("pod {name}: container {container}: {why}{code}{message}{said}"),
                 ));
+            }
+            _ if c["state"]["terminated"]["reason"] == OUT_OF_MEMORY => {
+                return Some((Reason::ContainerFailing, out_of_memory(pod, name, c)));
             }
             _ => {}
         }
     }
     None
+}
+
+/// How kubelet says that a container was ended for its memory.
+const OUT_OF_MEMORY: &str = "OOMKilled";
+
+/// With the limit, if kubelet tells it, and the field to change.
+fn out_of_memory(pod: &Value, name: &str, container: &Value) -> String {
+    let component = label(pod, labels::COMPONENT);
+    let component = crate::cluster::components::ALL.into_iter().find(|c| Some(c.name()) == component);
+    let field = |what: &str| match component {
+        Some(component) => format!("spec.{}.resources.{what}.memory", component.field),
+        None => {
+            format!("spec.etcd.resources.{what}.memory (of a stand-alone EtcdCluster: spec.resources.{what}.memory)")
+        }
+    };
+    let (resources, container) = (&container["resources"], container["name"].as_str().unwrap_or("?"));
+    let why = match resources["limits"]["memory"].as_str() {
+        Some(limit) => format!("it needs more memory than its limit of {limit}. Raise {}", field("limits")),
+        None if resources.is_object() => format!("its node had no memory left. Set {}", field("requests")),
+        None => format!("it needs more memory than its limit. Raise {}", field("limits")),
+    };
+    format!("pod {name}: container {container}: {OUT_OF_MEMORY}: {why}")
+}
+
+/// A pod that starts in less is nothing to tell of.
+pub(crate) const SLOW_START: SignedDuration = SignedDuration::from_secs(10);
+
+/// What a pod does that is on its way and not up: (since when, text). None: nothing is known of it, or it runs.
+///
+/// Kubelet says of a container whose image it pulls no more than that it waits, as of one that it creates; but before it pulls, the pod's
+/// sandbox is ready, and after that a container takes a moment.
+pub(crate) fn pod_start(pod: &Value) -> Option<(Timestamp, String)> {
+    if deleting(pod) {
+        return None;
+    }
+    let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");
+    let (prepared, since) = condition(pod, "PodReadyToStartContainers")?;
+    if !prepared {
+        let (_, since) = condition(pod, "PodScheduled").filter(|(scheduled, _)| *scheduled)?;
+        return Some((since, format!("pod {name}: kubelet prepares its volumes and network since {}", second(since))));
+    }
+    let mut from = since;
+    for container in container_statuses(pod) {
+        let state = &container["state"];
+        if let Some(ended) = state["terminated"]["finishedAt"].as_str().and_then(|t| t.parse().ok()) {
+            from = ended;
+        } else if matches!(state["waiting"]["reason"].as_str(), Some("ContainerCreating" | "PodInitializing")) {
+            let image = container["image"].as_str().unwrap_or("?");
+            let text =
+                format!("pod {name}: image {image} is being pulled, or its container created, since {}", second(from));
+            return Some((from, text));
+        } else {
+            return None;
+        }
+    }
+    None
+}
+
+/// Without fractions.
+fn second(at: Timestamp) -> String {
+    at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
+}
+
+/// Whether a condition is true, and since when.
+fn condition(pod: &Value, type_: &str) -> Option<(bool, Timestamp)> {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
+    let condition = conditions.iter().find(|c| c["type"] == type_)?;
+    Some((condition["status"] == "True", condition["lastTransitionTime"].as_str()?.parse().ok()?))
 }
 
 /// Statuses of a pod's containers, those that prepare it first.
@@ -87,7 +165,7 @@ pub fn pod_ready(pod: &Value) -> bool {
 }
 
 /// Since when the pod is ready.
-pub fn ready_since(pod: &Value) -> Option<jiff::Timestamp> {
+pub fn ready_since(pod: &Value) -> Option<Timestamp> {
     ready_condition(pod).filter(|_| !deleting(pod))?["lastTransitionTime"].as_str()?.parse().ok()
 }
 
@@ -106,7 +184,7 @@ pub fn pod_running(pod: &Value) -> bool {
 }
 
 /// When the pod's last main container started.
-pub fn started_at(pod: &Value) -> Option<jiff::Timestamp> {
+pub fn started_at(pod: &Value) -> Option<Timestamp> {
     let all = pod.pointer("/status/containerStatuses").and_then(Value::as_array)?;
     all.iter().filter_map(|c| c.pointer("/state/running/startedAt")?.as_str()?.parse().ok()).max()
 }
@@ -125,5 +203,75 @@ mod tests {
         let held = json!({"containerStatuses": [{"name": "etcd", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": {"terminated": {"exitCode": 42, "message": "DataLost: the volume is empty"}}}]});
         assert_eq!(pod_problem(&pod(held)).unwrap().0, Reason::DataLost);
         assert_eq!(pod_problem(&pod(json!({"containerStatuses": [{"name": "c", "state": {"running": {}}}]}))), None);
+    }
+
+    #[test]
+    fn the_containers_error_is_at_the_end() {
+        let failing = json!({"containerStatuses": [{"name": "c",
+            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container=c"}},
+            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "Usage: …\n\nError: unknown flag: --nope\n"}}}]});
+        let (_, text) = pod_problem(&json!({"metadata": {"name": "p"}, "status": failing})).unwrap();
+        assert_eq!(
+            text,
+            "pod p: container c: CrashLoopBackOff (last exit code 1): Usage: …\n\nError: unknown flag: --nope"
+        );
+    }
+
+    #[test]
+    fn out_of_memory_is_named_with_the_limit_and_the_field() {
+        let killed =
+            json!({"terminated": {"exitCode": 137, "reason": "OOMKilled", "message": "/readyz answers after 0.0 s"}});
+        let text = |component: &str, resources: Value| {
+            let waiting = json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s"}});
+            let texts = [(waiting, killed.clone()), (killed.clone(), json!({}))].map(|(state, last)| {
+                let status = json!([{"name": "c", "resources": resources, "state": state, "lastState": last}]);
+                let labels = json!({(labels::COMPONENT): component});
+                let pod = json!({"metadata": {"name": "p", "labels": labels}, "status": {"containerStatuses": status}});
+                let (reason, text) = pod_problem(&pod).unwrap();
+                assert_eq!(reason, Reason::ContainerFailing);
+                text
+            });
+            assert_eq!(texts[0], texts[1], "whether kubelet waits already, or not yet");
+            texts[0].strip_prefix("pod p: container c: OOMKilled: ").unwrap().to_owned()
+        };
+        assert_eq!(
+            text("kube-apiserver", json!({"limits": {"memory": "20Mi"}})),
+            "it needs more memory than its limit of 20Mi. Raise spec.apiServer.resources.limits.memory"
+        );
+        assert!(text("kube-scheduler", Value::Null).ends_with("Raise spec.scheduler.resources.limits.memory"));
+        assert!(text("etcd", json!({"limits": {"memory": "1Gi"}})).contains("Raise spec.etcd.resources.limits.memory"));
+        assert_eq!(
+            text("kube-apiserver", json!({"requests": {"memory": "20Mi"}})),
+            "its node had no memory left. Set spec.apiServer.resources.requests.memory"
+        );
+    }
+
+    #[test]
+    fn a_pod_on_its_way_says_what_kubelet_does_and_since_when() {
+        let at = |type_: &str, status: &str, second: u8| json!({"type": type_, "status": status, "lastTransitionTime": format!("2026-01-01T00:00:{second:02}Z")});
+        let of = |conditions: Value, init: Value, main: Value| {
+            let status = json!({"conditions": conditions,
+                "initContainerStatuses": [{"image": "agent:1", "state": init}], "containerStatuses": [{"image": "x:1", "state": main}]});
+            pod_start(&json!({"metadata": {"name": "p"}, "status": status})).map(|(_, text)| text)
+        };
+        let waiting = |reason: &str| json!({"waiting": {"reason": reason}});
+        let creating = || (waiting("PodInitializing"), waiting("PodInitializing"));
+        let sandbox = || json!([at("PodScheduled", "True", 1), at("PodReadyToStartContainers", "True", 4)]);
+        let (init, main) = creating();
+        assert_eq!(of(json!([]), init.clone(), main.clone()), None);
+        let text = of(
+            json!([at("PodScheduled", "True", 1), at("PodReadyToStartContainers", "False", 1)]),
+            init.clone(),
+            main.clone(),
+        )
+        .unwrap();
+        assert_eq!(text, "pod p: kubelet prepares its volumes and network since 2026-01-01T00:00:01Z");
+        let text = of(sandbox(), init, main.clone()).unwrap();
+        assert_eq!(text, "pod p: image agent:1 is being pulled, or its container created, since 2026-01-01T00:00:04Z");
+        let done = json!({"terminated": {"exitCode": 0, "finishedAt": "2026-01-01T00:00:09Z"}});
+        let text = of(sandbox(), done.clone(), main.clone()).unwrap();
+        assert_eq!(text, "pod p: image x:1 is being pulled, or its container created, since 2026-01-01T00:00:09Z");
+        assert_eq!(of(sandbox(), json!({"running": {}}), main), None);
+        assert_eq!(of(sandbox(), done, json!({"running": {}})), None);
     }
 }

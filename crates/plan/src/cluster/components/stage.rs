@@ -6,7 +6,7 @@ use super::{Asked, Component, Prepared};
 use crate::cluster::subject::{Tenant, ensure, is_ours};
 use crate::cluster::validate;
 use crate::model::{Plan, Stage, StageId, State};
-use crate::observed::label;
+use crate::observed::{deleting, label};
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -169,12 +169,26 @@ fn progress(t: &Tenant<'_>, name: &str, live: &Value) -> State {
             on: format!("its pods, which the API server refuses to create: {message}"),
         };
     }
-    let old = match rollout.old {
-        0 => String::new(),
-        n => format!(", old pods left: {n}"),
+    let mut on = format!("{} of {} pods are updated and ready", rollout.ready, rollout.desired);
+    let pods = || workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name).map(|(_, pod)| pod);
+    let old = match (rollout.old, pods().filter(|pod| deleting(pod)).count()) {
+        (0, _) => None,
+        (n, 0) => Some(format!("old pods left: {n}")),
+        (_, n) => Some(format!("{n} old {} terminating", if n == 1 { "pod is" } else { "pods are" })),
     };
+    match old {
+        // All the new ones are there, so that is what it waits for.
+        Some(old) if rollout.ready >= rollout.desired => on = old,
+        Some(old) => on = format!("{on}, {old}"),
+        None => {}
+    }
+    let starting =
+        pods().filter_map(workload::pod_start).find(|(since, _)| t.now.duration_since(*since) >= workload::SLOW_START);
+    if let Some((_, starting)) = starting {
+        on = format!("{on}; {starting}");
+    }
     State::Waiting {
         reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },
-        on: format!("the rollout to finish: {} of {} pods are updated and ready{old}", rollout.ready, rollout.desired),
+        on: format!("the rollout to finish: {on}"),
     }
 }

@@ -7,8 +7,11 @@ use super::subject::Tenant;
 use crate::model::{Action, Stage, StageId, State};
 use crate::objects::diff::contains;
 use crate::observed::ApiProbe;
+use crate::workload;
 use berth_api::conditions::Reason;
+use berth_api::{labels, names};
 use berth_render::{Object, ObjectKey};
+use jiff::SignedDuration;
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -23,8 +26,12 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             return stage;
         }
         ApiProbe::Failed(why) => {
-            let on = format!("the API to answer at {}", endpoint::no_answer(t, why));
-            stage.state = State::Waiting { reason: Reason::APINotReachable, on };
+            let answer = endpoint::no_answer(t, why);
+            stage.state = if endpoint::unresolved(t, why).is_some() && !is_new(t) {
+                State::blocked(Reason::APINotReachable, format!("the API does not answer at {answer}"))
+            } else {
+                State::Waiting { reason: Reason::APINotReachable, on: format!("the API to answer at {answer}") }
+            };
             return stage;
         }
         ApiProbe::Unable(why) => {
@@ -54,6 +61,16 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         stage.actions.push(Action::TenantApply(object));
     }
     stage
+}
+
+/// Who makes the DNS record, a person or a controller, learns the load balancer's address when the API comes up.
+const RECORD_IS_MADE: SignedDuration = SignedDuration::from_mins(2);
+
+/// Whether the API has not been up long enough for a DNS record to be missed.
+fn is_new(t: &Tenant<'_>) -> bool {
+    let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER);
+    let first = pods.filter_map(|(_, pod)| workload::ready_since(pod)).min();
+    first.is_some_and(|since| t.now.duration_since(since) < RECORD_IS_MADE)
 }
 
 /// Whether what was read under that key is what Berth keeps there, of a tenant whose API is at that address and port.

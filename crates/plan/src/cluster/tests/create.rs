@@ -102,6 +102,13 @@ fn requeue_intervals_while_it_comes_up() {
     assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_secs(5)), "not everything is made");
     f.others();
     assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_mins(1)), "pods are announced");
+    let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    f.world.put(pod.clone(), json!({"metadata": {"name": pod.name}}));
+    let true_since = |t: &str| json!({"type": t, "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let waiting = json!([{"name": "c", "image": "x", "state": {"waiting": {"reason": "ContainerCreating"}}}]);
+    let status = json!({"conditions": [true_since("PodReadyToStartContainers")], "containerStatuses": waiting});
+    f.world.pod_status(&pod, status);
+    assert_eq!(f.reconcile().requeue_after, Some(jiff::SignedDuration::from_secs(10)), "and what kubelet does is not");
 }
 
 /// A quota, a webhook or a lost answer ends the stage at any root, and other stages go on.
@@ -125,4 +132,80 @@ fn nothing_needs_a_root_before_all_are_there() {
         }
         assert_eq!(f.reconcile().plan.first_problem(), None, "{root}");
     }
+}
+
+/// Nothing is made, and the message names the field and ends with the way out.
+#[test]
+fn what_could_never_serve_is_refused_before_anything_is_made() {
+    for (spec, said) in [
+        (
+            json!({"network": {"podCIDRs": ["127.0.0.0/8"]}}),
+            "spec.network.podCIDRs: 127.0.0.0/8 overlaps 127.0.0.0/8 (loopback)",
+        ),
+        (json!({"network": {"serviceCIDRs": ["fd00:1::/108"]}}), "spec.network: serviceCIDRs has an IPv6 network"),
+        (json!({"etcd": {"storage": {"size": "1Mi"}}}), "spec.etcd.storage.size: 1Mi is less than 1Gi"),
+        (json!({"etcd": {"storage": {"size": 1_000_000_000}}}), "spec.etcd.storage.size: 1000000000 is less than 1Gi"),
+        (
+            json!({"apiServer": {"resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "1"}}}}),
+            "spec.apiServer.resources: requests.cpu is 2, and limits.cpu is 1. Set the limit",
+        ),
+        (
+            json!({"etcd": {"resources": {"requests": {"memory": "1.5Gi"}, "limits": {"memory": "1Gi"}}}}),
+            "spec.etcd.resources: requests.memory is 1.5Gi, and limits.memory is 1Gi. Set the limit",
+        ),
+    ] {
+        let mut whole = spec.clone();
+        whole["version"] = "1.36.3".into();
+        let mut f = Fixture::new(whole);
+        let why = blocked(&f.reconcile(), StageId::Spec, Reason::InvalidSpec);
+        assert!(why.starts_with(said), "{why}");
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+        assert_eq!(f.condition("Degraded").1, "InvalidSpec");
+    }
+    for size in [json!("1Gi"), json!("1.5Gi"), json!("1048576Ki"), json!("1073741824"), json!(1_073_741_824)] {
+        let f = Fixture::up(json!({"version": "1.36.3", "etcd": {"storage": {"size": size}}}));
+        assert_eq!(f.condition("Ready").0, "True", "{size}");
+    }
+}
+
+/// Networks and volumes never change, so there is no way out for a tenant that is there.
+#[test]
+fn what_an_earlier_build_took_keeps_running() {
+    let mut f = Fixture::up(json!({"version": "1.36.2"}));
+    let network = json!({"serviceCIDRs": ["10.112.0.0/16"], "podCIDRs": ["127.0.0.0/8"], "dnsDomain": "cluster.local"});
+    f.cluster.spec.network = serde_json::from_value(network.clone()).unwrap();
+    f.cluster.spec.etcd.storage.size = "512Mi".into();
+    let home = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+    home["metadata"]["annotations"][berth_api::labels::NETWORK] = network.to_string().into();
+    let etcd = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    f.world.observed.objects.get_mut(&etcd).unwrap()["spec"]["storage"]["size"] = "512Mi".into();
+    assert_eq!(last(&mut f).plan.first_problem(), None);
+    assert_eq!(f.condition("Ready").0, "True");
+    f.cluster.spec.version = "1.36.3".into();
+    assert_eq!(last(&mut f).plan.first_problem(), None, "and takes changes");
+    assert!(f.image(names::APISERVER).ends_with(":v1.36.3"));
+    // After a restore the Cluster finds its namespace, and takes it over.
+    f.cluster.status = None;
+    f.cluster.metadata.uid = Some("restored".into());
+    let adopt = (berth_api::labels::ADOPT.to_owned(), "cluster-uid".to_owned());
+    f.cluster.metadata.annotations = Some([adopt].into());
+    assert_eq!(last(&mut f).plan.first_problem(), None);
+    f.world.remove(&etcd);
+    f.reconcile();
+    assert_eq!(f.world.observed.get(&etcd).unwrap()["spec"]["storage"]["size"], "512Mi");
+}
+
+#[test]
+fn a_limit_below_its_request_is_refused_and_what_runs_stays() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});
+    f.cluster.spec.api_server.resources = serde_json::from_value(resources.clone()).unwrap();
+    f.cluster.spec.etcd.resources = serde_json::from_value(resources).unwrap();
+    let planned = f.reconcile();
+    let api_server = blocked(&planned, StageId::ControlPlane(Binary::ApiServer), Reason::InvalidSpec);
+    assert!(api_server.starts_with("spec.apiServer.resources: requests.cpu is 2"), "{api_server}");
+    assert!(
+        blocked(&planned, StageId::Etcd, Reason::InvalidSpec).starts_with("spec.etcd.resources: requests.cpu is 2")
+    );
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
 }

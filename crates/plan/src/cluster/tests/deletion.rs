@@ -67,6 +67,23 @@ fn a_namespace_that_is_going_is_waited_for_and_its_pods_are_hurried() {
 }
 
 #[test]
+fn the_pod_that_holds_it_up_is_named() {
+    let mut f = deleted(json!({"version": "1.36.3", "deletion": {"protected": false}}));
+    f.world.observed.published = Published::Absent;
+    let pod = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    let due = f.world.now - SignedDuration::from_secs(90);
+    let ending = json!({"deletionTimestamp": due, "deletionGracePeriodSeconds": 1});
+    f.world.put(pod.clone(), json!({"metadata": ending}));
+    f.world.put(Fixture::namespace(), json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}}));
+    let planned = f.plan();
+    let (_, said) = planned.plan.first_problem().unwrap();
+    let wanted = format!(
+        "deletion: waiting for {pod} (it should have ended by {due}: check its node with kubectl describe) and "
+    );
+    assert!(said.starts_with(&wanted), "{said}");
+}
+
+#[test]
 fn it_needs_no_valid_spec_and_nobodys_namespace_goes() {
     let mut f = Fixture::new(json!({"version": "9.9.9", "deletion": {"protected": false}}));
     f.world.put(Fixture::namespace(), json!({"metadata": {"name": Fixture::cp_namespace()}}));

@@ -288,3 +288,60 @@ fn a_new_spec_is_compared_with_all_that_is_inside() {
     f.cluster.metadata.generation = Some(2);
     assert!((0..4).all(|minute| read(&f, minute) == stamp));
 }
+
+#[test]
+fn a_host_that_is_not_in_dns_is_for_a_person() {
+    let lookup = |why: &str| ApiProbe::Failed(format!("dns error: failed to lookup address information: {why}"));
+    for why in ["Name or service not known", "Name does not resolve"] {
+        let mut f = Fixture::up(json!({"version": "1.36.3"}));
+        f.cluster.spec.endpoint.host = Some("api.example.com".into());
+        f.world.observed.api = lookup(why);
+        let said = blocked(&f.reconcile(), StageId::Tenant, Reason::APINotReachable);
+        for part in [
+            "spec.endpoint.host: api.example.com does not resolve",
+            "Create a DNS record that points to 10.96.",
+            "or change the field",
+        ] {
+            assert!(said.contains(part), "{said}");
+        }
+        for type_ in ["Ready", "Degraded", "Available"] {
+            let (_, reason, message) = f.condition(type_);
+            assert!(reason == "APINotReachable" && message.contains("api.example.com does not resolve"), "{message}");
+        }
+        // A resolver without an answer says nothing of the host.
+        for why in ["Temporary failure in name resolution", "Try again"] {
+            f.world.observed.api = lookup(why);
+            f.reconcile();
+            assert_eq!(f.condition("Degraded").0, "False");
+            assert!(
+                f.condition("Available").2.contains("The operator, too, must resolve and reach spec.endpoint.host")
+            );
+        }
+    }
+}
+
+#[test]
+fn a_new_tenants_dns_record_is_given_time() {
+    let mut f =
+        Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer", "host": "api.example.com"}}));
+    f.reconcile();
+    load_balancer(&mut f, json!({"ip": "198.51.100.1"}));
+    come_up(&mut f);
+    let key = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    let labels = json!({"app.kubernetes.io/component": "kube-apiserver"});
+    f.world.put(key.clone(), json!({"metadata": {"name": key.name, "labels": labels}}));
+    f.world.run_pod(&key);
+    let why = "dns error: failed to lookup address information: Name or service not known";
+    f.world.observed.api = ApiProbe::Failed(why.into());
+    f.reconcile();
+    assert_eq!(f.condition("Degraded").0, "False");
+    let (_, reason, message) = f.condition("Ready");
+    assert!(
+        reason == "APINotReachable" && message.contains("Create a DNS record that points to 198.51.100.1"),
+        "{message}"
+    );
+    f.world.now += jiff::SignedDuration::from_mins(2);
+    f.reconcile();
+    assert_eq!(f.condition("Degraded").1, "APINotReachable");
+    blocked(&f.plan(), StageId::Tenant, Reason::APINotReachable);
+}

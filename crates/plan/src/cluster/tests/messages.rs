@@ -1,5 +1,7 @@
 //! Situations of a `Cluster` for docs/reference/messages.md. Each begins with a tenant at rest, unless it says otherwise.
 
+mod pods;
+
 use super::*;
 use crate::failure::Failure;
 use crate::messages::Situation;
@@ -85,6 +87,11 @@ const NEW: &[Case] = &[
     ("a network with host bits", |f| f.network(json!({"serviceCIDRs": ["10.112.0.1/16"]}))),
     ("a Service network that is too large", |f| f.network(json!({"serviceCIDRs": ["10.0.0.0/8"]}))),
     ("a pod network that is too small", |f| f.network(json!({"podCIDRs": ["10.160.0.0/26"]}))),
+    ("a pod network of loopback addresses", |f| f.network(json!({"podCIDRs": ["127.0.0.0/8"]}))),
+    ("a Service network of a family that pods do not have", |f| {
+        f.network(json!({"serviceCIDRs": ["fd00:112::/112"]}));
+    }),
+    ("spec.etcd.storage.size that is too small", |f| f.cluster.spec.etcd.storage.size = "512Mi".into()),
     ("networks that overlap", |f| f.network(json!({"podCIDRs": ["10.112.0.0/16"]}))),
     ("a network that overlaps the meta cluster's", |f| {
         let pods = vec![network("10.160.0.0/12").unwrap()];
@@ -114,6 +121,10 @@ const OF_A_TENANT: &[Case] = &[
     ("an extra flag that Berth owns", |f| {
         f.cluster.spec.api_server.extra_args =
             vec![serde_json::from_value(json!({"name": "etcd-servers", "value": "x"})).unwrap()];
+    }),
+    ("a request that is more than its limit", |f| {
+        let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});
+        f.cluster.spec.api_server.resources = serde_json::from_value(resources).unwrap();
     }),
     ("a node selector that the chart does not allow", |f| {
         f.cluster.spec.scheduler.placement.node_selector.insert("disk".into(), "ssd".into());
@@ -224,54 +235,6 @@ const OF_A_TENANT: &[Case] = &[
         f.nodes_in("10.1.2.0/24", &["10.0.0.0/8"]);
     }),
     ("nodeCIDRs where clouds serve credentials", |f| f.nodes_in("169.254.0.0/16", &["0.0.0.0/0"])),
-    // Pods.
-    ("a new version: kube-apiserver rolls out", |f| {
-        f.cluster.spec.version = "1.36.3".into();
-        f.cluster.spec.api_server.replicas = Some(2);
-        f.reconcile();
-        let d = f.live(Kind::Deployment, names::APISERVER);
-        d["status"] = json!({"observedGeneration": d["metadata"]["generation"], "replicas": 3, "updatedReplicas": 1, "availableReplicas": 2});
-    }),
-    ("kube-scheduler's pod is not ready", |f| {
-        f.live(Kind::Deployment, names::SCHEDULER)["status"]["availableReplicas"] = json!(0);
-    }),
-    ("an image does not exist", |f| {
-        f.unserved(json!({"reason": "ImagePullBackOff", "message": "Back-off pulling image: not found"}));
-    }),
-    ("a container ends again and again", |f| {
-        let last = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": "Error: unknown flag: --nope"}});
-        let waiting =
-            json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}});
-        f.pod_says(
-            names::SCHEDULER,
-            json!({"containerStatuses": [{"name": "kube-scheduler", "state": waiting, "lastState": last}]}),
-        );
-    }),
-    ("a container needs more memory than its limit", |f| {
-        let last = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
-        let waiting =
-            json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}});
-        f.pod_says(
-            names::SCHEDULER,
-            json!({"containerStatuses": [{"name": "kube-scheduler", "state": waiting, "lastState": last}]}),
-        );
-    }),
-    ("no node fits a pod", |f| {
-        let said = json!({"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available: 3 Insufficient memory."});
-        f.pod_says(names::SCHEDULER, json!({"conditions": [said]}));
-    }),
-    ("a pod is not scheduled, and the scheduler says nothing", |f| {
-        f.pod_says(names::SCHEDULER, json!({"conditions": [{"type": "PodScheduled", "status": "False"}]}));
-    }),
-    ("a quota refuses pods", |f| {
-        let why = r#"pods "kube-scheduler-7d9f8-" is forbidden: exceeded quota: small"#;
-        let d = f.live(Kind::Deployment, names::SCHEDULER);
-        d["status"]["availableReplicas"] = json!(0);
-        d["status"]["conditions"] = json!([{"type": "ReplicaFailure", "status": "True", "message": why}]);
-    }),
-    ("somebody deletes a Deployment that has a finalizer", |f| {
-        f.live(Kind::Deployment, names::SCHEDULER)["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    }),
     // The address.
     ("the Service has no address, and nothing was published yet", |f| {
         f.live(Kind::Service, names::APISERVER)["spec"]["clusterIP"] = Value::Null;
@@ -284,6 +247,16 @@ const OF_A_TENANT: &[Case] = &[
         f.cluster.spec.endpoint.host = Some("api.example.com".into());
         f.world.observed.api =
             ApiProbe::Failed("dns error: failed to lookup address information: Name or service not known".into());
+    }),
+    ("spec.endpoint.host of a NodePort is not in DNS", |f| {
+        f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::NodePort;
+        f.cluster.spec.endpoint.host = Some("api.example.com".into());
+        f.world.observed.api =
+            ApiProbe::Failed("dns error: failed to lookup address information: Name or service not known".into());
+    }),
+    ("spec.endpoint.host is in DNS, and nothing answers there", |f| {
+        f.cluster.spec.endpoint.host = Some("api.example.com".into());
+        f.world.observed.api = ApiProbe::Failed("no answer within 5s".into());
     }),
     ("the API has another address", |f| {
         f.cluster.spec.endpoint.host = Some("api.example.com".into());
@@ -375,15 +348,15 @@ pub(crate) fn situations() -> Vec<Situation> {
     let (new, up) = (Fixture::new(json!({"version": VERSION})), Fixture::up(json!({"version": VERSION})));
     let mut all = vec![];
     let rest = OF_A_TENANT.iter().map(|case| (case, &up)).take(1);
-    let cases =
-        rest.chain(NEW.iter().map(|case| (case, &new))).chain(OF_A_TENANT.iter().map(|case| (case, &up)).skip(1));
+    let of_a_tenant = OF_A_TENANT.iter().skip(1).chain(pods::PODS).map(|case| (case, &up));
+    let cases = rest.chain(NEW.iter().map(|case| (case, &new))).chain(of_a_tenant);
     for ((text, happens), from) in cases {
         let mut f = from.copy();
         happens(&mut f);
         f.reconcile();
         all.push(of(text, &f));
     }
-    for (text, happens) in AS_PLANNED {
+    for (text, happens) in AS_PLANNED.iter().chain(pods::DELETION) {
         let mut f = up.copy();
         happens(&mut f);
         let planned = f.plan();

@@ -156,6 +156,29 @@ fn what_pods_say_is_reported() {
 }
 
 #[test]
+fn the_worst_is_what_ready_says() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let etcd = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    f.world.observed.objects.get_mut(&etcd).unwrap()["status"]["conditions"][0] = json!({
+        "type": "Ready", "status": "False", "reason": "PodsNotReady", "message": "waiting for its members: 2 of 3 are ready",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    });
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "PodsNotReady");
+    let d = Fixture::key(Kind::Deployment, names::SCHEDULER);
+    f.world.observed.objects.get_mut(&d).unwrap()["status"]["availableReplicas"] = json!(0);
+    let pod = Fixture::key(Kind::Pod, "kube-scheduler-x");
+    let labels = json!({"app.kubernetes.io/component": "kube-scheduler"});
+    f.world.put(pod.clone(), json!({"metadata": {"name": pod.name, "labels": labels}}));
+    f.world.pod_status(&pod, json!({"containerStatuses": [{"name": "c", "image": "x:v9", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "not found"}}}]}));
+    f.reconcile();
+    let ready = f.condition("Ready");
+    assert!(ready.1 == "ImageUnavailable" && ready.2.starts_with("kube-scheduler: "), "{ready:?}");
+    let degraded = f.condition("Degraded");
+    assert_eq!((degraded.1, degraded.2), (ready.1, ready.2));
+}
+
+#[test]
 fn what_cannot_be_looked_at_is_unknown_and_stays_as_it_was_told() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let before = f.cluster.status.clone().unwrap();

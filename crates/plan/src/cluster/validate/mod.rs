@@ -1,24 +1,26 @@
 //! What the spec asks for that needs facts to be judged: versions, networks, flags.
 
 pub(super) mod host;
+mod networks;
 pub(super) mod writers;
 
 use super::components::{self, Component};
-use super::isolation;
 use super::record;
 use super::record::Pin;
 use super::subject::Tenant;
-use crate::meta_cluster::MetaCluster;
 use crate::model::State;
+use crate::objects::quantity;
 use crate::settings::Settings;
 use crate::workload;
 use berth_api::ClusterSpec;
-use berth_api::cluster::Network;
+use berth_api::common::Resources;
 use berth_api::conditions::Reason;
+use berth_api::etcd_cluster::LEAST_STORAGE;
 use berth_api::version::{Minor, Version};
 use berth_render::{Catalog, FLAGS, Kind, relocated, values::ExtraArg};
-use ipnet::IpNet;
 use serde_json::Value;
+
+pub(super) use networks::{NETWORK_IS_IMMUTABLE, disjoint_from_meta, networks};
 
 /// What the tenant is to be rendered with, and why a wish was refused. Without a pin nothing can be made.
 pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings) -> (Option<Pin>, Option<State>) {
@@ -78,65 +80,31 @@ pub(super) fn with_available_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
     pin
 }
 
-/// What to do about networks that cannot serve; nothing is created for them.
-pub(super) const NETWORK_IS_IMMUTABLE: &str = "spec.network is immutable: set spec.deletion.protected to false, delete this Cluster, and create it with other networks";
-
-/// Networks that the API server or the controller-manager would not start with.
-pub(super) fn networks(network: &Network) -> Result<(), String> {
-    let parse = |field: &str, list: &[String]| -> Result<Vec<IpNet>, String> {
-        list.iter()
-            .map(|c| {
-                let net: IpNet = c
-                    .parse()
-                    .map_err(|_| format!("spec.network.{field}: {c} is not in CIDR notation, such as 10.112.0.0/16"))?;
-                if net.trunc() == net {
-                    Ok(net)
-                } else {
-                    Err(format!("spec.network.{field}: {c} has host bits set, unlike {}", net.trunc()))
-                }
-            })
-            .collect()
-    };
-    let services = parse("serviceCIDRs", &network.service_cidrs)?;
-    let pods = parse("podCIDRs", &network.pod_cidrs)?;
-    for s in &services {
-        let (low, high) = if s.addr().is_ipv4() { (12, 28) } else { (108, 120) };
-        if !(low..=high).contains(&s.prefix_len()) {
-            return Err(format!(
-                "spec.network.serviceCIDRs: the prefix length of {s} must be between /{low} and /{high}"
-            ));
-        }
+/// Whether a tenant of which nothing is made yet can be made as the spec asks. One that is there is not judged so: what an earlier build
+/// took keeps running.
+pub(super) fn new_tenant(spec: &ClusterSpec) -> Result<(), State> {
+    let invalid = |message| State::blocked(Reason::InvalidSpec, message);
+    networks::can_serve(&spec.network).map_err(|why| invalid(format!("{why}. {NETWORK_IS_IMMUTABLE}")))?;
+    let size = &spec.etcd.storage.size;
+    if quantity::is_less(size, LEAST_STORAGE) {
+        return Err(invalid(format!(
+            "spec.etcd.storage.size: {size} is less than {LEAST_STORAGE}, which etcd needs. The field is immutable: set spec.deletion.protected to false, delete this Cluster, and create it with larger volumes"
+        )));
     }
-    for p in &pods {
-        let (low, high) = if p.addr().is_ipv4() { (8, 24) } else { (48, 64) };
-        if !(low..=high).contains(&p.prefix_len()) {
-            return Err(format!(
-                "spec.network.podCIDRs: the prefix length of {p} must be between /{low} and /{high}, since each node gets a part of it"
-            ));
-        }
-        if let Some(s) = services.iter().find(|s| s.contains(p) || p.contains(*s)) {
-            return Err(format!("spec.network: podCIDRs {p} and serviceCIDRs {s} overlap"));
-        }
+    resources("etcd", spec.etcd.resources.as_ref())?;
+    for component in components::ALL {
+        resources(component.field, (component.asked)(spec).resources)?;
+        extra_args(spec, component).map_err(invalid)?;
     }
     Ok(())
 }
 
-/// Whether the networks of a tenant that is not made yet keep off the meta cluster's: its API server would take the one for the
-/// other. Networks never change, so a tenant that has a namespace is not judged again; one whose networks cannot be judged gets none.
-pub(super) fn disjoint_from_meta(network: &Network, meta: &MetaCluster) -> Result<(), State> {
-    let meta = meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
-    let services = network.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
-    for (field, cidr) in services.chain(network.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
-        if let Some((whose, range)) = cidr.parse().ok().and_then(|net| meta.overlap(net)) {
-            return Err(State::blocked(
-                Reason::InvalidSpec,
-                format!(
-                    "spec.network.{field}: {cidr} overlaps {range}, where the meta cluster has its {whose}. {NETWORK_IS_IMMUTABLE}"
-                ),
-            ));
-        }
+/// Requests that are more than their limit, which no API server takes; `field` is the component's name in the spec.
+pub(super) fn resources(field: &str, asked: Option<&Resources>) -> Result<(), State> {
+    match asked.and_then(quantity::beyond_limit) {
+        Some(why) => Err(State::blocked(Reason::InvalidSpec, format!("spec.{field}.resources: {why}"))),
+        None => Ok(()),
     }
-    Ok(())
 }
 
 /// What the spec asks of a component: its extra flags, or why something of it is refused.
@@ -144,12 +112,8 @@ pub(super) fn component(t: &Tenant<'_>, component: &Component) -> Result<Vec<Ext
     let spec = &t.cluster.spec;
     writers::placement(component.field, (component.asked)(spec).placement, &t.settings.writers)?;
     writers::images(&spec.images, &t.settings.writers)?;
+    resources(component.field, (component.asked)(spec).resources)?;
     extra_args(spec, component).map_err(|message| State::blocked(Reason::InvalidSpec, message))
-}
-
-/// Extra flags that nobody may set, of a tenant that is not made yet; of one that is, the component's stage says so.
-pub(super) fn all_args(spec: &ClusterSpec) -> Result<(), String> {
-    components::ALL.iter().try_for_each(|c| extra_args(spec, c).map(drop))
 }
 
 /// What follows the template's arguments, or which extra flag is refused and why.

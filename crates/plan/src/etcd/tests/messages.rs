@@ -60,6 +60,7 @@ const NEW: &[Case] = &[
     ("a new EtcdCluster: its pods do not run yet", |_| {}),
     ("a new EtcdCluster that is paused: nothing exists yet", Etcd::hold),
     ("spec.version that this operator does not have", |e| e.cr.spec.version = "3.4.30".into()),
+    ("spec.storage.size that is too small", |e| e.cr.spec.storage.size = "512Mi".into()),
     ("the record of an earlier etcd is gone, and a volume is there", |e| e.claim(0, json!({"metadata": {}}))),
     ("a volume of an earlier etcd is being deleted", |e| e.claim(0, json!({"metadata": {"deletionTimestamp": "x"}}))),
     ("a member's Service has no address", |e| {
@@ -86,6 +87,15 @@ const NEW: &[Case] = &[
             e.pod_says(i, json!({"containerStatuses": [{"name": "etcd", "image": "registry.k8s.io/etcd:3.6.16-0", "state": waiting}]}));
         }
     }),
+    ("an image is being pulled", |e| {
+        e.reconcile();
+        e.members_run();
+        let since = e.world.now - SignedDuration::from_secs(40);
+        let sandbox = json!({"type": "PodReadyToStartContainers", "status": "True", "lastTransitionTime": since});
+        let waiting = json!({"waiting": {"reason": "ContainerCreating"}});
+        let containers = json!([{"name": "etcd", "image": "registry.k8s.io/etcd:3.6.16-0", "state": waiting}]);
+        e.pod_says(0, json!({"conditions": [sandbox], "containerStatuses": containers}));
+    }),
     ("no StorageClass provisions a volume", |e| {
         e.reconcile();
         e.members_run();
@@ -104,6 +114,10 @@ const NEW: &[Case] = &[
 const FORMED: &[Case] = &[
     ("at rest", |_| {}),
     ("another version", |e| e.cr.spec.version = "3.6.17".into()),
+    ("a request that is more than its limit", |e| {
+        let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});
+        e.cr.spec.resources = serde_json::from_value(resources).unwrap();
+    }),
     ("a client with the name ca", |e| e.cr.spec.clients.push(EtcdClient { name: "ca".into() })),
     ("another operator version pinned the templates, and the ConfigMap is gone", |e| e.pinned(OTHER)),
     ("the pinned templates have a format of a newer operator", |e| {
@@ -138,6 +152,11 @@ const FORMED: &[Case] = &[
         let last = json!({"terminated": {"exitCode": 1, "message": "panic: invalid page type"}});
         let waiting =
             json!({"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container"}});
+        e.pod_says(2, json!({"containerStatuses": [{"name": "etcd", "state": waiting, "lastState": last}]}));
+    }),
+    ("a member needs more memory than its limit", |e| {
+        let last = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
         e.pod_says(2, json!({"containerStatuses": [{"name": "etcd", "state": waiting, "lastState": last}]}));
     }),
     ("a member's pod does not exist", |e| e.world.remove(&Etcd::key(Kind::Pod, "etcd-2"))),
