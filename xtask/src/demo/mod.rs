@@ -319,21 +319,19 @@ impl Demo {
             "BERTH_KUBECONFIG" => format!(" BERTH_KUBECONFIG={}", self.meta.display()),
             other => format!(" {other}"),
         };
-        println!(
-            "\n==> what to try next, in {}
-
-export PATH={}:$PATH KUBECONFIG={}
-kubectl berth status -A                                            # how tenants are
-kubectl berth connect {TENANT} -n {TEAM} -- kubectl get namespaces   # in the tenant
-kubectl -n {cp_namespace} get pods                                 # what runs for it
-kubectl -n {TEAM} delete clusters.berth.dev {TENANT}                  # it is protected, and says what to do
-make demo-down{variables}                                          # the end of the demo
-
-More: docs/tutorial.md",
-            root().display(),
-            bin.display(),
-            meta.display(),
-        );
+        println!("\n==> what to try next, in {}\n", root().display());
+        println!("export PATH={}:$PATH KUBECONFIG={}", bin.display(), meta.display());
+        let commands = [
+            ("kubectl berth status -A".to_owned(), "how tenants are"),
+            (format!("kubectl berth connect {TENANT} -n {TEAM} -- kubectl get namespaces"), "in the tenant"),
+            (format!("kubectl -n {cp_namespace} get pods"), "what runs for it"),
+            (format!("kubectl -n {TEAM} delete clusters.berth.dev {TENANT}"), "it is protected, and says what to do"),
+            (format!("make demo-down{variables}"), "the end of the demo"),
+        ];
+        for (command, comment) in commands {
+            println!("{command:<66}  # {comment}");
+        }
+        println!("\nMore: docs/tutorial.md");
     }
 }
 
