@@ -121,6 +121,12 @@ pub(crate) struct Kubeconfig {
     /// Make it the current context.
     #[arg(long = "use", requires = "merge")]
     pub(crate) use_context: bool,
+    /// One without a credential, for users of the OIDC issuer in spec.apiServer.authentication.jwt: they log in by kubelogin.
+    #[arg(long, conflicts_with = "merge")]
+    pub(crate) oidc: bool,
+    /// URL of the issuer, if there are several.
+    #[arg(long, value_name = "URL", requires = "oidc")]
+    pub(crate) issuer: Option<String>,
 }
 
 /// `connect`.

@@ -3,7 +3,7 @@
 use super::render;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::settings::Config;
-use berth_plan::settings::{Isolation, Writers};
+use berth_plan::settings::{Isolation, Limits, Writers};
 use berth_testkit::fixtures::from_yaml;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -36,6 +36,7 @@ fn values() -> Value {
             },
             "storage": {"classes": ["fast-ssd"]},
             "images": {"registries": ["mirror.example.com/k8s"], "pullSecrets": ["mirror-credentials"]},
+            "limits": {"replicas": 3, "cpu": 2, "memory": "8Gi", "storage": "50Gi"},
             "networks": ["10.32.0.0/11"],
         },
     })
@@ -85,6 +86,12 @@ fn each_value_arrives_in_its_own_field() {
         storage_classes: texts("/writers/storage/classes"),
         image_registries: texts("/writers/images/registries"),
         pull_secrets: texts("/writers/images/pullSecrets"),
+        limits: Limits {
+            replicas: Some(3),
+            cpu: Some("2".into()),
+            memory: Some("8Gi".into()),
+            storage: Some("50Gi".into()),
+        },
         networks: nets("/writers/networks"),
     };
     assert_eq!(config.writers, writers);

@@ -2,6 +2,7 @@
 
 mod file;
 mod merge;
+mod oidc;
 mod tenant;
 
 pub(crate) use file::PrivateFile;
@@ -26,6 +27,12 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
             output::note(&why);
             return Ok(Outcome::NotYet);
         }
+    };
+    let text = if args.oidc {
+        let cluster = parse(access.cluster(&args.name).await?, &args.name)?;
+        oidc::kubeconfig(&text, &cluster, args.issuer.as_deref())?
+    } else {
+        text
     };
     if args.merge {
         let path = match &args.into {

@@ -1,7 +1,7 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
 use super::subject::{Tenant, ensure};
-use super::validate::{self, writers};
+use super::validate::{self, limits, writers};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{self, label};
 use berth_api::cluster::DataPolicy;
@@ -40,7 +40,9 @@ fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
     if live.is_some() || t.get(Kind::ConfigMap, &names::etcd::bootstrap(names::ETCD)).is_some() {
         return Ok(());
     }
-    writers::storage(&t.cluster.spec.etcd.storage, &t.settings.writers)
+    let asked = &t.cluster.spec.etcd.storage;
+    writers::storage(asked, &t.settings.writers)?;
+    limits::storage(asked, &t.settings.writers.limits)
 }
 
 /// Version and number of members that run, or that the data was kept of: the record beside it says so, whatever became of the
@@ -61,6 +63,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let allowed = writers::placement("etcd", &etcd.placement, policy)
         .and_then(|()| writers::images(&t.cluster.spec.images, policy))
         .and_then(|()| validate::resources("etcd", etcd.resources.as_ref()))
+        .and_then(|()| {
+            limits::component("etcd", ("etcd.replicas", etcd.replicas), etcd.resources.as_ref(), &policy.limits)
+        })
         .and_then(|()| volumes(t, live));
     let wanted = allowed.clone().and_then(|()| wanted_version(t));
     let mut spec = EtcdClusterSpec {

@@ -19,6 +19,11 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
     matches!((size(a), size(b)), (Some(a), Some(b)) if a == b)
 }
 
+/// True if it is a quantity.
+pub(crate) fn is_one(text: &str) -> bool {
+    nanos(text).is_some()
+}
+
 /// True if the first is less than the second. What is no quantity is not less: the API server refuses it.
 pub(crate) fn is_less(a: &str, b: &str) -> bool {
     matches!((nanos(a), nanos(b)), (Some(a), Some(b)) if a < b)

@@ -1,7 +1,8 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
-use super::{Isolation, OlderTenants, Writers};
+use super::{Isolation, Limits, OlderTenants, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
+use crate::objects::quantity;
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -34,7 +35,8 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers: Allowed { service, placement, storage, images, networks } } = file;
+        let File { meta, isolation, writers } = file;
+        let Allowed { service, placement, storage, images, networks, limits } = writers;
         let nets = |field: &str, all: &[String]| {
             let one =
                 |text: &String| network(text).ok_or(format!("{field}: {text} is neither a CIDR nor an IP address"));
@@ -56,6 +58,7 @@ impl Config {
                 storage_classes: storage.classes,
                 image_registries: images.registries,
                 pull_secrets: images.pull_secrets,
+                limits: limits.read()?,
                 networks: nets("writers.networks", &networks)?,
             },
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
@@ -130,6 +133,38 @@ struct Allowed {
     storage: AllowedStorage,
     images: AllowedImages,
     networks: Vec<String>,
+    limits: AllowedAmounts,
+}
+
+/// Quantities may be written as numbers.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AllowedAmounts {
+    replicas: Option<i32>,
+    cpu: Option<Value>,
+    memory: Option<Value>,
+    storage: Option<Value>,
+}
+
+impl AllowedAmounts {
+    fn read(self) -> Result<Limits, String> {
+        let one = |field: &str, value: Option<Value>| {
+            let text = value.map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
+            match text {
+                Some(text) if !quantity::is_one(&text) => {
+                    Err(format!("writers.limits.{field}: {text} is not a quantity of Kubernetes, such as 500m or 4Gi"))
+                }
+                text => Ok(text),
+            }
+        };
+        let Self { replicas, cpu, memory, storage } = self;
+        Ok(Limits {
+            replicas,
+            cpu: one("cpu", cpu)?,
+            memory: one("memory", memory)?,
+            storage: one("storage", storage)?,
+        })
+    }
 }
 
 #[derive(Default, Deserialize)]
@@ -189,6 +224,7 @@ mod tests {
             "{}",
             wrong("isolation:\n  monitoring: all")
         );
+        assert!(wrong("writers: {limits: {memory: 4GB}}").contains("writers.limits.memory: 4GB is not a quantity"));
         assert!(Config::parse("").is_ok_and(|c| c.unknown.is_empty()));
     }
 }

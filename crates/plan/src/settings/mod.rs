@@ -52,8 +52,23 @@ pub struct Writers {
     pub image_registries: Vec<String>,
     /// Secrets for pulling images.
     pub pull_secrets: Vec<String>,
+    /// How much they may ask for.
+    pub limits: Limits,
     /// Networks in which a tenant's nodes may be (`spec.network.nodeCIDRs`). No names, but ranges.
     pub networks: Vec<IpNet>,
+}
+
+/// How much writers of a `Cluster` may ask for. None: as much as the schema allows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Replicas of each component, and members of etcd.
+    pub replicas: Option<i32>,
+    /// Requests and limits of one container: CPU.
+    pub cpu: Option<String>,
+    /// Requests and limits of one container: memory.
+    pub memory: Option<String>,
+    /// Size of one volume of etcd.
+    pub storage: Option<String>,
 }
 
 impl Writers {
@@ -69,6 +84,7 @@ impl Writers {
             storage_classes: all(),
             image_registries: all(),
             pull_secrets: all(),
+            limits: Limits::default(),
             networks: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
         }
     }

@@ -228,6 +228,10 @@ const OF_A_TENANT: &[Case] = &[
     }),
     ("etcd's controller has published no conditions yet", |f| f.etcd_says(json!({"observedGeneration": -1}))),
     // Private networks.
+    ("more replicas than the platform team allows", |f| {
+        f.settings.writers.limits.replicas = Some(2);
+        f.cluster.spec.replicas = 3;
+    }),
     ("nodeCIDRs that the platform team does not allow", |f| f.nodes_in("10.20.0.0/16", &[])),
     ("nodeCIDRs that are no network", |f| f.nodes_in("ten", &[])),
     ("nodeCIDRs within the meta cluster", |f| {

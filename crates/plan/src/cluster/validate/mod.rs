@@ -1,6 +1,7 @@
 //! What the spec asks for that needs facts to be judged: versions, networks, flags.
 
 pub(super) mod host;
+pub(super) mod limits;
 mod networks;
 pub(super) mod writers;
 
@@ -112,6 +113,10 @@ pub(super) fn component(t: &Tenant<'_>, component: &Component) -> Result<Vec<Ext
     let spec = &t.cluster.spec;
     writers::placement(component.field, (component.asked)(spec).placement, &t.settings.writers)?;
     writers::images(&spec.images, &t.settings.writers)?;
+    let asked = (component.asked)(spec);
+    let own = format!("{}.replicas", component.field);
+    let replicas = asked.replicas.map_or(("replicas", spec.replicas), |replicas| (&*own, replicas));
+    limits::component(component.field, replicas, asked.resources, &t.settings.writers.limits)?;
     resources(component.field, (component.asked)(spec).resources)?;
     extra_args(spec, component).map_err(|message| State::blocked(Reason::InvalidSpec, message))
 }
