@@ -117,6 +117,9 @@ async fn whatever_is_wrong(kind: Kind) {
     let (_turn, server) = alone_at_a_server().await;
     let subject = Subject::new(kind, server).await;
     apply(&subject, &subject.object(&kind.first())).await.expect("a good one");
+    // The first write after that stores the status that the CRD gives a new object.
+    let nothing = http::Request::patch(subject.its_url(""));
+    subject.send(nothing, "application/merge-patch+json", &json!({})).await.expect("an empty patch");
     let before = subject.get().await.expect("get");
     for way in [Way::Create, Way::Replace, Way::Merge, Way::Apply] {
         for wrong in ALL {
