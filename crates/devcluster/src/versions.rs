@@ -24,6 +24,10 @@ pub(crate) const RUNC: &str = "1.5.2";
 pub(crate) const CNI_PLUGINS: &str = "1.9.1";
 pub(crate) const COREDNS: &str = "1.15.0";
 pub(crate) const HELM: &str = "3.22.0";
+
+/// The Helm that waits for custom resources, for the test of that.
+pub const HELM_NEXT: &str = "v4.3.1";
+
 pub(crate) const KWOK: &str = "0.8.0";
 pub(crate) const PAUSE: &str = "3.10.1";
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HEALTH, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST,
-    KUBERNETES_PREVIOUS_PATCH, KWOK, RUNC,
+    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES, KUBERNETES_OLDER,
+    KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, RUNC,
 };
 
 /// Which artifacts to build.
@@ -162,6 +162,17 @@ fn catalog() -> Vec<Artifact> {
     all.push(tool("kwok", KWOK, "sigs.k8s.io/kwok/cmd/", &["kwok"]));
     let seldom = |artifact| Artifact { core: false, ..artifact };
     let between = KUBERNETES_OLDER.into_iter().filter(|version| *version != KUBERNETES_OLDEST);
+    // Under another name: the demo takes what is called helm.
+    all.push(seldom(Artifact {
+        binaries: vec![("helm4", "helm.sh/helm/v4/cmd/helm".to_owned())],
+        recipe: Recipe::Wrapper {
+            modules: vec!["helm.sh/helm/v4"],
+            source_version: HELM_NEXT,
+            has_staging: false,
+            test: false,
+        },
+        ..tool("helm4", HELM_NEXT, "", &[])
+    }));
     all.extend(between.map(|version| seldom(kubernetes(version, version, &CONTROL_PLANE))));
     all.extend(KUBERNETES_OLDER.map(|version| seldom(conformance(version))));
     all
@@ -261,6 +272,6 @@ mod tests {
         assert!(server.iter().filter(|n| !n.starts_with("he")).all(|n| cluster.contains(n)), "{cluster:?}");
         assert!(server.iter().chain(&cluster).all(|n| core.contains(n)), "{core:?}");
         let seldom: Vec<_> = all.iter().filter(|n| !core.contains(n)).collect();
-        assert_eq!(seldom, ["kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4"]);
+        assert_eq!(seldom, ["helm4-v4.3.1", "kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4"]);
     }
 }
