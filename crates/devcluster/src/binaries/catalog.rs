@@ -73,7 +73,7 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["helm", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
+        !["helm", "helm4", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
     }
 
     fn is_newest(&self) -> bool {
