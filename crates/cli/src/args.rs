@@ -121,12 +121,10 @@ pub(crate) struct Kubeconfig {
     /// Make it the current context.
     #[arg(long = "use", requires = "merge")]
     pub(crate) use_context: bool,
-    /// One without a credential, for users of the OIDC issuer in spec.apiServer.authentication.jwt: they log in by kubelogin.
-    #[arg(long, conflicts_with = "merge")]
-    pub(crate) oidc: bool,
-    /// URL of the issuer, if there are several.
-    #[arg(long, value_name = "URL", requires = "oidc")]
-    pub(crate) issuer: Option<String>,
+    /// One without a credential, for users of the OIDC issuer in spec.apiServer.authentication.jwt, who log in by kubelogin. With the
+    /// issuer's URL if there are several.
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, conflicts_with = "merge")]
+    pub(crate) oidc: Option<Option<String>>,
 }
 
 /// `connect`.

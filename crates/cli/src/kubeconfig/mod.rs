@@ -28,11 +28,12 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
             return Ok(Outcome::NotYet);
         }
     };
-    let text = if args.oidc {
-        let cluster = parse(access.cluster(&args.name).await?, &args.name)?;
-        oidc::kubeconfig(&text, &cluster, args.issuer.as_deref())?
-    } else {
-        text
+    let text = match &args.oidc {
+        Some(issuer) => {
+            let cluster = parse(access.cluster(&args.name).await?, &args.name)?;
+            oidc::kubeconfig(&text, &cluster, issuer.as_deref())?
+        }
+        None => text,
     };
     if args.merge {
         let path = match &args.into {

@@ -33,9 +33,9 @@ fn issuer_of(cluster: &Cluster, wanted: Option<&str>) -> anyhow::Result<(String,
         (Some(wanted), all) => all
             .iter()
             .find(|jwt| url(jwt) == wanted)
-            .with_context(|| format!("{FIELD} has no issuer {wanted}. Choose one with --issuer: {}", urls()))?,
+            .with_context(|| format!("{FIELD} has no issuer {wanted}. Choose one with --oidc=<URL>: {}", urls()))?,
         (None, [jwt]) => jwt,
-        (None, _) => bail!("{FIELD} has several issuers. Choose one with --issuer: {}", urls()),
+        (None, _) => bail!("{FIELD} has several issuers. Choose one with --oidc=<URL>: {}", urls()),
     };
     let client = jwt["issuer"]["audiences"][0].as_str().with_context(|| {
         format!("{FIELD}: issuer {} has no audiences, of which the first is the client's ID", url(jwt))
@@ -86,7 +86,7 @@ mod tests {
             (
                 &["a", "b"],
                 None,
-                "several issuers. Choose one with --issuer: https://a.example.com, https://b.example.com",
+                "several issuers. Choose one with --oidc=<URL>: https://a.example.com, https://b.example.com",
             ),
             (&["a"], Some("https://c.example.com"), "has no issuer https://c.example.com"),
         ] {
