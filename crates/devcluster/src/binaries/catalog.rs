@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HEALTH, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST,
+    CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST,
     KUBERNETES_PREVIOUS_PATCH, KWOK, RUNC,
 };
 
@@ -73,7 +73,7 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["helm", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
+        !["crane", "helm", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
     }
 
     fn is_newest(&self) -> bool {
@@ -164,6 +164,8 @@ fn catalog() -> Vec<Artifact> {
     let between = KUBERNETES_OLDER.into_iter().filter(|version| *version != KUBERNETES_OLDEST);
     all.extend(between.map(|version| seldom(kubernetes(version, version, &CONTROL_PLANE))));
     all.extend(KUBERNETES_OLDER.map(|version| seldom(conformance(version))));
+    // A registry, and what pushes to it: a release is installed from one.
+    all.push(seldom(tool("crane", CRANE, "github.com/google/go-containerregistry/cmd/", &["crane"])));
     all
 }
 
@@ -261,6 +263,6 @@ mod tests {
         assert!(server.iter().filter(|n| !n.starts_with("he")).all(|n| cluster.contains(n)), "{cluster:?}");
         assert!(server.iter().chain(&cluster).all(|n| core.contains(n)), "{core:?}");
         let seldom: Vec<_> = all.iter().filter(|n| !core.contains(n)).collect();
-        assert_eq!(seldom, ["kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4"]);
+        assert_eq!(seldom, ["kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4", "crane-0.22.1"]);
     }
 }
