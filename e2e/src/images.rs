@@ -87,7 +87,8 @@ mod tests {
 
     #[test]
     fn what_is_said_to_be_tested_is_tested() {
-        let ours: BTreeSet<_> = KUBERNETES_OLDER.iter().chain([&KUBERNETES]).map(|v| v.trim_start_matches('v')).collect();
+        let ours: BTreeSet<_> =
+            KUBERNETES_OLDER.iter().chain([&KUBERNETES]).map(|v| v.trim_start_matches('v')).collect();
         assert_eq!(ours, TESTED.into_iter().collect());
     }
 }

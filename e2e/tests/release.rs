@@ -6,6 +6,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs::{self, File},
+    net::TcpStream,
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::{Child, Command},
@@ -97,6 +98,7 @@ impl Site {
         let mut registry = Command::new(binaries::crane()?);
         registry.args(["registry", "serve", "--address", &host, "--disk"]).arg(disk);
         let registry = registry.stdout(log.try_clone()?).stderr(log).spawn()?;
+        until("the registry to listen", || Ok(TcpStream::connect(&host).map(drop)?))?;
         Ok(Self { cluster, registry, host, place })
     }
 
@@ -151,9 +153,8 @@ impl Site {
     fn trust_the_registry(&self) -> Result<()> {
         let (host, dir) = (&self.host, self.cluster.registries().join(&self.host));
         fs::create_dir_all(&dir)?;
-        let hosts = format!(
-            "server = \"http://{host}\"\n[host.\"http://{host}\"]\n  capabilities = [\"pull\", \"resolve\"]\n"
-        );
+        let hosts =
+            format!("server = \"http://{host}\"\n[host.\"http://{host}\"]\n  capabilities = [\"pull\", \"resolve\"]\n");
         Ok(fs::write(dir.join("hosts.toml"), hosts)?)
     }
 
@@ -183,7 +184,9 @@ impl Site {
         let mut berth = Command::new(self.path()?.join("kubectl-berth"));
         let pairs = output(berth.args(["images", "--version", "1.36.3", "--to", &format!("{}/k8s", self.host)]))?;
         let mut pushed = 0;
-        for (from, to) in pairs.lines().filter_map(|l| l.split_once(' ')).filter(|(from, _)| from.starts_with("registry.k8s.io")) {
+        for (from, to) in
+            pairs.lines().filter_map(|l| l.split_once(' ')).filter(|(from, _)| from.starts_with("registry.k8s.io"))
+        {
             let archive = dev::cache().join("images").join(from.replace(['/', ':'], "_") + ".tar");
             let layout = self.place.join("layout").join(pushed.to_string());
             fs::create_dir_all(&layout)?;
@@ -230,7 +233,10 @@ impl Site {
         ensure!(found.contains(operator.as_str()), "{operator} is not among {found:?}");
         let asked = self.asked()?;
         for name in ["berth/operator", "berth/agent", "k8s/kube-apiserver", "k8s/etcd", "berth/charts/berth"] {
-            ensure!(asked.iter().any(|line| line.contains(&format!("GET /v2/{name}/manifests/"))), "{name}: {asked:#?}");
+            ensure!(
+                asked.iter().any(|line| line.contains(&format!("GET /v2/{name}/manifests/"))),
+                "{name}: {asked:#?}"
+            );
         }
         Ok(())
     }

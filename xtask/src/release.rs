@@ -79,7 +79,8 @@ pub(crate) fn make(wanted: &Wanted) -> Result<()> {
         digests.push((name, image(&dir, &built, name, version)?));
     }
     for name in ["berth-crds", "berth"] {
-        charts::write(&dir, name, version, if name == "berth" { &digests } else { &[] })?;
+        let pinned: &[_] = if name == "berth" { &digests } else { &[] };
+        charts::write(&dir, name, version, pinned)?;
     }
     let mut archives = vec![];
     for platform in &built {

@@ -26,7 +26,8 @@ fn list(args: &Images) -> anyhow::Result<String> {
         for version in &args.versions {
             let minors = Minor::list(&Catalog::builtin().minors());
             let these = images::upstream(*version);
-            upstream.extend(these.with_context(|| format!("--version: {version} is not supported; supported: {minors}"))?);
+            upstream
+                .extend(these.with_context(|| format!("--version: {version} is not supported; supported: {minors}"))?);
         }
         all = images::own(BERTH).into_iter().chain(upstream).collect();
     }

@@ -59,7 +59,10 @@ fn what_a_tenants_pods_run_is_listed() {
 fn a_mirror_has_them_under_the_names_that_the_operator_asks_for() {
     let pairs = lines(&["images", "--version", "1.35.4,1.36.3", "--to", "mirror.example.com/k8s/"]);
     assert_eq!(pairs.len(), 2 + 1 + 2 * 3, "{pairs:?}");
-    assert!(pairs.contains(&"registry.k8s.io/etcd:3.6.16-0 mirror.example.com/k8s/etcd:3.6.16-0".to_owned()), "{pairs:?}");
+    assert!(
+        pairs.contains(&"registry.k8s.io/etcd:3.6.16-0 mirror.example.com/k8s/etcd:3.6.16-0".to_owned()),
+        "{pairs:?}"
+    );
     let etcd = lines(&["images", "--version", "1.36.3", "--etcd", "3.5.35"]);
     let etcd: Vec<_> = etcd.iter().filter(|i| i.contains("etcd")).collect();
     assert_eq!(etcd, ["registry.k8s.io/etcd:3.5.35-0"]);

@@ -33,9 +33,8 @@ fn write(out: &Path, directory: &Path, image: &mut Image, index: &[u8]) -> Resul
     let everybody = std::fs::Permissions::from_mode(0o644);
     let file = tempfile::Builder::new().prefix(".image-").permissions(everybody).tempfile_in(directory)?;
     let mut archive = tar::Builder::new(BufWriter::new(file));
-    let mut append = |path: &str, content: &[u8]| {
-        archive.append_data(&mut header(0o644, content.len() as u64), path, content)
-    };
+    let mut append =
+        |path: &str, content: &[u8]| archive.append_data(&mut header(0o644, content.len() as u64), path, content);
     append("oci-layout", OCI_LAYOUT)?;
     append("index.json", index)?;
     for blob in [&image.config, &image.manifest] {

@@ -45,7 +45,13 @@ impl Layout {
     }
 
     /// A manifest of a configuration and one file, under a tag; its digest.
-    pub fn artifact(&self, config: (&str, &[u8]), file: (&str, &[u8]), tag: &str, annotations: &Value) -> Result<String> {
+    pub fn artifact(
+        &self,
+        config: (&str, &[u8]),
+        file: (&str, &[u8]),
+        tag: &str,
+        annotations: &Value,
+    ) -> Result<String> {
         let manifest = serde_json::to_vec(&json!({
             "schemaVersion": 2,
             "mediaType": MANIFEST,
@@ -136,7 +142,9 @@ mod tests {
     fn an_artifact_has_its_own_media_types() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout::create(dir.path()).unwrap();
-        layout.artifact(("application/x.config+json", b"{}"), ("application/x.file", b"text"), "1", &json!({})).unwrap();
+        layout
+            .artifact(("application/x.config+json", b"{}"), ("application/x.file", b"text"), "1", &json!({}))
+            .unwrap();
         let mut seen = vec![];
         follow(dir.path(), &entry(dir.path()), &mut seen);
         assert_eq!(seen.len(), 3);

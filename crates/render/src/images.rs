@@ -27,8 +27,7 @@ pub fn upstream(kubernetes: Version) -> Option<Vec<String>> {
 
 /// All images of a version of Berth and of tenants with [`TESTED`] versions: each once.
 pub fn all(berth: &str) -> Vec<String> {
-    let upstream: BTreeSet<String> =
-        TESTED.iter().filter_map(|v| upstream(v.parse().ok()?)).flatten().collect();
+    let upstream: BTreeSet<String> = TESTED.iter().filter_map(|v| upstream(v.parse().ok()?)).flatten().collect();
     own(berth).into_iter().chain(upstream).collect()
 }
 

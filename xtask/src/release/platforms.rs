@@ -29,12 +29,7 @@ pub(super) struct Platform {
 }
 
 const ALL: [Platform; 5] = [
-    Platform {
-        os: "linux",
-        arch: "amd64",
-        images: Some("x86_64-unknown-linux-gnu"),
-        cli: "x86_64-unknown-linux-musl",
-    },
+    Platform { os: "linux", arch: "amd64", images: Some("x86_64-unknown-linux-gnu"), cli: "x86_64-unknown-linux-musl" },
     Platform {
         os: "linux",
         arch: "arm64",
@@ -133,7 +128,7 @@ impl Tools {
     /// What there has to be.
     fn of(triple: &str, host: &str) -> Result<Self> {
         let same = triple.split('-').next() == host.split('-').next();
-        let one = |tool, packages| Self { compiler: tool, linker: tool, packages };
+        let one = |tool, packages: &'static [&'static str]| Self { compiler: tool, linker: tool, packages };
         Ok(match triple {
             _ if triple == host => one("cc", &["gcc", "libc6-dev"]),
             // Rust brings its own musl to link with.
@@ -210,7 +205,8 @@ fn flags(triple: &str, target_dir: &Path) -> Result<Vec<String>> {
     }
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
-    let sources = fs::read_dir(home.join("registry/src")).with_context(|| format!("no sources in {}", home.display()))?;
+    let sources =
+        fs::read_dir(home.join("registry/src")).with_context(|| format!("no sources in {}", home.display()))?;
     // The last one that fits counts.
     let mut remap = |from: &Path, to: &str| flags.push(format!("--remap-path-prefix={}={to}", from.display()));
     remap(root(), "/berth");
@@ -248,7 +244,8 @@ mod tests {
     #[test]
     fn each_platform_has_a_compiler_or_says_why_not() {
         let (amd64, arm64) = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu");
-        let compiler = |triple: &str, host: &str| Tools::of(triple, host).map(|t| t.compiler).map_err(|e| e.to_string());
+        let compiler =
+            |triple: &str, host: &str| Tools::of(triple, host).map(|t| t.compiler).map_err(|e| e.to_string());
         assert_eq!(compiler(amd64, amd64), Ok("cc"));
         assert_eq!(compiler(arm64, amd64), Ok("aarch64-linux-gnu-gcc"));
         assert_eq!(compiler(amd64, arm64), Ok("x86_64-linux-gnu-gcc"));

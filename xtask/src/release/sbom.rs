@@ -134,9 +134,7 @@ fn document(
         "licenseDeclared": "MIT OR Apache-2.0",
         "copyrightText": "NOASSERTION",
     }));
-    let relation = |from: String, kind: &str, to: String| {
-        json!({"spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to})
-    };
+    let relation = |from: String, kind: &str, to: String| json!({"spdxElementId": from, "relationshipType": kind, "relatedSpdxElement": to});
     let mut relations = vec![relation("SPDXRef-DOCUMENT".to_owned(), "DESCRIBES", id(&tree.root))];
     relations.extend(tree.edges.iter().map(|(from, to)| relation(id(from), "DEPENDS_ON", id(to))));
     relations.push(relation(id(&tree.root), "DEPENDS_ON", id(&std)));
@@ -186,8 +184,10 @@ mod tests {
         assert_eq!(packages[1]["licenseDeclared"], "MIT OR Apache-2.0");
         assert_eq!(packages[1]["checksums"][0]["checksumValue"], "ab");
         let relations = made["relationships"].as_array().unwrap();
-        let all: Vec<_> =
-            relations.iter().map(|r| format!("{} {}", r["spdxElementId"], r["relatedSpdxElement"]).replace('"', "")).collect();
+        let all: Vec<_> = relations
+            .iter()
+            .map(|r| format!("{} {}", r["spdxElementId"], r["relatedSpdxElement"]).replace('"', ""))
+            .collect();
         let all: Vec<_> = all.iter().map(|r| r.replace("SPDXRef-", "")).collect();
         let expected = [
             "DOCUMENT berth-agent-0.1.0",

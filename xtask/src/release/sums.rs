@@ -26,7 +26,16 @@ pub(super) fn write(dir: &Path) -> Result<String> {
 /// Signs the checksums, and with them everything.
 pub(super) fn sign(dir: &Path, key: &Path) -> Result<()> {
     let mut openssl = Command::new("openssl");
-    openssl.current_dir(dir).args(["pkeyutl", "-sign", "-rawin", "-in", SUMS, "-out", &format!("{SUMS}.sig"), "-inkey"]);
+    openssl.current_dir(dir).args([
+        "pkeyutl",
+        "-sign",
+        "-rawin",
+        "-in",
+        SUMS,
+        "-out",
+        &format!("{SUMS}.sig"),
+        "-inkey",
+    ]);
     output(openssl.arg(key)).map(|_| ())
 }
 
