@@ -1,5 +1,6 @@
 //! Charts as Helm packs them, but with the same bytes each time, and as the artifact that `helm push` makes of them.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
@@ -49,15 +50,15 @@ fn released(about: &str, version: &str, digests: &[(&str, String)]) -> Result<St
     let mut text = String::new();
     for line in about.lines() {
         match line.split_once(": ") {
-            Some((key @ ("version" | "appVersion"), _)) => text += &format!("{key}: \"{version}\"\n"),
-            _ => text += &format!("{line}\n"),
+            Some((key @ ("version" | "appVersion"), _)) => writeln!(text, "{key}: \"{version}\"")?,
+            _ => writeln!(text, "{line}")?,
         }
     }
     if !digests.is_empty() {
         text += "annotations:\n";
     }
     for (name, digest) in digests {
-        text += &format!("  berth.dev/{name}-digest: \"{digest}\"\n");
+        writeln!(text, "  berth.dev/{name}-digest: \"{digest}\"")?;
     }
     Ok(text)
 }

@@ -1,5 +1,6 @@
 //! Checksums of everything, and their signature.
 
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
@@ -17,7 +18,7 @@ pub(super) fn write(dir: &Path) -> Result<String> {
     let mut text = String::new();
     for path in below(dir)? {
         let content = fs::read(dir.join(&path)).with_context(|| format!("cannot read {path}"))?;
-        text += &format!("{}  {path}\n", berth_oci::sha256(&content));
+        writeln!(text, "{}  {path}", berth_oci::sha256(&content))?;
     }
     super::write(&dir.join(SUMS), text.as_bytes())?;
     Ok(berth_oci::sha256(text.as_bytes()))

@@ -81,8 +81,8 @@ fn a_released_chart_pins_its_images_unless_somebody_sets_others() {
         let objects = render(chart.to_str().unwrap(), &set);
         let deployment = objects.iter().find(|o| o["kind"] == "Deployment").expect("a Deployment");
         let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-        let args = container["args"].as_array().expect("arguments").iter().filter_map(|a| a.as_str());
-        let agent = args.filter_map(|a| a.strip_prefix("--agent-image=")).next().expect("an agent").to_owned();
+        let mut args = container["args"].as_array().expect("arguments").iter().filter_map(|a| a.as_str());
+        let agent = args.find_map(|a| a.strip_prefix("--agent-image=")).expect("an agent").to_owned();
         [container["image"].as_str().expect("an image").to_owned(), agent]
     };
     let (a, b, c) = (digest("a"), digest("b"), digest("c"));
