@@ -132,7 +132,7 @@ pub(super) fn lock(path: &Path) -> anyhow::Result<Lock> {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use std::fs::Permissions;
