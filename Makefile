@@ -6,10 +6,10 @@ export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/target
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
 XTASK := cargo run --quiet --locked --package xtask --
 
-.PHONY: help demo demo-down test test-all test-fast chaos upgrade lint bench bench-down gen binaries images prepare
+.PHONY: help demo demo-down test test-all test-fast chaos upgrade lint bench bench-down gen binaries images release prepare
 
 # No clusters, so neither Go nor root.
-test-fast gen images: export BERTH_NEEDS := build
+test-fast gen images release: export BERTH_NEEDS := build
 
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
@@ -50,6 +50,9 @@ gen: prepare ## Writes CustomResourceDefinitions, RBAC and the reference in docs
 
 images: prepare ## Static binaries of the operator and the agent, as images in target/demo/images.
 	@$(XTASK) images
+
+release: prepare ## What a registry and a download page need, in target/berth-<version>: images, charts, kubectl-berth, SBOMs, checksums. See docs/release.md.
+	@$(XTASK) release
 
 binaries: prepare ## What clusters and tests are made of, from Go modules into the cache (half an hour when it is empty).
 	@cargo build --quiet --locked -p berth-devcluster

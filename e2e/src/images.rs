@@ -39,6 +39,7 @@ pub fn load_own(cluster: &Cluster, name: &str, content: &[u8]) -> Result<String>
             entrypoint: vec![program.clone()],
             files: vec![(binary.clone(), program)],
             user: "65532:65532".to_owned(),
+            ..ImageSpec::default()
         };
         write_oci(&archive, &image)?;
         fs::remove_file(&binary)?;
@@ -76,4 +77,18 @@ fn load(cluster: &Cluster, archives: &[PathBuf]) -> Result<()> {
 fn modified(path: &Path) -> Result<u64> {
     let time = path.metadata().and_then(|m| m.modified()).with_context(|| path.display().to_string())?;
     time.duration_since(SystemTime::UNIX_EPOCH).map(|d| d.as_secs()).map_err(|e| anyhow!(e))
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_devcluster::versions::{KUBERNETES, KUBERNETES_OLDER};
+    use berth_render::images::TESTED;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn what_is_said_to_be_tested_is_tested() {
+        let ours: BTreeSet<_> =
+            KUBERNETES_OLDER.iter().chain([&KUBERNETES]).map(|v| v.trim_start_matches('v')).collect();
+        assert_eq!(ours, TESTED.into_iter().collect());
+    }
 }

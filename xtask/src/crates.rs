@@ -26,9 +26,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["berth-fence", "berth-kubeio", "berth-sim", "berth-plan", "berth-api", "berth-pki", "berth-render"],
     ),
     ("berth-agent", &["berth-contract"]),
-    ("berth-devcluster", &[]),
+    ("berth-oci", &[]),
+    ("berth-devcluster", &["berth-oci"]),
     ("berth-testkit", &["berth-sim", "berth-plan"]),
-    ("xtask", &["berth-api", "berth-render"]),
+    ("xtask", &["berth-api", "berth-oci", "berth-render"]),
 ];
 
 /// Test suites may use everything.

@@ -89,7 +89,8 @@ fn image(built: &std::path::Path, name: &str) -> Result<Image> {
     Ok(Image { tag, archive, binary })
 }
 
-fn host() -> Result<String> {
+/// This machine, as Rust calls it.
+pub(crate) fn host() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
     let text = output(Command::new(rustc).current_dir(root()).arg("-vV"))?;
     match text.lines().find_map(|l| l.strip_prefix("host: ")) {

@@ -10,6 +10,7 @@ mod pages;
 mod rbac;
 mod recipes;
 mod reference;
+mod release;
 mod shell;
 mod testing;
 mod upgrade;
@@ -46,6 +47,8 @@ enum Command {
     CheckDependencies,
     /// Builds the static binaries and their images into target/demo/images.
     Images,
+    /// What a registry and a download page need, in target/berth-<version>: the same bytes each time.
+    Release(release::Wanted),
     /// A meta cluster with Berth and a first tenant. Run again, it changes nothing.
     Demo,
     /// Removes the demo: the cluster and its files.
@@ -101,6 +104,7 @@ fn main() -> ExitCode {
         Command::CheckBook => pages::book(),
         Command::CheckDependencies => testing::deny(),
         Command::Images => images::build().map(|_| ()),
+        Command::Release(wanted) => release::make(&wanted),
         Command::Demo => demo::up(),
         Command::DemoDown => demo::down(),
         Command::Bench { args } => bench::run_all(&args),

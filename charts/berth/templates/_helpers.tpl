@@ -12,8 +12,13 @@ app.kubernetes.io/component: operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- /* An image by `name`. A released chart has the digests of its own images as annotations: they count where no tag is set. */}}
 {{- define "berth.image" -}}
-{{ .image.repository }}:{{ .image.tag | default .version }}
+{{- $digest := .image.digest | default "" -}}
+{{- if not (or $digest .image.tag) -}}
+{{- $digest = index (.chart.Annotations | default dict) (printf "berth.dev/%s-digest" .name) -}}
+{{- end -}}
+{{ .image.repository }}:{{ .image.tag | default .chart.AppVersion }}{{ with $digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{- define "berth.username" -}}

@@ -2,6 +2,7 @@
 
 use crate::complete::Completer;
 use berth_api::common::AgentDelivery;
+use berth_api::version::Version;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ use std::path::PathBuf;
 /// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig does not work yet, changes are pending, or there is
 /// nothing to adopt.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "kubectl-berth", bin_name = "kubectl berth", version, max_term_width = 110)]
+#[command(name = "kubectl-berth", bin_name = "kubectl berth", version = crate::BERTH, max_term_width = 110)]
 pub(crate) struct Args {
     /// Which meta cluster.
     #[command(flatten)]
@@ -57,6 +58,8 @@ pub(crate) enum Verb {
     Plan(Plan),
     /// Print the objects that Berth would create for a Cluster, without any cluster.
     Render(Render),
+    /// Print the images that Berth and its tenants run, such as to mirror them, without any cluster.
+    Images(Images),
     /// Take over the control-plane namespace of a Cluster that no longer exists, such as after a restore.
     ///
     /// Exit code 3: there is nothing to adopt.
@@ -184,6 +187,20 @@ pub(crate) struct Render {
     /// How to print: documents, or one List.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Objects,
+}
+
+/// `images`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Images {
+    /// Kubernetes versions of tenants, such as 1.36.3, separated by commas. Default: one of each minor that this Berth is tested with.
+    #[arg(long = "version", value_name = "VERSIONS", value_delimiter = ',')]
+    pub(crate) versions: Vec<Version>,
+    /// etcd version of tenants that set `spec.etcd.version`. Default: the one of new tenants.
+    #[arg(long, value_name = "VERSIONS", value_delimiter = ',')]
+    pub(crate) etcd: Vec<Version>,
+    /// Registry to mirror to. Print each image and what it is called there.
+    #[arg(long, value_name = "REGISTRY")]
+    pub(crate) to: Option<String>,
 }
 
 /// How objects are printed.

@@ -9,6 +9,7 @@ mod age;
 mod args;
 mod complete;
 mod connect;
+mod images;
 mod kubeconfig;
 mod output;
 mod paint;
@@ -20,6 +21,12 @@ mod world;
 use args::{Args, Verb};
 use clap::{CommandFactory, Parser};
 use std::process::ExitCode;
+
+/// Berth's version: a release says its own.
+const BERTH: &str = match option_env!("BERTH_RELEASE_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
 
 /// How a verb ended, if it did not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +77,7 @@ fn main() -> ExitCode {
 fn run(args: Args) -> anyhow::Result<Outcome> {
     match args.verb {
         Verb::Render(render) => render::run(&render, args.meta.namespace.as_deref()),
+        Verb::Images(images) => images::run(&images),
         Verb::Completion { shell } => {
             match shell.generator() {
                 Some(shell) => {
@@ -86,7 +94,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
                 Verb::Connect(connect) => connect::run(&args.meta, &connect).await,
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
-                Verb::Render(_) | Verb::Completion { .. } => Ok(Outcome::Done),
+                Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }
         }),
     }

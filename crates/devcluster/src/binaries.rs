@@ -40,6 +40,11 @@ pub fn kubectl() -> Result<PathBuf> {
     path("kubernetes", crate::versions::KUBERNETES, "kubectl")
 }
 
+/// `crane`, which copies images between registries and serves one. Only `make test-all` needs it: [`build`] makes it.
+pub fn crane() -> Result<PathBuf> {
+    path("crane", crate::versions::CRANE, "crane")
+}
+
 /// `helm`, in the version that charts are tested with.
 pub fn helm() -> Result<PathBuf> {
     path("helm", crate::versions::HELM, "helm")

@@ -170,6 +170,11 @@ impl Cluster {
         self.layout.scope()
     }
 
+    /// Where containerd looks how registries are reached: `<host:port>/hosts.toml`, for every node.
+    pub fn registries(&self) -> PathBuf {
+        self.layout.registries()
+    }
+
     /// The addresses that the cluster uses.
     pub fn slot(&self) -> Slot {
         self.slot

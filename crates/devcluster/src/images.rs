@@ -1,7 +1,5 @@
 //! Images under upstream's names, made of the binaries that were built, and cached in [`paths::cache`]`/images`.
 
-mod oci;
-
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -9,7 +7,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-pub use oci::{ImageSpec, parse_file, write_oci};
+pub use berth_oci::{ImageSpec, parse_file, write_archive as write_oci};
 
 use crate::{
     binaries, files, paths,
@@ -75,6 +73,7 @@ fn pause() -> Result<PathBuf> {
         entrypoint: vec!["/pause".to_owned()],
         files: vec![(binaries::path("pause", PAUSE, "pause")?, "/pause".to_owned())],
         user: "65535:65535".to_owned(),
+        ..ImageSpec::default()
     })
 }
 

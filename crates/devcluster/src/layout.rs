@@ -77,6 +77,10 @@ impl Layout {
         self.volumes().join(pv)
     }
 
+    pub(crate) fn registries(&self) -> PathBuf {
+        self.dir.join("registries")
+    }
+
     pub(crate) fn etcd(&self) -> PathBuf {
         self.dir.join("etcd")
     }

@@ -228,6 +228,7 @@ fn run(verb: Verb) -> Result<ExitCode> {
                 entrypoint: entrypoint.into_iter().collect(),
                 files: files.iter().map(|file| images::parse_file(file)).collect::<Result<_>>()?,
                 user,
+                ..images::ImageSpec::default()
             },
         )?,
         Verb::Load { name, archives } => Cluster::open(&name.name)?.load_images(&archives)?,

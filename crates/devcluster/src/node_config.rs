@@ -83,6 +83,10 @@ disabled_plugins = [
 [plugins."io.containerd.cri.v1.images".pinned_images]
   sandbox = "registry.k8s.io/pause:{pause}"
 
+# Read with each pull: a test puts `<host:port>/hosts.toml` there.
+[plugins."io.containerd.cri.v1.images".registry]
+  config_path = "{registries}"
+
 [plugins."io.containerd.cri.v1.runtime"]
   restrict_oom_score_adj = true
   netns_mounts_under_state_dir = true
@@ -103,6 +107,7 @@ disabled_plugins = [
         run = run.node(node.number).display(),
         socket = run.containerd_socket(node.number).display(),
         pause = versions::PAUSE,
+        registries = layout.registries().display(),
         cni_bin = layout.dir.join("cni-bin").display(),
         cni_conf = node.config("cni").display(),
         runc = runc.display(),

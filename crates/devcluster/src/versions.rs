@@ -23,6 +23,7 @@ pub const CONTAINERD: &str = "2.4.2";
 pub(crate) const RUNC: &str = "1.5.2";
 pub(crate) const CNI_PLUGINS: &str = "1.9.1";
 pub(crate) const COREDNS: &str = "1.15.0";
+pub(crate) const CRANE: &str = "0.22.1";
 pub(crate) const HELM: &str = "3.22.0";
 
 /// The Helm that waits for custom resources, for the test of that.

@@ -1,10 +1,35 @@
 //! Where images come from.
 
-use crate::Binary;
+use crate::{Binary, Catalog};
 use berth_api::version::Version;
+use std::collections::BTreeSet;
 
 /// Upstream's public registry.
 pub const UPSTREAM_REGISTRY: &str = "registry.k8s.io";
+
+/// Where Berth's own images are, unless somebody mirrors them.
+pub const OWN_REGISTRY: &str = "ghcr.io/berth-dev";
+
+/// The Kubernetes version of each minor that this Berth is tested with. Tenants may run any patch version.
+pub const TESTED: [&str; 3] = ["1.34.4", "1.35.4", "1.36.3"];
+
+/// Berth's own images, at a version of Berth.
+pub fn own(berth: &str) -> [String; 2] {
+    ["operator", "agent"].map(|name| format!("{OWN_REGISTRY}/{name}:{berth}"))
+}
+
+/// Upstream's images for a new tenant of a Kubernetes version. None: the version is not supported.
+pub fn upstream(kubernetes: Version) -> Option<Vec<String>> {
+    let etcd = Catalog::builtin().kubernetes(kubernetes.minor())?.default_etcd()?;
+    let version = |component| if component == Binary::Etcd { etcd } else { kubernetes };
+    Some(Binary::ALL.map(|component| image("", component, version(component))).to_vec())
+}
+
+/// All images of a version of Berth and of tenants with [`TESTED`] versions: each once.
+pub fn all(berth: &str) -> Vec<String> {
+    let upstream: BTreeSet<String> = TESTED.iter().filter_map(|v| upstream(v.parse().ok()?)).flatten().collect();
+    own(berth).into_iter().chain(upstream).collect()
+}
 
 /// The image of a component at a version. `registry` (such as `mirror.example.com/k8s`) replaces upstream's public
 /// registry and keeps its names and tags; empty: upstream.
@@ -22,6 +47,22 @@ pub fn relocated(registry: &str, image: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_tenant_needs_is_listed_for_each_minor() {
+        let versions: Vec<Version> = TESTED.iter().map(|v| v.parse().unwrap()).collect();
+        let minors: Vec<_> = versions.iter().map(|v| v.minor()).collect();
+        assert_eq!(minors, Catalog::builtin().minors());
+        let all = all("0.1.0");
+        assert_eq!(all[..2], ["ghcr.io/berth-dev/operator:0.1.0", "ghcr.io/berth-dev/agent:0.1.0"]);
+        for version in versions {
+            let upstream = upstream(version).unwrap();
+            assert_eq!(upstream.len(), 4);
+            assert!(upstream.iter().all(|image| all.contains(image)));
+        }
+        assert_eq!(all.iter().filter(|image| image.contains("/etcd:")).count(), 1, "{all:?}");
+        assert_eq!(upstream("1.20.0".parse().unwrap()), None);
+    }
 
     #[test]
     fn names() {

@@ -10,7 +10,7 @@ mod env;
 mod error;
 mod finish;
 mod flags;
-mod images;
+pub mod images;
 mod kinds;
 mod lint;
 mod object;

@@ -61,7 +61,7 @@ impl Program {
 
     /// It calls `make`, which waits as long as cargo builds something else.
     pub(super) fn makes_a_cluster(&self) -> bool {
-        self.package == E2E && ["test demo", "test given"].contains(&&*self.target)
+        self.package == E2E && ["test demo", "test given", "test release", "test reproducible"].contains(&&*self.target)
     }
 
     /// The command that runs what of it is `#[ignore]`d.

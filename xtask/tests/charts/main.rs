@@ -32,8 +32,8 @@ fn helm(arguments: &[&str]) -> Output {
 }
 
 fn render(chart: &str, values: &[&str]) -> Vec<Value> {
-    let output =
-        helm(&[&["template", chart, chart, "-n", "berth-system", "--kube-version", "1.36.3"], values].concat());
+    let name = chart.rsplit('/').next().unwrap_or(chart);
+    let output = helm(&[&["template", name, chart, "-n", "berth-system", "--kube-version", "1.36.3"], values].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     let documents = text.split("\n---\n").map(|d| d.trim_start_matches("---\n"));

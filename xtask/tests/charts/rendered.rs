@@ -9,6 +9,7 @@ fn values_that_make_no_sense_are_refused() {
         ("operator.replicas=99", "replicas"),
         ("operator.image.tag=latest", "tag"),
         ("operator.imge=x", "imge"),
+        ("operator.image.digest=sha256:ab", "digest"),
         ("etcdNamespaces={A_B}", "etcdNamespaces"),
         ("imageRegistry=registry/", "imageRegistry"),
         ("imagePullPolicy=Sometimes", "imagePullPolicy"),
@@ -57,4 +58,38 @@ fn the_operator_runs_restricted_with_images_of_the_charts_version() {
     }
     assert_eq!(container["securityContext"]["readOnlyRootFilesystem"], true);
     assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+}
+
+/// With the annotations that `make release` adds to Chart.yaml.
+#[test]
+fn a_released_chart_pins_its_images_unless_somebody_sets_others() {
+    let dir = tempfile::tempdir().unwrap();
+    let charts = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts");
+    let mut copy = std::process::Command::new("cp");
+    assert!(copy.current_dir(charts).args(["-r", "berth"]).arg(dir.path()).status().unwrap().success());
+    let chart = dir.path().join("berth");
+    let digest = |letter: &str| format!("sha256:{}", letter.repeat(64));
+    let about = std::fs::read_to_string(chart.join("Chart.yaml")).unwrap();
+    let annotations = format!(
+        "annotations:\n  berth.dev/operator-digest: \"{}\"\n  berth.dev/agent-digest: \"{}\"\n",
+        digest("a"),
+        digest("b")
+    );
+    std::fs::write(chart.join("Chart.yaml"), about + &annotations).unwrap();
+    let images = |values: &[&str]| {
+        let set: Vec<&str> = values.iter().flat_map(|v| ["--set", v]).collect();
+        let objects = render(chart.to_str().unwrap(), &set);
+        let deployment = objects.iter().find(|o| o["kind"] == "Deployment").expect("a Deployment");
+        let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+        let mut args = container["args"].as_array().expect("arguments").iter().filter_map(|a| a.as_str());
+        let agent = args.find_map(|a| a.strip_prefix("--agent-image=")).expect("an agent").to_owned();
+        [container["image"].as_str().expect("an image").to_owned(), agent]
+    };
+    let (a, b, c) = (digest("a"), digest("b"), digest("c"));
+    let released = [format!("ghcr.io/berth-dev/operator:0.1.0@{a}"), format!("ghcr.io/berth-dev/agent:0.1.0@{b}")];
+    assert_eq!(images(&[]), released);
+    // The digest is the same wherever the image is mirrored.
+    assert_eq!(images(&["operator.image.repository=reg:5000/o"])[0], format!("reg:5000/o:0.1.0@{a}"));
+    let own = images(&["operator.image.tag=mine", &format!("agent.image.digest={c}")]);
+    assert_eq!(own, ["ghcr.io/berth-dev/operator:mine".to_owned(), format!("ghcr.io/berth-dev/agent:0.1.0@{c}")]);
 }

@@ -1,9 +1,8 @@
 //! Files that hold keys: written as a whole or not at all, and readable for their owner alone.
 
 use anyhow::{Context as _, bail};
-use std::fs::{File, Metadata, OpenOptions, Permissions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// The text of a file; None: there is no such file.
@@ -54,13 +53,21 @@ fn replace(path: &Path, text: &str, old: Option<&Metadata>) -> std::io::Result<(
 }
 
 /// What root writes over (`sudo`) stays with its owner and its group, and is still nothing for others.
+#[cfg(unix)]
 fn keep_owner(file: &File, old: &Metadata) -> std::io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     const ROOT: u32 = 0;
     if file.metadata()?.uid() != ROOT {
         return Ok(());
     }
     std::os::unix::fs::fchown(file, Some(old.uid()), Some(old.gid()))?;
-    file.set_permissions(Permissions::from_mode(old.mode() & 0o660))
+    file.set_permissions(std::fs::Permissions::from_mode(old.mode() & 0o660))
+}
+
+/// Elsewhere a file has the rights of its folder.
+#[cfg(not(unix))]
+fn keep_owner(_: &File, _: &Metadata) -> std::io::Result<()> {
+    Ok(())
 }
 
 /// The folder of a file, made if it is not there.
@@ -82,7 +89,10 @@ impl PrivateFile {
             return Ok(Self(file.into_temp_path()));
         };
         let shown = || path.display().to_string();
-        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).with_context(shown)?;
+        let mut options = OpenOptions::new();
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.write(true).create_new(true).open(path).with_context(shown)?;
         let path = tempfile::TempPath::try_from_path(path).with_context(shown)?;
         file.write_all(text.as_bytes()).with_context(shown)?;
         Ok(Self(path))
@@ -125,9 +135,10 @@ pub(super) fn lock(path: &Path) -> anyhow::Result<Lock> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::Permissions;
     use std::io::Read;
     use std::os::fd::AsRawFd;
-    use std::os::unix::fs::symlink;
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
 
     #[test]
     fn only_the_owner_reads_it_and_links_stay() {

@@ -142,6 +142,7 @@ fn ldflags(artifact: &Artifact) -> String {
             format!("helm.sh/helm/v3/internal/version.version=v{version}"),
             "helm.sh/helm/v3/internal/version.gitTreeState=clean".to_owned(),
         ],
+        "crane" => vec![format!("github.com/google/go-containerregistry/cmd/crane/cmd.Version=v{version}")],
         "kwok" => vec![format!("sigs.k8s.io/kwok/pkg/consts.Version=v{version}")],
         "cni-plugins" => {
             vec![format!("github.com/containernetworking/plugins/pkg/utils/buildversion.BuildVersion=v{version}")]

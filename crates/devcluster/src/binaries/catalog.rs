@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    CNI_PLUGINS, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES, KUBERNETES_OLDER,
+    CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES, KUBERNETES_OLDER,
     KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, RUNC,
 };
 
@@ -73,7 +73,7 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["helm", "helm4", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
+        !["crane", "helm", "helm4", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
     }
 
     fn is_newest(&self) -> bool {
@@ -175,6 +175,8 @@ fn catalog() -> Vec<Artifact> {
     }));
     all.extend(between.map(|version| seldom(kubernetes(version, version, &CONTROL_PLANE))));
     all.extend(KUBERNETES_OLDER.map(|version| seldom(conformance(version))));
+    // A registry, and what pushes to it: a release is installed from one.
+    all.push(seldom(tool("crane", CRANE, "github.com/google/go-containerregistry/cmd/", &["crane"])));
     all
 }
 
@@ -272,6 +274,6 @@ mod tests {
         assert!(server.iter().filter(|n| !n.starts_with("he")).all(|n| cluster.contains(n)), "{cluster:?}");
         assert!(server.iter().chain(&cluster).all(|n| core.contains(n)), "{core:?}");
         let seldom: Vec<_> = all.iter().filter(|n| !core.contains(n)).collect();
-        assert_eq!(seldom, ["helm4-v4.3.1", "kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4"]);
+        assert_eq!(seldom, ["helm4-v4.3.1", "kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4", "crane-0.22.1"]);
     }
 }
