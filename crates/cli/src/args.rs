@@ -126,8 +126,8 @@ pub(crate) struct Kubeconfig {
     pub(crate) use_context: bool,
     /// One without a credential, for users of the OIDC issuer in spec.apiServer.authentication.jwt, who log in by kubelogin. With the
     /// issuer's URL if there are several.
-    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, conflicts_with = "merge")]
-    pub(crate) oidc: Option<Option<String>>,
+    #[arg(long, value_name = "URL", num_args = 0..=1, require_equals = true, default_missing_value = "", conflicts_with = "merge")]
+    pub(crate) oidc: Option<String>,
 }
 
 /// `connect`.

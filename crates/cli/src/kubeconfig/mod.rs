@@ -31,7 +31,7 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
     let text = match &args.oidc {
         Some(issuer) => {
             let cluster = parse(access.cluster(&args.name).await?, &args.name)?;
-            oidc::kubeconfig(&text, &cluster, issuer.as_deref())?
+            oidc::kubeconfig(&text, &cluster, Some(&**issuer).filter(|url| !url.is_empty()))?
         }
         None => text,
     };

@@ -274,6 +274,9 @@ mod tests {
         assert!(server.iter().filter(|n| !n.starts_with("he")).all(|n| cluster.contains(n)), "{cluster:?}");
         assert!(server.iter().chain(&cluster).all(|n| core.contains(n)), "{core:?}");
         let seldom: Vec<_> = all.iter().filter(|n| !core.contains(n)).collect();
-        assert_eq!(seldom, ["helm4-v4.3.1", "kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4", "crane-0.22.1"]);
+        assert_eq!(
+            seldom,
+            ["helm4-v4.3.1", "kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4", "crane-0.22.1"]
+        );
     }
 }
