@@ -292,6 +292,10 @@ mod tests {
         assert_eq!(parse("plan").unwrap_err(), ErrorKind::MissingRequiredArgument);
         assert_eq!(parse("render").unwrap_err(), ErrorKind::MissingRequiredArgument);
         assert_eq!(parse("completion tcsh").unwrap_err(), ErrorKind::InvalidValue);
+        assert!(
+            parse("kubeconfig acme --oidc").is_ok() && parse("kubeconfig acme --oidc=https://idp.example.com").is_ok()
+        );
+        assert_eq!(parse("kubeconfig acme --oidc --merge").unwrap_err(), ErrorKind::ArgumentConflict);
         assert_eq!(parse("connect acme get pods").unwrap_err(), ErrorKind::UnknownArgument);
         assert!(parse("connect acme").is_ok() && parse("connect acme -n team-a -- kubectl get pods -A").is_ok());
         assert!(parse("plan -f new.yaml").is_ok() && parse("plan acme").is_ok());

@@ -34,6 +34,37 @@ fn labels_that_webhooks_add_are_allowed_by_a_value() {
 }
 
 #[test]
+fn a_team_may_write_clusters_and_read_the_kubeconfigs_that_are_named() {
+    let team = r#"teams=[{"namespace": "team-a", "kubeconfigs": ["acme"],
+        "subjects": [{"kind": "Group", "name": "team-a"}, {"kind": "ServiceAccount", "name": "ci", "namespace": "ci"}]}]"#;
+    let objects = render("berth", &["--set-json", team]);
+    let in_team: Vec<_> = objects.iter().filter(|o| o["metadata"]["namespace"] == "team-a").collect();
+    let named = |kind: &str, name: &str| {
+        let found = in_team.iter().find(|o| o["kind"] == kind && o["metadata"]["name"] == name);
+        *found.unwrap_or_else(|| panic!("{kind} {name}"))
+    };
+    assert_eq!(in_team.len(), 3);
+    let rules = serde_json::json!([{
+        "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["acme-kubeconfig"], "verbs": ["get"],
+    }]);
+    assert_eq!(named("Role", "berth-kubeconfigs")["rules"], rules);
+    let api_group = "rbac.authorization.k8s.io";
+    let subjects = serde_json::json!([
+        {"apiGroup": api_group, "kind": "Group", "name": "team-a"},
+        {"kind": "ServiceAccount", "name": "ci", "namespace": "ci"},
+    ]);
+    for (binding, kind, role) in [
+        ("berth-cluster-editor", "ClusterRole", "berth-cluster-editor"),
+        ("berth-kubeconfigs", "Role", "berth-kubeconfigs"),
+    ] {
+        let binding = named("RoleBinding", binding);
+        assert_eq!(binding["roleRef"], serde_json::json!({"apiGroup": api_group, "kind": kind, "name": role}));
+        assert_eq!(binding["subjects"], subjects);
+    }
+    assert!(render("berth", &[]).iter().all(|o| o["metadata"]["namespace"] != "team-a"));
+}
+
+#[test]
 fn crds_survive_the_uninstallation() {
     for crd in render("berth-crds", &[]) {
         assert_eq!(crd["metadata"]["annotations"]["helm.sh/resource-policy"], "keep", "{}", crd["metadata"]["name"]);
