@@ -163,7 +163,7 @@ fn id((name, version): &Crate) -> String {
 mod tests {
     use super::*;
 
-    const TREE: &str = "0berth-agent v0.1.0 (/work/berth/crates/agent)|Apache-2.0
+    const TREE: &str = "0berth-agent v0.1.0 (/src/berth/crates/agent)|Apache-2.0
 1ring v0.17.14|Apache-2.0 AND ISC
 2cfg-if v1.0.4|MIT/Apache-2.0
 1serde_json v1.0.145|MIT OR Apache-2.0
