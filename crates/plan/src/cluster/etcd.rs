@@ -60,12 +60,12 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     let live = t.etcd.as_ref();
     let etcd = &t.cluster.spec.etcd;
     let policy = &t.settings.writers;
+    let resources = validate::resources("etcd", etcd.resources.as_ref()).and_then(|()| {
+        limits::component("etcd", ("etcd.replicas", etcd.replicas), etcd.resources.as_ref(), &policy.limits)
+    });
     let allowed = writers::placement("etcd", &etcd.placement, policy)
         .and_then(|()| writers::images(&t.cluster.spec.images, policy))
-        .and_then(|()| validate::resources("etcd", etcd.resources.as_ref()))
-        .and_then(|()| {
-            limits::component("etcd", ("etcd.replicas", etcd.replicas), etcd.resources.as_ref(), &policy.limits)
-        })
+        .and_then(|()| resources.clone())
         .and_then(|()| volumes(t, live));
     let wanted = allowed.clone().and_then(|()| wanted_version(t));
     let mut spec = EtcdClusterSpec {
@@ -100,7 +100,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             spec.placement.clone_from(&live.spec.placement);
             spec.images.clone_from(&live.spec.images);
         }
-        if validate::resources("etcd", etcd.resources.as_ref()).is_err() {
+        if resources.is_err() {
             spec.resources.clone_from(&live.spec.resources);
         }
     }

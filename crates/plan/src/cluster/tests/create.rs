@@ -209,3 +209,21 @@ fn a_limit_below_its_request_is_refused_and_what_runs_stays() {
     );
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
 }
+
+#[test]
+fn resources_beyond_what_writers_may_ask_for_are_refused_and_what_runs_stays() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.settings.writers.limits.memory = Some("4Gi".into());
+    let resources = json!({"requests": {"memory": "64Gi"}});
+    f.cluster.spec.scheduler.resources = serde_json::from_value(resources.clone()).unwrap();
+    f.cluster.spec.etcd.resources = serde_json::from_value(resources).unwrap();
+    let planned = f.reconcile();
+    for (stage, field) in [(StageId::ControlPlane(Binary::Scheduler), "scheduler"), (StageId::Etcd, "etcd")] {
+        let message = blocked(&planned, stage, Reason::NotAllowed);
+        assert!(
+            message.starts_with(&format!("spec.{field}.resources.requests.memory: 64Gi is more than 4Gi")),
+            "{message}"
+        );
+    }
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+}
