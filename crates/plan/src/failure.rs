@@ -24,19 +24,18 @@ impl Failure {
         generation: i64,
         now: Timestamp,
     ) -> Vec<Condition> {
-        let judge = |type_: &ConditionType| match type_ {
-            ConditionType::Ready => Some(Verdict::new(*type_, Some(false), self.reason, self.message.clone())),
-            ConditionType::Degraded => Some(Verdict::new(*type_, Some(true), self.reason, self.message.clone())),
-            other if ConditionType::TRUE_OR_ABSENT.contains(other) || conditions::find(old, *other).is_some() => None,
-            _ => Some(Verdict::new(*type_, None, Reason::NotYetObserved, "not checked yet")),
+        let judge = |type_: &ConditionType| {
+            let verdict = match type_ {
+                ConditionType::Ready => Verdict::new(*type_, Some(false), self.reason, self.message.clone()),
+                ConditionType::Degraded => Verdict::new(*type_, Some(true), self.reason, self.message.clone()),
+                _ => match conditions::find(old, *type_) {
+                    Some(known) => return vec![known.clone()],
+                    None => Verdict::new(*type_, None, Reason::NotYetObserved, "not checked yet"),
+                },
+            };
+            conditions::merge(old, &[verdict], generation, now)
         };
-        let mut new = verdicts::publish(old, types.iter().filter_map(judge).collect(), generation, now, false);
-        let known = types.iter().filter(|t| !ConditionType::TRUE_OR_ABSENT.contains(t));
-        let known = known.filter_map(|t| conditions::find(old, *t));
-        let known: Vec<_> = known.filter(|c| new.iter().all(|n| n.type_ != c.type_)).cloned().collect();
-        new.extend(known);
-        let place = |c: &Condition| types.iter().position(|t| t.as_str() == c.type_);
-        new.sort_by_key(place);
-        new
+        let judged = types.iter().filter(|t| !ConditionType::TRUE_OR_ABSENT.contains(t)).flat_map(judge).collect();
+        verdicts::with_kstatus(old, judged, generation, now, false)
     }
 }

@@ -28,7 +28,17 @@ pub(crate) fn publish(
     paused: bool,
 ) -> Vec<Condition> {
     verdicts.sort_by_key(|v| v.type_);
-    let mut new = conditions::merge(old, &verdicts, generation, now);
+    with_kstatus(old, conditions::merge(old, &verdicts, generation, now), generation, now, paused)
+}
+
+/// These, and `Reconciling` or `Stalled` as follows from them.
+pub(crate) fn with_kstatus(
+    old: &[Condition],
+    mut new: Vec<Condition>,
+    generation: i64,
+    now: Timestamp,
+    paused: bool,
+) -> Vec<Condition> {
     let more = for_kstatus(&new, now, paused);
     new.extend(conditions::merge(old, more.as_slice(), generation, now));
     new

@@ -4,7 +4,7 @@
 mod literals;
 
 use crate::{cluster, etcd};
-use berth_api::conditions::Reason;
+use berth_api::conditions::{ConditionType, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -76,7 +76,7 @@ fn rows(all: &[Situation]) -> BTreeMap<Reason, Vec<Row>> {
     for situation in all {
         let (kind, text, conditions) = (situation.kind, situation.text, situation.conditions());
         for condition in &conditions {
-            if ["Reconciling", "Stalled"].contains(&&*condition.type_) {
+            if ConditionType::TRUE_OR_ABSENT.iter().any(|t| t.as_str() == condition.type_) {
                 continue;
             }
             // What `Ready` says as well: without its beginning, or as a rollout.

@@ -2,6 +2,7 @@
 //! platform team opens for all tenants, and those of the tenant's own nodes (ADR 19).
 
 use crate::cluster::subject::Tenant;
+use crate::cluster::validate::writers;
 use crate::model::State;
 use crate::observed::annotation;
 use crate::settings::OlderTenants;
@@ -11,7 +12,7 @@ use ipnet::IpNet;
 use std::collections::BTreeSet;
 
 /// Whether they are closed for this tenant. One from before keeps what it could reach, until the platform team closes it.
-pub(in crate::cluster) fn are_closed(t: &Tenant<'_>) -> bool {
+pub(super) fn are_closed(t: &Tenant<'_>) -> bool {
     recorded(t) || t.settings.isolation.older_tenants == OlderTenants::Closed
 }
 
@@ -30,25 +31,23 @@ pub(super) fn opened(t: &Tenant<'_>) -> Vec<IpNet> {
 
 /// Whether the tenant's own networks are what its writers may ask for. A refusal takes nothing else away.
 pub(in crate::cluster) fn refusal(t: &Tenant<'_>) -> Option<State> {
-    let refused = t.cluster.spec.network.node_cidrs.iter().find_map(|cidr| judge(t, cidr).err())?;
-    Some(State::blocked(Reason::NotAllowed, format!("spec.network.nodeCIDRs: {refused}")))
+    t.cluster.spec.network.node_cidrs.iter().find_map(|cidr| judge(t, cidr).err())
 }
 
-fn judge(t: &Tenant<'_>, cidr: &str) -> Result<(), String> {
-    let net: IpNet = cidr.parse().map_err(|_| format!("{cidr} is not in CIDR notation, such as 10.20.0.0/16"))?;
+fn judge(t: &Tenant<'_>, cidr: &str) -> Result<(), State> {
+    const FIELD: &str = "spec.network.nodeCIDRs";
+    let no = |why: String| State::blocked(Reason::NotAllowed, format!("{FIELD}: {cidr} {why}"));
+    let net: IpNet = cidr.parse().map_err(|_| no("is not in CIDR notation, such as 10.20.0.0/16".to_owned()))?;
     let allowed = &t.settings.writers.networks;
     if !allowed.iter().any(|range| range.contains(&net)) {
-        let all = allowed.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let all = if all.is_empty() { "none".to_owned() } else { all };
-        return Err(format!(
-            "{cidr} is not allowed (allowed: {all}). Remove it, or ask the platform team to add it to writers.networks in the values of Berth's chart"
-        ));
+        let allowed: Vec<_> = allowed.iter().map(ToString::to_string).collect();
+        return Err(writers::refused(FIELD, cidr, &allowed, "networks"));
     }
     let meta = t.observed.meta.addresses.as_ref().ok();
     match meta.filter(|meta| meta.forbidden(net, false).is_none()) {
         Some(meta) => {
             let whose = meta.overlap(net).map_or("cloud metadata", |(whose, _)| whose);
-            Err(format!("{cidr} lies where the meta cluster has its {whose}, which no tenant may reach. Remove it"))
+            Err(no(format!("lies where the meta cluster has its {whose}, which no tenant may reach. Remove it")))
         }
         None => Ok(()),
     }

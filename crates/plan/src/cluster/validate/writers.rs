@@ -86,7 +86,7 @@ fn annotation_allowed(list: &[String], key: &str, value: &str) -> bool {
     })
 }
 
-fn refused(field: &str, asked: &str, list: &[String], value: &str) -> State {
+pub(in crate::cluster) fn refused(field: &str, asked: &str, list: &[String], value: &str) -> State {
     refused_with(field, asked, list, "Remove it", value)
 }
 
