@@ -3,7 +3,7 @@
 use crate::args::Meta;
 use crate::output;
 use anyhow::{Context as _, anyhow, bail};
-use berth_api::Cluster;
+use berth_api::{Cluster, names};
 use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{Calls, ErrorKind, Io, IoError};
 use berth_render::{Kind, ObjectKey};
@@ -59,6 +59,12 @@ impl Access {
             bail!("{namespace}/{name}: pass the namespace with -n: {name} -n {namespace}");
         }
         Err(anyhow!("{key} does not exist. List all Clusters with: kubectl berth status -A"))
+    }
+
+    /// Where the control plane of that `Cluster` is, or will be.
+    pub(crate) fn control_plane_namespace(&self, cluster: &Cluster, name: &str) -> String {
+        let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref());
+        recorded.map_or_else(|| names::control_plane_namespace(&self.namespace, name), |n| n.name.clone())
     }
 
     /// The error of a call, with the way out where there is one.

@@ -2,21 +2,10 @@
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
-use std::collections::BTreeSet;
-use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+mod command;
 
-fn run(args: &[&str], input: &str) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-berth"))
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
-}
+use command::run;
+use std::collections::BTreeSet;
 
 fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).unwrap()

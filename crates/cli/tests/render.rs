@@ -2,21 +2,15 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
+mod command;
+
+use command::run;
 use serde_json::Value;
 use std::io::Write as _;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Output};
 
 fn render(cluster: &str, args: &[&str]) -> Output {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_kubectl-berth"))
-        .args(["render", "-f", "-"])
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child.stdin.take().unwrap().write_all(cluster.as_bytes()).unwrap();
-    child.wait_with_output().unwrap()
+    run(&[&["render", "-f", "-"], args].concat(), cluster)
 }
 
 fn cluster(spec: &str) -> String {

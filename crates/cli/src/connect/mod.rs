@@ -11,11 +11,10 @@ use crate::args::{Connect, Meta};
 use crate::kubeconfig::{self, Found, PrivateFile};
 use crate::{Outcome, output};
 use anyhow::Context as _;
-use berth_api::{Cluster, names};
+use berth_api::Cluster;
 use forward::Forward;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
-use serde_json::Value;
 use std::error::Error;
 use std::time::Duration;
 
@@ -39,7 +38,8 @@ pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> 
             (text, None)
         }
         Err(unreachable) => {
-            let forward = Forward::to(&access, control_plane_namespace(&access, &args.name).await?).await?;
+            let cluster: Cluster = parse(access.cluster(&args.name).await?, &args.name)?;
+            let forward = Forward::to(&access, access.control_plane_namespace(&cluster, &args.name)).await?;
             let text = redirected(&text, &forward.server())?;
             let server = answers(&text).await.with_context(|| {
                 format!("{who} does not answer at its address ({unreachable:#}), nor through a port-forward")
@@ -59,12 +59,6 @@ pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> 
     };
     drop(forward);
     outcome
-}
-
-async fn control_plane_namespace(access: &Access, name: &str) -> anyhow::Result<String> {
-    let cluster: Cluster = parse(access.cluster(name).await?, name)?;
-    let recorded = cluster.status.and_then(|s| s.control_plane_namespace).map(|n| n.name);
-    Ok(recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name)))
 }
 
 /// The server of that kubeconfig, if its API answers from here with the credentials in it.
@@ -90,8 +84,7 @@ fn cause(error: &dyn Error) -> String {
 
 /// The same kubeconfig with another server. Its name is in the API server's certificate of every tenant.
 fn redirected(text: &str, server: &str) -> anyhow::Result<String> {
-    let mut file: Value =
-        serde_saphyr::from_str(text).map_err(|_| anyhow::anyhow!("it is not a kubeconfig in YAML"))?;
+    let mut file = kubeconfig::parsed(text)?;
     file["clusters"][0]["cluster"]["server"] = server.into();
     file["clusters"][0]["cluster"]["tls-server-name"] = "localhost".into();
     output::yaml(&file)
@@ -100,6 +93,7 @@ fn redirected(text: &str, server: &str) -> anyhow::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
 
     #[test]
     fn only_the_way_to_the_server_changes() {

@@ -52,6 +52,11 @@ pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcom
     Ok(Outcome::Done)
 }
 
+/// A kubeconfig as a value. Errors of the parser quote what they read, which is secret.
+pub(crate) fn parsed(text: &str) -> anyhow::Result<serde_json::Value> {
+    serde_saphyr::from_str(text).map_err(|_| anyhow!("it is not a kubeconfig in YAML"))
+}
+
 /// What is published for a `Cluster` that is there.
 pub(crate) enum Found {
     /// The kubeconfig.

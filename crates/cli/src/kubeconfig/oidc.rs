@@ -1,15 +1,14 @@
 //! A kubeconfig for users of an OIDC issuer: nobody's credential is in it, so it may be handed to everybody.
 
 use crate::output;
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use berth_api::Cluster;
 use serde_json::{Value, json};
 
 /// The same server, with a user who logs in at the issuer by kubelogin (`kubectl oidc-login`).
 pub(super) fn kubeconfig(published: &str, cluster: &Cluster, issuer: Option<&str>) -> anyhow::Result<String> {
     let (url, client) = issuer_of(cluster, issuer)?;
-    // Errors of the parser quote what they read, which is secret.
-    let mut file: Value = serde_saphyr::from_str(published).map_err(|_| anyhow!("it is not a kubeconfig in YAML"))?;
+    let mut file = super::parsed(published)?;
     let arguments =
         ["oidc-login", "get-token", &format!("--oidc-issuer-url={url}"), &format!("--oidc-client-id={client}")];
     file["users"] = json!([{"name": "oidc", "user": {"exec": {

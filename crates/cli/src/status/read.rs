@@ -40,8 +40,7 @@ impl Seen {
 pub(super) async fn one(access: &Access, name: &str, args: &Status, now: Timestamp) -> anyhow::Result<Seen> {
     let value = access.cluster(name).await?;
     let cluster: Cluster = parse(value, &format!("Cluster {}/{name}", access.namespace))?;
-    let recorded = cluster.status.as_ref().and_then(|s| s.control_plane_namespace.as_ref()).map(|n| n.name.clone());
-    let cp_namespace = recorded.unwrap_or_else(|| names::control_plane_namespace(&access.namespace, name));
+    let cp_namespace = access.control_plane_namespace(&cluster, name);
     let mut notes = Vec::from_iter(unprotected_namespace(access, &cluster).await);
     let etcd = access.io.get(&ObjectKey::namespaced(Kind::EtcdCluster, &cp_namespace, names::ETCD)).await;
     let etcd = readable(access, etcd, &mut notes)?.flatten();
