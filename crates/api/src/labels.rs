@@ -53,6 +53,9 @@ pub const ALLOW_DELETION: &str = "berth.dev/allow-deletion";
 /// On a team's namespace: the chart's admission policies let nobody delete it, unless the value is `false`. Berth never sets it.
 pub const PROTECTED: &str = "berth.dev/protected";
 
+/// Inside a tenant: the set that an object of Berth's belongs to, such as `join`.
+pub const TENANT_SET: &str = "berth.dev/tenant-set";
+
 /// Holds a `Cluster` or `EtcdCluster` until what it owns is gone.
 pub const FINALIZER: &str = "berth.dev/control-plane";
 

@@ -4,12 +4,11 @@
 use anyhow::{anyhow, bail};
 use berth_api::Cluster;
 use berth_plan::cluster::{self, ClusterPlan};
-use berth_plan::observed::{ApiProbe, Observed, Published};
+use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
 use berth_plan::{MetaCluster, Plan, Settings, State};
 use berth_render::Kind;
 use berth_sim::{Choices, World};
 use jiff::{SignedDuration, Timestamp};
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Stands for the address of the Service of the API. From the networks of RFC 5737, which are for documentation.
@@ -42,15 +41,15 @@ fn world(observed: Observed, now: Timestamp) -> World {
 /// The API answers, and has nothing of Berth's yet.
 fn answers(cluster: &Cluster, settings: &Settings) -> ApiProbe {
     let observed = &Observed::default();
-    let stamp = cluster::probe_key(cluster::Input { cluster, observed, settings, now: now() });
-    ApiProbe::Answered { version: None, read: BTreeMap::from([(stamp, None)]) }
+    let kind = cluster::probe_kind(cluster::Input { cluster, observed, settings, now: now() });
+    ApiProbe::Answered { version: None, read: InsideTenant::listed(kind, []) }
 }
 
 /// As it was found: by the controller of the `Cluster`, and by that of its etcd. From here on all goes well. What is inside of
 /// a tenant that runs counts as it should be.
 pub(crate) fn found(cluster: &Cluster, settings: &Settings, mut seen: Observed, etcd: Option<Observed>) -> World {
     seen.api = if seen.objects.keys().any(|k| k.kind == Kind::Deployment) {
-        ApiProbe::Answered { version: None, read: BTreeMap::new() }
+        ApiProbe::Answered { version: None, read: InsideTenant::default() }
     } else {
         answers(cluster, settings)
     };

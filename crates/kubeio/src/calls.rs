@@ -97,6 +97,25 @@ impl Io {
         }
     }
 
+    /// Objects of a kind that carry a label, wherever they are, and whether these are all: of more than five hundred only some are read.
+    pub(crate) async fn list_labelled(
+        &self,
+        kind: Kind,
+        label: &str,
+    ) -> Result<(Vec<(ObjectKey, Value)>, bool), IoError> {
+        let url = format!("{}?labelSelector={}&limit=500", collection(kind, None), encode(label));
+        let what = format!("list {} with the label {label}", kind.plural());
+        let text = self.text(Method::GET, &what, &url, None, None).await.map_err(|e| unserved(e, kind))?;
+        let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
+        let whole = answer.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().is_empty();
+        let items = answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
+        let named = |mut item| {
+            name_kind(&mut item, kind);
+            (ObjectKey::of(kind, &item), item)
+        };
+        Ok((items.into_iter().map(named).collect(), whole))
+    }
+
     /// Name, UID and resourceVersion of all objects of a kind in a namespace.
     pub(crate) async fn versions(&self, kind: Kind, namespace: &str) -> Result<Vec<[String; 3]>, IoError> {
         const ACCEPT: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
@@ -210,6 +229,12 @@ impl Io {
         }
         result
     }
+}
+
+/// Items of a list come without them.
+pub(crate) fn name_kind(item: &mut Value, kind: Kind) {
+    item["apiVersion"] = kind.api_version().into();
+    item["kind"] = kind.name().into();
 }
 
 /// A list of metadata, without what nobody reads.

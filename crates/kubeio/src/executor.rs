@@ -185,7 +185,7 @@ impl<'a> Executor<'a> {
             Action::TenantApply(object) => {
                 let tenant = self.tenant(action)?;
                 if let ApiProbe::Answered { read, .. } = &snapshot.observed.api
-                    && self.was_applied(object, read.get(object.key()).and_then(Option::as_ref))?
+                    && self.was_applied(object, read.get(object.key()).flatten())?
                 {
                     return Ok(());
                 }

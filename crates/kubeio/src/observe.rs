@@ -1,6 +1,6 @@
 //! Reading what a plan looks at. Always from the API server, never from memory: any reconcile may be the first one.
 
-use crate::calls::Io;
+use crate::calls::{Io, name_kind};
 use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use base64::Engine;
@@ -45,14 +45,8 @@ impl Snapshot {
 
     /// Takes in an object as the API server answered it. A Secret's data turns into facts.
     pub(crate) fn put(&mut self, kind: Kind, mut object: Value) {
-        let text = |p: &str| object.pointer(p).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = match text("/metadata/namespace") {
-            ns if kind.namespaced() => ObjectKey::namespaced(kind, ns, text("/metadata/name")),
-            _ => ObjectKey::cluster(kind, text("/metadata/name")),
-        };
-        // Items of a list come without them.
-        object["apiVersion"] = kind.api_version().into();
-        object["kind"] = kind.name().into();
+        let key = ObjectKey::of(kind, &object);
+        name_kind(&mut object, kind);
         if kind == Kind::Secret && !(key.name.starts_with(&self.secrets) || labelled(&object)) {
             object.as_object_mut().and_then(|o| o.remove("data"));
         } else if kind == Kind::Secret {

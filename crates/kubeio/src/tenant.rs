@@ -5,11 +5,11 @@ use crate::error::{ErrorKind, IoError, chain};
 use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use berth_api::names;
+use berth_api::{labels, names};
 use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
-use berth_plan::observed::ApiProbe;
-use berth_render::ObjectKey;
+use berth_plan::observed::{ApiProbe, InsideTenant};
+use berth_render::{Kind, ObjectKey};
 use futures::future::BoxFuture;
 use http::Response;
 use http_body_util::combinators::MapErr;
@@ -18,7 +18,6 @@ use jiff::SignedDuration;
 use kube::client::{ClientBuilder, DynBody};
 use kube::config::{self, AuthInfo};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 use tower::BoxError;
@@ -124,11 +123,12 @@ fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
     STANDARD.decode(body.trim()).map_err(|e| format!("the CA certificate: {e}"))
 }
 
-/// Asks the tenant's API: one object, and its version if that is wanted. Returns the connection for what is to be written.
+/// Asks the tenant's API: all of Berth's objects of a kind, and its version if that is wanted. Returns the connection for what is to be
+/// written.
 pub async fn probe_tenant(
     connect: &Connect,
     target: TenantTarget,
-    key: &ObjectKey,
+    kind: Kind,
     want_version: bool,
     calls: Arc<Calls>,
 ) -> (ApiProbe, Option<Io>) {
@@ -137,19 +137,14 @@ pub async fn probe_tenant(
         Err(e) => return (ApiProbe::Failed(e), None),
     };
     let tenant = Io::new(client, calls, DEADLINE);
-    match ask(&tenant, key, want_version).await {
-        Ok((version, object)) => {
-            let read = BTreeMap::from([(key.clone(), object)]);
-            (ApiProbe::Answered { version, read }, Some(tenant))
-        }
+    match ask(&tenant, kind, want_version).await {
+        Ok((version, read)) => (ApiProbe::Answered { version, read }, Some(tenant)),
         Err(e) => (ApiProbe::Failed(e.message), None),
     }
 }
 
-type Answer = (Option<String>, Option<Value>);
-
-async fn ask(tenant: &Io, key: &ObjectKey, want_version: bool) -> Result<Answer, IoError> {
-    let object = tenant.get(key).await?;
+async fn ask(tenant: &Io, kind: Kind, want_version: bool) -> Result<(Option<String>, InsideTenant), IoError> {
+    let (objects, whole) = tenant.list_labelled(kind, labels::TENANT_SET).await?;
     let version = if want_version {
         let answer = tenant.raw("/version").await?;
         let version = version_of(&answer);
@@ -158,7 +153,7 @@ async fn ask(tenant: &Io, key: &ObjectKey, want_version: bool) -> Result<Answer,
     } else {
         None
     };
-    Ok((version, object))
+    Ok((version, if whole { InsideTenant::listed(kind, objects) } else { InsideTenant::some(objects) }))
 }
 
 /// The version that an API server tells, without its `v`. None: what it tells is none, and nothing to put into a status.
@@ -210,6 +205,29 @@ mod tests {
             let server = async { flood(listener.accept().await.unwrap().0, status).await };
             let (answer, _cut_off) = futures::join!(io.raw("/version"), server);
             assert_eq!(answer.unwrap_err().message, "an answer of more than 256 KiB", "{status}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_list_says_what_is_there_and_one_that_was_cut_says_nothing_of_the_rest() {
+        let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}});
+        let missing = ObjectKey::namespaced(Kind::ConfigMap, "b", "missing");
+        for (rest, known) in [("", Some(None)), ("more", None)] {
+            let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+                assert_eq!(request.uri(), "/api/v1/configmaps?labelSelector=berth.dev%2Ftenant-set&limit=500");
+                let items = json!([{"metadata": {"name": "a", "namespace": "b", "managedFields": []}}]);
+                let list = json!({"metadata": {"continue": rest}, "items": items}).to_string();
+                async move { Ok::<_, std::convert::Infallible>(Response::new(kube::client::Body::from(list.into_bytes()))) }
+            });
+            let client = FencedClient::new(kube::Client::new(service, "default"), Fence::open());
+            let io = Io::new(client, Arc::default(), DEADLINE);
+            let (_, read) = ask(&io, Kind::ConfigMap, false).await.unwrap();
+            assert_eq!(
+                read.get(&ObjectKey::of(Kind::ConfigMap, &wanted)),
+                Some(Some(&wanted)),
+                "typed, as a wanted one is"
+            );
+            assert_eq!(read.get(&missing), known, "{rest}");
         }
     }
 

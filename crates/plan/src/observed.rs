@@ -5,7 +5,7 @@ use crate::secrets::SecretFacts;
 use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, ObjectKey, TemplateSet};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Everything a plan may look at. Secrets appear as facts; their bytes stay with whoever reads and writes.
@@ -64,13 +64,45 @@ pub enum ApiProbe {
     Answered {
         /// `gitVersion` without `v`, if it was asked for.
         version: Option<String>,
-        /// What was read inside the tenant in this reconcile: the object, or that it is not there.
-        read: BTreeMap<ObjectKey, Option<Value>>,
+        /// What was read inside the tenant in this reconcile.
+        read: InsideTenant,
     },
     /// It did not.
     Failed(String),
     /// It could not be asked: the operator has no CA to sign its certificate with.
     Unable(String),
+}
+
+/// Objects of Berth's inside a tenant, as far as they were read in one reconcile: all of a kind at once, by their label.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InsideTenant {
+    listed: BTreeSet<Kind>,
+    objects: BTreeMap<ObjectKey, Option<Value>>,
+}
+
+impl InsideTenant {
+    /// All of that kind that there are.
+    pub fn listed(kind: Kind, objects: impl IntoIterator<Item = (ObjectKey, Value)>) -> Self {
+        Self { listed: BTreeSet::from([kind]), ..Self::some(objects) }
+    }
+
+    /// Some of what there is.
+    pub fn some(objects: impl IntoIterator<Item = (ObjectKey, Value)>) -> Self {
+        let objects = objects.into_iter().map(|(key, live)| (key, Some(live))).collect();
+        Self { listed: BTreeSet::new(), objects }
+    }
+
+    /// What is there under that key. None: it was not read; `Some(None)`: nothing that carries Berth's label.
+    pub fn get(&self, key: &ObjectKey) -> Option<Option<&Value>> {
+        let known = self.objects.get(key).map(Option::as_ref);
+        known.or_else(|| self.listed.contains(&key.kind).then_some(None))
+    }
+
+    /// Takes in what is there under that key. Returns what was known of it.
+    pub fn insert(&mut self, key: ObjectKey, live: Option<Value>) -> Option<Option<Value>> {
+        let listed = self.listed.contains(&key.kind);
+        self.objects.insert(key, live).or_else(|| listed.then_some(None))
+    }
 }
 
 /// What etcd's members said.

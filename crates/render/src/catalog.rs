@@ -27,6 +27,8 @@ pub const FORMAT: u32 = 1;
 const FORMAT_KEY: &str = "format";
 const NAME_KEY: &str = "name";
 const VERSIONS: &str = "versions.yaml";
+/// What paths of templates of objects inside tenants begin with, within a minor.
+const TENANT: &str = "tenant/";
 /// Keys of a ConfigMap cannot hold `/`.
 const SEPARATOR: &str = "__";
 
@@ -34,6 +36,7 @@ const SEPARATOR: &str = "__";
 #[derive(Debug)]
 pub struct Catalog {
     kubernetes: BTreeMap<Minor, TemplateSet>,
+    tenant: BTreeMap<Minor, TemplateSet>,
     etcd: BTreeMap<Minor, TemplateSet>,
 }
 
@@ -81,18 +84,22 @@ impl Catalog {
             .filter(|(path, _)| path.starts_with("common/"))
             .map(|(path, text)| (path.clone(), text.clone()))
             .collect();
-        let kubernetes = under("v").into_iter().map(|(minor, mut texts)| {
-            texts.extend(common.clone());
-            let set = TemplateSet::new(format!("v{minor}"), FORMAT, texts);
-            (minor, set)
-        });
+        let (mut kubernetes, mut tenant) = (vec![], vec![]);
+        for (minor, texts) in under("v") {
+            let (inside, mut pinned): (BTreeMap<_, _>, BTreeMap<_, _>) =
+                texts.into_iter().partition(|(path, _)| path.starts_with(TENANT));
+            pinned.extend(common.clone());
+            kubernetes.push((minor, TemplateSet::new(format!("v{minor}"), FORMAT, pinned)));
+            tenant.push((minor, TemplateSet::new(format!("tenant-v{minor}"), FORMAT, inside)));
+        }
         let etcd = under("etcd/v").into_iter().map(|(minor, texts)| {
             let set = TemplateSet::new(format!("etcd-v{minor}"), FORMAT, texts);
             (minor, set)
         });
         // A malformed versions.yaml cannot be shipped: a test parses every one.
         let good = |(minor, set): (Minor, Result<TemplateSet, TemplateSetError>)| Some((minor, set.ok()?));
-        Self { kubernetes: kubernetes.filter_map(good).collect(), etcd: etcd.filter_map(good).collect() }
+        let [kubernetes, tenant] = [kubernetes, tenant].map(|sets| sets.into_iter().filter_map(good).collect());
+        Self { kubernetes, tenant, etcd: etcd.filter_map(good).collect() }
     }
 
     /// The Kubernetes minors, oldest first: `1.34`, `1.35`, …
@@ -108,6 +115,12 @@ impl Catalog {
     /// The templates of a Kubernetes minor. They do for every patch version of it: flags do not change within a minor.
     pub fn kubernetes(&self, minor: Minor) -> Option<&TemplateSet> {
         self.kubernetes.get(&minor)
+    }
+
+    /// The templates of what Berth keeps inside tenants of a Kubernetes minor. They restart nothing, so no tenant is pinned to them: they
+    /// follow the operator.
+    pub fn tenant(&self, minor: Minor) -> Option<&TemplateSet> {
+        self.tenant.get(&minor)
     }
 
     /// The templates of an etcd minor.
@@ -251,12 +264,11 @@ mod tests {
     #[test]
     fn every_minor_has_the_same_files_and_a_known_etcd() {
         let catalog = Catalog::builtin();
-        let mut file_sets: Vec<_> = catalog.kubernetes.values().map(TemplateSet::paths).collect();
-        file_sets.dedup();
-        assert_eq!(file_sets.len(), 1);
-        let mut file_sets: Vec<_> = catalog.etcd.values().map(TemplateSet::paths).collect();
-        file_sets.dedup();
-        assert_eq!(file_sets.len(), 1);
+        for sets in [&catalog.kubernetes, &catalog.tenant, &catalog.etcd] {
+            let mut file_sets: Vec<_> = sets.values().map(TemplateSet::paths).collect();
+            file_sets.dedup();
+            assert_eq!(file_sets.len(), 1);
+        }
         for set in catalog.kubernetes.values() {
             let default = set.default_etcd().expect("an etcd for new tenants");
             assert!(set.etcd_minors().contains(&default.minor()), "{}: {default}", set.name());

@@ -92,7 +92,7 @@ pub fn render_apiserver(set: &TemplateSet, values: &ApiServerValues) -> Result<V
         None => Derived { name: name.to_owned(), replicas: values.workload.replicas, ..Derived::default() },
         Some(slot) => Derived { name: format!("{name}-{slot}"), replicas: 1, ..Derived::default() },
     };
-    let documents = documents(set, Binary::ApiServer.folder(), values, derived)?;
+    let documents = documents_of(set, Binary::ApiServer.folder(), values, derived)?;
     finish(documents, &values.meta, Some(&values.workload))
 }
 
@@ -104,7 +104,7 @@ pub fn render_api_client(
 ) -> Result<Vec<Object>, RenderError> {
     let replicas = values.workload.replicas;
     let derived = Derived { name: component.name().to_owned(), replicas, ..Derived::default() };
-    let documents = documents(set, component.folder(), values, derived)?;
+    let documents = documents_of(set, component.folder(), values, derived)?;
     finish(documents, &values.meta, Some(&values.workload))
 }
 
@@ -113,12 +113,12 @@ pub fn render_apiserver_service(
     set: &TemplateSet,
     values: &ApiServerServiceValues,
 ) -> Result<Vec<Object>, RenderError> {
-    finish(documents(set, "common/apiserver", values, Derived::default())?, &values.meta, None)
+    finish(documents(set, "common/apiserver", values)?, &values.meta, None)
 }
 
 /// The governing Service `<name>` and one Service with an address of its own per member, from the set of an etcd minor.
 pub fn render_etcd_services(set: &TemplateSet, values: &EtcdServicesValues) -> Result<Vec<Object>, RenderError> {
-    finish(documents(set, "services", values, Derived::default())?, &values.meta, None)
+    finish(documents(set, "services", values)?, &values.meta, None)
 }
 
 /// ConfigMap `<name>-bootstrap`, StatefulSet `<name>`, and from two members on a PodDisruptionBudget, from the set of an etcd minor.
@@ -137,11 +137,20 @@ pub fn render_etcd(set: &TemplateSet, values: &EtcdValues) -> Result<Vec<Object>
             BootstrapState::Established => "existing",
         },
     };
-    finish(documents(set, Binary::Etcd.folder(), values, derived)?, &values.meta, Some(&values.workload))
+    finish(documents_of(set, Binary::Etcd.folder(), values, derived)?, &values.meta, Some(&values.workload))
+}
+
+/// Renders a folder of which nothing is derived.
+pub(crate) fn documents<T: Serialize>(
+    set: &TemplateSet,
+    folder: &str,
+    values: &T,
+) -> Result<Vec<Document>, RenderError> {
+    documents_of(set, folder, values, Derived::default())
 }
 
 /// Renders a folder: first what is under `files/`, then the templates of objects, which can put those texts into ConfigMaps.
-fn documents<T: Serialize>(
+fn documents_of<T: Serialize>(
     set: &TemplateSet,
     folder: &str,
     values: &T,
@@ -174,7 +183,10 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::Catalog;
+    use crate::{
+        Catalog,
+        values::{AccessValues, EndpointValues, JoinValues},
+    };
 
     /// Every path into the values that a template may name.
     fn known<T: Serialize>(values: &T) -> BTreeSet<String> {
@@ -202,6 +214,11 @@ mod tests {
             .map(|c| (c.folder(), known_to(c)))
             .chain([("common/apiserver", known(&ApiServerServiceValues::default()))])
             .collect();
+        let tenant = [
+            ("tenant/access", known(&AccessValues::default())),
+            ("tenant/endpoint", known(&EndpointValues::default())),
+            ("tenant/join", known(&JoinValues::default())),
+        ];
         let etcd = [("services", known(&EtcdServicesValues::default())), ("cluster", known_to(Binary::Etcd))];
         let catalog = Catalog::builtin();
         let sets = catalog
@@ -209,9 +226,11 @@ mod tests {
             .into_iter()
             .filter_map(|minor| catalog.kubernetes(minor))
             .map(|set| (set, &kubernetes[..]));
+        let inside =
+            catalog.minors().into_iter().filter_map(|minor| catalog.tenant(minor)).map(|set| (set, &tenant[..]));
         let etcd_sets =
             catalog.etcd_minors().into_iter().filter_map(|minor| catalog.etcd(minor)).map(|set| (set, &etcd[..]));
-        for (set, folders) in sets.chain(etcd_sets) {
+        for (set, folders) in sets.chain(inside).chain(etcd_sets) {
             let mut seen = 0;
             for (folder, known) in folders {
                 for (path, _, text) in set.folder(folder).chain(set.folder(&format!("{folder}/files"))) {

@@ -62,6 +62,23 @@ pub(crate) fn finish(
     Ok(out)
 }
 
+/// Turns the documents of a set of objects inside a tenant into objects in apply order. Templates name namespaces themselves.
+pub(crate) fn finish_inside(
+    documents: Vec<Document>,
+    labels: &BTreeMap<String, String>,
+) -> Result<Vec<Object>, RenderError> {
+    let mut objects = Vec::with_capacity(documents.len());
+    for Document { template, mut value } in documents {
+        drop_nulls(&mut value);
+        if let Some(metadata) = map(&mut value, "metadata") {
+            merge_strings(metadata, "labels", labels);
+        }
+        objects.push(Object::new(value).map_err(|reason| RenderError::Object { template, reason })?);
+    }
+    objects.sort_by(|a, b| a.key().cmp(b.key()));
+    Ok(objects)
+}
+
 /// Digests that pods carry: those that were passed in, and one per ConfigMap that was rendered with them.
 fn checksums<'a>(objects: impl Iterator<Item = &'a Object>, workload: &Workload) -> BTreeMap<String, String> {
     let rendered = objects.filter(|object| object.key().kind == crate::Kind::ConfigMap);

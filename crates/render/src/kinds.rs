@@ -6,14 +6,19 @@
 use std::fmt;
 
 use serde::{Serialize, Serializer};
+use serde_json::Value;
 
 /// A kind from the closed table. The order of the variants is the order in which objects are applied, see [`Kind::ALL`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// `v1` Namespace.
     Namespace,
+    /// `rbac.authorization.k8s.io/v1` ClusterRole (in tenants).
+    ClusterRole,
     /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding (in tenants).
     ClusterRoleBinding,
+    /// `rbac.authorization.k8s.io/v1` Role (in tenants).
+    Role,
     /// `rbac.authorization.k8s.io/v1` RoleBinding.
     RoleBinding,
     /// `networking.k8s.io/v1` NetworkPolicy.
@@ -90,7 +95,9 @@ const BERTH: &str = "berth.dev";
 /// Services before workloads, so that names and addresses are there when a pod asks. Etcd before its clients. Deployments last.
 const TABLE: &[Row] = &[
     row(Kind::Namespace, "Namespace", "", "v1", "namespaces", false),
+    row(Kind::ClusterRole, "ClusterRole", RBAC, "v1", "clusterroles", false),
     row(Kind::ClusterRoleBinding, "ClusterRoleBinding", RBAC, "v1", "clusterrolebindings", false),
+    row(Kind::Role, "Role", RBAC, "v1", "roles", true),
     row(Kind::RoleBinding, "RoleBinding", RBAC, "v1", "rolebindings", true),
     row(Kind::NetworkPolicy, "NetworkPolicy", "networking.k8s.io", "v1", "networkpolicies", true),
     row(Kind::PodDisruptionBudget, "PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", true),
@@ -249,6 +256,16 @@ impl ObjectKey {
     /// The key of an object in a namespace.
     pub fn namespaced(kind: Kind, namespace: impl Into<String>, name: impl Into<String>) -> Self {
         Self { kind, namespace: Some(namespace.into()), name: name.into() }
+    }
+
+    /// The key of an object of that kind, by what its metadata say.
+    pub fn of(kind: Kind, object: &Value) -> Self {
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        if kind.namespaced() {
+            Self::namespaced(kind, text("namespace"), text("name"))
+        } else {
+            Self::cluster(kind, text("name"))
+        }
     }
 
     /// The key of a cluster-scoped object.

@@ -16,6 +16,7 @@ mod lint;
 mod object;
 mod reads;
 mod shape;
+mod tenant;
 pub mod values;
 mod yaml;
 
@@ -29,3 +30,4 @@ pub use images::{UPSTREAM_REGISTRY, image, relocated};
 pub use kinds::{Kind, ObjectKey, Place};
 pub use lint::{Finding, lint};
 pub use object::Object;
+pub use tenant::{STAMPS, TenantSet, render_tenant_set, stamp_key};

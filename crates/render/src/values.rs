@@ -9,10 +9,12 @@ mod apiserver;
 mod clients;
 mod etcd;
 mod service;
+mod tenant;
 mod workload;
 
 pub use apiserver::{ApiServerSecrets, ApiServerValues, EtcdAccess};
 pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
 pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};
+pub use tenant::{AccessValues, EndpointValues, JoinValues};
 pub use workload::{AntiAffinity, ExtraArg, HostAlias, Meta, Placement, Workload};

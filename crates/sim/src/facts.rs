@@ -20,6 +20,7 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
         match entry {
             SecretEntry::Ca(spec) => {
                 random(&["tls.crt", "tls.key"]);
+                facts.ca = Some(UNKNOWN.to_owned());
                 facts.pairs.insert("tls".to_owned(), Box::new(Ok(certificate(spec, &subject(spec), now))));
             }
             SecretEntry::Leaf { name, spec, issuer: ca, .. } => {

@@ -15,7 +15,7 @@ mod stateful_sets;
 use berth_api::{EtcdCluster, names};
 use berth_plan::SecretFacts;
 use berth_plan::etcd::{self, EtcdPlan};
-use berth_plan::observed::{ApiProbe, Observed, Published, sha256, uid};
+use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published, sha256, uid};
 use berth_plan::{Action, SecretPlan, Settings};
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 pub use controllers::{Step, status, step};
@@ -222,7 +222,7 @@ impl World {
     }
 
     /// What was read inside of the tenant.
-    fn read(&mut self) -> Result<&mut BTreeMap<ObjectKey, Option<Value>>, String> {
+    fn read(&mut self) -> Result<&mut InsideTenant, String> {
         match &mut self.observed.api {
             ApiProbe::Answered { read, .. } => Ok(read),
             _ => Err("the tenant's API does not answer".to_owned()),

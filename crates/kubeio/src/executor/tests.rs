@@ -3,6 +3,7 @@
 use super::*;
 use crate::calls::WRITE_DEADLINE;
 use berth_fence::{Fence, FencedClient};
+use berth_plan::observed::InsideTenant;
 use berth_plan::{Stage, State};
 use berth_render::Binary;
 use http::{Request, Response};
@@ -10,7 +11,7 @@ use http_body_util::BodyExt;
 use jiff::Timestamp;
 use kube::Client;
 use kube::client::Body;
-use std::collections::BTreeMap;
+
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -60,14 +61,14 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
     let wanted = Object::new(slice("IPv6")).unwrap();
     let key = wanted.key().clone();
     let mut snapshot = Snapshot::default();
-    snapshot.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::new() };
+    snapshot.observed.api = ApiProbe::Answered { version: None, read: InsideTenant::default() };
     let mut carry = async |io: &Io, actions: &[Action]| {
         let stage = Stage { actions: actions.to_vec(), ..Stage::new(StageId::Tenant, State::Ready) };
         let plan = Plan { stages: vec![stage], ..Plan::default() };
         let mut executor = Executor::new(&inside, Some(io), "test", Timestamp::now().into());
         let applied = executor.apply(&mut snapshot, &plan).await;
         let ApiProbe::Answered { read, .. } = &snapshot.observed.api else { unreachable!() };
-        (applied.failure.as_ref().map(|e| e.kind), read.get(&key).cloned().flatten(), applied.can_continue())
+        (applied.failure.as_ref().map(|e| e.kind), read.get(&key).flatten().cloned(), applied.can_continue())
     };
     let apply = Action::TenantApply(wanted.clone());
     let delete = |uid: &str| Action::TenantDelete { key: wanted.key().clone(), uid: uid.into() };

@@ -26,7 +26,8 @@ pub(crate) async fn dump_by(team: &Team, dumper: Dumper) -> Result<Dump> {
 /// What a dump of a tenant is taken by.
 pub(crate) async fn dumper(team: &Team) -> Result<Dumper> {
     let tenant = team.tenant().await?;
-    let mut dumper = Dumper::of([&*team.ns, &*team.cp_namespace, &*tenant]);
+    let inside = super::tenant::namespaces(&tenant).map(|(_, name)| name);
+    let mut dumper = Dumper::of([&team.ns, &team.cp_namespace].into_iter().chain(&inside).map(String::as_str));
     for (from, to) in renames(team, &tenant) {
         dumper = dumper.rename(from, to);
     }
@@ -70,10 +71,13 @@ pub(crate) fn mask(value: &mut Value) {
                 if key.starts_with("checksum.berth.dev/")
                     || key == berth_api::labels::APPLIED_DIGEST
                     || key == super::team::TOUCHED
+                    || key == "digest"
                 {
                     *value = json!("<digest>");
                 } else if ["runAsUser", "runAsGroup", "fsGroup"].contains(&&**key) {
                     *value = json!("<user>");
+                } else if key == "kubeconfig" && value.is_string() {
+                    *value = json!("<with a CA of its own>");
                 } else {
                     mask(value);
                 }

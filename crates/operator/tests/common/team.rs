@@ -245,7 +245,8 @@ impl Team {
         let _ = etcds.delete(names::ETCD, &DeleteParams::default()).await;
         let _ = etcds.patch(names::ETCD, &PatchParams::default(), &free).await;
         let tenant = self.tenant().await;
-        for ns in [Some(self.cp_namespace.clone()), Some(self.ns.clone()), tenant.ok()].into_iter().flatten() {
+        let inside = tenant.ok().map(|id| tenant::namespaces(&id).map(|(_, name)| name));
+        for ns in [self.cp_namespace.clone(), self.ns.clone()].into_iter().chain(inside.into_iter().flatten()) {
             let _ = self.namespaces().delete(&ns, &DeleteParams::default()).await;
         }
     }

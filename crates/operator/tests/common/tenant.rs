@@ -1,7 +1,7 @@
 //! Tenants' APIs: one real server, on which every tenant has names of its own.
 //!
-//! What Berth keeps inside a tenant has fixed names (`default/kubernetes`, `berth:…`). On the way in, they are turned into
-//! ones of this tenant, on the way back again into those that Berth knows.
+//! What Berth keeps inside a tenant has fixed names (`default/kubernetes`, `berth:…`, `kubeadm:…`) and is listed by a label. On the way
+//! in, they are turned into ones of this tenant, on the way back again into those that Berth knows.
 
 use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{Connect, TenantTarget};
@@ -19,7 +19,12 @@ pub(crate) fn id(ca_cert: &[u8]) -> String {
     format!("tenant-{}", &berth_plan::observed::sha256(ca_cert)[..10])
 }
 
-/// Connects to the tenant of a target: `admin` makes its namespace, `client` is what the operator's calls go through.
+/// A tenant's namespaces, as they are called there and on the server.
+pub(crate) fn namespaces(id: &str) -> [(&'static str, String); 3] {
+    [("default", id.to_owned()), ("kube-system", format!("{id}-system")), ("kube-public", format!("{id}-public"))]
+}
+
+/// Connects to the tenant of a target: `admin` makes its namespaces, `client` is what the operator's calls go through.
 pub(crate) fn connect(admin: Client, client: Client) -> Connect {
     let known = Arc::new(Mutex::new(BTreeSet::new()));
     Arc::new(move |target: TenantTarget| {
@@ -27,11 +32,13 @@ pub(crate) fn connect(admin: Client, client: Client) -> Connect {
         Box::pin(async move {
             let id = id(&target.ca_cert);
             if !known.lock().unwrap().contains(&id) {
-                let metadata = ObjectMeta { name: Some(id.clone()), ..ObjectMeta::default() };
-                let namespace = Namespace { metadata, ..Namespace::default() };
-                match Api::all(admin).create(&PostParams::default(), &namespace).await {
-                    Err(kube::Error::Api(e)) if e.code == 409 => {}
-                    other => drop(other.map_err(|e| e.to_string())?),
+                for (_, name) in namespaces(&id) {
+                    let metadata = ObjectMeta { name: Some(name), ..ObjectMeta::default() };
+                    let namespace = Namespace { metadata, ..Namespace::default() };
+                    match Api::all(admin.clone()).create(&PostParams::default(), &namespace).await {
+                        Err(kube::Error::Api(e)) if e.code == 409 => {}
+                        other => drop(other.map_err(|e| e.to_string())?),
+                    }
                 }
                 known.lock().unwrap().insert(id.clone());
             }
@@ -45,18 +52,21 @@ fn rename(inner: Client, id: String) -> Client {
         let (inner, id) = (inner.clone(), id.clone());
         async move {
             let (mut parts, body) = request.into_parts();
-            let uri = parts.uri.to_string();
-            let uri = uri
-                .replace("berth%3A", &format!("berth%3A{id}%3A"))
-                .replace("/namespaces/default/", &format!("/namespaces/{id}/"));
+            let (mut uri, mut there) = (parts.uri.to_string(), vec![]);
+            for word in ["berth", "kubeadm"] {
+                uri = uri.replace(&format!("{word}%3A"), &format!("{word}%3A{id}%3A"));
+                there.push((format!("\"{word}:"), format!("\"{word}:{id}:")));
+            }
+            for (from, to) in namespaces(&id) {
+                uri = uri.replace(&format!("/namespaces/{from}/"), &format!("/namespaces/{to}/"));
+                there.push((format!("\"namespace\":\"{from}\""), format!("\"namespace\":\"{to}\"")));
+            }
+            uri = uri.replace("berth.dev%2Ftenant-set", &format!("berth.dev%2Ftenant-set-{id}"));
+            there.push(("\"berth.dev/tenant-set\"".into(), format!("\"berth.dev/tenant-set-{id}\"")));
             parts.uri = uri.parse::<Uri>()?;
-            let there = [
-                ("\"berth:", format!("\"berth:{id}:")),
-                ("\"namespace\":\"default\"", format!("\"namespace\":\"{id}\"")),
-            ];
             let mut text = String::from_utf8(body.collect_bytes().await?.to_vec())?;
             for (from, to) in &there {
-                text = text.replace(from, to);
+                text = text.replace(&**from, to);
             }
             let reply = inner.send(Request::from_parts(parts, Body::from(text.into_bytes()))).await?;
             let (mut parts, body) = reply.into_parts();

@@ -64,7 +64,12 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
 
 /// That a server is there, for kubeconfigs and messages.
 pub(super) fn url(host: &str, port: i32) -> String {
-    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
+    format!("https://{}", authority(host, port))
+}
+
+/// Host and port, IPv6 addresses in brackets.
+pub(super) fn authority(host: &str, port: i32) -> String {
+    if host.contains(':') { format!("[{host}]:{port}") } else { format!("{host}:{port}") }
 }
 
 /// Where the API did not answer, why, and which field a person looks at.

@@ -14,6 +14,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("cluster/endpoint.rs", "Try again", "what a C library says, to compare with"),
     ("cluster/etcd.rs", "EtcdCluster etcd to be created", "its object is written in the same stage, which says that"),
     ("cluster/inside/mod.rs", "a client certificate for the API", "the CA that lacks is said first"),
+    ("cluster/inside/sets.rs", "the certificate in {ca}", "without the CA the API is not asked"),
     ("settings/config.rs", "writers.limits.{field}: ", "the operator does not start; its log says it"),
     ("settings/config.rs", "{field}: ", "the operator does not start; its log says it"),
     ("objects/diff.rs", ".spec differs", "quoted after `a mutating webhook or policy changes what Berth writes`"),

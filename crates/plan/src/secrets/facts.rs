@@ -16,6 +16,8 @@ pub struct SecretFacts {
     pub type_: String,
     /// Key pairs by name: `tls` for `tls.crt` and `tls.key`.
     pub pairs: BTreeMap<String, Read<CertInfo>>,
+    /// The certificate in `tls.crt`, as PEM, where it is a CA's.
+    pub ca: Option<String>,
     /// The service-account key pair in `tls.crt` and `tls.key`, if that is what it holds.
     pub service_account: Option<Result<String, PkiError>>,
     /// The kubeconfig in `value`.
@@ -35,6 +37,9 @@ impl SecretFacts {
                 pairs.insert(name.to_owned(), Box::new(berth_pki::inspect_pair(cert, key)));
             }
         }
+        let is_ca = |read: &Read<CertInfo>| read.as_ref().as_ref().is_ok_and(|info| info.is_ca);
+        let ca =
+            pairs.get("tls").filter(|read| is_ca(read)).and_then(|_| String::from_utf8(data["tls.crt"].clone()).ok());
         let service_account = match (data.get("tls.crt"), data.get("tls.key")) {
             (Some(public), Some(private)) if !is_certificate(public) => {
                 Some(berth_pki::inspect_service_account(public, private))
@@ -44,7 +49,7 @@ impl SecretFacts {
         let kubeconfig = data.get("value").map(|v| Box::new(berth_pki::parse_kubeconfig_certificate(v)));
         let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
         let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
-        Self { type_: type_.into(), pairs, service_account, kubeconfig, digests, encryption_ok }
+        Self { type_: type_.into(), pairs, ca, service_account, kubeconfig, digests, encryption_ok }
     }
 
     /// The key pair of that name.

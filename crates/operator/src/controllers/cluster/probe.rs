@@ -3,10 +3,9 @@
 use crate::context::Context;
 use berth_api::cluster::Cluster;
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
-use berth_plan::cluster::{Input, is_in_sync, key_at, probe_request};
+use berth_plan::cluster::{Input, Wanted, kind_at, probe_request};
 use berth_plan::observed::ApiProbe;
 use jiff::Timestamp;
-use std::net::IpAddr;
 
 /// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot. Returns the connection, and what a
 /// look asks.
@@ -31,11 +30,11 @@ pub(super) async fn tenant(
         }
     };
     let calls = ctx.tenant_calls.clone();
-    let (probe, tenant) = probe_tenant(&ctx.connect, target.clone(), &asked.key, asked.version, calls).await;
+    let (probe, tenant) = probe_tenant(&ctx.connect, target.clone(), asked.kind, asked.version, calls).await;
     snapshot.observed.api = probe;
-    let idle_check = asked.ca.namespace.zip(asked.advertised).map(|(cp_namespace, advertised)| {
+    let idle_check = asked.ca.namespace.zip(asked.wanted).map(|(cp_namespace, wanted)| {
         let fingerprint = snapshot.fingerprint(&cp_namespace);
-        IdleCheck { cp_namespace, fingerprint, api: target, advertised }
+        IdleCheck { cp_namespace, fingerprint, api: target, wanted }
     });
     Some((tenant?, idle_check))
 }
@@ -45,19 +44,17 @@ pub(in crate::controllers) struct IdleCheck {
     cp_namespace: String,
     fingerprint: u64,
     api: TenantTarget,
-    advertised: (IpAddr, i32),
+    wanted: Wanted,
 }
 
 impl IdleCheck {
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
-        let key = key_at(now);
-        let asked = probe_tenant(&ctx.connect, self.api.clone(), &key, false, ctx.tenant_calls.clone());
+        let kind = kind_at(now);
+        let asked = probe_tenant(&ctx.connect, self.api.clone(), kind, false, ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
         let kept = match &answer {
-            ApiProbe::Answered { read, .. } => {
-                read.get(&key).is_some_and(|live| is_in_sync(self.advertised, &key, live.as_ref()))
-            }
+            ApiProbe::Answered { read, .. } => self.wanted.is_in_sync(kind, read),
             _ => false,
         };
         kept && found.is_ok_and(|f| f == self.fingerprint)

@@ -1,21 +1,20 @@
 //! Stage 8: inside the tenant.
 
-mod objects;
+mod sets;
 
-use super::endpoint;
 use super::subject::Tenant;
+use super::{endpoint, validate};
 use crate::model::{Action, Stage, StageId, State};
 use crate::objects::diff::contains;
-use crate::observed::ApiProbe;
+use crate::observed::{ApiProbe, InsideTenant};
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_render::{Object, ObjectKey};
-use jiff::SignedDuration;
+use berth_render::{Kind, Object, STAMPS, TenantSet};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::net::IpAddr;
 
-pub(super) use objects::{keys, stamp_key};
+pub use sets::Wanted;
 
 /// The stage.
 pub(super) fn stage(t: &Tenant<'_>) -> Stage {
@@ -40,27 +39,34 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         }
         ApiProbe::Answered { read, .. } => read,
     };
-    let Some(objects) = t.endpoint.advertised.and_then(objects::all) else {
-        stage.state = State::waiting("the address of the API");
-        return stage;
+    let sets = Wanted::of(t).and_then(|wanted| wanted.sets().map_err(|e| State::blocked(Reason::Error, e.to_string())));
+    let due = match sets {
+        Ok(sets) => due(sets, read),
+        Err(state) => {
+            stage.state = state;
+            return stage;
+        }
     };
-    // The stamp is written last and speaks for all; any other object speaks for itself.
-    let stamp = stamp_key();
-    let everything = objects.last().is_some_and(|o| read.get(&stamp).is_some_and(|live| differs(live.as_ref(), o)));
-    let due: Vec<Object> = objects
-        .into_iter()
-        .filter(|o| everything || read.get(o.key()).is_some_and(|live| differs(live.as_ref(), o)))
-        .collect();
     if !due.is_empty() {
         stage.state = State::waiting(format!("{} objects to be written in the tenant", due.len()));
     }
     for object in due {
-        let live = read.get(object.key()).and_then(Option::as_ref);
+        let live = read.get(object.key()).flatten();
         let to_recreate = live.filter(|live| must_be_recreated(live, &object));
         stage.actions.extend(to_recreate.map(|live| Action::tenant_delete(object.key(), live)));
         stage.actions.push(Action::TenantApply(object));
     }
     stage
+}
+
+/// What is to be written. A stamp is written last and speaks for its whole set; any other object speaks for itself.
+fn due(sets: Vec<Vec<Object>>, read: &InsideTenant) -> Vec<Object> {
+    let is_due = |object: &Object| read.get(object.key()).is_some_and(|live| differs(live, object));
+    let due = |set: Vec<Object>| {
+        let everything = set.last().is_some_and(is_due);
+        set.into_iter().filter(move |object| everything || is_due(object))
+    };
+    sets.into_iter().flat_map(due).collect()
 }
 
 /// Who makes the DNS record, a person or a controller, learns the load balancer's address when the API comes up.
@@ -73,16 +79,19 @@ fn is_new(t: &Tenant<'_>) -> bool {
     first.is_some_and(|since| t.now.duration_since(since) < RECORD_IS_MADE)
 }
 
-/// Whether what was read under that key is what Berth keeps there, of a tenant whose API is at that address and port.
-pub fn is_in_sync(advertised: (IpAddr, i32), key: &ObjectKey, live: Option<&Value>) -> bool {
-    let all = objects::all(advertised).unwrap_or_default();
-    all.iter().any(|wanted| wanted.key() == key && !differs(live, wanted))
+/// The kind to list inside a tenant that is not known to be well: that of the stamps, which speak for all.
+pub(super) const NOT_WELL: Kind = STAMPS;
+
+/// The kind to list inside a tenant that is well: all in turn, one a minute, which costs no more and finds drift of each.
+pub fn kind_at(now: Timestamp) -> Kind {
+    let minute = usize::try_from(now.as_second() / 60).unwrap_or_default();
+    TenantSet::KINDS[minute % TenantSet::KINDS.len()]
 }
 
-/// Whether what is there can only be replaced: API servers change neither of these fields. For the address of another family nobody
+/// Whether what is there can only be replaced: API servers change none of these fields. For the address of another family nobody
 /// misses the old slice: the tenant's `kubernetes` Service has one family, and kube-proxy takes slices of that one alone.
 fn must_be_recreated(live: &Value, wanted: &Object) -> bool {
-    ["addressType", "roleRef"].iter().any(|field| live[field] != wanted.value()[field])
+    ["addressType", "roleRef"].iter().any(|field| live[field] != wanted.value()[field]) || live["immutable"] == true
 }
 
 fn differs(live: Option<&Value>, wanted: &Object) -> bool {

@@ -76,8 +76,8 @@ fn without_an_address_what_was_published_is_kept_and_renewed() {
         assert_eq!((server(&f), &f.cluster.status.as_ref().unwrap().endpoints), (before, &told));
         assert_eq!(pods_of_the_api(&f), pods);
         // What is inside the tenant names the old address on.
-        let stamp = super::super::inside::stamp_key();
-        f.world.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::from([(stamp, None)]) };
+        let read = InsideTenant::listed(super::super::inside::NOT_WELL, []);
+        f.world.observed.api = ApiProbe::Answered { version: None, read };
         assert!(!f.plan().plan.actions().any(|a| matches!(a, Action::TenantApply(_))));
     }
 }

@@ -4,6 +4,7 @@ use super::*;
 use crate::meta_cluster::addresses::{MetaRanges, network};
 use crate::model::Action;
 use crate::settings::Writers;
+use std::collections::BTreeSet;
 
 pub(super) fn has_san(f: &Fixture, name: &str) -> bool {
     let secret = Fixture::key(Kind::Secret, names::APISERVER_PKI);
@@ -213,7 +214,7 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
     f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::NodePort;
     // Everything is to be written again, so that it shows.
     f.world.observed.api =
-        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::inside::stamp_key(), None)]) };
+        ApiProbe::Answered { version: None, read: InsideTenant::listed(super::super::inside::NOT_WELL, []) };
     f.cluster.spec.endpoint.host = Some("nodes.example.com".into());
     assert_eq!(slice(&f), Some((inside, 6443.into())), "a name is no address: the Service's own, with its port");
     f.cluster.spec.endpoint.host = Some("192.0.2.7".into());
@@ -246,7 +247,7 @@ fn an_address_of_the_other_family_takes_a_slice_of_its_own() {
 fn slice_inside(f: &Fixture) -> Value {
     let key = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
     match &f.world.observed.api {
-        ApiProbe::Answered { read, .. } => read[&key].clone().unwrap(),
+        ApiProbe::Answered { read, .. } => read.get(&key).flatten().unwrap().clone(),
         other => panic!("{other:?}"),
     }
 }
@@ -278,15 +279,16 @@ fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
 #[test]
 fn a_new_spec_is_compared_with_all_that_is_inside() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let stamp = super::super::inside::stamp_key();
+    let stamps = super::super::inside::NOT_WELL;
     let read = |f: &Fixture, minute: i64| {
         let now = f.world.now + jiff::SignedDuration::from_mins(minute);
         let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };
-        super::super::probe_key(input)
+        super::super::probe_kind(input)
     };
-    assert!((0..4).any(|minute| read(&f, minute) != stamp), "at rest all in turn");
+    let rest: BTreeSet<_> = (0..7).map(|minute| read(&f, minute)).collect();
+    assert_eq!(rest, berth_render::TenantSet::KINDS.into(), "at rest all in turn");
     f.cluster.metadata.generation = Some(2);
-    assert!((0..4).all(|minute| read(&f, minute) == stamp));
+    assert!((0..7).all(|minute| read(&f, minute) == stamps));
 }
 
 #[test]

@@ -303,7 +303,7 @@ const AS_PLANNED: &[Case] = &[
         f.world.remove(&Fixture::key(Kind::EtcdCluster, names::ETCD));
     }),
     ("somebody deleted objects in the tenant, and Berth has not repaired it yet", |f| {
-        let read = BTreeMap::from([(super::super::inside::stamp_key(), None)]);
+        let read = InsideTenant::listed(super::super::inside::NOT_WELL, []);
         f.world.observed.api = ApiProbe::Answered { version: None, read };
     }),
     ("the published kubeconfig is gone, and Berth has not repaired it yet", |f| {

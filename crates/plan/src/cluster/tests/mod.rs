@@ -17,7 +17,7 @@ mod unread;
 use super::{ClusterPlan, Input, plan, status::status};
 use crate::meta_cluster::MetaCluster;
 use crate::model::{StageId, State};
-use crate::observed::{ApiProbe, Published};
+use crate::observed::{ApiProbe, InsideTenant, Published};
 use crate::settings::Settings;
 use crate::testing::World;
 use berth_api::conditions::Reason;
@@ -110,7 +110,7 @@ impl Fixture {
         if self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).is_some() {
             let read = match std::mem::take(&mut self.world.observed.api) {
                 ApiProbe::Answered { read, .. } => read,
-                _ => BTreeMap::from([(super::inside::stamp_key(), None)]),
+                _ => InsideTenant::listed(super::inside::NOT_WELL, []),
             };
             let version = Some(self.cluster.spec.version.clone());
             self.world.observed.api = ApiProbe::Answered { version, read };

@@ -1,5 +1,6 @@
 use super::*;
 use crate::failure::Failure;
+use berth_render::STAMPS;
 use jiff::SignedDuration;
 
 #[test]
@@ -238,21 +239,25 @@ fn a_deployment_that_is_paused_goes_on_and_holds_nothing_up() {
 fn drift_inside_the_tenant_is_repaired() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let slice = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
-    f.world.observed.api = ApiProbe::Answered { version: None, read: BTreeMap::from([(slice, None)]) };
+    let answered = |read| ApiProbe::Answered { version: None, read };
+    f.world.observed.api = answered(InsideTenant::listed(slice.kind, []));
     f.reconcile();
-    assert_eq!(f.world.log.len(), 1, "{:#?}", f.world.log);
-    assert!(f.world.log[0].contains("EndpointSlice"));
-    f.world.observed.api =
-        ApiProbe::Answered { version: None, read: BTreeMap::from([(super::super::inside::stamp_key(), None)]) };
+    assert_eq!(f.world.log, [format!("apply {slice} in the tenant")]);
+    // All stamps but that of one set are as they were.
+    let stamps = |f: &Fixture, but: &str| {
+        let ours = f.world.inside.values().filter(|o| o.key().kind == STAMPS && !o.key().name.ends_with(but));
+        InsideTenant::listed(STAMPS, ours.map(|o| (o.key().clone(), o.value().clone())))
+    };
+    f.world.observed.api = answered(stamps(&f, "berth-access"));
     f.world.log.clear();
     f.reconcile();
-    assert_eq!(f.world.log.len(), 4, "the stamp speaks for all: {:#?}", f.world.log);
-    assert!(f.world.log[3].contains("berth:cluster-admins"), "the stamp comes last");
+    assert_eq!(f.world.log.len(), 3, "the stamp speaks for its set: {:#?}", f.world.log);
+    assert!(f.world.log[0].contains("berth:cluster-admins"), "{:#?}", f.world.log);
+    assert!(f.world.log[2].contains("kube-system/berth-access"), "the stamp comes last");
     // What a binding binds to does not change: another binding takes its place.
     let binding = ObjectKey::cluster(Kind::ClusterRoleBinding, "berth:kubelet-api-admin");
     let foreign = json!({"metadata": {"uid": "foreign"}, "roleRef": {"kind": "ClusterRole", "name": "view"}});
-    f.world.observed.api =
-        ApiProbe::Answered { version: None, read: BTreeMap::from([(binding.clone(), Some(foreign))]) };
+    f.world.observed.api = answered(InsideTenant::some([(binding.clone(), foreign)]));
     f.world.log.clear();
     f.reconcile();
     assert_eq!(f.world.log, ["delete", "apply"].map(|verb| format!("{verb} {binding} in the tenant")));

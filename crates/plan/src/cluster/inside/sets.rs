@@ -1,0 +1,110 @@
+//! What Berth keeps inside every tenant, set by set.
+
+use super::{differs, validate};
+use crate::cluster::subject::Tenant;
+use crate::cluster::{Input, endpoint, pki};
+use crate::model::State;
+use crate::observed::{ApiProbe, InsideTenant};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use berth_api::names;
+use berth_api::version::Minor;
+use berth_render::values::{AccessValues, EndpointValues, JoinValues};
+use berth_render::{Catalog, Kind, Object, RenderError, TenantSet, render_tenant_set};
+
+/// What a tenant is to have inside, small enough to be kept for each.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    minor: Minor,
+    sets: [TenantSet; 3],
+}
+
+impl Wanted {
+    /// Of a tenant, or what is waited for until it is known.
+    pub(super) fn of(t: &Tenant<'_>) -> Result<Self, State> {
+        let sets = [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), TenantSet::Join(join(t)?)];
+        Ok(Self { minor: t.pin.version.minor(), sets })
+    }
+
+    /// For a question to the tenant, before there is a plan. None: it is not known.
+    pub(in crate::cluster) fn before_plan(input: Input<'_>) -> Option<Self> {
+        let mut t = Tenant::new(input);
+        t.pin = validate::pin_of(&input.cluster.spec, t.live_namespace(), input.settings).0?;
+        Self::of(&t).ok()
+    }
+
+    /// All sets in the order in which they are applied, each with its stamp as the last object.
+    pub(super) fn sets(&self) -> Result<Vec<Vec<Object>>, RenderError> {
+        // An operator that does not know the minor leaves what a newer one wrote.
+        let Some(templates) = Catalog::builtin().tenant(self.minor) else { return Ok(vec![]) };
+        self.sets.iter().map(|set| render_tenant_set(templates, set)).collect()
+    }
+
+    /// Whether all objects of that kind are there as they are to be.
+    pub fn is_in_sync(&self, kind: Kind, read: &InsideTenant) -> bool {
+        let in_sync = |object: &Object| read.get(object.key()).is_some_and(|live| !differs(live, object));
+        let sets = self.sets().unwrap_or_default();
+        sets.iter().flatten().filter(|object| object.key().kind == kind).all(in_sync)
+    }
+}
+
+fn access() -> AccessValues {
+    AccessValues { admin_group: names::ADMIN_GROUP.into(), kubelet_client: pki::KUBELET_CLIENT.into() }
+}
+
+fn endpoint(t: &Tenant<'_>) -> Result<EndpointValues, State> {
+    let (address, port) = t.endpoint.advertised.ok_or_else(no_address)?;
+    let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
+    Ok(EndpointValues { address: Some(address), family: family.into(), port })
+}
+
+fn join(t: &Tenant<'_>) -> Result<JoinValues, State> {
+    let (host, port) = t.endpoint.published.clone().ok_or_else(no_address)?;
+    let ca = t.secret(names::ca(t.name));
+    let pem = t.observed.secrets.get(&ca).and_then(|facts| facts.ca.as_ref());
+    let pem = pem.ok_or_else(|| State::waiting(format!("the certificate in {ca}")))?;
+    let network = &t.cluster.spec.network;
+    Ok(JoinValues {
+        endpoint: endpoint::authority(&host, port),
+        ca: STANDARD.encode(pem),
+        cluster_name: t.name.into(),
+        version: serving(t),
+        service_cidrs: network.service_cidrs.join(","),
+        pod_cidrs: network.pod_cidrs.join(","),
+        dns_domain: network.dns_domain.clone(),
+        cluster_dns: cluster_dns(&network.service_cidrs).unwrap_or_default(),
+    })
+}
+
+fn no_address() -> State {
+    State::waiting("the address of the API")
+}
+
+/// The version that the API says it has: until a rollout is through, nodes of the new one have nobody to talk to.
+fn serving(t: &Tenant<'_>) -> String {
+    let said = match &t.observed.api {
+        ApiProbe::Answered { version, .. } => version.clone(),
+        _ => None,
+    };
+    said.or_else(|| t.status().version).unwrap_or_else(|| t.pin.version.to_string())
+}
+
+/// As kubeadm numbers it: the tenth address of the first range.
+fn cluster_dns(service_cidrs: &[String]) -> Option<String> {
+    let range: ipnet::IpNet = service_cidrs.first()?.parse().ok()?;
+    range.hosts().filter(|address| *address != range.network()).nth(9).map(|address| address.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dns_is_the_tenth_address() {
+        let dns = |cidr: &str| cluster_dns(&[cidr.to_owned()]);
+        assert_eq!(dns("10.96.0.0/12").as_deref(), Some("10.96.0.10"));
+        assert_eq!(dns("10.112.0.16/28").as_deref(), Some("10.112.0.26"));
+        assert_eq!(dns("fd00:1::/108").as_deref(), Some("fd00:1::a"));
+        assert_eq!(cluster_dns(&[]), None);
+    }
+}

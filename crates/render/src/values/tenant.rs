@@ -1,0 +1,46 @@
+//! Values of what Berth keeps inside a tenant, one struct per set of objects.
+
+use std::net::IpAddr;
+
+use serde::Serialize;
+
+/// Who may do what: the tenant's admins, and API servers as clients of kubelets.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct AccessValues {
+    /// The group of the certificates in handed-out kubeconfigs.
+    pub admin_group: String,
+    /// The user that API servers are to kubelets.
+    pub kubelet_client: String,
+}
+
+/// The backends of the tenant's `kubernetes` Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct EndpointValues {
+    /// An address that clients inside the tenant reach.
+    pub address: Option<IpAddr>,
+    /// `IPv4` or `IPv6`.
+    pub family: String,
+    /// The port there.
+    pub port: i32,
+}
+
+/// What `kubeadm join` reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct JoinValues {
+    /// `host:port` where nodes reach the API; IPv6 addresses in brackets.
+    pub endpoint: String,
+    /// The certificate of the tenant's CA: PEM in base64.
+    pub ca: String,
+    /// Name of the `Cluster`.
+    pub cluster_name: String,
+    /// The Kubernetes version that the API servers run, without `v`.
+    pub version: String,
+    /// One or two CIDRs, joined by a comma.
+    pub service_cidrs: String,
+    /// None, one or two CIDRs, joined by a comma.
+    pub pod_cidrs: String,
+    /// Such as `cluster.local`.
+    pub dns_domain: String,
+    /// Address of the Service of the tenant's DNS, in the first Service CIDR.
+    pub cluster_dns: String,
+}
