@@ -52,6 +52,10 @@ pub(crate) enum Verb {
     /// Uses the published address if it answers, otherwise a port-forward through the meta cluster. Sets KUBECONFIG for the command and
     /// exits with its code. Without a command it prints the path of the kubeconfig. Exit code 3: Berth has not published it yet.
     Connect(Connect),
+    /// Print a `kubeadm join` command for new nodes of a Cluster, with a new bootstrap token.
+    ///
+    /// Needs only the published kubeconfig, and an address that answers from here. Exit code 3: Berth has not published it yet.
+    JoinCommand(JoinCommand),
     /// Show what Berth would change now, without changing it.
     ///
     /// Exit code 0: nothing; 3: changes are pending.
@@ -98,6 +102,16 @@ pub(crate) struct Status {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// `join-command`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct JoinCommand {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// How long the token can be used, such as 2h or 30m.
+    #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = crate::join::ttl)]
+    pub(crate) ttl: jiff::SignedDuration,
 }
 
 /// `kubeconfig`.

@@ -1,7 +1,7 @@
 //! `kubectl berth`: what tenants are, what would change, and what to do next.
 //!
 //! Every verb is a thin shell around pure functions: reading through `berth-kubeio`, judging with `berth-plan`, and a text that a
-//! person can read. Only `adopt` writes to the meta cluster; every other verb holds a fence that is closed.
+//! person can read. Only `adopt` writes to the meta cluster; every other verb holds a fence that is closed there.
 
 mod access;
 mod adopt;
@@ -10,6 +10,7 @@ mod args;
 mod complete;
 mod connect;
 mod images;
+mod join;
 mod kubeconfig;
 mod output;
 mod paint;
@@ -93,6 +94,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Plan(plan) => plan::run(&args.meta, &plan).await,
                 Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
                 Verb::Connect(connect) => connect::run(&args.meta, &connect).await,
+                Verb::JoinCommand(join) => join::run(&args.meta, &join).await,
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }

@@ -13,6 +13,7 @@
 //! - print a private key: they live in [`SecretString`], and no error message quotes its input;
 //! - depend on another Berth crate.
 
+mod bootstrap_token;
 mod clocks;
 mod decide;
 mod error;
@@ -26,6 +27,7 @@ mod secret;
 mod service_account;
 mod spec;
 
+pub use bootstrap_token::BootstrapToken;
 pub use clocks::Clocks;
 pub use decide::{Decision, KubeconfigTarget, decide, decide_ca, decide_kubeconfig};
 pub use error::PkiError;

@@ -21,6 +21,34 @@ use std::time::Duration;
 /// How long one try to reach the API may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A kubeconfig whose API answers from here, as long as this lives.
+pub(crate) struct Way {
+    pub(crate) kubeconfig: String,
+    _forward: Option<Forward>,
+}
+
+impl Way {
+    /// To the `Cluster` whose published kubeconfig that is: directly, or else by a port-forward.
+    pub(crate) async fn to(access: &Access, name: &str, published: String) -> anyhow::Result<Self> {
+        let who = format!("Cluster {}/{name}", access.namespace);
+        let unreachable = match answers(&published).await {
+            Ok(server) => {
+                output::note(&format!("{who} answers at {server}"));
+                return Ok(Self { kubeconfig: published, _forward: None });
+            }
+            Err(unreachable) => unreachable,
+        };
+        let cluster: Cluster = parse(access.cluster(name).await?, name)?;
+        let forward = Forward::to(access, access.control_plane_namespace(&cluster, name)).await?;
+        let kubeconfig = redirected(&published, &forward.server())?;
+        let server = answers(&kubeconfig).await.with_context(|| {
+            format!("{who} does not answer at its address ({unreachable:#}), nor through a port-forward")
+        })?;
+        output::note(&format!("{who} is forwarded to {server} until this command ends ({unreachable:#})"));
+        Ok(Self { kubeconfig, _forward: Some(forward) })
+    }
+}
+
 /// Writes the kubeconfig, and holds the way open until the command, or the person, has ended.
 pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
@@ -31,24 +59,8 @@ pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> 
             return Ok(Outcome::NotYet);
         }
     };
-    let who = format!("Cluster {}/{}", access.namespace, args.name);
-    let (text, forward) = match answers(&text).await {
-        Ok(server) => {
-            output::note(&format!("{who} answers at {server}"));
-            (text, None)
-        }
-        Err(unreachable) => {
-            let cluster: Cluster = parse(access.cluster(&args.name).await?, &args.name)?;
-            let forward = Forward::to(&access, access.control_plane_namespace(&cluster, &args.name)).await?;
-            let text = redirected(&text, &forward.server())?;
-            let server = answers(&text).await.with_context(|| {
-                format!("{who} does not answer at its address ({unreachable:#}), nor through a port-forward")
-            })?;
-            output::note(&format!("{who} is forwarded to {server} until this command ends ({unreachable:#})"));
-            (text, Some(forward))
-        }
-    };
-    let file = PrivateFile::new(args.out.as_deref(), &text)?;
+    let way = Way::to(&access, &args.name, text).await?;
+    let file = PrivateFile::new(args.out.as_deref(), &way.kubeconfig)?;
     let outcome = if args.command.is_empty() {
         output::print(&format!("export KUBECONFIG={}\n", file.path().display()))?;
         output::note("run that in another shell. Ctrl-C ends the connection and removes the file");
@@ -57,7 +69,7 @@ pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> 
     } else {
         child::run(&args.command, file.path()).await
     };
-    drop(forward);
+    drop(way);
     outcome
 }
 

@@ -1,0 +1,127 @@
+//! `join-command`: what a machine runs to become a node of a tenant.
+
+use crate::access::Access;
+use crate::args::{JoinCommand, Meta};
+use crate::connect::Way;
+use crate::kubeconfig::{self, Found};
+use crate::{Outcome, output};
+use anyhow::{Context as _, bail};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use berth_fence::{Fence, FencedClient};
+use berth_kubeio::{Calls, Io};
+use berth_pki::BootstrapToken;
+use berth_render::{Kind, ObjectKey};
+use jiff::{SignedDuration, Timestamp};
+use kube::Config;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Patience with one call into the tenant.
+const DEADLINE: Duration = Duration::from_secs(20);
+
+/// The group that the RBAC objects of kubeadm give rights to.
+const NODES: &str = "system:bootstrappers:kubeadm:default-node-token";
+
+/// Creates a bootstrap token in the tenant, with nothing but the published kubeconfig, and prints the command that uses it.
+pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outcome> {
+    let access = Access::to_read(meta).await?;
+    let published = match kubeconfig::read(&access, &args.name).await? {
+        Found::Text(text) => text,
+        Found::NotYet(why) => {
+            output::note(&why);
+            return Ok(Outcome::NotYet);
+        }
+    };
+    let (server, ca) = server_and_ca(&published)?;
+    let way = Way::to(&access, &args.name, published).await?;
+    let file = Kubeconfig::from_yaml(&way.kubeconfig).map_err(|_| anyhow::anyhow!("it is not a kubeconfig in YAML"))?;
+    let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    let client = FencedClient::connect(config, Fence::open()).context("the tenant's kubeconfig")?;
+    let tenant = Io::new(client, Arc::new(Calls::default()), DEADLINE);
+
+    let info = ObjectKey::namespaced(Kind::ConfigMap, "kube-public", "cluster-info");
+    if tenant.get(&info).await?.is_none() {
+        bail!("{info} does not exist in the tenant: nodes could not join. See: kubectl berth status {}", args.name);
+    }
+    let token = BootstrapToken::generate()?;
+    let until = Timestamp::now() + args.ttl;
+    let (key, secret) = secret(&token, until);
+    tenant.create(&key, &secret, "kubectl-berth").await?;
+    output::print(&format!(
+        "kubeadm join {server} --token {} --discovery-token-ca-cert-hash sha256:{ca}\n",
+        token.expose()
+    ))?;
+    output::note(&format!(
+        "any machine can join with it until {until:.0}. To end it sooner, delete {key} in the tenant"
+    ));
+    drop(way);
+    Ok(Outcome::Done)
+}
+
+/// `host:port`, and the digest of the CA's public key as kubeadm counts it.
+fn server_and_ca(kubeconfig: &str) -> anyhow::Result<(String, String)> {
+    let file = kubeconfig::parsed(kubeconfig)?;
+    let cluster = &file["clusters"][0]["cluster"];
+    let server = cluster["server"].as_str().and_then(|server| server.strip_prefix("https://"));
+    let pem = cluster["certificate-authority-data"].as_str().and_then(|data| STANDARD.decode(data).ok());
+    let (server, pem) = server.zip(pem).context("the published kubeconfig has no server or no CA")?;
+    Ok((server.to_owned(), berth_pki::inspect(&pem)?.public_key_sha256))
+}
+
+/// The Secret that kube-apiserver authenticates the token by.
+fn secret(token: &BootstrapToken, until: Timestamp) -> (ObjectKey, Value) {
+    let key = ObjectKey::namespaced(Kind::Secret, "kube-system", format!("bootstrap-token-{}", token.id()));
+    let secret = json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "bootstrap.kubernetes.io/token",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+        "stringData": {
+            "token-id": token.id(),
+            "token-secret": token.secret(),
+            "expiration": format!("{until:.0}"),
+            "usage-bootstrap-authentication": "true",
+            "usage-bootstrap-signing": "true",
+            "auth-extra-groups": NODES,
+            "description": "made by kubectl berth join-command",
+        },
+    });
+    (key, secret)
+}
+
+/// A time to live: positive, such as `2h` or `30m`.
+pub(crate) fn ttl(text: &str) -> Result<SignedDuration, String> {
+    let ttl: SignedDuration = text.parse().map_err(|_| format!("{text}: write it such as 24h or 30m"))?;
+    if ttl < SignedDuration::from_mins(1) || ttl > SignedDuration::from_hours(24 * 365) {
+        return Err(format!("{text}: it must be between 1m and 8760h"));
+    }
+    Ok(ttl)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_is_what_kubernetes_documents() {
+        let token = BootstrapToken::generate().unwrap();
+        let until: Timestamp = "2026-11-23T10:00:00.5Z".parse().unwrap();
+        let (key, secret) = secret(&token, until);
+        assert_eq!(key.name, format!("bootstrap-token-{}", token.id()));
+        assert_eq!(secret["stringData"]["expiration"], "2026-11-23T10:00:00Z");
+        assert_eq!(
+            token.expose(),
+            format!("{}.{}", token.id(), secret["stringData"]["token-secret"].as_str().unwrap())
+        );
+    }
+
+    #[test]
+    fn a_token_lives_for_a_while() {
+        assert_eq!(ttl("24h").unwrap(), SignedDuration::from_hours(24));
+        assert_eq!(ttl("90m").unwrap(), SignedDuration::from_mins(90));
+        for wrong in ["0s", "-1h", "", "24", "8761h"] {
+            assert!(ttl(wrong).is_err(), "{wrong}");
+        }
+    }
+}
