@@ -12,6 +12,7 @@ pub mod etcd_bootstrap;
 pub mod etcd_cluster;
 pub mod labels;
 pub mod names;
+pub mod quantity;
 pub mod version;
 
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};

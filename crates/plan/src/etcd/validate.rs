@@ -3,11 +3,12 @@
 use super::subject::{Subject, is_ours};
 use super::{Input, record};
 use crate::model::{Stage, StageId, State};
-use crate::objects::{ensure_templates, quantity};
+use crate::objects::ensure_templates;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdClusterSpec, LEAST_STORAGE};
 use berth_api::names;
+use berth_api::quantity;
 use berth_api::version::{Minor, Version};
 use berth_render::{Catalog, Kind};
 

@@ -1,6 +1,6 @@
 //! Does what is there already say everything that we would apply?
 
-use super::quantity;
+use berth_api::quantity;
 use berth_render::{Kind, Object};
 use serde_json::Value;
 

@@ -2,7 +2,6 @@
 
 pub mod diff;
 pub(crate) mod owner_references;
-pub(crate) mod quantity;
 
 use crate::model::{Action, Stage, State};
 use crate::observed::{self, Observed};

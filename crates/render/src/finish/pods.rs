@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_api::quantity;
 use serde_json::{Map, Value, json};
 
 use super::{map, merge_strings, selector};
@@ -123,7 +124,7 @@ fn place(pod: &mut Map<String, Value>, placement: &Placement, selector: &BTreeMa
 }
 
 /// Lays the user's requests and limits over the template's, entry by entry. A limit without a request is also the request, as in
-/// Kubernetes itself: the template's default request could be above it.
+/// Kubernetes itself: the template's default request could be above it. Nor is the template's limit below a request.
 fn overlay_resources(container: &mut Value, workload: &Workload) -> Result<(), String> {
     let Some(resources) = &workload.resources else { return Ok(()) };
     let limits = resources.limits.iter().flatten();
@@ -134,6 +135,10 @@ fn overlay_resources(container: &mut Value, workload: &Workload) -> Result<(), S
     }
     for (name, quantity) in requests {
         container["resources"]["requests"][name] = quantity.0.clone().into();
+        let limit = container["resources"]["limits"][name].as_str();
+        if limit.is_some_and(|limit| quantity::is_less(limit, &quantity.0)) {
+            container["resources"]["limits"][name] = quantity.0.clone().into();
+        }
     }
     if resources.claims.as_ref().is_some_and(|claims| !claims.is_empty()) {
         return Err("resource claims are not supported".to_owned());

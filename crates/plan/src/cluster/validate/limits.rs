@@ -1,11 +1,11 @@
 //! How much writers of a `Cluster` may ask for.
 
 use crate::model::State;
-use crate::objects::quantity::is_less;
 use crate::settings::Limits;
 use berth_api::common::Resources;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::Storage;
+use berth_api::quantity::is_less;
 
 /// Replicas and resources of a component, or of etcd; `field` is its name in the spec, and `count` the field that has the replicas.
 pub(in crate::cluster) fn component(

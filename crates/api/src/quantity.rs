@@ -1,15 +1,15 @@
 //! Kubernetes' quantities, as far as comparing two of them goes.
 
-use berth_api::common::Resources;
+use crate::common::Resources;
 use serde_json::Value;
 
 /// True for keys below which values are quantities.
-pub(crate) fn are_below(key: &str) -> bool {
+pub fn are_below(key: &str) -> bool {
     matches!(key, "requests" | "limits")
 }
 
 /// True if both are quantities of the same size.
-pub(crate) fn same(a: &Value, b: &Value) -> bool {
+pub fn same(a: &Value, b: &Value) -> bool {
     let text = |v: &Value| match v {
         Value::String(s) => Some(s.clone()),
         Value::Number(n) => Some(n.to_string()),
@@ -20,17 +20,17 @@ pub(crate) fn same(a: &Value, b: &Value) -> bool {
 }
 
 /// True if it is a quantity.
-pub(crate) fn is_one(text: &str) -> bool {
+pub fn is_one(text: &str) -> bool {
     nanos(text).is_some()
 }
 
 /// True if the first is less than the second. What is no quantity is not less: the API server refuses it.
-pub(crate) fn is_less(a: &str, b: &str) -> bool {
+pub fn is_less(a: &str, b: &str) -> bool {
     matches!((nanos(a), nanos(b)), (Some(a), Some(b)) if a < b)
 }
 
 /// The first request that is more than its limit.
-pub(crate) fn beyond_limit(resources: &Resources) -> Option<String> {
+pub fn beyond_limit(resources: &Resources) -> Option<String> {
     let requests = resources.requests.iter().flatten();
     let mut both = requests.filter_map(|(name, request)| Some((name, request, resources.limits.as_ref()?.get(name)?)));
     let (name, request, limit) = both.find(|(_, request, limit)| is_less(&limit.0, &request.0))?;
