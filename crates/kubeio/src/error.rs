@@ -1,5 +1,6 @@
 //! What can go wrong with a call.
 
+use crate::tenant::RefusedAddress;
 use berth_api::conditions::Reason;
 use berth_fence::Closed;
 use berth_plan::Failure;
@@ -20,6 +21,8 @@ pub enum ErrorKind {
     Transient,
     /// The lease is lost: this process must not write.
     Fenced,
+    /// Nothing was dialled: the host's name leads to what is not a tenant's.
+    Refused,
     /// Everything else.
     Other,
 }
@@ -55,6 +58,7 @@ impl IoError {
                 };
                 (kind, refusal(&status.message))
             }
+            error if let Some(refused) = RefusedAddress::of(error) => (ErrorKind::Refused, refused.to_string()),
             error if Closed::is(error) => (ErrorKind::Fenced, Closed.to_string()),
             kube::Error::HyperError(_) | kube::Error::Service(_) => (ErrorKind::Transient, plainly(&chain(error))),
             _ => (ErrorKind::Other, chain(error)),

@@ -49,7 +49,7 @@ fn ends_its_stage_alone(kind: ErrorKind, waited: Duration) -> bool {
     match kind {
         ErrorKind::Forbidden | ErrorKind::Rejected => true,
         ErrorKind::Transient => waited < MAX_WAIT,
-        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Fenced | ErrorKind::Other => false,
+        ErrorKind::NotFound | ErrorKind::Conflict | ErrorKind::Fenced | ErrorKind::Refused | ErrorKind::Other => false,
     }
 }
 

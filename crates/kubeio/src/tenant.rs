@@ -1,5 +1,7 @@
 //! The tenant's own API, with a certificate that lives for an hour and only in memory.
 
+mod connector;
+
 use crate::calls::{Calls, Io};
 use crate::error::{ErrorKind, IoError, chain};
 use crate::observe::Snapshot;
@@ -8,20 +10,28 @@ use base64::engine::general_purpose::STANDARD;
 use berth_api::{labels, names};
 use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
+use berth_plan::cluster::{HostRules, ProbeRequest};
 use berth_plan::observed::{ApiProbe, InsideTenant};
 use berth_render::{Kind, ObjectKey};
 use futures::future::BoxFuture;
 use http::Response;
 use http_body_util::combinators::MapErr;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
 use jiff::SignedDuration;
-use kube::client::{ClientBuilder, DynBody};
+use kube::client::{Body, ClientBuilder, ConfigExt};
 use kube::config::{self, AuthInfo};
 use serde_json::Value;
 use std::sync::Arc;
 use std::time::Duration;
 use tower::BoxError;
 use tower::util::MapResponseLayer;
+
+pub(crate) use connector::RefusedAddress;
+
+use connector::Lookup;
 
 /// How long a call into a tenant may take; its endpoint may be anything.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -37,6 +47,8 @@ pub struct TenantTarget {
     pub server: String,
     /// The tenant's CA.
     pub ca_cert: Vec<u8>,
+    /// Where the server's name may lead, if somebody else chose it.
+    rules: Option<HostRules>,
     /// The operator's certificate, which lives for an hour.
     credential: KeyPairPem,
 }
@@ -50,21 +62,26 @@ impl std::fmt::Debug for TenantTarget {
 /// Makes a client for a tenant; tests put a local API server in its place.
 pub type Connect = Arc<dyn Fn(TenantTarget) -> BoxFuture<'static, Result<FencedClient, String>> + Send + Sync>;
 
-/// The target, from what was observed, with a new certificate. None: there is no CA.
+/// The target of a question, from what was observed, with a new certificate. None: there is no CA.
 pub fn tenant_target(
     snapshot: &Snapshot,
-    ca: &ObjectKey,
-    host: &str,
-    port: i32,
+    asked: &ProbeRequest,
     clocks: Clocks,
 ) -> Option<Result<TenantTarget, String>> {
-    let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+    let ProbeRequest { host, port, ca, rules, .. } = asked;
+    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     let (ca_cert, ca_key) = (snapshot.secret(ca, "tls.crt")?, snapshot.secret(ca, "tls.key")?);
-    Some(TenantTarget::new(format!("https://{host}:{port}"), ca_cert, ca_key, clocks))
+    Some(TenantTarget::new(format!("https://{host}:{port}"), rules.clone(), ca_cert, ca_key, clocks))
 }
 
 impl TenantTarget {
-    fn new(server: String, ca_cert: &[u8], ca_key: &[u8], clocks: Clocks) -> Result<Self, String> {
+    fn new(
+        server: String,
+        rules: Option<HostRules>,
+        ca_cert: &[u8],
+        ca_key: &[u8],
+        clocks: Clocks,
+    ) -> Result<Self, String> {
         let spec = CertSpec {
             common_name: names::OPERATOR_USER.into(),
             organizations: vec!["system:masters".into()],
@@ -74,42 +91,49 @@ impl TenantTarget {
             lifetime: Lifetime::leaf(clocks.covered(SignedDuration::from_hours(1))),
         };
         let credential = berth_pki::issue(&spec, ca_cert, ca_key, clocks).map_err(|e| e.to_string())?;
-        Ok(Self { server, ca_cert: ca_cert.to_vec(), credential })
+        Ok(Self { server, ca_cert: ca_cert.to_vec(), rules, credential })
     }
 }
 
 /// The real [`Connect`].
 pub fn connect(fence: Fence) -> Connect {
+    let lookup = connector::system();
     Arc::new(move |target| {
-        let fence = fence.clone();
-        Box::pin(async move { client(&target, fence) })
+        let (fence, lookup) = (fence.clone(), lookup.clone());
+        Box::pin(async move { client(&target, lookup, fence) })
     })
 }
 
 #[expect(clippy::disallowed_types, clippy::disallowed_methods, reason = "the fence is put above it")]
-fn client(target: &TenantTarget, fence: Fence) -> Result<FencedClient, String> {
+fn client(target: &TenantTarget, lookup: Lookup, fence: Fence) -> Result<FencedClient, String> {
     let url = target.server.parse().map_err(|e| format!("{}: {e}", target.server))?;
     let mut config = config::Config::new(url);
-    config.connect_timeout = Some(Duration::from_secs(3));
-    config.read_timeout = Some(DEADLINE);
-    config.write_timeout = Some(DEADLINE);
-    config.proxy_url = None;
-    // Retries are made above the fence.
-    config.default_retry = false;
     config.root_cert = Some(vec![der(&target.ca_cert)?]);
     config.auth_info = AuthInfo {
         client_certificate_data: Some(STANDARD.encode(&target.credential.cert_pem)),
         client_key_data: Some(STANDARD.encode(target.credential.key_pem.expose()).into()),
         ..AuthInfo::default()
     };
-    let builder = ClientBuilder::try_from(config).map_err(|e| chain(&e))?;
+    // As kube builds it, but for the resolver; without a proxy, and retries are made above the fence.
+    let http = connector::connector(target.rules.clone(), lookup);
+    let https = config.rustls_https_connector_with_connector(http).map_err(|e| chain(&e))?;
+    let mut connector = TimeoutConnector::new(https);
+    connector.set_connect_timeout(Some(Duration::from_secs(3)));
+    connector.set_read_timeout(Some(DEADLINE));
+    connector.set_write_timeout(Some(DEADLINE));
+    let service = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let builder = ClientBuilder::new(service, "default").with_layer(&config.base_uri_layer());
     Ok(FencedClient::retrying(builder.with_layer(&MapResponseLayer::new(bounded)).build(), fence))
 }
 
-type Bounded = MapErr<Limited<Box<DynBody>>, fn(BoxError) -> BoxError>;
+type Bounded<B> = MapErr<Limited<B>, fn(BoxError) -> BoxError>;
 
 /// The answer, read up to its bound: who may write a `Cluster` chooses what answers.
-fn bounded(answer: Response<Box<DynBody>>) -> Response<Bounded> {
+fn bounded<B>(answer: Response<B>) -> Response<Bounded<B>>
+where
+    B: http_body::Body,
+    B::Error: Into<BoxError>,
+{
     answer.map(|body| Limited::new(body, LONGEST).map_err(says_the_bound as fn(_) -> _))
 }
 
@@ -139,6 +163,7 @@ pub async fn probe_tenant(
     let tenant = Io::new(client, calls, DEADLINE);
     match ask(&tenant, kind, want_version).await {
         Ok((version, read)) => (ApiProbe::Answered { version, read }, Some(tenant)),
+        Err(e) if e.kind == ErrorKind::Refused => (ApiProbe::Refused(e.message), None),
         Err(e) => (ApiProbe::Failed(e.message), None),
     }
 }
@@ -166,7 +191,11 @@ fn version_of(answer: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use futures::FutureExt;
     use serde_json::json;
+    use std::collections::VecDeque;
+    use std::net::IpAddr;
+    use std::sync::Mutex;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::{TcpListener, TcpStream};
 
@@ -183,8 +212,7 @@ mod tests {
         stream.write_all(b"0\r\n\r\n").await
     }
 
-    #[tokio::test]
-    async fn no_more_is_read_of_an_answer_than_its_bound() {
+    fn target(server: String, rules: Option<HostRules>) -> TenantTarget {
         let now = jiff::Timestamp::now();
         let ca = CertSpec {
             common_name: "ca".into(),
@@ -195,13 +223,19 @@ mod tests {
             lifetime: Lifetime::CA_10Y,
         };
         let ca = berth_pki::issue_ca(&ca, now).unwrap();
+        TenantTarget::new(server, rules, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now.into()).unwrap()
+    }
+
+    fn io(target: &TenantTarget, lookup: Lookup) -> Io {
+        Io::new(client(target, lookup, Fence::open()).unwrap(), Arc::default(), Duration::from_mins(1))
+    }
+
+    #[tokio::test]
+    async fn no_more_is_read_of_an_answer_than_its_bound() {
         for status in [200, 500] {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let server = format!("http://{}", listener.local_addr().unwrap());
-            let target =
-                TenantTarget::new(server, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now.into()).unwrap();
-            let client = client(&target, Fence::open()).unwrap();
-            let io = Io::new(client, Arc::default(), Duration::from_mins(1));
+            let io = io(&target(server, None), connector::system());
             let server = async { flood(listener.accept().await.unwrap().0, status).await };
             let (answer, _cut_off) = futures::join!(io.raw("/version"), server);
             assert_eq!(answer.unwrap_err().message, "an answer of more than 256 KiB", "{status}");
@@ -229,6 +263,67 @@ mod tests {
             );
             assert_eq!(read.get(&missing), known, "{rest}");
         }
+    }
+
+    async fn answer(listener: &TcpListener) {
+        let mut stream = listener.accept().await.unwrap().0;
+        let _request = stream.read(&mut [0; 4096]).await.unwrap();
+        let head = "HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 2\r\n\r\n{}";
+        stream.write_all(head.as_bytes()).await.unwrap();
+    }
+
+    /// Answers that change from lookup to lookup, as those of an attacker's DNS server.
+    fn answers(all: &[&[&str]]) -> Lookup {
+        let parse = |one: &&[&str]| one.iter().map(|a| a.parse().unwrap()).collect::<Vec<IpAddr>>();
+        let queue: Mutex<VecDeque<_>> = Mutex::new(all.iter().map(parse).collect());
+        Arc::new(move |_| {
+            let next = queue.lock().unwrap().pop_front().expect("no further lookup");
+            Box::pin(async move { Ok(next) })
+        })
+    }
+
+    #[tokio::test]
+    async fn a_name_that_changes_its_address_leads_nowhere_else() {
+        let tenants = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = tenants.local_addr().unwrap().port();
+        let victim = TcpListener::bind(("127.0.0.2", port)).await.unwrap();
+        let target = target(
+            format!("http://acme.example.com:{port}"),
+            Some(HostRules::new(vec![[127, 0, 0, 1].into()], None, None)),
+        );
+        let io = io(&target, answers(&[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.1", "127.0.0.2"], &["169.254.169.254"]]));
+        let (first, ()) = futures::join!(io.raw("/version"), answer(&tenants));
+        first.unwrap();
+        for address in ["127.0.0.2", "127.0.0.2", "169.254.169.254"] {
+            let error = io.raw("/version").await.unwrap_err();
+            assert_eq!(error.kind, ErrorKind::Refused, "{error}");
+            let start = format!("spec.endpoint.host: acme.example.com resolves to {address}, which is a ");
+            assert!(error.message.starts_with(&start), "{error}");
+        }
+        assert!(victim.accept().now_or_never().is_none(), "nobody dialled it");
+    }
+
+    #[tokio::test]
+    async fn addresses_of_the_tenants_own_load_balancer_are_its_own() {
+        let tenants = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("http://acme.example.com:{}", tenants.local_addr().unwrap().port());
+        let target = target(server, Some(HostRules::new(vec![], Some("lb.cloud.example".into()), None)));
+        let io = io(&target, answers(&[&["127.0.0.1"], &["127.0.0.3", "127.0.0.1"], &["127.0.0.1"], &["127.0.0.3"]]));
+        let (answer, ()) = futures::join!(io.raw("/version"), answer(&tenants));
+        answer.unwrap();
+        assert_eq!(io.raw("/version").await.unwrap_err().kind, ErrorKind::Refused, "it has another one by now");
+    }
+
+    /// By the system's resolver, as the operator does it.
+    #[tokio::test]
+    async fn a_name_of_this_machine_is_not_dialled() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = format!("https://localhost:{}", listener.local_addr().unwrap().port());
+        let connect = connect(Fence::open());
+        let rules = HostRules::new(vec![], None, None);
+        let (probe, io) = probe_tenant(&connect, target(server, Some(rules)), Kind::ConfigMap, false, Arc::default()).await;
+        assert!(matches!(&probe, ApiProbe::Refused(why) if why.contains("localhost resolves to ")), "{probe:?}");
+        assert!(io.is_none() && listener.accept().now_or_never().is_none(), "nobody dialled it");
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub struct Observed {
     pub denied: bool,
     /// The namespace that the `Cluster` itself is in is being deleted.
     pub team_namespace_ends: bool,
+    /// The UID of that namespace. None: not known.
+    pub team_uid: Option<String>,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
     /// What refuses the pods of members that are not there, by name, as far as is known.

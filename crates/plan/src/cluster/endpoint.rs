@@ -1,6 +1,7 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
 use super::subject::{Tenant, ensure};
+use super::validate::host::HostRules;
 use super::validate::{self, writers};
 use crate::meta_cluster::MetaCluster;
 use crate::model::{Stage, StageId, State};
@@ -170,6 +171,14 @@ impl Endpoint {
         Self { cluster_ip, port, load_balancer, host, published, dialled, advertised, handed_out }
     }
 
+    /// Where the host may lead that the operator dials, if the spec chose it and it is a name.
+    pub(super) fn rules(&self, t: &Tenant<'_>, dialled: &str) -> Option<HostRules> {
+        let chosen = t.cluster.spec.endpoint.host.as_deref() == Some(dialled) && dialled.parse::<IpAddr>().is_err();
+        let load_balancer = self.load_balancer.clone().filter(|host| host.parse::<IpAddr>().is_err());
+        let meta = || t.observed.meta.addresses.as_ref().ok().cloned();
+        chosen.then(|| HostRules::new(own(self.cluster_ip, self.load_balancer.as_deref()), load_balancer, meta()))
+    }
+
     /// Where pods of the control plane reach the API server: the Service's own address.
     pub(crate) fn inside(&self, cp_namespace: &str) -> Option<(IpAddr, String)> {
         let address = self.cluster_ip?;
@@ -184,6 +193,11 @@ fn load_balancer(ingress: &[Value], told: &[PublishedEndpoint]) -> Option<String
     former.or_else(|| given.next()).map(str::to_owned)
 }
 
+/// Addresses of the tenant's own Service.
+fn own(cluster_ip: Option<IpAddr>, load_balancer: Option<&str>) -> Vec<IpAddr> {
+    cluster_ip.into_iter().chain(load_balancer.and_then(|host| host.parse().ok())).collect()
+}
+
 fn host(
     asked: Option<&str>,
     cluster_ip: Option<IpAddr>,
@@ -191,8 +205,7 @@ fn host(
     meta: &MetaCluster,
 ) -> Result<Option<String>, String> {
     let Some(host) = asked else { return Ok(None) };
-    let own: Vec<IpAddr> = cluster_ip.into_iter().chain(load_balancer.and_then(|h| h.parse().ok())).collect();
-    match validate::host::refusal(host, &own, meta.addresses.as_ref().ok()) {
+    match validate::host::refusal(host, &own(cluster_ip, load_balancer), meta.addresses.as_ref().ok()) {
         Some(why) => Err(why),
         None => Ok(Some(host.to_owned())),
     }

@@ -3,6 +3,7 @@
 use super::Input;
 use super::inside::{NOT_WELL, Wanted, kind_at};
 use super::subject::Tenant;
+use super::validate::host::HostRules;
 use crate::workload;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{labels, names};
@@ -15,6 +16,8 @@ pub struct ProbeRequest {
     pub host: String,
     /// At which port.
     pub port: i32,
+    /// Where `host` may lead, if it is a name that the spec chose.
+    pub rules: Option<HostRules>,
     /// The Secret of the CA that signs the operator's credential.
     pub ca: ObjectKey,
     /// The kind of which all of Berth's objects are read.
@@ -39,6 +42,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
     let published = cluster.status.as_ref().and_then(|s| s.version.as_deref());
     let runs = t.get(Kind::Deployment, names::APISERVER).and_then(workload::version_of).map(|v| v.to_string());
     Some(ProbeRequest {
+        rules: t.endpoint.rules(&t, &host),
         host,
         port,
         ca: t.secret(names::ca(t.name)),

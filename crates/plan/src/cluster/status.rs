@@ -75,6 +75,7 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
             let message = format!("the API does not answer at {}", endpoint::no_answer(&Tenant::new(input), why));
             Verdict::new(T::Available, Some(false), Reason::APINotReachable, message)
         }
+        (ApiProbe::Refused(why), _) => Verdict::new(T::Available, None, Reason::InvalidSpec, why.clone()),
         (ApiProbe::Unable(why), _) => Verdict::new(
             T::Available,
             None,

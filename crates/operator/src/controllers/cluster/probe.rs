@@ -18,7 +18,7 @@ pub(super) async fn tenant(
     let observed = &snapshot.observed;
     let clocks = observed.meta.clocks(now);
     let asked = probe_request(Input { cluster, observed, settings: &ctx.settings, now })?;
-    let target = match tenant_target(snapshot, &asked.ca, &asked.host, asked.port, clocks) {
+    let target = match tenant_target(snapshot, &asked, clocks) {
         Some(Ok(target)) => target,
         Some(Err(why)) => {
             snapshot.observed.api = ApiProbe::Failed(why);

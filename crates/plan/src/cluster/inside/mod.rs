@@ -33,6 +33,10 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             };
             return stage;
         }
+        ApiProbe::Refused(why) => {
+            stage.state = State::blocked(Reason::InvalidSpec, why.clone());
+            return stage;
+        }
         ApiProbe::Unable(why) => {
             stage.state = State::waiting(format!("a client certificate for the API: {why}"));
             return stage;

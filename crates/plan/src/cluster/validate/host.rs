@@ -1,5 +1,5 @@
 //! What a `Cluster` may not name as its host. The operator dials the host, and a condition says what it met there: whoever writes
-//! `Cluster`s shall not look around in the meta cluster that way. What a name stands for is not known here.
+//! `Cluster`s shall not look around in the meta cluster that way. What a name stands for is known to whoever connects ([`HostRules`]).
 
 use crate::meta_cluster::addresses::{MetaRanges, is_metadata, reached};
 use std::net::IpAddr;
@@ -14,6 +14,38 @@ pub(in crate::cluster) fn refusal(host: &str, own: &[IpAddr], meta: Option<&Meta
     Some(format!(
         "spec.endpoint.host: {host} is {what}. Set the name or address at which clients reach the API of this tenant"
     ))
+}
+
+/// Where a name in `spec.endpoint.host` may lead: for the client that resolves it, since an answer of DNS holds for one connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostRules {
+    own: Vec<IpAddr>,
+    load_balancer: Option<String>,
+    meta: Option<MetaRanges>,
+}
+
+impl HostRules {
+    /// From the addresses of the tenant's own Service, the name of its load balancer (what that resolves to is the tenant's own, too), and
+    /// what is known of the meta cluster.
+    pub fn new(own: Vec<IpAddr>, load_balancer: Option<String>, meta: Option<MetaRanges>) -> Self {
+        Self { own, load_balancer, meta }
+    }
+
+    /// The name of the load balancer, which is worth resolving before an address is refused.
+    pub fn load_balancer(&self) -> Option<&str> {
+        self.load_balancer.as_deref()
+    }
+
+    /// Why nothing connects to this address of `host`, if so.
+    pub fn refusal(&self, host: &str, address: IpAddr) -> Option<String> {
+        if self.own.contains(&address) {
+            return None;
+        }
+        let what = no_address_of_a_tenant(reached(address), self.meta.as_ref())?;
+        Some(format!(
+            "spec.endpoint.host: {host} resolves to {address}, which is {what}, so the operator does not connect to it. Change its DNS record to the address at which clients reach the API of this tenant, or change the field"
+        ))
+    }
 }
 
 fn no_address_of_a_tenant(address: IpAddr, meta: Option<&MetaRanges>) -> Option<String> {
