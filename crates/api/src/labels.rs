@@ -40,6 +40,11 @@ pub const NETWORK: &str = "berth.dev/network";
 pub const PRIVATE_NETWORKS: &str = "berth.dev/private-networks";
 /// Value of [`PRIVATE_NETWORKS`].
 pub const PRIVATE_NETWORKS_CLOSED: &str = "Closed";
+/// On the control-plane namespace: UID of the namespace that the tenant's `Cluster` is in. One of the same name may be another team's.
+pub const TEAM_UID: &str = "berth.dev/cluster-namespace-uid";
+/// On the control-plane namespace: UID of a namespace whose `Cluster` may take it over, though it was made for another one. Set by the
+/// platform team; Berth never sets it.
+pub const ALLOW_ADOPTION: &str = "berth.dev/allow-adoption";
 /// On a `Cluster`: takes over a control-plane namespace whose recorded UID is the value.
 pub const ADOPT: &str = "berth.dev/adopt";
 /// On an etcd's StatefulSet and bootstrap ConfigMap: what the members run with and what their data is bound to, as JSON.

@@ -8,7 +8,7 @@ use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
 use berth_kubeio::ErrorKind;
 use berth_plan::cluster::{Input, adoptable, plan};
-use berth_plan::observed::{Observed, label, uid};
+use berth_plan::observed::{Observed, annotation, label, uid};
 use berth_plan::{Settings, State};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
@@ -82,6 +82,8 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
     let cp_namespace = ObjectKey::cluster(Kind::Namespace, names::control_plane_namespace(namespace, name));
     let mut observed = Observed { denied: true, ..Observed::default() };
     if let Some(live) = live {
+        // Whether this team may is the operator's to judge, who can read its namespace.
+        observed.team_uid = annotation(live, labels::TEAM_UID).map(str::to_owned);
         observed.put(cp_namespace.clone(), live.clone());
     }
     let settings = Settings::default();

@@ -164,12 +164,16 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
     let key = ObjectKey::cluster(Kind::Namespace, cp_namespace.clone());
     let team = ObjectKey::cluster(Kind::Namespace, namespace);
     let (live, team, published) = futures::join!(io.get(&key), io.get(&team), published(io, namespace, name));
-    snapshot.observed.team_namespace_ends = match team {
-        Ok(team) => team.is_some_and(|team| deleting(&team)),
+    match team {
+        Ok(Some(team)) => {
+            snapshot.observed.team_namespace_ends = deleting(&team);
+            snapshot.observed.team_uid = Some(uid(&team).to_owned());
+        }
+        Ok(None) => {}
         // The operator may always; who looks with a right for less is told less.
-        Err(e) if e.kind == ErrorKind::Forbidden => false,
+        Err(e) if e.kind == ErrorKind::Forbidden => {}
         Err(e) => return Err(e),
-    };
+    }
     match published {
         Ok(published) => snapshot.observed.published = published,
         // Admission is asked about a dry run, too: a webhook that fails there holds up nothing else.

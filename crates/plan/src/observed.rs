@@ -71,6 +71,8 @@ pub enum ApiProbe {
     },
     /// It did not.
     Failed(String),
+    /// It was not asked: the host of the spec leads to what is not a tenant's.
+    Refused(String),
     /// It could not be asked: the operator has no CA to sign its certificate with.
     Unable(String),
 }

@@ -4,7 +4,7 @@ use super::record;
 use super::subject::{Tenant, ensure, is_ours};
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::objects::ensure_templates;
-use crate::observed::{self, Observed, deleting, label};
+use crate::observed::{self, Observed, annotation, deleting, label};
 use berth_api::conditions::Reason;
 use berth_api::{Cluster, labels, names};
 use berth_render::{Kind, Object, ObjectKey};
@@ -77,6 +77,9 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         return Some(state);
     }
     let owner = label(live, labels::CLUSTER_UID).unwrap_or_default();
+    if let Some(state) = of_another_team(t, live).filter(|_| owner != t.uid) {
+        return Some(state);
+    }
     if owner != t.uid && adopt != Some(owner) {
         return Some(State::blocked(
             Reason::AdoptionRequired,
@@ -101,6 +104,25 @@ fn refuse(t: &Tenant<'_>, live: &Value, recorded: Option<&str>, adopt: Option<&s
         ));
     }
     None
+}
+
+/// A namespace name is given to other teams: keys and data of the former one are not theirs before the platform team says so. A tenant of
+/// which no build recorded the team's namespace is its owner's to adopt.
+fn of_another_team(t: &Tenant<'_>, live: &Value) -> Option<State> {
+    let recorded = annotation(live, labels::TEAM_UID)?;
+    let now = t.observed.team_uid.as_deref();
+    if now.is_some_and(|now| now == recorded || annotation(live, labels::ALLOW_ADOPTION) == Some(now)) {
+        return None;
+    }
+    let (ns, cp, now) = (t.namespace, &t.cp_namespace, now.unwrap_or("not known"));
+    let allow = labels::ALLOW_ADOPTION;
+    Some(State::blocked(
+        Reason::AdoptionRequired,
+        format!(
+            "namespace {cp} holds keys and data of a Cluster {ns}/{name} from an earlier namespace {ns} (UID {recorded}; this one's is {now}), which may have been another team's. If this team may have them, a cluster administrator runs: kubectl annotate namespace {cp} {allow}={now}. Otherwise create this Cluster under another name",
+            name = t.name,
+        ),
+    ))
 }
 
 /// Somebody deletes the namespace. With this Cluster's own, keys and data go; that of an earlier one makes room.
@@ -149,6 +171,11 @@ fn namespace(t: &Tenant<'_>) -> Value {
     });
     if super::isolation::private::recorded(t) {
         notes[labels::PRIVATE_NETWORKS] = labels::PRIVATE_NETWORKS_CLOSED.into();
+    }
+    // Where it is not known now, what is recorded stays.
+    let recorded = || annotation(t.live_namespace()?, labels::TEAM_UID);
+    if let Some(uid) = t.observed.team_uid.as_deref().or_else(recorded) {
+        notes[labels::TEAM_UID] = uid.into();
     }
     if let Some(networks) = record::networks_annotation(t) {
         notes[labels::NETWORK] = networks.into();

@@ -48,6 +48,7 @@ impl Fixture {
         });
         let mut world = World::new();
         world.observed.published = Published::Absent;
+        world.observed.team_uid = Some("team-uid".into());
         Self { world, cluster: serde_json::from_value(cluster).unwrap(), settings: Settings::default() }
     }
 

@@ -44,6 +44,49 @@ fn the_networks_are_recorded_once_and_put_back() {
 }
 
 #[test]
+fn the_teams_namespace_is_recorded_once_and_put_back() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    assert_eq!(notes(&mut f)[labels::TEAM_UID], "team-uid");
+    notes(&mut f).remove(labels::TEAM_UID);
+    f.reconcile();
+    assert_eq!(f.world.log, [format!("apply {}", Fixture::namespace())]);
+    assert_eq!(notes(&mut f)[labels::TEAM_UID], "team-uid");
+    f.world.log.clear();
+    f.world.observed.team_uid = None;
+    f.reconcile();
+    assert!(f.world.log.is_empty(), "who may not read the namespace takes nothing away: {:?}", f.world.log);
+}
+
+#[test]
+fn another_team_in_a_namespace_of_that_name_gets_nothing() {
+    let allowed = |f: &mut Fixture, uid: &str| drop(notes(f).insert(labels::ALLOW_ADOPTION.into(), uid.into()));
+    let mut f = kept(json!({}));
+    f.world.observed.team_uid = Some("other-team-uid".into());
+    for not_this_one in [None, Some("team-uid"), Some("true")] {
+        not_this_one.into_iter().for_each(|uid| allowed(&mut f, uid));
+        let said = blocked(&f.reconcile(), StageId::Namespace, Reason::AdoptionRequired);
+        assert!(f.world.log.is_empty(), "{:?}", f.world.log);
+        for part in ["UID team-uid; this one's is other-team-uid", "berth.dev/allow-adoption=other-team-uid"] {
+            assert!(said.contains(part), "{said}");
+        }
+    }
+    allowed(&mut f, "other-team-uid");
+    f.reconcile();
+    assert_eq!(f.world.log[0], format!("apply {}", Fixture::namespace()));
+    assert_eq!(notes(&mut f)[labels::TEAM_UID], "other-team-uid");
+    // The owner's own permission is needed as ever.
+    let mut f = kept(json!({}));
+    f.cluster.metadata.annotations = None;
+    blocked(&f.reconcile(), StageId::Namespace, Reason::AdoptionRequired);
+    // A tenant of an earlier build.
+    let mut f = kept(json!({}));
+    notes(&mut f).remove(labels::TEAM_UID);
+    f.world.observed.team_uid = Some("other-team-uid".into());
+    f.reconcile();
+    assert_eq!(f.world.log[0], format!("apply {}", Fixture::namespace()));
+}
+
+#[test]
 fn what_was_kept_is_not_taken_over_with_other_networks() {
     let cases = [
         (
