@@ -46,7 +46,7 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
                 // For how long kubelet backs off says nothing about the error, and would push it from the end of the message.
                 let message = Some(message).filter(|m| !m.is_empty() && why != "CrashLoopBackOff");
                 let message = message.map_or(String::new(), |m| format!("; {m}"));
-                let said = last["message"].as_str().map_or(String::new(), |m| format!(": {}", m.trim()));
+                let said = last["message"].as_str().map_or(String::new(), |log| said(pod, container, log));
                 return Some((
                     Reason::ContainerFailing,
                     format!("pod {name}: container {container}: {why}{code}{message}{said}"),
@@ -59,6 +59,20 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
         }
     }
     None
+}
+
+/// What a component complains of before it has read any file: its command line, which is in the spec.
+const OF_FLAGS: [&str; 2] = ["Error: unknown flag: ", "Error: invalid argument "];
+
+/// What a condition tells of the end of a container's log, which kubelet keeps as its message. Whoever may read the `Cluster` reads it
+/// there, and a log may hold what is for others.
+fn said(pod: &Value, container: &str, log: &str) -> String {
+    if let Some(line) = log.lines().find(|line| OF_FLAGS.iter().any(|of| line.starts_with(of))) {
+        return format!(": {}", line.trim());
+    }
+    let at = |path: &str| pod.pointer(path).and_then(Value::as_str).unwrap_or("?");
+    let (ns, name) = (at("/metadata/namespace"), at("/metadata/name"));
+    format!(". Its log says why: kubectl -n {ns} logs {name} -c {container} --previous")
 }
 
 /// How kubelet says that a container was ended for its memory.
@@ -206,15 +220,25 @@ mod tests {
     }
 
     #[test]
-    fn the_containers_error_is_at_the_end() {
-        let failing = json!({"containerStatuses": [{"name": "c",
-            "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container=c"}},
-            "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": "Usage: …\n\nError: unknown flag: --nope\n"}}}]});
-        let (_, text) = pod_problem(&json!({"metadata": {"name": "p"}, "status": failing})).unwrap();
-        assert_eq!(
-            text,
-            "pod p: container c: CrashLoopBackOff (last exit code 1): Usage: …\n\nError: unknown flag: --nope"
-        );
+    fn of_a_containers_log_only_complaints_of_flags_are_told() {
+        let told = |log: &str| {
+            let failing = json!({"containerStatuses": [{"name": "c",
+                "state": {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 10s restarting failed container=c"}},
+                "lastState": {"terminated": {"exitCode": 1, "reason": "Error", "message": log}}}]});
+            let pod = json!({"metadata": {"name": "p", "namespace": "acme-0a1b2c3d"}, "status": failing});
+            let (_, text) = pod_problem(&pod).unwrap();
+            text.strip_prefix("pod p: container c: CrashLoopBackOff (last exit code 1)").unwrap().to_owned()
+        };
+        assert_eq!(told("Usage: …\n\nError: unknown flag: --nope\n"), ": Error: unknown flag: --nope");
+        let gate = r#"Error: invalid argument "Nope=true" for "--feature-gates" flag: unrecognized feature gate: Nope"#;
+        assert_eq!(told(gate), format!(": {gate}"));
+        for log in [
+            "E1123 run.go:72] \"command failed\" err=\"-----BEGIN EC PRIVATE KEY----- MHcCAQ\"",
+            "secret: c2VjcmV0\nsaid after Error: unknown flag: in the middle",
+            "Error: cannot parse encryption.yaml: secret: c2VjcmV0",
+        ] {
+            assert_eq!(told(log), ". Its log says why: kubectl -n acme-0a1b2c3d logs p -c c --previous");
+        }
     }
 
     #[test]

@@ -154,6 +154,10 @@ const OF_A_TENANT: &[Case] = &[
         f.cluster.status = None;
     }),
     ("somebody deletes the namespace of a protected Cluster", |f| f.world.observed.team_namespace_ends = true),
+    ("the Cluster's namespace was made again, perhaps for another team", |f| {
+        f.cluster.metadata.uid = Some("another-uid".into());
+        f.world.observed.team_uid = Some("another-team-uid".into());
+    }),
     ("the Cluster was restored and has another UID", |f| {
         f.cluster.metadata.uid = Some("new-uid".into());
         f.cluster.status = None;
@@ -261,6 +265,17 @@ const OF_A_TENANT: &[Case] = &[
     ("spec.endpoint.host is in DNS, and nothing answers there", |f| {
         f.cluster.spec.endpoint.host = Some("api.example.com".into());
         f.world.observed.api = ApiProbe::Failed("no answer within 5s".into());
+    }),
+    ("spec.endpoint.host resolves to an address that is no tenant's", |f| {
+        f.cluster.spec.endpoint.host = Some("api.example.com".into());
+        let key = Fixture::key(Kind::Pod, "kube-apiserver-7d9f8-x2x4z");
+        let labels = json!({(labels::COMPONENT): names::APISERVER});
+        f.world.put(key.clone(), json!({"metadata": {"name": key.name, "labels": labels}}));
+        f.world.run_pod(&key);
+        let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
+        let rules = crate::cluster::probe_request(input).and_then(|asked| asked.rules).expect("a name is asked");
+        let why = rules.refusal("api.example.com", [169, 254, 169, 254].into()).expect("not a tenant's");
+        f.world.observed.api = ApiProbe::Refused(why);
     }),
     ("the API has another address", |f| {
         f.cluster.spec.endpoint.host = Some("api.example.com".into());

@@ -55,6 +55,14 @@ pub(super) const PODS: &[Case] = &[
             json!({"containerStatuses": [{"name": "kube-scheduler", "state": waiting, "lastState": last}]}),
         );
     }),
+    ("a component does not take a flag's value", |f| {
+        let said = r#"Error: invalid argument "Nope=true" for "--feature-gates" flag: unrecognized feature gate: Nope"#;
+        let last = json!({"terminated": {"exitCode": 1, "reason": "Error", "message": said}});
+        f.pod_says(
+            names::SCHEDULER,
+            json!({"containerStatuses": [{"name": "kube-scheduler", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": last}]}),
+        );
+    }),
     ("a container needs more memory than its limit", |f| {
         let last = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
         let waiting =
@@ -104,6 +112,12 @@ pub(super) const DELETION: &[Case] = &[
         let pod = Fixture::key(Kind::Pod, "kube-apiserver-7d9f8-x2x4z");
         let held = json!({"deletionTimestamp": f.world.now, "finalizers": ["example.com/hold"]});
         f.world.put(pod.clone(), json!({"metadata": held}));
+    }),
+    ("deletion: data may not be kept", |f| {
+        f.cluster.spec.deletion.protected = false;
+        f.cluster.spec.deletion.data_policy = berth_api::cluster::DataPolicy::Retain;
+        f.settings.writers.retain = crate::settings::Retain::Refused;
+        f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
     }),
     ("deletion: something is left in the namespace", |f| {
         f.cluster.spec.deletion.protected = false;
