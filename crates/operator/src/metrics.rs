@@ -4,7 +4,7 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 
-pub use tenants::Tenants;
+pub use tenants::{Orphan, Tenants};
 
 use crate::controllers;
 use berth_kubeio::Calls;

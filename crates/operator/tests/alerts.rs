@@ -3,7 +3,7 @@
 
 use berth_api::conditions::Reason;
 use berth_operator::http::{Health, serve};
-use berth_operator::metrics::{Controller, Metrics, ReconcileLabels};
+use berth_operator::metrics::{Controller, Metrics, Orphan, ReconcileLabels};
 use berth_testkit::fixtures::{from_yaml, until};
 use berth_testkit::prometheus::{Prometheus, binary};
 use jiff::{SignedDuration, Timestamp};
@@ -45,6 +45,7 @@ fn not_ready(metrics: &Metrics, name: &str, progressing: &str) {
 
 fn well(metrics: &Metrics) {
     say(metrics, ("True", "AsExpected"), "True", ("False", "AsExpected"), 60);
+    metrics.tenants.orphans_from(Vec::new);
     metrics.leader.set(1);
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
@@ -93,7 +94,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 7] = [
+    let cases: [(&[&str], Break); 8] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -101,6 +102,9 @@ async fn each_alert_fires_and_clears() {
         (&["BerthNeedsAPerson"], |m| say(m, ("True", "AsExpected"), "True", ("True", "DataLost"), 60)),
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
+        (&["BerthControlPlaneWithoutCluster"], |m| {
+            m.tenants.orphans_from(|| vec![Orphan { namespace: "acme-0".into(), cluster_namespace: "a".into(), cluster: "acme".into() }]);
+        }),
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
         (&["BerthReconcilesFail"], |m| reconciles(m, "error", 100_000)),
     ];

@@ -3,7 +3,7 @@
 use super::render;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::settings::Config;
-use berth_plan::settings::{Isolation, Limits, Writers};
+use berth_plan::settings::{Isolation, Limits, Retain, Writers};
 use berth_testkit::fixtures::from_yaml;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -38,6 +38,7 @@ fn values() -> Value {
             "images": {"registries": ["mirror.example.com/k8s"], "pullSecrets": ["mirror-credentials"]},
             "limits": {"replicas": 3, "cpu": 2, "memory": "8Gi", "storage": "50Gi"},
             "networks": ["10.32.0.0/11"],
+            "retain": "Refused",
         },
     })
 }
@@ -93,6 +94,7 @@ fn each_value_arrives_in_its_own_field() {
             storage: Some("50Gi".into()),
         },
         networks: nets("/writers/networks"),
+        retain: Retain::Refused,
     };
     assert_eq!(config.writers, writers);
     let Isolation { dns, monitoring, api_server_egress, private_networks, older_tenants } = config.isolation();

@@ -5,6 +5,7 @@ use super::idle::IdleObjects;
 use super::report;
 use super::status_changes::{StatusWatched, status_changes};
 use crate::context::Context;
+use crate::metrics::{Orphan, Tenants};
 use berth_kubeio::IoError;
 use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
@@ -48,6 +49,7 @@ pub(super) struct Watches<C: Controller> {
     client: Client,
     idle_objects: Arc<IdleObjects<C>>,
     objects: Store<PartialObjectMeta<C>>,
+    tenants: Arc<Tenants>,
 }
 
 impl<C: Controller> Watches<C> {
@@ -56,14 +58,20 @@ impl<C: Controller> Watches<C> {
         client: Client,
         idle_objects: Arc<IdleObjects<C>>,
         objects: Store<PartialObjectMeta<C>>,
+        tenants: Arc<Tenants>,
     ) -> Self {
-        Self { controller, client, idle_objects, objects }
+        Self { controller, client, idle_objects, objects, tenants }
     }
 
     /// All changes of namespaces, by metadata alone: of those that are children; and, once one is being deleted, for all objects in it.
+    /// Children whose object does not exist are counted.
     pub(super) fn namespaces(mut self) -> Self {
         let all = watcher(Api::<PartialObjectMeta<Namespace>>::all(self.client.clone()), watcher::Config::default());
         let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
+        let writer = Writer::<PartialObjectMeta<Namespace>>::default();
+        let (namespaces, owners) = (writer.as_reader(), self.objects.clone());
+        self.tenants.orphans_from(move || orphans::<C>(&namespaces.state(), &owners));
+        let all = reflector(writer, all);
         let (idle_objects, objects) = (self.idle_objects.clone(), self.objects.clone());
         let concerned = move |namespace: PartialObjectMeta<Namespace>| -> Vec<Request<C>> {
             let ends = namespace.metadata.deletion_timestamp.is_some();
@@ -114,6 +122,23 @@ impl<C: Controller> Watches<C> {
         self.controller = self.controller.watches_stream(children, owner);
         self
     }
+}
+
+/// Control-plane namespaces whose object does not exist. One that is ending is on its way out.
+fn orphans<C: Controller>(
+    namespaces: &[Arc<PartialObjectMeta<Namespace>>],
+    objects: &Store<PartialObjectMeta<C>>,
+) -> Vec<Orphan> {
+    let staying = namespaces.iter().filter(|namespace| namespace.metadata.deletion_timestamp.is_none());
+    let orphan = |namespace: &Arc<PartialObjectMeta<Namespace>>| {
+        let owner = C::owner(&namespace.metadata).filter(|owner| objects.get(owner).is_none())?;
+        Some(Orphan {
+            namespace: namespace.metadata.name.clone()?,
+            cluster_namespace: owner.namespace.unwrap_or_default(),
+            cluster: owner.name,
+        })
+    };
+    staying.filter_map(orphan).collect()
 }
 
 /// How long to wait after an error of a watch: doubled each time, from the beginning again once something came.

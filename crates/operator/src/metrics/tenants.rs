@@ -36,10 +36,31 @@ struct TenantMetrics {
     expiry: Option<i64>,
 }
 
+/// A control-plane namespace whose `Cluster` does not exist, and which that was.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Orphan {
+    /// The control-plane namespace.
+    pub namespace: String,
+    /// The namespace of the `Cluster`.
+    pub cluster_namespace: String,
+    /// Its name.
+    pub cluster: String,
+}
+
+/// Who knows of orphans.
+type Orphans = Box<dyn Fn() -> Vec<Orphan> + Send + Sync>;
+
 /// The last status of every object that this process has looked at.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Tenants {
     all: Mutex<BTreeMap<ObjectLabels, TenantMetrics>>,
+    orphans: Mutex<Option<Orphans>>,
+}
+
+impl std::fmt::Debug for Tenants {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Tenants").field("all", &self.all).finish_non_exhaustive()
+    }
 }
 
 impl Tenants {
@@ -67,6 +88,11 @@ impl Tenants {
         self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(&labels(kind, namespace, name));
     }
 
+    /// Says whom to ask for control planes without a `Cluster`.
+    pub fn orphans_from(&self, source: impl Fn() -> Vec<Orphan> + Send + Sync + 'static) {
+        *self.orphans.lock().unwrap_or_else(PoisonError::into_inner) = Some(Box::new(source));
+    }
+
     /// Adds what is known now to a registry.
     pub(super) fn register(&self, registry: &mut Registry) {
         let conditions: Family<ConditionLabels, Gauge> = Family::default();
@@ -82,6 +108,13 @@ impl Tenants {
                 expiries.get_or_create(object).set(expiry);
             }
         }
+        let without: Family<Orphan, Gauge> = Family::default();
+        let orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        for orphan in orphans.as_ref().map(|known| known()).unwrap_or_default() {
+            without.get_or_create(&orphan).set(1);
+        }
+        let what = "1 for each control-plane namespace whose Cluster does not exist";
+        registry.register("control_plane_without_cluster", what, without);
         registry.register("condition", "A condition of an object: 1 true, 0 false, -1 unknown", conditions);
         registry.register(
             "certificate_expiry_timestamp_seconds",

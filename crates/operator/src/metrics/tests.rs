@@ -42,6 +42,8 @@ fn everything() -> Metrics {
         json!({"type": "Ready", "status": "True", "reason": "Waiting", "message": "", "lastTransitionTime": since});
     let (condition, expiry) =
         (serde_json::from_value(condition).unwrap(), serde_json::from_value(json!(since)).unwrap());
+    let orphan = || Orphan { namespace: "a".into(), cluster_namespace: "b".into(), cluster: "c".into() };
+    metrics.tenants.orphans_from(move || vec![orphan()]);
     for controller in controllers::ALL {
         metrics.tenants.say(controller.kind.name(), "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
     }

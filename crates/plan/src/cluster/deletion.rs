@@ -1,6 +1,7 @@
 //! Taking a tenant down. Needs no part of it to be healthy, and no spec to be valid.
 
 use super::subject::{Tenant, is_ours};
+use super::validate::writers;
 use super::{ClusterPlan, kubeconfig};
 use crate::ending;
 use crate::model::{Action, Stage, StageId, State};
@@ -26,6 +27,14 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
                 "spec.deletion.protected is true, so nothing is deleted. Set it to false to delete this Cluster with its control plane",
             );
         }
+        out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
+        out.plan.stages.push(stage);
+        return out;
+    }
+    if let Err(refused) = writers::data_policy(t.cluster.spec.deletion.data_policy, &t.settings.writers)
+        && t.live_namespace().is_some()
+    {
+        stage.state = refused;
         out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
         out.plan.stages.push(stage);
         return out;

@@ -37,6 +37,7 @@ pub use namespace::adoptable;
 pub use probe::{ProbeRequest, probe_kind, probe_request};
 pub use record::Pin;
 pub use subject::is_ours;
+pub use validate::host::HostRules;
 pub use validate::pin_of;
 
 /// What a plan for a `Cluster` is made from.
@@ -111,6 +112,8 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     } else if fresh && let Err(state) = validate::new_tenant(&cluster.spec) {
         spec.state = state;
     } else if let Some(state) = isolation::private::refusal(&t) {
+        spec.state = state;
+    } else if let Err(state) = validate::writers::data_policy(cluster.spec.deletion.data_policy, &settings.writers) {
         spec.state = state;
     } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {
         spec.state = state;

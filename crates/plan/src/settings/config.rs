@@ -1,8 +1,8 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
-use super::{Isolation, Limits, OlderTenants, Writers};
+use super::{Isolation, Limits, OlderTenants, Retain, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
-use crate::objects::quantity;
+use berth_api::quantity;
 use ipnet::IpNet;
 use serde::Deserialize;
 use serde_json::Value;
@@ -36,7 +36,7 @@ impl Config {
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
         let File { meta, isolation, writers } = file;
-        let Allowed { service, placement, storage, images, networks, limits } = writers;
+        let Allowed { service, placement, storage, images, networks, limits, retain } = writers;
         let nets = |field: &str, all: &[String]| {
             let one =
                 |text: &String| network(text).ok_or(format!("{field}: {text} is neither a CIDR nor an IP address"));
@@ -60,6 +60,7 @@ impl Config {
                 pull_secrets: images.pull_secrets,
                 limits: limits.read()?,
                 networks: nets("writers.networks", &networks)?,
+                retain,
             },
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
@@ -134,6 +135,7 @@ struct Allowed {
     images: AllowedImages,
     networks: Vec<String>,
     limits: AllowedAmounts,
+    retain: Retain,
 }
 
 /// Quantities may be written as numbers.
@@ -212,6 +214,8 @@ mod tests {
             "isolation": {"apiServerEgress": [], "dns": null}, "later": {}}"#;
         let config = Config::parse(text).unwrap();
         assert_eq!(config.writers.load_balancer_classes, ["x"]);
+        assert_eq!(config.writers.retain, Retain::Allowed);
+        assert_eq!(Config::parse("writers: {retain: Refused}").unwrap().writers.retain, Retain::Refused);
         assert_eq!(config.unknown, ["later", "meta.podcidrs", "writers.service.new"]);
     }
 

@@ -56,6 +56,18 @@ pub struct Writers {
     pub limits: Limits,
     /// Networks in which a tenant's nodes may be (`spec.network.nodeCIDRs`). No names, but ranges.
     pub networks: Vec<IpNet>,
+    /// Whether volumes and keys may be kept when a `Cluster` is deleted (`spec.deletion.dataPolicy: Retain`). Default: they may.
+    pub retain: Retain,
+}
+
+/// Whether `spec.deletion.dataPolicy: Retain` is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+pub enum Retain {
+    /// It is.
+    #[default]
+    Allowed,
+    /// It is not: nothing is left that no quota counts.
+    Refused,
 }
 
 /// How much writers of a `Cluster` may ask for. None: as much as the schema allows.
@@ -86,6 +98,7 @@ impl Writers {
             pull_secrets: all(),
             limits: Limits::default(),
             networks: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
+            retain: Retain::Allowed,
         }
     }
 }

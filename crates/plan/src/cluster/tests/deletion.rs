@@ -114,3 +114,25 @@ fn retained_data_keeps_keys_volumes_and_the_namespace() {
         assert!(!left(kind, name), "{kind} {name}");
     }
 }
+
+#[test]
+fn data_that_may_not_be_kept_is_neither_kept_nor_deleted_unasked() {
+    let mut f = Fixture::up(json!({"version": "1.36.3", "deletion": {"protected": false, "dataPolicy": "Retain"}}));
+    f.settings.writers.retain = crate::settings::Retain::Refused;
+    let planned = f.reconcile();
+    blocked(&planned, StageId::Spec, Reason::NotAllowed);
+    assert!(f.world.log.is_empty(), "what runs stays as it is: {:?}", f.world.log);
+    f.cluster.metadata.deletion_timestamp = Some(Time(f.world.now));
+    let planned = f.reconcile();
+    let said = blocked(&planned, StageId::Deletion, Reason::NotAllowed);
+    assert!(said.contains("spec.deletion.dataPolicy: Retain is not allowed. Set Delete"), "{said}");
+    assert!(f.world.log.is_empty() && !planned.plan.finished, "{:?}", f.world.log);
+    f.cluster.spec.deletion.data_policy = berth_api::cluster::DataPolicy::Delete;
+    let planned = f.plan();
+    assert!(planned.plan.actions().any(|a| matches!(a, Action::Delete { key, .. } if *key == Fixture::namespace())));
+    // Nobody gets a new one that would leave something behind.
+    let mut f = Fixture::new(json!({"version": "1.36.3", "deletion": {"dataPolicy": "Retain"}}));
+    f.settings.writers.retain = crate::settings::Retain::Refused;
+    blocked(&f.reconcile(), StageId::Spec, Reason::NotAllowed);
+    assert!(f.world.log.is_empty(), "{:?}", f.world.log);
+}

@@ -3,8 +3,8 @@
 //! A refusal blocks the stage that would carry the wish out, and nothing else: what runs stays as it is, and other stages go on.
 
 use crate::model::State;
-use crate::settings::Writers;
-use berth_api::cluster::EndpointService;
+use crate::settings::{Retain, Writers};
+use berth_api::cluster::{DataPolicy, EndpointService};
 use berth_api::common::{Images, Placement};
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::Storage;
@@ -68,6 +68,17 @@ pub(in crate::cluster) fn images(asked: &Images, writers: &Writers) -> Result<()
         return Err(refused("spec.images.pullSecrets", secret, secrets, "images.pullSecrets"));
     }
     Ok(())
+}
+
+/// What is left of a `Cluster` that is deleted.
+pub(in crate::cluster) fn data_policy(asked: DataPolicy, writers: &Writers) -> Result<(), State> {
+    if asked != DataPolicy::Retain || writers.retain == Retain::Allowed {
+        return Ok(());
+    }
+    Err(State::blocked(
+        Reason::NotAllowed,
+        "spec.deletion.dataPolicy: Retain is not allowed. Set Delete, which deletes the tenant's data with its Cluster, or ask the platform team to set writers.retain to Allowed in the values of Berth's chart",
+    ))
 }
 
 fn allowed(list: &[String], name: &str) -> bool {
