@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// A control plane's processes, as the kernel names them and as figures do.
-const PROCESSES: [(&str, &str); 4] = [
+pub(crate) const PROCESSES: [(&str, &str); 4] = [
     ("kube-apiserver", "apiserver"),
     ("kube-controller", "controllers"),
     ("kube-scheduler", "scheduler"),
@@ -186,7 +186,7 @@ fn cost(before: Usage, after: Option<(Usage, f64)>, seconds: f64) -> Option<Cost
 }
 
 /// The processes of a tenant by name: what runs in the cgroups of its pods.
-async fn processes(client: &Client, name: &str) -> anyhow::Result<BTreeMap<&'static str, u32>> {
+pub(crate) async fn processes(client: &Client, name: &str) -> anyhow::Result<BTreeMap<&'static str, u32>> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), &tenant::cp_namespace(name));
     let uids: Vec<String> =
         pods.list(&ListParams::default()).await?.into_iter().filter_map(|p| p.metadata.uid).collect();

@@ -4,6 +4,7 @@ mod audit;
 mod floor;
 mod idle;
 mod levers;
+mod nodes;
 mod operator;
 mod process;
 mod report;
@@ -79,6 +80,21 @@ enum Part {
         #[arg(long, requires = "levers")]
         only: Vec<String>,
     },
+    /// What one tenant's processes take with many nodes, and while everything is listed.
+    Nodes {
+        /// Nodes, which are objects alone.
+        #[arg(long, default_value_t = 100)]
+        nodes: usize,
+        /// Pods on each.
+        #[arg(long, default_value_t = 30)]
+        pods: usize,
+        /// Clients that list all pods at once.
+        #[arg(long, default_value_t = 20)]
+        lists: usize,
+        /// Loads what is behind this kubeconfig and measures nothing, for a control plane that is not a tenant's.
+        #[arg(long)]
+        of: Option<PathBuf>,
+    },
     /// Many tenants whose pods never run, for a meta cluster without nodes.
     Scale {
         /// Tenants at once.
@@ -125,6 +141,13 @@ async fn main() -> anyhow::Result<()> {
             return report::keep(&args.out, &idle::compare(&client, *minutes, only).await?, |_| None);
         }
         Part::Idle { minutes, .. } => figures.extend(idle::alone(&client, *minutes).await?),
+        Part::Nodes { nodes, pods, lists, of } => {
+            let size = nodes::Size { nodes: *nodes, pods: *pods, lists: *lists };
+            match of {
+                Some(path) => drop(nodes::load(&std::fs::read_to_string(path)?, size, async |_| vec![]).await?),
+                None => figures.extend(nodes::run(&client, size).await?),
+            }
+        }
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
         Part::Ten | Part::Scale { .. } => {}
