@@ -212,10 +212,68 @@ pub(super) fn network_policies(enforced: bool) -> Finding {
     )
 }
 
+/// Whom to dial under a tenant's policies: the node of its API server and another one (kubelet), the meta cluster's API by its Service, and
+/// where clouds serve credentials.
+pub(super) fn targets(own: &str, nodes: &Value, api: &Value) -> Vec<(&'static str, String)> {
+    let at = |ip: &str, port: u16| if ip.contains(':') { format!("[{ip}]:{port}") } else { format!("{ip}:{port}") };
+    let address = |node: &Value| {
+        let all = node["status"]["addresses"].as_array().into_iter().flatten();
+        all.filter(|a| a["type"] == "InternalIP").find_map(|a| a["address"].as_str()).map(|ip| at(ip, 10250))
+    };
+    let mut of_nodes = vec![(OWN_NODE, None), ("another node", None)];
+    for node in nodes["items"].as_array().into_iter().flatten() {
+        let place = usize::from(node["metadata"]["name"] != own);
+        of_nodes[place].1 = of_nodes[place].1.take().or_else(|| address(node));
+    }
+    let mut all: Vec<_> = of_nodes.into_iter().filter_map(|(what, address)| Some((what, address?))).collect();
+    all.extend(api["spec"]["clusterIP"].as_str().map(|ip| ("this API", at(ip, 443))));
+    all.push(("cloud metadata", at("169.254.169.254", 80)));
+    all
+}
+
+const OWN_NODE: &str = "own node";
+
+/// What a tenant's API server reaches that its policy forbids.
+pub(super) fn reach(what: &'static str, address: &str, closed: bool) -> Finding {
+    if closed {
+        return Finding::fine(what, format!("{address}: closed to a tenant's API server"));
+    }
+    let open = format!("{address}: OPEN to a tenant's API server, although its NetworkPolicy forbids it.");
+    Finding::warning(
+        what,
+        if what == OWN_NODE {
+            format!(
+                "{open} Network plugins may let\na pod reach the node that it runs on, whatever policies say. Give control planes nodes of their own\n(a taint, and writers.placement), and run nothing on their network that trusts who reaches it"
+            )
+        } else {
+            format!("{open} Do not run tenants here that you\ndo not trust before the network plugin enforces egress policies")
+        },
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use serde_json::json;
+
+    #[test]
+    fn a_tenant_is_tried_on_its_own_node_another_one_the_api_and_metadata() {
+        let node = |name: &str, ip: &str| json!({"metadata": {"name": name}, "status": {"addresses": [{"type": "Hostname", "address": name}, {"type": "InternalIP", "address": ip}]}});
+        let nodes = json!({"items": [node("b", "192.0.2.2"), node("a", "2001:db8::1"), node("c", "192.0.2.3")]});
+        let api = json!({"spec": {"clusterIP": "10.96.0.1"}});
+        let all = [
+            ("own node", "[2001:db8::1]:10250"),
+            ("another node", "192.0.2.2:10250"),
+            ("this API", "10.96.0.1:443"),
+            ("cloud metadata", "169.254.169.254:80"),
+        ];
+        assert_eq!(targets("a", &nodes, &api), all.map(|(what, address)| (what, address.to_owned())));
+        let one = json!({"items": [node("a", "192.0.2.1")]});
+        assert!(targets("a", &one, &api).iter().all(|(what, _)| *what != "another node"));
+        let level = |what, closed| reach(what, "192.0.2.2:10250", closed).level;
+        assert_eq!((level(OWN_NODE, true), level(OWN_NODE, false)), (Level::Fine, Level::Warning));
+        assert!(reach(OWN_NODE, "a:1", false).said.contains("Give control planes nodes of their own"));
+    }
 
     #[test]
     fn images_are_given_or_beside_the_operators() {

@@ -116,11 +116,15 @@ pub(super) fn up(kubeconfig: PathBuf) -> Result<()> {
     if let Some(class) = &wanted.storage_class {
         demo.example = example(&demo, class)?;
     }
-    demo.tenant(started, || {
+    let apply = || {
         demo.namespace(TEAM)?;
         let example: Value = serde_saphyr::from_str(&fs::read_to_string(&demo.example)?)?;
         print!("{}", input(demo.kubectl().args(["apply", "-f", "-"]), &made(example).to_string())?);
         Ok(())
+    };
+    demo.tenant(started, apply, |cp_namespace| {
+        say("what the tenant's API server reaches");
+        print!("{}", findings::report(&probe::reach(&demo, &agent, cp_namespace)));
     })
 }
 

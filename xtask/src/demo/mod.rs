@@ -51,7 +51,7 @@ pub(crate) fn up() -> Result<()> {
     let started = Instant::now();
     let images = images::build()?;
     let demo = Demo::bring_up(demo_name(), demo_dir(), &images, &[])?;
-    demo.tenant(started, || demo.apply())
+    demo.tenant(started, || demo.apply(), |_| ())
 }
 
 pub(crate) fn down() -> Result<()> {
@@ -143,7 +143,12 @@ impl Demo {
     }
 
     /// Makes the tenant by `apply`, shows how it comes up, what it answers, and what to try next.
-    fn tenant(&self, started: Instant, apply: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn tenant(
+        &self,
+        started: Instant,
+        apply: impl FnOnce() -> Result<()>,
+        then: impl FnOnce(&str),
+    ) -> Result<()> {
         say(&format!("tenant `{TENANT}` in `{TEAM}`"));
         let applied = Instant::now();
         apply()?;
@@ -160,6 +165,7 @@ impl Demo {
         let cp_namespace = "jsonpath={.status.controlPlaneNamespace.name}";
         let cp_namespace =
             output(self.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", cp_namespace]))?;
+        then(&cp_namespace);
         self.next_commands(&cp_namespace);
         println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
         Ok(())

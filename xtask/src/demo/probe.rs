@@ -1,7 +1,8 @@
 //! What cannot be read from a cluster and is tried instead, in a namespace of its own: whether images are pulled, whether Pod
-//! Security is enforced, and whether NetworkPolicies are.
+//! Security is enforced, whether NetworkPolicies are, and what a tenant's API server reaches in spite of its own.
 
 use anyhow::{Context as _, bail};
+use berth_api::{labels, names};
 use serde_json::{Value, json};
 use std::time::{Duration, Instant};
 
@@ -94,6 +95,57 @@ fn try_all(demo: &Demo, operator: &Reference, agent: &Reference) -> Result<Vec<F
     create(demo, &policy)?;
     found.push(findings::network_policies(dial("after", "--expect=closed")? == "Succeeded"));
     Ok(found)
+}
+
+/// Whom a pod dials under the policy of a tenant's API server, and from which node.
+struct Dialled {
+    node: String,
+    targets: Vec<(&'static str, String)>,
+}
+
+/// Tries what a tenant's API server reaches: a pod on its node, in a namespace of its own, under a copy of its policy.
+pub(super) fn reach(demo: &Demo, agent: &Reference, cp_namespace: &str) -> Vec<Finding> {
+    let tried = dialled(demo, cp_namespace).and_then(|dialled| {
+        make_namespace(demo)?;
+        let policy = get(demo, &["-n", cp_namespace, "get", "networkpolicy", names::APISERVER, "-o", "json"])?;
+        reach_all(demo, agent, &dialled, &policy["spec"]["egress"])
+    });
+    let removed = remove(demo);
+    let failed = |error| vec![Finding::warning("isolation", format!("not tried: {}", why(&error)))];
+    tried.and_then(|found| removed.map(|()| found)).unwrap_or_else(failed)
+}
+
+fn reach_all(demo: &Demo, agent: &Reference, dialled: &Dialled, egress: &Value) -> Result<Vec<Finding>> {
+    let policy = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": "as-an-api-server"},
+        "spec": {"podSelector": {}, "policyTypes": ["Egress"], "egress": egress},
+    });
+    create(demo, &policy)?;
+    let mut found = vec![];
+    for (number, (what, address)) in dialled.targets.iter().enumerate() {
+        let name = format!("reach-{number}");
+        let to = format!("--address={address}");
+        let command = ["/berth-agent", "dial", &to, "--expect=closed", "--within-seconds=20"];
+        let mut pod = pod(&name, agent, &command);
+        pod["spec"]["nodeName"] = dialled.node.clone().into();
+        create_when_possible(demo, &pod)?;
+        found.push(findings::reach(what, address, ended(demo, &name)? == "Succeeded"));
+    }
+    Ok(found)
+}
+
+/// Its own node, another one, the meta cluster's API, and cloud metadata.
+fn dialled(demo: &Demo, cp_namespace: &str) -> Result<Dialled> {
+    let component = format!("{}={}", labels::COMPONENT, names::APISERVER);
+    let pods = get(demo, &["-n", cp_namespace, "get", "pods", "-l", &component, "-o", "json"])?;
+    let node = pods["items"][0]["spec"]["nodeName"].as_str().context("no pod of kube-apiserver has a node")?.to_owned();
+    let nodes = get(demo, &["get", "nodes", "-o", "json"])?;
+    let api = get(demo, &["get", "service", "kubernetes", "-n", "default", "-o", "json"])?;
+    Ok(Dialled { targets: findings::targets(&node, &nodes, &api), node })
+}
+
+fn get(demo: &Demo, arguments: &[&str]) -> Result<Value> {
+    serde_json::from_str(&output(demo.kubectl().args(arguments))?).context("kubectl printed no JSON")
 }
 
 fn pod(name: &str, image: &Reference, command: &[&str]) -> Value {
