@@ -201,6 +201,11 @@ impl Running {
         Self { concurrency, metrics, plan: plan.clone(), task: tokio::spawn(work) }
     }
 
+    /// What Prometheus would read.
+    pub(crate) fn metrics(&self) -> String {
+        self.metrics.text()
+    }
+
     /// Waits until so many reconciles of `cluster` or `etcdcluster` have ended in this life, however they ended.
     pub(crate) async fn reconciled(&self, controller: &str, times: u64) {
         let of = format!("berth_reconcile_total{{controller=\"{controller}\",");
