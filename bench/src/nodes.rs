@@ -8,8 +8,8 @@ use berth_api::names;
 use futures::future::join_all;
 use futures::{StreamExt, TryStreamExt, stream};
 use http::Request;
-use k8s_openapi::api::core::v1::Secret;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Secret;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::{Value, json};
@@ -94,7 +94,8 @@ fn node_name(n: usize) -> String {
 
 async fn fill(client: &Client, size: Size) -> anyhow::Result<()> {
     let post = async |path: String, object: Value| -> anyhow::Result<()> {
-        let request = Request::post(path).header("Content-Type", "application/json").body(serde_json::to_vec(&object)?)?;
+        let request =
+            Request::post(path).header("Content-Type", "application/json").body(serde_json::to_vec(&object)?)?;
         client.request::<Value>(request).await.map(drop).context("create")
     };
     let nodes = stream::iter(0..size.nodes).map(|n| post("/api/v1/nodes".to_owned(), node(n)));
@@ -151,7 +152,9 @@ async fn beat(client: &Client, nodes: usize) {
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": {"name": name},
             "spec": {"holderIdentity": name, "leaseDurationSeconds": 40, "renewTime": now},
         });
-        let path = format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}?fieldManager=kubelet&force=true");
+        let path = format!(
+            "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{name}?fieldManager=kubelet&force=true"
+        );
         let request = Request::patch(path).header("Content-Type", "application/apply-patch+yaml");
         if let Ok(request) = request.body(lease.to_string().into_bytes()) {
             // One that is lost comes again.
@@ -178,7 +181,8 @@ fn node(n: usize) -> Value {
 }
 
 fn pod(name: &str, n: usize) -> Value {
-    let env = (0..10).map(|i| json!({"name": format!("SETTING_{i}"), "value": "a value of some length, as applications have"}));
+    let env = (0..10)
+        .map(|i| json!({"name": format!("SETTING_{i}"), "value": "a value of some length, as applications have"}));
     json!({
         "apiVersion": "v1", "kind": "Pod",
         "metadata": {"name": name, "labels": {"app": name, "app.kubernetes.io/part-of": "bench"}},

@@ -156,7 +156,7 @@ reasons! {
         /// An object with that name exists and does not belong to this cluster. Berth does not change it.
         ForeignObject => "If nobody needs the object, delete it; otherwise create the `Cluster` under another name.",
         /// The control-plane namespace belongs to an earlier `Cluster` of this name, such as before a restore.
-        AdoptionRequired => "If this is the same tenant: `kubectl berth adopt`, or set the annotation `berth.dev/adopt` to the UID in the message. Keys and data stay.",
+        AdoptionRequired => "If this is the same tenant: `kubectl berth adopt`, or set the annotation `berth.dev/adopt` to the UID in the message. Keys and data stay. If the team's namespace is another one of the same name, a cluster administrator first runs the command in the message.",
         /// The recorded control-plane namespace is gone, is being deleted, or was replaced.
         ControlPlaneLost => "While it is being deleted: save keys and data at once, with the commands in the message. Then restore it from a backup and set the annotation as the message says; or delete the `Cluster`.",
         /// A CA, the service-account key or the encryption key is gone while something depends on it. Berth does not touch the pods.

@@ -291,7 +291,8 @@ mod tests {
             format!("http://acme.example.com:{port}"),
             Some(HostRules::new(vec![[127, 0, 0, 1].into()], None, None)),
         );
-        let io = io(&target, answers(&[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.1", "127.0.0.2"], &["169.254.169.254"]]));
+        let io =
+            io(&target, answers(&[&["127.0.0.1"], &["127.0.0.2"], &["127.0.0.1", "127.0.0.2"], &["169.254.169.254"]]));
         let (first, ()) = futures::join!(io.raw("/version"), answer(&tenants));
         first.unwrap();
         for address in ["127.0.0.2", "127.0.0.2", "169.254.169.254"] {

@@ -103,7 +103,9 @@ async fn each_alert_fires_and_clears() {
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
         (&["BerthControlPlaneWithoutCluster"], |m| {
-            m.tenants.orphans_from(|| vec![Orphan { namespace: "acme-0".into(), cluster_namespace: "a".into(), cluster: "acme".into() }]);
+            m.tenants.orphans_from(|| {
+                vec![Orphan { namespace: "acme-0".into(), cluster_namespace: "a".into(), cluster: "acme".into() }]
+            });
         }),
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
         (&["BerthReconcilesFail"], |m| reconciles(m, "error", 100_000)),

@@ -79,8 +79,12 @@ fn level(policy: &Value, user: &str, groups: &[&str], verb: &str, resource: &str
         None => rule["nonResourceURLs"].is_null(),
     };
     let rules = policy["rules"].as_array().expect("rules");
-    let matches =
-        |rule: &&Value| has(rule, "users", &[user]) && has(rule, "userGroups", groups) && has(rule, "verbs", &[verb]) && of_resources(rule);
+    let matches = |rule: &&Value| {
+        has(rule, "users", &[user])
+            && has(rule, "userGroups", groups)
+            && has(rule, "verbs", &[verb])
+            && of_resources(rule)
+    };
     rules.iter().find(matches).expect("a rule")["level"].as_str().expect("a level").to_owned()
 }
 
@@ -88,8 +92,8 @@ fn level(policy: &Value, user: &str, groups: &[&str], verb: &str, resource: &str
 fn whoever_takes_an_account_in_kube_system_is_in_the_audit_log() {
     for (version, etcd) in MINORS {
         let all = minimal(version, etcd).all();
-        let files = all.iter().filter(|o| o.key().kind == Kind::ConfigMap).filter_map(|o| o.get("/data"));
-        let policy = files.filter_map(|data| data["audit-policy.yaml"].as_str()).next().expect("a policy");
+        let mut files = all.iter().filter(|o| o.key().kind == Kind::ConfigMap).filter_map(|o| o.get("/data"));
+        let policy = files.find_map(|data| data["audit-policy.yaml"].as_str()).expect("a policy");
         let policy: Value = serde_saphyr::from_str(policy).expect("YAML");
         let account = |name: &str| format!("system:serviceaccount:kube-system:{name}");
         let groups = ["system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated"];

@@ -246,7 +246,9 @@ pub(super) fn reach(what: &'static str, address: &str, closed: bool) -> Finding 
                 "{open} Network plugins may let\na pod reach the node that it runs on, whatever policies say. Give control planes nodes of their own\n(a taint, and writers.placement), and run nothing on their network that trusts who reaches it"
             )
         } else {
-            format!("{open} Do not run tenants here that you\ndo not trust before the network plugin enforces egress policies")
+            format!(
+                "{open} Do not run tenants here that you\ndo not trust before the network plugin enforces egress policies"
+            )
         },
     )
 }

@@ -143,12 +143,7 @@ impl Demo {
     }
 
     /// Makes the tenant by `apply`, shows how it comes up, what it answers, and what to try next.
-    fn tenant(
-        &self,
-        started: Instant,
-        apply: impl FnOnce() -> Result<()>,
-        then: impl FnOnce(&str),
-    ) -> Result<()> {
+    fn tenant(&self, started: Instant, apply: impl FnOnce() -> Result<()>, then: impl FnOnce(&str)) -> Result<()> {
         say(&format!("tenant `{TENANT}` in `{TEAM}`"));
         let applied = Instant::now();
         apply()?;

@@ -1,8 +1,8 @@
 //! The next thing to do.
 
 use super::report::Report;
-use berth_api::Cluster;
 use berth_api::conditions::{ConditionType, Reason, find};
+use berth_api::{Cluster, labels};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -100,6 +100,10 @@ fn unseen(cluster: &Cluster, now: Timestamp) -> String {
 fn degraded(problem: &Condition, report: &Report) -> String {
     let adopt = || format!("kubectl berth adopt {} -n {}", report.name, report.namespace);
     match problem.reason.parse() {
+        // Somebody else comes first.
+        Ok(Reason::AdoptionRequired) if problem.message.contains(labels::ALLOW_ADOPTION) => {
+            format!("{}. Then: {}", problem.message, adopt())
+        }
         Ok(Reason::AdoptionRequired) => format!("to take over the existing control plane: {}", adopt()),
         Ok(Reason::ControlPlaneLost) => format!("{}. To set the annotation: {}", problem.message, adopt()),
         // Of a host that is not in DNS, with what to do.

@@ -136,7 +136,8 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
     let all = kube::runtime::Controller::for_stream(objects, reader.clone())
         .with_config(config)
         .trigger_backoff(watches::Backoff::none());
-    let mut all = C::watches(Watches::new(all, client, idle_objects.clone(), reader, ctx.metrics.tenants.clone())).done();
+    let mut all =
+        C::watches(Watches::new(all, client, idle_objects.clone(), reader, ctx.metrics.tenants.clone())).done();
     if C::USES_ADDRESSES {
         all = all.reconcile_all_on(ctx.address_changes());
     }

@@ -84,7 +84,10 @@ async fn what_a_team_left_is_counted_and_not_another_teams_to_adopt() {
     team.clusters().patch("acme", &PatchParams::default(), &patch).await.expect("annotate");
     let running = Running::start(server, &plan);
     let said = team.says(ConditionType::Ready, "AdoptionRequired").await;
-    assert!(said.contains(&format!("kubectl annotate namespace {} berth.dev/allow-adoption={uid}", team.cp_namespace)), "{said}");
+    assert!(
+        said.contains(&format!("kubectl annotate namespace {} berth.dev/allow-adoption={uid}", team.cp_namespace)),
+        "{said}"
+    );
     settled(&plan).await;
     let live = team.namespaces().get(&team.cp_namespace).await.expect("namespace");
     assert_eq!(live.labels().get(labels::CLUSTER_UID), Some(&old), "nothing was taken over");

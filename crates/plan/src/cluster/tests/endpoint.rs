@@ -347,3 +347,37 @@ fn a_new_tenants_dns_record_is_given_time() {
     assert_eq!(f.condition("Degraded").1, "APINotReachable");
     blocked(&f.plan(), StageId::Tenant, Reason::APINotReachable);
 }
+
+#[test]
+fn a_name_that_the_spec_chose_is_checked_where_it_leads_and_nothing_else_is() {
+    let rules = |f: &Fixture| {
+        let Fixture { world, cluster, settings } = f;
+        let input = Input { cluster, observed: &world.observed, settings, now: world.now };
+        crate::cluster::probe_request(input).expect("asked").rules
+    };
+    let mut f = Fixture::new(json!({"version": "1.36.3", "endpoint": {"type": "LoadBalancer"}}));
+    f.meta().addresses = Ok(meta());
+    f.reconcile();
+    load_balancer(&mut f, json!({"hostname": "lb.cloud.example"}));
+    come_up(&mut f);
+    let key = Fixture::key(Kind::Pod, "kube-apiserver-x");
+    let labels = json!({"app.kubernetes.io/component": "kube-apiserver"});
+    f.world.put(key.clone(), json!({"metadata": {"name": key.name, "labels": labels}}));
+    f.world.run_pod(&key);
+    assert_eq!(rules(&f), None, "the load balancer's own name is the meta cluster's");
+    f.cluster.spec.endpoint.host = Some("192.0.2.7".into());
+    assert_eq!(rules(&f), None, "an address was checked already");
+    f.cluster.spec.endpoint.host = Some("api.example.com".into());
+    let rules = rules(&f).expect("rules");
+    assert_eq!(rules.load_balancer(), Some("lb.cloud.example"));
+    let why = rules.refusal("api.example.com", [10, 96, 255, 1].into()).expect("refused");
+    assert!(why.contains("api.example.com resolves to 10.96.255.1, which is in 10.96.0.0/16, where the meta"), "{why}");
+    let service = f.world.observed.get(&Fixture::key(Kind::Service, names::APISERVER)).unwrap();
+    let own = service["spec"]["clusterIP"].as_str().unwrap().parse().unwrap();
+    assert_eq!(rules.refusal("api.example.com", own), None, "the tenant's own Service");
+    assert_eq!(rules.refusal("api.example.com", [192, 0, 2, 7].into()), None);
+
+    f.world.observed.api = ApiProbe::Refused(why.clone());
+    assert_eq!(blocked(&f.reconcile(), StageId::Tenant, Reason::InvalidSpec), why);
+    assert_eq!(f.condition("Available"), ("Unknown".into(), "InvalidSpec".into(), why));
+}
