@@ -58,15 +58,17 @@ impl Service<Name> for Resolver {
 
 /// One address that is not a tenant's refuses the host: which of several is dialled would be left to chance.
 async fn check(rules: &HostRules, host: &str, found: &[IpAddr], lookup: &Lookup) -> Result<(), RefusedAddress> {
-    let refused = found.iter().find_map(|ip| Some((*ip, rules.refusal(host, *ip)?)));
-    let Some((_, why)) = refused else { return Ok(()) };
+    let refusal = |ip: &IpAddr| rules.refusal(host, *ip);
+    if found.iter().find_map(refusal).is_none() {
+        return Ok(());
+    }
     // A cloud may give its load balancers addresses of the network that its pods are in.
     let own = match rules.load_balancer() {
         Some(name) => lookup(name.to_owned()).await.unwrap_or_default(),
         None => vec![],
     };
-    let own = |ip: &IpAddr| own.contains(ip) || rules.refusal(host, *ip).is_none();
-    if found.iter().all(own) { Ok(()) } else { Err(RefusedAddress(why)) }
+    let refused = found.iter().filter(|ip| !own.contains(ip)).find_map(refusal);
+    refused.map_or(Ok(()), |why| Err(RefusedAddress(why)))
 }
 
 /// The name leads to what is not a tenant's.
