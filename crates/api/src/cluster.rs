@@ -149,7 +149,7 @@ pub struct ApiServer {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10))]
     pub replicas: Option<i32>,
-    /// Resources of the container. Default: small requests, no limits.
+    /// Resources of the container. Default: small requests, and a limit of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,
@@ -196,7 +196,7 @@ pub struct ComponentSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 10))]
     pub replicas: Option<i32>,
-    /// Resources of the container. Default: small requests, no limits.
+    /// Resources of the container. Default: small requests, and a limit of memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,

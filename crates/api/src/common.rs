@@ -25,7 +25,7 @@ pub fn resources_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
         "type": "object", "nullable": true,
         "x-kubernetes-validations": [at_most_its_limit("cpu"), at_most_its_limit("memory")],
         "properties": {
-            "limits": quantities("limits", "Most that the container may use, by resource, such as `cpu: 500m`. Default: a memory limit, that a tenant of 100 nodes does not reach, or the request if that is more; none in tenants of earlier templates. Go's own limit (`GOMEMLIMIT`) follows."),
+            "limits": quantities("limits", "Most that the container may use, by resource, such as `cpu: 500m`. Default: for memory what a tenant of 100 nodes does not reach, or the request if that is more; none with templates of an earlier Berth."),
             "requests": quantities("requests", "What the scheduler reserves, by resource. Default: the limit where there is one, otherwise small requests."),
         },
     })
