@@ -153,6 +153,9 @@ reasons! {
         NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
         /// `version` or `replicas` differ from those of the etcd that runs, or of the data that was kept.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",
+        /// A workload, a pod or a Service has something that Berth did not set, and that Berth leaves; the message says what, who added it and
+        /// why it stays. Nothing waits for it.
+        ForeignFields => "",
         /// An object with that name exists and does not belong to this cluster. Berth does not change it.
         ForeignObject => "If nobody needs the object, delete it; otherwise create the `Cluster` under another name.",
         /// The control-plane namespace belongs to an earlier `Cluster` of this name, such as before a restore.

@@ -49,6 +49,11 @@ pub const ALLOW_ADOPTION: &str = "berth.dev/allow-adoption";
 pub const ADOPT: &str = "berth.dev/adopt";
 /// On an etcd's StatefulSet and bootstrap ConfigMap: what the members run with and what their data is bound to, as JSON.
 pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
+/// On a Deployment or `StatefulSet` from which Berth takes away what others add to its spec: who added something and when, as JSON. Without
+/// it the pods are of a build that left additions.
+pub const ADDITIONS: &str = "berth.dev/additions";
+/// On a Service that was deleted and could not get its address back: the address that it had.
+pub const FORMER_ADDRESS: &str = "berth.dev/former-address";
 /// On the Secret of an etcd client: the client's name in `spec.clients`.
 pub const ETCD_CLIENT: &str = "berth.dev/etcd-client";
 

@@ -68,18 +68,25 @@ pub struct Executor<'a> {
     /// What was refused inside the tenant led to a read of what is there.
     found_obstacle: bool,
     wrote: bool,
+    /// What was taken away from objects, for people.
+    removed: Vec<String>,
 }
 
 impl<'a> Executor<'a> {
     /// For one reconcile. `tenant`: the connection to the tenant's API, if it answered; `manager`: the field manager.
     pub fn new(meta: &'a Io, tenant: Option<&'a Io>, manager: &'static str, clocks: Clocks) -> Self {
         let (sent, postponed, waits) = (BTreeSet::new(), vec![], WAITS.into_iter());
-        Self { meta, tenant, manager, clocks, sent, postponed, waits, found_obstacle: false, wrote: false }
+        Self { meta, tenant, manager, clocks, sent, postponed, waits, found_obstacle: false, wrote: false, removed: vec![] }
     }
 
     /// Whether anything was written.
     pub fn wrote(&self) -> bool {
         self.wrote
+    }
+
+    /// What was taken away that others had added to objects, in sentences.
+    pub fn removed(self) -> Vec<String> {
+        self.removed
     }
 
     /// Carries out what the plan says. The answers are put into the snapshot, so that the next plan builds on them without another
@@ -154,9 +161,29 @@ impl<'a> Executor<'a> {
                 if self.was_applied(object, snapshot.observed.get(object.key()))? {
                     return Ok(());
                 }
+                match io.apply(object, manager).await {
+                    Ok(live) => {
+                        self.sent.insert(sent(object));
+                        snapshot.put(object.key().kind, live);
+                    }
+                    // The next plan does without.
+                    Err(e) if refuses_address(&e, object) => {
+                        snapshot.observed.refused_addresses.insert(object.key().clone());
+                    }
+                    Err(e) => return Err(e),
+                }
+            }
+            Action::RemoveAdditions { object, uid, resource_version, managed_fields, .. } => {
+                let key = object.key();
+                if snapshot.observed.get(key).is_none_or(|live| live["metadata"]["managedFields"] != *managed_fields) {
+                    let owned =
+                        json!({"uid": uid, "resourceVersion": resource_version, "managedFields": managed_fields});
+                    io.merge(key, "", &format!("fieldManager={manager}"), &json!({"metadata": owned})).await?;
+                }
                 let live = io.apply(object, manager).await?;
                 self.sent.insert(sent(object));
-                snapshot.put(object.key().kind, live);
+                snapshot.put(key.kind, live);
+                self.removed.push(action.describe());
             }
             Action::Create(object) => {
                 let live = io.create(object.key(), object.value(), manager).await?;
@@ -240,6 +267,14 @@ impl<'a> Executor<'a> {
     fn tenant(&self, action: &Action) -> Result<&'a Io, IoError> {
         self.tenant.ok_or_else(|| IoError::new(ErrorKind::Other, action.describe(), "no connection to the tenant"))
     }
+}
+
+/// Whether the address or the port of nodes that a Service asks for is not to be had: it has another owner by now, or lies in no range.
+fn refuses_address(error: &IoError, service: &Object) -> bool {
+    let asked = service.key().kind == Kind::Service
+        && (service.value()["spec"]["clusterIP"].is_string() || service.get("/spec/ports/0/nodePort").is_some());
+    let about = ["spec.clusterIP", "nodePort"].iter().any(|field| error.message.contains(field));
+    asked && error.kind == ErrorKind::Rejected && about
 }
 
 fn sent(object: &Object) -> (ObjectKey, String) {

@@ -47,6 +47,10 @@ impl Snapshot {
     pub(crate) fn put(&mut self, kind: Kind, mut object: Value) {
         let key = ObjectKey::of(kind, &object);
         name_kind(&mut object, kind);
+        // Without any, nobody's fields are known. In a simulation it is left out.
+        if matches!(kind, Kind::Deployment | Kind::StatefulSet) && object["metadata"]["managedFields"].is_null() {
+            object["metadata"]["managedFields"] = json!([]);
+        }
         if kind == Kind::Secret && !(key.name.starts_with(&self.secrets) || labelled(&object)) {
             object.as_object_mut().and_then(|o| o.remove("data"));
         } else if kind == Kind::Secret {

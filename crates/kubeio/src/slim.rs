@@ -1,5 +1,5 @@
-//! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object, the
-//! specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
+//! those of workloads), the specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -7,25 +7,25 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Number, Value};
 use std::fmt;
 
-/// An object without `managedFields`, and otherwise whole.
+/// An object without `managedFields`, unless it is a workload, and otherwise whole.
 #[derive(Debug)]
 pub struct Slim(pub Value);
 
 impl<'de> Deserialize<'de> for Slim {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Parser { at: At::Object, kind: None }.deserialize(deserializer).map(Self)
+        Parser { at: At::Object, kind: None, managed: true }.deserialize(deserializer).map(Self)
     }
 }
 
-/// An object of a kind, or a list of them.
+/// An object of a kind, or a list of them, always without `managedFields`.
 pub fn read<'de, D: Deserializer<'de>>(kind: Kind, deserializer: D) -> Result<Value, D::Error> {
-    Parser { at: At::Object, kind: Some(kind) }.deserialize(deserializer)
+    Parser { at: At::Object, kind: Some(kind), managed: false }.deserialize(deserializer)
 }
 
-/// Likewise, from a text.
+/// Likewise, from a text, with the `managedFields` of workloads.
 pub(crate) fn parse(kind: Kind, text: &str) -> serde_json::Result<Value> {
     let mut json = serde_json::Deserializer::from_str(text);
-    let value = read(kind, &mut json)?;
+    let value = Parser { at: At::Object, kind: Some(kind), managed: true }.deserialize(&mut json)?;
     json.end()?;
     Ok(value)
 }
@@ -45,20 +45,32 @@ struct Parser {
     at: At,
     /// The kind of the objects, if only what decisions read is wanted.
     kind: Option<Kind>,
+    /// `managedFields` of workloads are wanted; in an object's metadata: those of this object.
+    managed: bool,
 }
+
+/// Kinds whose `managedFields` plans read.
+const WORKLOADS: [Kind; 2] = [Kind::Deployment, Kind::StatefulSet];
 
 impl Parser {
     /// The parser for a field, unless nobody reads it. `before`: the fields that came before it.
     fn field(self, key: &str, before: &Map<String, Value>) -> Option<Self> {
         let at = match (self.at, key) {
-            (At::Metadata, "managedFields") => return None,
+            (At::Metadata, "managedFields") if !self.managed => return None,
             (At::Object, "spec") if self.kind == Some(Kind::Pod) => return None,
             (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
             (At::Object, "items") => At::Object,
             (_, "metadata") => At::Metadata,
             _ => At::Elsewhere,
         };
-        Some(Self { at, ..self })
+        let of_an_object = self.at == At::Object && at == At::Metadata;
+        Some(Self { at, managed: self.managed && (!of_an_object || self.is_workload(before)), ..self })
+    }
+
+    /// Items of a list come without their kind; elsewhere it is before the metadata.
+    fn is_workload(self, before: &Map<String, Value>) -> bool {
+        let kind = self.kind.map(Kind::name).or(before.get("kind").and_then(Value::as_str));
+        WORKLOADS.into_iter().any(|workload| kind == Some(workload.name()))
     }
 }
 
@@ -148,6 +160,25 @@ mod tests {
         let mut expected = whole;
         expected["items"][0]["metadata"].as_object_mut().unwrap().remove("managedFields");
         assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn those_of_workloads_stay_but_for_watches() {
+        let object = |kind: &str| {
+            let metadata = json!({"name": "a", "managedFields": [{"manager": "m", "fieldsV1": {"f:metadata": {}}}]});
+            let whole = json!({"metadata": metadata, "spec": {"template": {"metadata": {"labels": {}}}}});
+            // As an API server orders them; here a map is sorted.
+            format!("{{\"kind\":\"{kind}\",{}", &whole.to_string()[1..])
+        };
+        let kept = |read: &Value| !read["metadata"]["managedFields"].is_null();
+        for (kind, name) in [(Kind::Deployment, "Deployment"), (Kind::StatefulSet, "StatefulSet"), (Kind::Service, "Service")] {
+            let Slim(one) = serde_json::from_str(&object(name)).unwrap();
+            assert_eq!(kept(&one), kind != Kind::Service, "{name}");
+            let list = format!("{{\"items\":[{}]}}", object("List"));
+            assert_eq!(kept(&parse(kind, &list).unwrap()["items"][0]), kind != Kind::Service, "{name}");
+            let watched = read(kind, &mut serde_json::Deserializer::from_str(&object(name))).unwrap();
+            assert!(!kept(&watched) && watched["spec"]["template"]["metadata"]["labels"].is_object());
+        }
     }
 
     #[test]

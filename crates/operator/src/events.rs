@@ -57,6 +57,20 @@ impl Events {
         }
     }
 
+    /// Says what was taken away that somebody had added.
+    pub async fn removed(&self, about: &ObjectReference, all: Vec<String>) {
+        for note in all {
+            let event = Event {
+                type_: EventType::Warning,
+                reason: "AdditionsRemoved".into(),
+                note: Some(shortened(&note, 1000)),
+                action: "Reconcile".into(),
+                secondary: None,
+            };
+            self.publish(about, &event).await;
+        }
+    }
+
     async fn publish(&self, about: &ObjectReference, event: &Event) {
         // An Event that is lost is no reason to stop.
         match tokio::time::timeout(DEADLINE, self.recorder(about, event).publish(event, about)).await {

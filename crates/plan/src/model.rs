@@ -133,6 +133,20 @@ pub enum Action {
         /// The UID that was observed.
         uid: String,
     },
+    /// Take away what others added to the spec of a workload, if it is still as it was observed: Berth takes the fields over as its own,
+    /// and applies the workload without them.
+    RemoveAdditions {
+        /// The workload.
+        object: Object,
+        /// The UID that was observed.
+        uid: String,
+        /// The version that was observed.
+        resource_version: String,
+        /// `metadata.managedFields` with the additions as Berth's.
+        managed_fields: Value,
+        /// What goes.
+        additions: Vec<Addition>,
+    },
     /// Set `spec.replicas`, if it is still the object that was observed.
     Scale {
         /// Which workload.
@@ -201,10 +215,29 @@ impl Action {
             Self::Delete { key, .. } => format!("delete {key}"),
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
             Self::ClearOwnerReferences { key, .. } => format!("remove ownerReferences from {key}"),
+            Self::RemoveAdditions { object, additions, .. } => {
+                let all: Vec<_> = additions.iter().map(Addition::describe).collect();
+                format!("remove from {}: {}", object.key(), all.join(", "))
+            }
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
         }
+    }
+}
+
+/// A field that Berth does not set.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Addition {
+    /// Its path, such as `spec.template.spec.containers[etcd].env[GODEBUG]`.
+    pub field: String,
+    /// Who wrote it: the field manager, such as `kubectl-edit`.
+    pub manager: String,
+}
+
+impl Addition {
+    pub(crate) fn describe(&self) -> String {
+        format!("{} (by {})", self.field, self.manager)
     }
 }
 
@@ -289,12 +322,15 @@ pub struct Stage {
     pub owns: Vec<ObjectKey>,
     /// What to do now.
     pub actions: Vec<Action>,
+    /// What is wrong with objects of it, and holds up nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl Stage {
     /// A stage without actions.
     pub fn new(id: StageId, state: State) -> Self {
-        Self { id, state, owns: vec![], actions: vec![] }
+        Self { id, state, owns: vec![], actions: vec![], notes: vec![] }
     }
     /// What is not done, with the stage's name, unless the text begins with it.
     pub fn sentence(&self) -> Option<(Reason, String)> {
@@ -323,6 +359,11 @@ impl Plan {
     /// All actions in order.
     pub fn actions(&self) -> impl Iterator<Item = &Action> {
         self.stages.iter().flat_map(|s| &s.actions).chain(&self.prune)
+    }
+    /// What is wrong with single objects, and holds up nothing; as one text, if anything is.
+    pub fn notes(&self) -> Option<String> {
+        let all: Vec<_> = self.stages.iter().flat_map(|s| &s.notes).map(String::as_str).collect();
+        (!all.is_empty()).then(|| all.join("; "))
     }
     /// True if there is nothing to write.
     pub fn is_empty(&self) -> bool {

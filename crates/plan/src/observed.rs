@@ -25,6 +25,8 @@ pub struct Observed {
     pub published: Published,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
     pub denied: bool,
+    /// Services that asked for their former address in vain.
+    pub refused_addresses: BTreeSet<ObjectKey>,
     /// The namespace that the `Cluster` itself is in is being deleted.
     pub team_namespace_ends: bool,
     /// The UID of that namespace. None: not known.

@@ -28,6 +28,9 @@ use std::collections::BTreeMap;
 /// The port of the nodes that Services of type NodePort get.
 pub const NODE_PORT: i64 = 30443;
 
+/// Where `kubectl rollout restart` notes the time.
+const RESTARTED: &str = "/spec/template/metadata/annotations/kubectl.kubernetes.io~1restartedAt";
+
 /// What an API server chooses by itself.
 #[derive(Clone, Copy, Debug)]
 pub struct Choices {
@@ -99,6 +102,15 @@ impl World {
             Action::ClearOwnerReferences { key, uid } => {
                 let meta = self.live(key, uid)?["metadata"].as_object_mut();
                 meta.map(|m| m.remove("ownerReferences"));
+            }
+            Action::RemoveAdditions { object, uid, .. } => {
+                let live = self.live(object.key(), uid)?;
+                let restarted = live.pointer(RESTARTED).cloned();
+                live["spec"] = Value::Null;
+                self.apply(object);
+                if let (Some(at), Some(live)) = (restarted, self.observed.objects.get_mut(object.key())) {
+                    live["spec"]["template"]["metadata"]["annotations"]["kubectl.kubernetes.io/restartedAt"] = at;
+                }
             }
             Action::TenantApply(object) => {
                 let (key, mut live) = (object.key(), object.value().clone());
@@ -184,6 +196,8 @@ impl World {
         let mut live = self.observed.objects.remove(&key).unwrap_or_else(made);
         let before = live["spec"].clone();
         apply::apply(&mut live, former, fields);
+        // Who wrote which field is not simulated.
+        live["metadata"].as_object_mut().and_then(|m| m.remove("managedFields"));
         if live["spec"] != before {
             live["metadata"]["generation"] = (live["metadata"]["generation"].as_i64().unwrap_or_default() + 1).into();
         }

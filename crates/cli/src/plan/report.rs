@@ -101,7 +101,7 @@ pub(super) fn report(
         restarts: plan.actions().filter_map(|a| restart(a, observed)).chain(future.restarts).collect(),
         then: future.then,
         more_follows: future.more,
-        warnings: planned.certificates.warnings.iter().chain(&planned.unread).cloned().collect(),
+        warnings: planned.certificates.warnings.iter().chain(&planned.unread).cloned().chain(plan.notes()).collect(),
         stages,
     }
 }
@@ -130,7 +130,7 @@ fn part(stage: &Stage, observed: &Observed) -> Part {
 
 pub(super) fn change(action: &Action, observed: &Observed) -> Change {
     let differences = match action {
-        Action::Apply(object) => {
+        Action::Apply(object) | Action::RemoveAdditions { object, .. } => {
             observed.get(object.key()).map(|live| paths::differences(live, object.value())).unwrap_or_default()
         }
         _ => vec![],
@@ -148,12 +148,15 @@ pub(super) fn restart(action: &Action, observed: &Observed) -> Option<Restart> {
         Action::Delete { key, .. } if key.kind == Kind::Pod => {
             return Some(Restart { workload: key.to_string(), pods: 1 });
         }
-        Action::Apply(object) if object.key().kind == Kind::Deployment => object,
+        Action::Apply(object) | Action::RemoveAdditions { object, .. } if object.key().kind == Kind::Deployment => object,
         _ => return None,
     };
     let live = observed.get(object.key())?;
     let template = object.get("/spec/template")?;
-    let rolls = paths::differs(live.pointer("/spec/template"), template, "template");
+    let rolls = match action {
+        Action::RemoveAdditions { additions, .. } => additions.iter().any(|a| a.field.starts_with("spec.template")),
+        _ => false,
+    } || paths::differs(live.pointer("/spec/template"), template, "template");
     rolls.then(|| Restart {
         workload: object.key().to_string(),
         pods: live.pointer("/spec/replicas").and_then(serde_json::Value::as_i64).unwrap_or_default(),

@@ -2,7 +2,7 @@
 
 use super::next;
 use super::read::Seen;
-use berth_api::conditions::{ConditionType, find, is_true};
+use berth_api::conditions::{ConditionType, Reason, find, is_true};
 use berth_api::labels;
 use berth_plan::cluster::components;
 use berth_plan::observed::label;
@@ -56,7 +56,7 @@ impl Told {
     /// It is not as it should be.
     pub(super) fn is_problem(&self) -> bool {
         let calm = [ConditionType::Progressing, ConditionType::Degraded].map(ConditionType::as_str);
-        self.status != if calm.contains(&self.type_.as_str()) { "False" } else { "True" }
+        self.reason == Reason::ForeignFields.as_str() || self.status != if calm.contains(&self.type_.as_str()) { "False" } else { "True" }
     }
 }
 

@@ -218,10 +218,11 @@ async fn reconcile_fully<C: Controller>(
     let meta_cluster = ctx.meta();
     let applied = within(deadline, observe_and_apply(ctx, &meta_cluster, &object, report.now));
     let applied = report::catch_panic(applied).await;
-    let Reconciled { planned, snapshot, idle_check, failure, observe_again } = match applied {
+    let Reconciled { planned, snapshot, idle_check, failure, observe_again, removed } = match applied {
         Ok(reconciled) => reconciled,
         Err(error) => return Err(report.failed(error).await),
     };
+    ctx.events.removed(about, removed).await;
     let Outcome { plan, requeue_after, due } = C::outcome(&planned);
     if plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
@@ -272,6 +273,8 @@ struct Reconciled<C: Controller> {
     idle_check: Option<C::IdleCheck>,
     failure: Option<IoError>,
     observe_again: bool,
+    /// What was taken away that others had added, for people.
+    removed: Vec<String>,
 }
 
 /// Observes once, then plans and applies until there is nothing left to write. The answers to writes are taken in, so that
@@ -298,7 +301,8 @@ async fn observe_and_apply<C: Controller>(
             let idle_check = idle_check.filter(|_| !executor.wrote());
             let Applied { failure, observe_again, .. } = applied;
             let failure = failure.or_else(|| snapshot.unread.clone());
-            return Ok(Reconciled { planned, snapshot, idle_check, failure, observe_again });
+            let removed = executor.removed();
+            return Ok(Reconciled { planned, snapshot, idle_check, failure, observe_again, removed });
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
+use super::components::ALL;
 use super::subject::{Tenant, ensure};
 use super::validate::host::HostRules;
 use super::validate::{self, writers};
 use crate::meta_cluster::MetaCluster;
 use crate::model::{Stage, StageId, State};
+use crate::objects::former::{self, Former};
 use berth_api::Cluster;
 use berth_api::cluster::{EndpointType, PublishedEndpoint};
 use berth_api::conditions::Reason;
@@ -48,6 +50,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
             for o in objects {
                 ensure(&mut stage, t.observed, o);
             }
+            former::keep(&mut stage, t.observed, &t.key(Kind::Service, names::APISERVER), || address_before(t));
         }
         Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
     }
@@ -61,6 +64,20 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         });
     }
     stage
+}
+
+/// Where the API was: as the pods of its clients know it, as kubeconfigs that were handed out name it, or as the status has it.
+fn address_before(t: &Tenant<'_>) -> Former {
+    let host = format!("{}.{}.svc", names::APISERVER, t.cp_namespace);
+    let known = ALL.iter().find_map(|c| former::of_host(t.get(Kind::Deployment, c.name())?, &host));
+    let url = t.endpoint.handed_out.as_deref().and_then(|url| url.strip_prefix("https://")?.rsplit_once(':'));
+    let told = t.status().endpoints.into_iter().next().map(|e| (e.host, e.port));
+    let told =
+        url.and_then(|(host, port)| Some((host.trim_matches(['[', ']']).to_owned(), port.parse().ok()?))).or(told);
+    let inside = || told.as_ref().filter(|_| t.cluster.spec.endpoint.type_ == EndpointType::ClusterIP)?.0.parse().ok();
+    let node_port =
+        told.as_ref().filter(|_| t.cluster.spec.endpoint.type_ == EndpointType::NodePort).map(|told| told.1);
+    Former { cluster_ip: known.or_else(inside), node_port }
 }
 
 /// That a server is there, for kubeconfigs and messages.

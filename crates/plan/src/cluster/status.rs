@@ -137,7 +137,7 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     if etcd.status == Some(false) && LASTING.contains(&etcd.reason) {
         return Verdict { type_: T::Degraded, status: Some(true), ..etcd.clone() };
     }
-    verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref())
+    verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), planned.plan.notes())
 }
 
 fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {

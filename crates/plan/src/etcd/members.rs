@@ -51,6 +51,10 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
             _ => {}
         }
     }
+    if let (true, Some(set)) = (stage.state.is_done(), s.get(Kind::StatefulSet, s.name)) {
+        let pods = workload::pods_of(s.observed, s.namespace, labels::ETCD_CLUSTER, s.name);
+        stage.notes.extend(workload::injected(set, pods));
+    }
     stage
 }
 

@@ -3,6 +3,7 @@
 use super::subject::{Subject, is_ours};
 use crate::model::{Stage, StageId, State};
 use crate::objects::ensure;
+use crate::objects::former::{self, Former};
 use crate::observed::Observed;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::EtcdEndpoint;
@@ -23,7 +24,9 @@ pub(super) fn stage(s: &Subject<'_>) -> Stage {
         Err(e) => stage.state = State::blocked(Reason::Error, e.to_string()),
         Ok(objects) => {
             for object in objects {
+                let key = object.key().clone();
                 ensure(&mut stage, s.observed, object, |o| is_ours(o, s.name));
+                former::keep(&mut stage, s.observed, &key, || address_before(s, &key.name));
             }
         }
     }
@@ -31,6 +34,14 @@ pub(super) fn stage(s: &Subject<'_>) -> Stage {
         stage.state = State::waiting("addresses of the members' Services");
     }
     stage
+}
+
+/// Where a member was: as the pods know it, or as clients were told.
+fn address_before(s: &Subject<'_>, member: &str) -> Former {
+    let known = s.get(Kind::StatefulSet, s.name);
+    let told = || s.etcd.status.as_ref()?.endpoints.iter().find(|e| e.name == member)?.address.parse().ok();
+    let cluster_ip = known.and_then(|set| former::of_host(set, &host(member, s.namespace))).or_else(told);
+    Former { cluster_ip, node_port: None }
 }
 
 /// Members with their addresses, once every one of them has one.

@@ -1,6 +1,9 @@
 //! One object: is it there, is it ours, does it say what it should?
 
+pub(crate) mod additions;
 pub mod diff;
+mod fields;
+pub(crate) mod former;
 pub(crate) mod owner_references;
 
 use crate::model::{Action, Stage, State};
@@ -11,22 +14,32 @@ use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The action that brings one object to what it should be; none if it is. Err: it is somebody else's, or going away.
-pub(crate) fn action_for(
+/// The action that brings one object to what it should be; none if it is. Err: it is somebody else's, or going away. `notes`: what is
+/// left of others.
+fn action_for(
     observed: &Observed,
     object: Object,
     ours: impl Fn(&Value) -> bool,
+    notes: &mut Vec<String>,
 ) -> Result<Option<Action>, State> {
     let digest = object.digest();
     let object = object.with_annotation(labels::APPLIED_DIGEST, &digest);
-    let Some(live) = usable(observed, object.key(), ours)? else { return Ok(Some(Action::Apply(object))) };
+    let live = usable(observed, object.key(), ours)?;
+    let judged = additions::judge(live, object);
+    notes.extend(judged.notes);
+    let object = judged.object;
+    let Some(live) = live else { return Ok(Some(Action::Apply(object))) };
+    if judged.removal.is_some() {
+        return Ok(judged.removal);
+    }
     let object = match object.key().kind {
         Kind::NetworkPolicy => without_additions(object, live),
         // One that is paused takes nothing up, and what waits for its pods would wait for ever.
         Kind::Deployment => unpaused(object, live),
         _ => object,
     };
-    Ok(crate::objects::diff::drift(live, &object).map(|_| Action::Apply(object)))
+    let differs = judged.unowned || diff::drift(live, &object).is_some();
+    Ok(differs.then(|| Action::Apply(object)))
 }
 
 /// What is there under that key, if anything is and it may be written.
@@ -74,7 +87,8 @@ fn unpaused(object: Object, live: &Value) -> Object {
 /// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.
 pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object, ours: impl Fn(&Value) -> bool) {
     let key = object.key().clone();
-    put(stage, &key, action_for(observed, object, ours));
+    let action = action_for(observed, object, ours, &mut stage.notes);
+    put(stage, &key, action);
 }
 
 /// Puts a ConfigMap with a set of templates into the stage. It is immutable and its name has the digest of its texts, which are

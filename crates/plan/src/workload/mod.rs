@@ -3,9 +3,11 @@
 mod images;
 mod pods;
 
+use crate::objects::additions::exempt;
 use crate::observed::label;
 use berth_api::labels;
 use berth_api::version::Version;
+use berth_render::ObjectKey;
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -49,6 +51,23 @@ pub fn fingerprint(object: &Value) -> u64 {
         _ => object["status"].hash(&mut state),
     }
     state.finish()
+}
+
+/// What pods run that the template of their workload does not have; nothing while one is replaced.
+pub(crate) fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a ObjectKey, &'a Value)>) -> Vec<String> {
+    let template = &workload["spec"]["template"]["spec"];
+    let has = |name: &Value| {
+        let lists = ["containers", "initContainers"].map(|list| template[list].as_array()).into_iter().flatten();
+        lists.flatten().any(|container| container["name"] == *name)
+    };
+    pods.filter_map(|(key, pod)| {
+        let more: Vec<_> =
+            pods::container_statuses(pod).filter(|c| !has(&c["name"])).filter_map(|c| c["name"].as_str()).collect();
+        (!more.is_empty()).then(|| {
+            format!("{key} runs what its template does not have: container {}. {}", more.join(", "), exempt(key))
+        })
+    })
+    .collect()
 }
 
 /// Why the pods of a Deployment cannot be made.

@@ -48,6 +48,10 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
             stage.state = progress;
         }
     }
+    if let (true, Some(live)) = (stage.state.is_done(), live) {
+        let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
+        stage.notes.extend(workload::injected(live, pods));
+    }
     stage
 }
 

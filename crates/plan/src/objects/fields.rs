@@ -1,0 +1,222 @@
+//! Sets of fields as `managedFields` have them (`fieldsV1`), held against an object.
+
+use serde_json::{Map, Value};
+
+/// What `kubectl rollout restart` writes. It adds nothing to the pods.
+const KEPT: [&str; 1] = ["spec.template.metadata.annotations[kubectl.kubernetes.io/restartedAt]"];
+
+/// Of these people choose the keys.
+const FREE_KEYS: [&str; 6] = ["annotations", "labels", "matchLabels", "nodeSelector", "limits", "requests"];
+
+/// Takes those fields out of `set` that `want` does not have, and puts their paths into `found`. `at`: where `want` is.
+pub(super) fn take_unset(
+    set: &mut Map<String, Value>,
+    want: &Value,
+    at: &str,
+    found: &mut Vec<String>,
+) -> Map<String, Value> {
+    let mut taken = Map::new();
+    let keys: Vec<String> = set.keys().filter(|key| *key != ".").cloned().collect();
+    for key in keys {
+        let path = step(at, &key);
+        if is_kept(&path) {
+            continue;
+        }
+        // Something of it stays.
+        let partly = KEPT.iter().any(|kept| kept.starts_with(&path));
+        match child(want, &key).or(partly.then_some(&Value::Null)) {
+            Some(want) => {
+                let Some(inner) = set.get_mut(&key).and_then(Value::as_object_mut) else { continue };
+                let below = take_unset(inner, want, &path, found);
+                if !below.is_empty() {
+                    if inner.is_empty() {
+                        set.remove(&key);
+                    }
+                    taken.insert(key, below.into());
+                }
+            }
+            None => {
+                let whole = set.remove(&key).unwrap_or_default();
+                name(&whole, &path, found);
+                taken.insert(key, whole);
+            }
+        }
+    }
+    taken
+}
+
+/// Both sets together.
+pub(super) fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
+    for (key, value) in from {
+        match (into.get_mut(&key).and_then(Value::as_object_mut), value) {
+            (Some(into), Value::Object(value)) => merge(into, value),
+            (_, value) => drop(into.insert(key, value)),
+        }
+    }
+}
+
+/// Paths of what `live` has and `want` has not, as far as no API server adds such by itself: items with names, free keys, and the
+/// node's namespaces.
+pub(super) fn extra(live: &Value, want: &Value, at: &str, found: &mut Vec<String>) {
+    match (live, want) {
+        (Value::Object(live), _) => {
+            let free = last(at).is_some_and(|name| FREE_KEYS.contains(&name));
+            for (key, live) in live {
+                let path = step(at, &format!("f:{key}"));
+                match want.get(key) {
+                    Some(want) => extra(live, want, &path, found),
+                    None if is_kept(&path) => {}
+                    None if free || (key.starts_with("host") && live == true) => found.push(path),
+                    None if live.is_array() || FREE_KEYS.contains(&&**key) => extra(live, &Value::Null, &path, found),
+                    None => {}
+                }
+            }
+        }
+        (Value::Array(live), _) => {
+            for live in live {
+                let Some(name) = live["name"].as_str() else { continue };
+                let path = format!("{at}[{name}]");
+                match want.as_array().into_iter().flatten().find(|w| w["name"] == name) {
+                    Some(want) => extra(live, want, &path, found),
+                    None => found.push(path),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn is_kept(path: &str) -> bool {
+    KEPT.contains(&path)
+}
+
+/// The paths in a set: of an item of a list only the item's own.
+fn name(set: &Value, at: &str, found: &mut Vec<String>) {
+    let fields = || set.as_object().into_iter().flatten().filter(|(key, _)| *key != ".");
+    if at.ends_with(']') || fields().next().is_none() {
+        return found.push(at.to_owned());
+    }
+    for (key, below) in fields() {
+        name(below, &step(at, key), found);
+    }
+}
+
+/// What `want` has there; keys of a list's item may be defaults, such as a port's protocol, which it leaves out.
+fn child<'a>(want: &'a Value, key: &str) -> Option<&'a Value> {
+    let (kind, text) = key.split_once(':')?;
+    let value = || serde_json::from_str::<Value>(text).ok();
+    let items = || want.as_array().into_iter().flatten();
+    match kind {
+        "f" => want.get(text),
+        "k" => {
+            let keys = value()?;
+            let keys = keys.as_object()?;
+            items().find(|item| keys.iter().all(|(k, v)| item.get(k).is_none_or(|has| has == v)))
+        }
+        "v" => value().and_then(|value| items().find(|item| **item == value)),
+        _ => want.get(text.parse::<usize>().ok()?),
+    }
+}
+
+/// The path of a key of a set, as people write it: `containers[etcd].env[A]`.
+fn step(at: &str, key: &str) -> String {
+    let (kind, text) = key.split_once(':').unwrap_or(("f", key));
+    let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let item = match (kind, serde_json::from_str::<Value>(text)) {
+        ("f", _) if !last(at).is_some_and(|name| FREE_KEYS.contains(&name)) => return format!("{at}.{text}"),
+        ("k", Ok(Value::Object(keys))) => keys.values().map(plain).collect::<Vec<_>>().join("/"),
+        ("v", Ok(value)) => plain(&value),
+        _ => text.to_owned(),
+    };
+    format!("{at}[{item}]")
+}
+
+fn last(path: &str) -> Option<&str> {
+    path.rsplit('.').next().filter(|name| !name.ends_with(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn taken(set: Value, want: &Value) -> (Vec<String>, Value, Value) {
+        let Value::Object(mut set) = set else { panic!("no set") };
+        let mut found = vec![];
+        let taken = take_unset(&mut set, want, "spec", &mut found);
+        (found, taken.into(), set.into())
+    }
+
+    #[test]
+    fn what_is_set_stays_and_the_rest_is_taken_with_its_path() {
+        let want = json!({"replicas": 1, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [
+            {"name": "etcd", "args": ["x"], "ports": [{"containerPort": 1}], "env": [{"name": "A"}]}]}}});
+        let container = json!({
+            ".": {}, "f:name": {}, "f:args": {}, "f:tty": {},
+            "f:env": {".": {}, "k:{\"name\":\"A\"}": {".": {}, "f:name": {}}, "k:{\"name\":\"B\"}": {".": {}, "f:name": {}, "f:value": {}}},
+            "f:ports": {"k:{\"containerPort\":1,\"protocol\":\"TCP\"}": {".": {}, "f:containerPort": {}, "f:hostPort": {}}},
+        });
+        let set = json!({"f:replicas": {}, "f:template": {
+            "f:metadata": {"f:labels": {"f:a": {}, "f:x.y/z": {}}},
+            "f:spec": {"f:hostNetwork": {}, "f:containers": {"k:{\"name\":\"etcd\"}": container, "k:{\"name\":\"x\"}": {".": {}, "f:name": {}}}},
+        }});
+        let (mut found, taken, left) = taken(set.clone(), &want);
+        found.sort();
+        assert_eq!(
+            found,
+            [
+                "spec.template.metadata.labels[x.y/z]",
+                "spec.template.spec.containers[etcd].env[B]",
+                "spec.template.spec.containers[etcd].ports[1/TCP].hostPort",
+                "spec.template.spec.containers[etcd].tty",
+                "spec.template.spec.containers[x]",
+                "spec.template.spec.hostNetwork",
+            ]
+        );
+        let Value::Object(mut again) = left.clone() else { panic!("no set") };
+        assert!(take_unset(&mut again, &want, "spec", &mut vec![]).is_empty(), "{left}");
+        let (Value::Object(mut both), Value::Object(taken)) = (left, taken) else { panic!("no sets") };
+        merge(&mut both, taken);
+        assert_eq!(Value::Object(both), set, "nothing is lost");
+    }
+
+    #[test]
+    fn a_restart_is_no_addition_whatever_else_is_beside_it() {
+        let annotations = |more: Value| {
+            let mut all = json!({".": {}, "f:kubectl.kubernetes.io/restartedAt": {}});
+            all.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+            json!({"f:template": {"f:metadata": {"f:annotations": all}}})
+        };
+        for want in [json!({}), json!({"template": {"metadata": {"annotations": {"sum": "1"}}}})] {
+            assert_eq!(taken(annotations(json!({})), &want), (vec![], json!({}), annotations(json!({}))));
+            let (found, taken, left) = taken(annotations(json!({"f:x": {}})), &want);
+            assert_eq!(found, ["spec.template.metadata.annotations[x]"]);
+            assert_eq!(taken, json!({"f:template": {"f:metadata": {"f:annotations": {"f:x": {}}}}}));
+            assert_eq!(left, annotations(json!({})));
+        }
+    }
+
+    #[test]
+    fn of_what_nobody_wrote_only_what_no_api_server_defaults_is_extra() {
+        let want = json!({"containers": [{"name": "etcd", "image": "i"}]});
+        let live = json!({
+            "dnsPolicy": "ClusterFirst", "securityContext": {}, "hostPID": true, "hostNetwork": false,
+            "volumes": [{"name": "v"}], "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "t"}],
+            "containers": [
+                {"name": "etcd", "image": "i", "terminationMessagePath": "/dev/termination-log", "env": [{"name": "A"}]},
+                {"name": "proxy"},
+            ],
+        });
+        let mut found = vec![];
+        extra(&live, &want, "spec", &mut found);
+        found.sort();
+        let expected = [
+            "spec.containers[etcd].env[A]",
+            "spec.containers[proxy]",
+            "spec.hostPID",
+            "spec.nodeSelector[disk]",
+            "spec.volumes[v]",
+        ];
+        assert_eq!(found, expected);
+    }
+}
