@@ -9,7 +9,7 @@ use berth_api::labels;
 use berth_pki::Clocks;
 use berth_plan::objects::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
-use berth_plan::{Action, Plan, StageId};
+use berth_plan::{Action, Addition, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -76,7 +76,18 @@ impl<'a> Executor<'a> {
     /// For one reconcile. `tenant`: the connection to the tenant's API, if it answered; `manager`: the field manager.
     pub fn new(meta: &'a Io, tenant: Option<&'a Io>, manager: &'static str, clocks: Clocks) -> Self {
         let (sent, postponed, waits) = (BTreeSet::new(), vec![], WAITS.into_iter());
-        Self { meta, tenant, manager, clocks, sent, postponed, waits, found_obstacle: false, wrote: false, removed: vec![] }
+        Self {
+            meta,
+            tenant,
+            manager,
+            clocks,
+            sent,
+            postponed,
+            waits,
+            found_obstacle: false,
+            wrote: false,
+            removed: vec![],
+        }
     }
 
     /// Whether anything was written.
@@ -173,7 +184,7 @@ impl<'a> Executor<'a> {
                     Err(e) => return Err(e),
                 }
             }
-            Action::RemoveAdditions { object, uid, resource_version, managed_fields, .. } => {
+            Action::RemoveAdditions { object, uid, resource_version, managed_fields, additions } => {
                 let key = object.key();
                 if snapshot.observed.get(key).is_none_or(|live| live["metadata"]["managedFields"] != *managed_fields) {
                     let owned =
@@ -183,7 +194,8 @@ impl<'a> Executor<'a> {
                 let live = io.apply(object, manager).await?;
                 self.sent.insert(sent(object));
                 snapshot.put(key.kind, live);
-                self.removed.push(action.describe());
+                let what = Addition::list(additions);
+                self.removed.push(format!("Berth removed from {key} what it does not set: {what}"));
             }
             Action::Create(object) => {
                 let live = io.create(object.key(), object.value(), manager).await?;

@@ -171,7 +171,9 @@ mod tests {
             format!("{{\"kind\":\"{kind}\",{}", &whole.to_string()[1..])
         };
         let kept = |read: &Value| !read["metadata"]["managedFields"].is_null();
-        for (kind, name) in [(Kind::Deployment, "Deployment"), (Kind::StatefulSet, "StatefulSet"), (Kind::Service, "Service")] {
+        for (kind, name) in
+            [(Kind::Deployment, "Deployment"), (Kind::StatefulSet, "StatefulSet"), (Kind::Service, "Service")]
+        {
             let Slim(one) = serde_json::from_str(&object(name)).unwrap();
             assert_eq!(kept(&one), kind != Kind::Service, "{name}");
             let list = format!("{{\"items\":[{}]}}", object("List"));

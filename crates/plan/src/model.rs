@@ -216,8 +216,7 @@ impl Action {
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
             Self::ClearOwnerReferences { key, .. } => format!("remove ownerReferences from {key}"),
             Self::RemoveAdditions { object, additions, .. } => {
-                let all: Vec<_> = additions.iter().map(Addition::describe).collect();
-                format!("remove from {}: {}", object.key(), all.join(", "))
+                format!("remove from {}: {}", object.key(), Addition::list(additions))
             }
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
@@ -236,6 +235,16 @@ pub struct Addition {
 }
 
 impl Addition {
+    /// More of them are counted in a text, not named.
+    pub(crate) const NAMED: usize = 8;
+
+    /// Several of them, for people.
+    pub fn list(all: &[Self]) -> String {
+        let more = all.len().saturating_sub(Self::NAMED);
+        let named: Vec<_> = all.iter().take(Self::NAMED).map(Self::describe).collect();
+        if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
+    }
+
     pub(crate) fn describe(&self) -> String {
         format!("{} (by {})", self.field, self.manager)
     }

@@ -148,7 +148,9 @@ pub(super) fn restart(action: &Action, observed: &Observed) -> Option<Restart> {
         Action::Delete { key, .. } if key.kind == Kind::Pod => {
             return Some(Restart { workload: key.to_string(), pods: 1 });
         }
-        Action::Apply(object) | Action::RemoveAdditions { object, .. } if object.key().kind == Kind::Deployment => object,
+        Action::Apply(object) | Action::RemoveAdditions { object, .. } if object.key().kind == Kind::Deployment => {
+            object
+        }
         _ => return None,
     };
     let live = observed.get(object.key())?;

@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod additions;
 mod corruption;
 mod creation;
 mod gone;

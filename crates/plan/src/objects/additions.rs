@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const TIMES: usize = 5;
 const WINDOW: SignedDuration = SignedDuration::from_mins(10);
 
-/// Writers whose additions a workload remembers, and how many fields a message names.
+/// Writers whose additions a workload remembers.
 const MOST: usize = 8;
 
 /// The field manager by which Berth applies a workload. None: no workload.
@@ -243,8 +243,8 @@ pub(crate) fn exempt(key: &ObjectKey) -> String {
 fn listed(mut all: Vec<String>) -> Option<String> {
     all.sort_unstable();
     all.dedup();
-    let more = all.len().saturating_sub(MOST);
-    all.truncate(MOST);
+    let more = all.len().saturating_sub(Addition::NAMED);
+    all.truncate(Addition::NAMED);
     let more = if more > 0 { format!(" and {more} more") } else { String::new() };
     (!all.is_empty()).then(|| format!("{}{more}", all.join(", ")))
 }
