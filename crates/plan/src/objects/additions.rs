@@ -125,7 +125,7 @@ fn entries(managed: &[Value], own: Option<usize>, object: &Object) -> Vec<Entry>
     let of = |(index, entry): (usize, &Value)| {
         // What controllers report is no one's wish.
         let mut rest = entry["fieldsV1"]["f:spec"].as_object().filter(|_| entry["subresource"].is_null())?.clone();
-        let (mut fields, text) = (vec![], |of: &Value| of.as_str().unwrap_or("an unknown writer").to_owned());
+        let (mut fields, text) = (vec![], |of: &Value| of.as_str().unwrap_or("unknown").to_owned());
         let taken = take_unset(&mut rest, &object.value()["spec"], "spec", &mut fields);
         // An API server leaves it out where it is false, and so it stays Berth's.
         fields.retain(|field| own != Some(index) || field != "spec.paused");

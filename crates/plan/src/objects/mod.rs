@@ -128,10 +128,13 @@ fn put(stage: &mut Stage, key: &ObjectKey, action: Result<Option<Action>, State>
     match action {
         Ok(None) => {}
         Ok(Some(action)) => {
-            stage.actions.push(action);
             if stage.state.is_done() {
-                stage.state = State::waiting(format!("{key} to be written"));
+                stage.state = State::waiting(match &action {
+                    Action::RemoveAdditions { .. } => format!("Berth to {}", action.describe()),
+                    _ => format!("{key} to be written"),
+                });
             }
+            stage.actions.push(action);
         }
         Err(state) => {
             if !matches!(stage.state, State::Blocked { .. }) {
