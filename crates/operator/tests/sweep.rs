@@ -11,11 +11,15 @@ mod common;
 mod schema;
 
 use anyhow::{Result, ensure};
+use berth_api::names;
 use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};
 use berth_testkit::sweep::{Outcome, Sweep, lives};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use common::state::{counts, dump, second_reconcile};
 use common::{SOON, Team, alone_at_a_server, operator};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use kube::api::{ListParams, Patch, PatchParams};
+use serde_json::json;
 use std::sync::{Arc, Mutex};
 
 /// The keys as they were at the beginning of each life.
@@ -81,6 +85,44 @@ async fn delete(server: &ApiServer, plan: FaultPlan, early: bool) -> Result<Outc
     Ok(outcome)
 }
 
+/// Somebody added to every workload while no operator was there.
+async fn additions(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+    let team = Team::with_cluster(server).await;
+    let before = FaultPlan::new();
+    let made = async {
+        team.ready().await?;
+        second_reconcile(&team, &before).await
+    };
+    lives(&before, || operator(server, &before), made).await??;
+    before.stop();
+    let more =
+        Patch::Merge(json!({"spec": {"minReadySeconds": 1, "template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}}));
+    let (deployments, sets) = (team.inside::<Deployment>(), team.inside::<StatefulSet>());
+    for component in berth_plan::cluster::components::ALL {
+        deployments.patch(component.name(), &PatchParams::default(), &more).await?;
+    }
+    sets.patch(names::ETCD, &PatchParams::default(), &more).await?;
+    let done = async {
+        let gone = async || {
+            let pods =
+                deployments.list(&ListParams::default()).await?.into_iter().filter_map(|d| d.spec).map(|s| s.template);
+            let members =
+                sets.list(&ListParams::default()).await?.into_iter().filter_map(|s| s.spec).map(|s| s.template);
+            let left =
+                pods.chain(members).filter(|t| t.spec.as_ref().is_some_and(|s| s.node_selector.is_some())).count();
+            ensure!(left == 0, "{left} workloads have it");
+            Ok(())
+        };
+        eventually(SOON, "additions to be gone", gone).await?;
+        team.ready().await?;
+        second_reconcile(&team, &plan).await
+    };
+    lives(&plan, || operator(server, &plan), done).await??;
+    let outcome = Outcome { state: dump(&team).await?, counts: counts(&team, &team.tenant().await?, &plan) };
+    team.wipe().await;
+    Ok(outcome)
+}
+
 async fn sweep(name: &str, one_in: u64, workload: impl AsyncFn(FaultPlan) -> Result<Outcome>) {
     let summary = Sweep::new(name, one_in).run(workload).await.unwrap_or_else(|e| panic!("{e:#}"));
     println!("sweep {name}: {summary:?}");
@@ -102,4 +144,10 @@ async fn a_crash_at_any_write_of_a_deletion_leaves_nothing() {
 async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("delete-early", 34, async |plan| delete(server, plan, true).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_while_additions_are_removed_changes_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("additions", 16, async |plan| additions(server, plan).await).await;
 }

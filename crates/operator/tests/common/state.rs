@@ -74,6 +74,9 @@ pub(crate) fn mask(value: &mut Value) {
                     || key == "digest"
                 {
                     *value = json!("<digest>");
+                } else if key == berth_api::labels::ADDITIONS {
+                    // Who added something, and when; after a crash it may be Berth itself.
+                    *value = json!("<writers>");
                 } else if ["runAsUser", "runAsGroup", "fsGroup"].contains(&&**key) {
                     *value = json!("<user>");
                 } else if key == "kubeconfig" && value.is_string() {

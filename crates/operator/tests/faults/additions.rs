@@ -4,7 +4,7 @@
 mod kinds;
 
 use crate::common::state::{second_reconcile, settled};
-use crate::common::{Running, SOON, Team, alone_at_a_server};
+use crate::common::{Running, SOON, Team, alone_at_a_server, full};
 use anyhow::{Result, ensure};
 use berth_api::conditions::ConditionType;
 use berth_api::{labels, names};
@@ -50,6 +50,7 @@ async fn is_as_before(io: &Io, key: &ObjectKey, before: &Value) -> Result<()> {
     eventually(SOON, "as before", same).await
 }
 
+/// `make test` adds each kind to one workload; `BERTH_SWEEP=full` to all.
 #[tokio::test]
 async fn whatever_is_added_to_a_workload_goes() {
     let (_turn, server) = alone_at_a_server().await;
@@ -66,12 +67,18 @@ async fn whatever_is_added_to_a_workload_goes() {
     assert!(kinds.len() >= 40, "{}", kinds.len());
     let mut failures = vec![];
     for (n, (what, how)) in kinds.iter().enumerate() {
-        for key in &all {
+        let all: Vec<_> = all
+            .iter()
+            .zip(&before)
+            .skip(if full() { 0 } else { n % all.len() })
+            .take(if full() { all.len() } else { 1 })
+            .collect();
+        for (key, _) in &all {
             kinds::add(&team, &io, key, how, &format!("somebody-{n}"))
                 .await
                 .unwrap_or_else(|e| panic!("{what}: {key}: {e:#}"));
         }
-        for (key, before) in all.iter().zip(&before) {
+        for (key, before) in all {
             match is_as_before(&io, key, before).await {
                 Ok(()) => {}
                 Err(e) => failures.push(format!("{what}: {e:#}")),
@@ -79,7 +86,11 @@ async fn whatever_is_added_to_a_workload_goes() {
         }
     }
     assert!(failures.is_empty(), "{} of {}:\n{}", failures.len(), kinds.len() * all.len(), failures.join("\n"));
-    println!("{} kinds of additions to {} workloads: gone", kinds.len(), all.len());
+    println!(
+        "{} kinds of additions to {}: gone",
+        kinds.len(),
+        if full() { "each workload" } else { "workloads in turns" }
+    );
     // What is left alone is left alone.
     for key in &all {
         let at =
@@ -162,6 +173,64 @@ async fn what_was_there_before_is_named_until_the_pods_change() {
     // From now on it is taken away at once.
     kinds::add(&team, &io, &all[2], &env(), "kubectl-set").await.expect("add");
     until(SOON, "it is gone again", async || gone(2).await).await;
+    team.wipe().await;
+}
+
+#[tokio::test]
+async fn what_admission_adds_is_named_and_left() {
+    const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/mutatingadmissionpolicies";
+    let (_turn, server) = alone_at_a_server().await;
+    let (team, plan) = (Team::with_cluster(server).await, FaultPlan::new());
+    let _running = Running::start(server, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let (io, key) = (io(&team), workloads(&team).remove(2));
+    let pods = "Object.spec.template.spec";
+    let foo = format!(
+        "Object{{spec: Object.spec{{template: Object.spec.template{{spec: {pods}{{containers: [{pods}.containers{{name: 'kube-scheduler', env: [{pods}.containers.env{{name: 'FOO', value: 'bar'}}]}}]}}}}}}}}"
+    );
+    let name = json!({"name": team.cp_namespace});
+    let rule = json!({"apiGroups": ["apps"], "apiVersions": ["v1"], "resources": ["deployments"], "operations": ["CREATE", "UPDATE"]});
+    let ours = format!("request.namespace == '{}' && request.name == '{}'", team.cp_namespace, key.name);
+    let policy = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicy", "metadata": name,
+        "spec": {
+            "matchConstraints": {"resourceRules": [rule]}, "matchConditions": [{"name": "ours", "expression": ours}],
+            "failurePolicy": "Fail", "reinvocationPolicy": "Never",
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": foo}}],
+        },
+    });
+    let binding = json!({
+        "apiVersion": "admissionregistration.k8s.io/v1", "kind": "MutatingAdmissionPolicyBinding", "metadata": name,
+        "spec": {"policyName": team.cp_namespace},
+    });
+    let send = async |request: http::request::Builder, body: &Value| {
+        let request =
+            request.header("content-type", "application/json").body(body.to_string().into_bytes()).expect("request");
+        team.client.request_text(request).await.unwrap_or_else(|e| panic!("{e}"));
+    };
+    send(http::Request::post(POLICIES), &policy).await;
+    send(http::Request::post(POLICIES.replace("policies", "policybindings")), &binding).await;
+    // What somebody adds goes, what the policy adds to that write and to Berth's stays.
+    let n = std::cell::Cell::new(0);
+    until(SOON, "the policy in force", async || {
+        n.set(n.get() + 1);
+        let more = kinds::container(|_| json!({"tty": true}));
+        kinds::add(&team, &io, &key, &more, &format!("somebody-{}", n.get())).await.expect("add");
+        !get(&io, &key).await["spec"]["template"]["spec"]["containers"][0]["env"].is_null()
+    })
+    .await;
+    let told = degraded(&team, "env[FOO]").await;
+    assert!(told.contains("A mutating webhook or policy added it"), "{told}");
+    until(SOON, "what somebody added is gone", async || {
+        get(&io, &key).await["spec"]["template"]["spec"]["containers"][0]["tty"].is_null()
+    })
+    .await;
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(get(&io, &key).await["spec"]["template"]["spec"]["containers"][0]["env"][0]["name"], "FOO");
+    for collection in [POLICIES.replace("policies", "policybindings"), POLICIES.to_owned()] {
+        send(http::Request::delete(format!("{collection}/{}", team.cp_namespace)), &json!({})).await;
+    }
     team.wipe().await;
 }
 

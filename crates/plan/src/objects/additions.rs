@@ -207,16 +207,15 @@ enum Why {
 
 /// What is left where it is.
 fn left(live: &Value, object: &Object, entries: &[Entry], why: Why) -> Vec<String> {
-    // What wrote the whole object wrote defaults, too, and which of it was added is not to be seen.
-    let whole =
-        |e: &&Entry| live["metadata"]["managedFields"][e.index]["fieldsV1"]["f:spec"].get("f:selector").is_none();
-    let all: Vec<_> = entries.iter().filter(whole).collect();
-    let fields = all.iter().flat_map(|e| e.additions()).map(|addition| addition.describe());
+    // Who wrote the whole object wrote defaults, too, and which of it was added is not to be seen.
+    let parts = |e: &&Entry| live["metadata"]["managedFields"][e.index]["fieldsV1"]["f:spec"]["f:selector"].is_null();
+    let all = entries.iter().filter(|e| matches!(why, Why::Again) || parts(e));
+    let fields = all.flat_map(Entry::additions).map(|addition| addition.describe());
     let Some(fields) = listed(fields.collect()) else { return vec![] };
     let key = object.key();
     vec![match why {
         Why::Older => format!(
-            "{key} has {fields}, which Berth does not set. It is from before, so Berth removes it with the next change of the pods, and restarts none for it"
+            "{key} has {fields}, which Berth does not set. It was there when this build of Berth came, which removes it with the next change of the pods, so that none restarts for it alone"
         ),
         Why::Again => format!(
             "{key} has {fields}, which Berth does not set. Berth removed it {TIMES} times within {} minutes, and it came back. Stop what writes it; Berth removes it with the next change of the pods",
@@ -231,13 +230,17 @@ fn by_admission(live: &Value, object: &Object, known: &BTreeSet<&String>) -> Opt
     extra(&live["spec"]["template"], &object.value()["spec"]["template"], "spec.template", &mut found);
     found.retain(|field| !known.contains(field));
     let fields = listed(found)?;
-    Some(format!("{} has {fields}, which Berth does not set. {}", object.key(), exempt(object.key())))
+    Some(format!(
+        "{} has {fields}, which Berth does not set. {}, and remove the field",
+        object.key(),
+        exempt(object.key())
+    ))
 }
 
 /// What helps against a webhook or policy.
 pub(crate) fn exempt(key: &ObjectKey) -> String {
     let namespace = key.namespace.as_deref().unwrap_or_default();
-    format!("A mutating webhook or policy adds it: exempt namespace {namespace} from it, if it does harm")
+    format!("A mutating webhook or policy added it. If it does harm, exempt namespace {namespace} from that")
 }
 
 fn listed(mut all: Vec<String>) -> Option<String> {

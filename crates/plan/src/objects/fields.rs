@@ -24,22 +24,19 @@ pub(super) fn take_unset(
         }
         // Something of it stays.
         let partly = KEPT.iter().any(|kept| kept.starts_with(&path));
-        match child(want, &key).or(partly.then_some(&Value::Null)) {
-            Some(want) => {
-                let Some(inner) = set.get_mut(&key).and_then(Value::as_object_mut) else { continue };
-                let below = take_unset(inner, want, &path, found);
-                if !below.is_empty() {
-                    if inner.is_empty() {
-                        set.remove(&key);
-                    }
-                    taken.insert(key, below.into());
-                }
+        let Some(want) = child(want, &key).or(partly.then_some(&Value::Null)) else {
+            let whole = set.remove(&key).unwrap_or_default();
+            name(&whole, &path, found);
+            taken.insert(key, whole);
+            continue;
+        };
+        let Some(inner) = set.get_mut(&key).and_then(Value::as_object_mut) else { continue };
+        let below = take_unset(inner, want, &path, found);
+        if !below.is_empty() {
+            if inner.is_empty() {
+                set.remove(&key);
             }
-            None => {
-                let whole = set.remove(&key).unwrap_or_default();
-                name(&whole, &path, found);
-                taken.insert(key, whole);
-            }
+            taken.insert(key, below.into());
         }
     }
     taken

@@ -39,7 +39,7 @@ fn action_for(
         _ => object,
     };
     let differs = judged.unowned || diff::drift(live, &object).is_some();
-    Ok(differs.then(|| Action::Apply(object)))
+    Ok(differs.then_some(Action::Apply(object)))
 }
 
 /// What is there under that key, if anything is and it may be written.

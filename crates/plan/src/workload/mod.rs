@@ -64,7 +64,11 @@ pub(crate) fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a Obj
         let more: Vec<_> =
             pods::container_statuses(pod).filter(|c| !has(&c["name"])).filter_map(|c| c["name"].as_str()).collect();
         (!more.is_empty()).then(|| {
-            format!("{key} runs what its template does not have: container {}. {}", more.join(", "), exempt(key))
+            format!(
+                "{key} runs what its template does not have: container {}. {}, and delete the pod",
+                more.join(", "),
+                exempt(key)
+            )
         })
     })
     .collect()

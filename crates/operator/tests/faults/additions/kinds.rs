@@ -1,5 +1,7 @@
 //! Kinds of additions, and the ways in which people make them.
 
+#![allow(clippy::needless_pass_by_value, reason = "json! is written in place")]
+
 use crate::common::Team;
 use anyhow::Result;
 use berth_api::labels;
