@@ -131,8 +131,17 @@ fn collect(
             Action::Apply(object) if object.key() == key => Some(object.clone()),
             _ => None,
         });
-        all.extend(applied.map(|o| (o, manager)));
+        all.extend(applied.map(|o| (without_address(o), manager)));
     }
+}
+
+/// What is made again asks for the address that it had.
+fn without_address(object: Object) -> Object {
+    let mut value = object.into_value();
+    if value["kind"] == "Service" && value["spec"]["clusterIP"] != "None" {
+        value["spec"].as_object_mut().unwrap().remove("clusterIP");
+    }
+    Object::new(value).unwrap()
 }
 
 #[tokio::test]

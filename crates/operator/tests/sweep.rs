@@ -149,5 +149,5 @@ async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
 #[tokio::test]
 async fn a_crash_while_additions_are_removed_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
-    sweep("additions", 16, async |plan| additions(server, plan).await).await;
+    sweep("additions", 40, async |plan| additions(server, plan).await).await;
 }
