@@ -1,5 +1,6 @@
 //! A plan as a value: stages, what each waits for, and the actions that bring the tenant closer.
 
+use crate::objects::additions::Addition;
 use crate::observed::uid;
 use crate::verdicts::LASTING;
 use berth_api::conditions::Reason;
@@ -222,31 +223,6 @@ impl Action {
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
         }
-    }
-}
-
-/// A field that Berth does not set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Addition {
-    /// Its path, such as `spec.template.spec.containers[etcd].env[GODEBUG]`.
-    pub field: String,
-    /// Who wrote it: the field manager, such as `kubectl-edit`.
-    pub manager: String,
-}
-
-impl Addition {
-    /// More of them are counted in a text, not named.
-    pub(crate) const NAMED: usize = 8;
-
-    /// Several of them, for people.
-    pub fn list(all: &[Self]) -> String {
-        let more = all.len().saturating_sub(Self::NAMED);
-        let named: Vec<_> = all.iter().take(Self::NAMED).map(Self::describe).collect();
-        if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
-    }
-
-    pub(crate) fn describe(&self) -> String {
-        format!("{} (by {})", self.field, self.manager)
     }
 }
 

@@ -276,7 +276,7 @@ async fn a_deleted_service_comes_back_with_its_address() {
     others.create(&PostParams::default(), &squatter).await.expect("squatter");
     let _running = Running::start(server, &plan);
     let told = degraded(&team, &address(&old).expect("address")).await;
-    assert!(told.contains("Service") && told.contains("Hand out new kubeconfigs"), "{told}");
+    assert!(told.contains("Service") && told.contains("could not be allocated again"), "{told}");
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
     let heard = Patch::Merge(json!({"metadata": {"annotations": {(labels::FORMER_ADDRESS): null}}}));

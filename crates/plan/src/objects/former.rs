@@ -57,7 +57,7 @@ fn lost(service: &ObjectKey, live: &Value) -> Option<String> {
     let (former, now) = (annotation(live, labels::FORMER_ADDRESS)?, live["spec"]["clusterIP"].as_str()?);
     (former != now).then(|| {
         format!(
-            "{service} was deleted and has the address {now} now: {former}, which it had, was not to be had again. Hand out new kubeconfigs where the old ones name it; then remove the annotation {} from the Service",
+            "{service} was deleted, and its address {former} could not be allocated again: it has {now} now. Tell whoever knows the old one, such as owners of kubeconfigs; then remove the annotation {} from the Service",
             labels::FORMER_ADDRESS
         )
     })
