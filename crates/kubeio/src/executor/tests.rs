@@ -254,3 +254,48 @@ async fn a_deletion_that_is_refused_is_reported() {
     assert_eq!(applied.failure.map(|e| e.kind), Some(ErrorKind::Rejected));
     assert!(!applied.observe_again);
 }
+
+#[tokio::test]
+async fn additions_are_taken_over_and_then_applied_away_and_after_a_stop_in_between_applied_away_alone() {
+    let owned = json!([{"manager": "berth-cluster", "operation": "Apply", "fieldsV1": {"f:spec": {"f:paused": {}}}}]);
+    let field = || Addition { field: "spec.paused".into(), manager: "kubectl-rollout".into() };
+    let remove = Action::RemoveAdditions {
+        object: Object::new(deployment("ours")).unwrap(),
+        uid: "1".into(),
+        resource_version: "7".into(),
+        managed_fields: owned.clone(),
+        additions: vec![field()],
+    };
+    for (managed, calls) in [(json!([]), 2), (owned, 1)] {
+        let (io, asked) = answers(200, deployment("ours"));
+        let mut snapshot = Snapshot::default();
+        let mut live = deployment("ours");
+        live["metadata"]["managedFields"] = managed;
+        snapshot.put(Kind::Deployment, live);
+        let mut executor = executor(&io);
+        let applied = executor.apply(&mut snapshot, &plan(vec![remove.clone()])).await;
+        assert_eq!((asked.load(Ordering::Relaxed), applied.done), (calls, 1));
+        let said = "Berth removed from Deployment b/a what it does not set: spec.paused (by kubectl-rollout)";
+        assert_eq!(executor.removed(), [said]);
+    }
+}
+
+#[tokio::test]
+async fn an_address_that_is_refused_is_not_asked_for_again() {
+    let service = |ip: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "a", "namespace": "b"},
+            "spec": {"clusterIP": ip, "ports": [{"port": 1}]},
+        })
+    };
+    let refusal = |message: &str| json!({"kind": "Status", "status": "Failure", "code": 422, "reason": "Invalid", "message": message});
+    let taken = r#"Service "a" is invalid: spec.clusterIPs: Invalid value: ["10.96.0.9"]: failed to allocate IP 10.96.0.9: provided IP is already allocated"#;
+    for (message, is_refused) in [(taken, true), (r#"Service "a" is invalid: spec.ports: Required value"#, false)] {
+        let (io, _) = answers(422, refusal(message));
+        let mut snapshot = Snapshot::default();
+        let asking = Action::Apply(Object::new(service("10.96.0.9")).unwrap());
+        let applied = executor(&io).apply(&mut snapshot, &plan(vec![asking])).await;
+        assert_eq!((applied.failure.is_none(), applied.can_continue()), (is_refused, is_refused));
+        assert_eq!(snapshot.observed.refused_addresses.len(), usize::from(is_refused));
+    }
+}

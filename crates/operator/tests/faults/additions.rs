@@ -13,6 +13,7 @@ use berth_kubeio::Io;
 use berth_render::{Kind, ObjectKey};
 use berth_testkit::FaultPlan;
 use berth_testkit::fixtures::{eventually, until};
+use berth_testkit::oracle::{Dump, diff};
 use k8s_openapi::api::core::v1::Service;
 use kinds::How;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
@@ -38,13 +39,10 @@ async fn get(io: &Io, key: &ObjectKey) -> Value {
 /// Waits until the spec is as it was.
 async fn is_as_before(io: &Io, key: &ObjectKey, before: &Value) -> Result<()> {
     let same = async || {
-        let live = get(io, key).await;
-        ensure!(
-            live["spec"] == *before,
-            "{key}:\nis  {}\nwas {before}\n{}",
-            live["spec"],
-            live["metadata"]["managedFields"]
-        );
+        let now = get(io, key).await["spec"].clone();
+        let of = |spec: Value| Dump::from([(key.to_string(), spec)]);
+        let difference = diff(&of(before.clone()), &of(now));
+        ensure!(difference.is_empty(), "{difference}");
         Ok(())
     };
     eventually(SOON, "as before", same).await
