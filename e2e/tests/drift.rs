@@ -111,12 +111,6 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
             "/spec/template/spec/hostNetwork",
             json!({"spec": {"template": {"spec": {"hostNetwork": true}}}}),
         ),
-        changed(
-            apps(cp_namespace, "deployments"),
-            "kube-controller-manager",
-            "/spec/template/spec/containers/0/ports/0/hostPort",
-            json!({"spec": {"template": {"spec": {"shareProcessNamespace": true}}}}),
-        ),
         deleted(path("/apis/policy/v1", cp_namespace, "poddisruptionbudgets"), "etcd"),
         changed(
             path("/apis/networking.k8s.io/v1", cp_namespace, "networkpolicies"),

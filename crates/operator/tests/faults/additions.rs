@@ -48,7 +48,7 @@ async fn is_as_before(io: &Io, key: &ObjectKey, before: &Value) -> Result<()> {
     eventually(SOON, "as before", same).await
 }
 
-/// `make test` adds each kind to one workload; `BERTH_SWEEP=full` to all.
+/// `make test` adds each kind to one workload, two at once; `BERTH_SWEEP=full` one after the other to all.
 #[tokio::test]
 async fn whatever_is_added_to_a_workload_goes() {
     let (_turn, server) = alone_at_a_server().await;
@@ -67,7 +67,7 @@ async fn whatever_is_added_to_a_workload_goes() {
     let rounds: Vec<Vec<_>> = if full() {
         kinds.iter().map(|kind| each.iter().map(|workload| (kind, *workload)).collect()).collect()
     } else {
-        kinds.chunks(each.len()).map(|kinds| kinds.iter().zip(each.iter().copied()).collect()).collect()
+        kinds.chunks(2 * each.len()).map(|kinds| kinds.iter().zip(each.iter().copied().cycle()).collect()).collect()
     };
     let (mut failures, mut tried) = (vec![], 0);
     for (n, round) in rounds.into_iter().enumerate() {

@@ -241,7 +241,7 @@ fn left(live: &Value, object: &Object, entries: &[Entry], why: Why) -> Vec<Strin
     let key = object.key();
     vec![match why {
         Why::Older => format!(
-            "{key} has {fields}, which Berth does not set. It was there when this build of Berth came, which removes it with the next change of the pods, so that none restarts for it alone"
+            "{key} has {fields}, which Berth does not set. An earlier build of Berth left it; this one removes it with the next change of the pods, so that no pod restarts for it alone"
         ),
         Why::Again => format!(
             "{key} has {fields}, which Berth does not set. Berth removed it {TIMES} times within {} minutes, and it came back. Stop what writes it; Berth removes it with the next change of the pods",
