@@ -183,9 +183,8 @@ fn forget(record: &mut Record) {
 fn taken_over(live: &Value, own: usize, additions: Vec<Entry>) -> Value {
     let mut managed = live["metadata"]["managedFields"].clone();
     let mut all = Map::new();
-    let mut host_network = false;
+    let host_network = additions.iter().flat_map(|e| &e.fields).any(|field| field == "spec.template.spec.hostNetwork");
     for entry in additions.into_iter().filter(|entry| entry.index != own) {
-        host_network |= entry.fields.iter().any(|field| field == "spec.template.spec.hostNetwork");
         let fields = &mut managed[entry.index]["fieldsV1"];
         match (entry.rest.is_empty(), fields.as_object_mut()) {
             (true, Some(fields)) => drop(fields.remove("f:spec")),

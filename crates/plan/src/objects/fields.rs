@@ -69,11 +69,13 @@ pub(super) fn extra(live: &Value, want: &Value, at: &str, found: &mut Vec<String
                 }
             }
         }
-        (Value::Array(live), _) => {
+        // Of ports the names are no keys.
+        (Value::Array(live), _) if last(at) != Some("ports") => {
+            let key = if last(at) == Some("volumeMounts") { "mountPath" } else { "name" };
             for live in live {
-                let Some(name) = live["name"].as_str() else { continue };
+                let Some(name) = live[key].as_str() else { continue };
                 let path = format!("{at}[{name}]");
-                match want.as_array().into_iter().flatten().find(|w| w["name"] == name) {
+                match want.as_array().into_iter().flatten().find(|w| w[key] == name) {
                     Some(want) => extra(live, want, &path, found),
                     None => found.push(path),
                 }
@@ -200,7 +202,8 @@ mod tests {
             "dnsPolicy": "ClusterFirst", "securityContext": {}, "hostPID": true, "hostNetwork": false,
             "volumes": [{"name": "v"}], "nodeSelector": {"disk": "ssd"}, "tolerations": [{"key": "t"}],
             "containers": [
-                {"name": "etcd", "image": "i", "terminationMessagePath": "/dev/termination-log", "env": [{"name": "A"}]},
+                {"name": "etcd", "image": "i", "terminationMessagePath": "/dev/termination-log", "env": [{"name": "A"}],
+                    "ports": [{"name": "p", "containerPort": 1}], "volumeMounts": [{"name": "v", "mountPath": "/v"}]},
                 {"name": "proxy"},
             ],
         });
@@ -209,6 +212,7 @@ mod tests {
         found.sort();
         let expected = [
             "spec.containers[etcd].env[A]",
+            "spec.containers[etcd].volumeMounts[/v]",
             "spec.containers[proxy]",
             "spec.hostPID",
             "spec.nodeSelector[disk]",
