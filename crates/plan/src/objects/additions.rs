@@ -1,5 +1,5 @@
 //! What somebody added to the spec of a workload: fields that Berth does not set, and that an API server notes for another writer
-//! (`metadata.managedFields`). Berth takes them away (ADR 21), but for
+//! (`metadata.managedFields`). Berth takes them away (ADR 23), but for
 //!
 //! - those of a workload whose pods were last changed by a build that left them: a new operator restarts nobody;
 //! - those of a writer that puts them back each time: that would restart the pods for ever;
