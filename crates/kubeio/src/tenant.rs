@@ -12,7 +12,7 @@ use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
 use berth_plan::cluster::{HostRules, ProbeRequest};
 use berth_plan::observed::{ApiProbe, InsideTenant};
-use berth_render::{Kind, ObjectKey};
+use berth_render::Kind;
 use futures::future::BoxFuture;
 use http::Response;
 use http_body_util::combinators::MapErr;
@@ -191,6 +191,7 @@ fn version_of(answer: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_render::ObjectKey;
     use futures::FutureExt;
     use serde_json::json;
     use std::collections::VecDeque;
@@ -322,7 +323,8 @@ mod tests {
         let server = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let connect = connect(Fence::open());
         let rules = HostRules::new(vec![], None, None);
-        let (probe, io) = probe_tenant(&connect, target(server, Some(rules)), Kind::ConfigMap, false, Arc::default()).await;
+        let (probe, io) =
+            probe_tenant(&connect, target(server, Some(rules)), Kind::ConfigMap, false, Arc::default()).await;
         assert!(matches!(&probe, ApiProbe::Refused(why) if why.contains("localhost resolves to ")), "{probe:?}");
         assert!(io.is_none() && listener.accept().now_or_never().is_none(), "nobody dialled it");
     }
