@@ -1,5 +1,6 @@
 //! For whom is built, and what that takes: Rust's standard library for it, and a C compiler that links.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
@@ -165,6 +166,17 @@ impl Tools {
         }
         Ok(tools)
     }
+
+    /// For cargo. The linker that it takes anyway is not named: where that of this machine differs from one build to the next, cargo
+    /// builds anew whatever runs here, such as build scripts, and all crates that need it.
+    fn variables(self, triple: &str) -> BTreeMap<String, &'static str> {
+        let name = triple.replace('-', "_");
+        let mut variables = BTreeMap::from([(format!("CC_{name}"), self.compiler)]);
+        if self.linker != "cc" {
+            variables.insert(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), self.linker);
+        }
+        variables
+    }
 }
 
 /// Whether programs for it can be compiled.
@@ -181,12 +193,10 @@ fn is_there(program: &str) -> bool {
 
 /// One call of cargo.
 fn compile(triple: &str, packages: &[&str], tools: &Tools, dir: &Path, version: &str) -> Result<()> {
-    let name = triple.replace('-', "_");
     let mut build = cargo();
     build.args(["build", "--release", "--locked", "--target", triple, "--target-dir"]).arg(dir);
     build.args(packages.iter().flat_map(|package| ["-p", package]));
-    build.env(format!("CC_{name}"), tools.compiler);
-    build.env(format!("CARGO_TARGET_{}_LINKER", name.to_uppercase()), tools.linker);
+    build.envs(tools.variables(triple));
     build.env("CARGO_ENCODED_RUSTFLAGS", flags(triple, dir)?.join("\u{1f}"));
     // What `kubectl berth` says of itself.
     build.env("BERTH_RELEASE_VERSION", version);
@@ -256,5 +266,20 @@ mod tests {
             let triples = [platform.images, Some(platform.cli)].into_iter().flatten();
             triples.for_each(|triple| assert!(compiler(triple, amd64).is_ok(), "{triple}"));
         }
+    }
+    #[test]
+    fn the_linker_of_this_machine_is_the_same_in_every_build() {
+        let (host, arm64) = ("x86_64-unknown-linux-gnu", "aarch64-unknown-linux-gnu");
+        let variables = |triple| Tools::of(triple, host).unwrap().variables(triple);
+        for platform in ALL.iter().filter(|p| p.os != "darwin") {
+            for triple in [platform.images, Some(platform.cli)].into_iter().flatten() {
+                let variables = variables(triple);
+                assert!(
+                    !variables.contains_key("CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_LINKER"),
+                    "{triple}: {variables:?}"
+                );
+            }
+        }
+        assert_eq!(variables(arm64)["CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER"], "aarch64-linux-gnu-gcc");
     }
 }
