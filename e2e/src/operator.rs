@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{BufRead, BufReader, Read, Seek, SeekFrom, Write},
     net::TcpStream,
+    path::Path,
     time::Duration,
 };
 
@@ -159,26 +160,31 @@ impl World {
         Ok(self.cluster.audit_log().metadata()?.len())
     }
 
-    /// What the operator wrote to the meta cluster since then, leases and dry runs aside: `verb path`.
+    /// [`writes_since`] in this cluster.
     pub fn writes_since(&self, mark: u64) -> Result<Vec<String>> {
-        let mut log = File::open(self.cluster.audit_log())?;
-        log.seek(SeekFrom::Start(mark))?;
-        let user = format!("system:serviceaccount:{SYSTEM}:{NAME}");
-        let mut writes = vec![];
-        for line in BufReader::new(log).lines() {
-            let line = line?;
-            if !line.contains(&user) {
-                continue;
-            }
-            let event: Value = serde_json::from_str(&line)?;
-            let (verb, uri) =
-                (event["verb"].as_str().unwrap_or_default(), event["requestURI"].as_str().unwrap_or_default());
-            let reads = ["get", "list", "watch"].contains(&verb) || uri.contains("dryRun=All");
-            let lease = event["objectRef"]["resource"] == "leases";
-            if event["user"]["username"] == user.as_str() && event["stage"] == "ResponseComplete" && !reads && !lease {
-                writes.push(format!("{verb} {uri}"));
-            }
-        }
-        Ok(writes)
+        writes_since(&self.cluster.audit_log(), mark)
     }
+}
+
+/// What the operator wrote to the meta cluster since an audit log had that length, leases and dry runs aside: `verb path`.
+pub fn writes_since(audit_log: &Path, mark: u64) -> Result<Vec<String>> {
+    let mut log = File::open(audit_log)?;
+    log.seek(SeekFrom::Start(mark))?;
+    let user = format!("system:serviceaccount:{SYSTEM}:{NAME}");
+    let mut writes = vec![];
+    for line in BufReader::new(log).lines() {
+        let line = line?;
+        if !line.contains(&user) {
+            continue;
+        }
+        let event: Value = serde_json::from_str(&line)?;
+        let (verb, uri) =
+            (event["verb"].as_str().unwrap_or_default(), event["requestURI"].as_str().unwrap_or_default());
+        let reads = ["get", "list", "watch"].contains(&verb) || uri.contains("dryRun=All");
+        let lease = event["objectRef"]["resource"] == "leases";
+        if event["user"]["username"] == user.as_str() && event["stage"] == "ResponseComplete" && !reads && !lease {
+            writes.push(format!("{verb} {uri}"));
+        }
+    }
+    Ok(writes)
 }
