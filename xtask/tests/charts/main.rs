@@ -4,6 +4,7 @@
 
 mod configuration;
 mod controllers;
+mod examples;
 mod gitops;
 mod monitoring;
 mod protection;
