@@ -9,7 +9,7 @@ pub(in crate::cluster::tests) const FOO: &str = "FOO";
 /// `f:spec` of an environment variable of kube-scheduler.
 pub(in crate::cluster::tests) fn env() -> Value {
     let foo = json!({".": {}, "f:name": {}, "f:value": {}});
-    let container = json!({"f:env": {".": {}, (format!("k:{}", json!({"name": FOO}))): foo}});
+    let container = json!({"f:env": {(format!("k:{}", json!({"name": FOO}))): foo}});
     let containers = json!({(format!("k:{}", json!({"name": names::SCHEDULER}))): container});
     json!({"f:template": {"f:spec": {"f:containers": containers}}})
 }
@@ -24,7 +24,9 @@ pub(in crate::cluster::tests) fn managed(f: &mut Fixture, name: &str, by: &str, 
     live["metadata"]["managedFields"] = json!([ours, theirs, status]);
     live["metadata"]["resourceVersion"] = "7".into();
     if live["metadata"]["managedFields"][1]["fieldsV1"]["f:spec"] == env() {
-        live["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": FOO, "value": "bar"}]);
+        let all = live["spec"]["template"]["spec"]["containers"][0]["env"].as_array_mut().unwrap();
+        all.retain(|one| one["name"] != FOO);
+        all.push(json!({"name": FOO, "value": "bar"}));
     }
 }
 
@@ -33,8 +35,9 @@ fn up() -> Fixture {
 }
 
 fn added(f: &Fixture) -> &Value {
-    &f.world.observed.get(&Fixture::key(Kind::Deployment, names::SCHEDULER)).unwrap()["spec"]["template"]["spec"]["containers"]
-        [0]["env"]
+    let live = f.world.observed.get(&Fixture::key(Kind::Deployment, names::SCHEDULER)).unwrap();
+    let all = live["spec"]["template"]["spec"]["containers"][0]["env"].as_array().unwrap();
+    all.iter().find(|one| one["name"] == FOO).unwrap_or(&Value::Null)
 }
 
 #[test]

@@ -18,7 +18,7 @@ pub(super) const ADDITIONS: &[Case] = &[
     ("a webhook adds to a Deployment what Berth does not set", |f| {
         managed(f, names::SCHEDULER, "reloader", "2026-01-01T00:00:00Z", json!({}));
         let pods = &mut f.live(Kind::Deployment, names::SCHEDULER)["spec"]["template"]["spec"];
-        pods["containers"][0]["env"] = json!([{"name": FOO}]);
+        pods["containers"][0]["env"].as_array_mut().unwrap().push(json!({"name": FOO}));
     }),
     ("a webhook adds a container to pods", |f| {
         let pod = Fixture::key(Kind::Pod, "kube-scheduler-7d9f8-x2x4z");
