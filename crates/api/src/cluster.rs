@@ -120,7 +120,8 @@ pub struct Etcd {
     /// Volume of each member. It cannot be changed later.
     #[serde(default)]
     pub storage: Storage,
-    /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, no limits.
+    /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, and a memory
+    /// limit of the quota of the database and 2Gi more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "resources_schema")]
     pub resources: Option<Resources>,

@@ -37,26 +37,31 @@ pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outco
     };
     let (server, ca) = server_and_ca(&published)?;
     let way = Way::to(&access, &args.name, published).await?;
-    let file = Kubeconfig::from_yaml(&way.kubeconfig).map_err(|_| anyhow::anyhow!("it is not a kubeconfig in YAML"))?;
+    let file =
+        Kubeconfig::from_yaml(&way.kubeconfig).map_err(|_| anyhow::anyhow!("the published kubeconfig is not YAML"))?;
     let config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
     let client = FencedClient::connect(config, Fence::open()).context("the tenant's kubeconfig")?;
     let tenant = Io::new(client, Arc::new(Calls::default()), DEADLINE);
 
     let info = ObjectKey::namespaced(Kind::ConfigMap, "kube-public", "cluster-info");
     if tenant.get(&info).await?.is_none() {
-        bail!("{info} does not exist in the tenant: nodes could not join. See: kubectl berth status {}", args.name);
+        bail!(
+            "{info} does not exist in the tenant, so nodes could not join. See: kubectl berth status {} -n {}",
+            args.name,
+            access.namespace
+        );
     }
     let token = BootstrapToken::generate()?;
     let until = Timestamp::now() + args.ttl;
     let (key, secret) = secret(&token, until);
     tenant.create(&key, &secret, "kubectl-berth").await?;
+    output::note(&format!(
+        "any machine can join with it until {until:.0}. To end it sooner, delete {key} in the tenant"
+    ));
     output::print(&format!(
         "kubeadm join {server} --token {} --discovery-token-ca-cert-hash sha256:{ca}\n",
         token.expose()
     ))?;
-    output::note(&format!(
-        "any machine can join with it until {until:.0}. To end it sooner, delete {key} in the tenant"
-    ));
     drop(way);
     Ok(Outcome::Done)
 }

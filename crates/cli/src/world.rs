@@ -6,7 +6,7 @@ use berth_api::Cluster;
 use berth_plan::cluster::{self, ClusterPlan};
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
 use berth_plan::{MetaCluster, Plan, Settings, State};
-use berth_render::Kind;
+use berth_render::{Kind, STAMPS};
 use berth_sim::{Choices, World};
 use jiff::{SignedDuration, Timestamp};
 use std::sync::Arc;
@@ -39,19 +39,17 @@ fn world(observed: Observed, now: Timestamp) -> World {
 }
 
 /// The API answers, and has nothing of Berth's yet.
-fn answers(cluster: &Cluster, settings: &Settings) -> ApiProbe {
-    let observed = &Observed::default();
-    let kind = cluster::probe_kind(cluster::Input { cluster, observed, settings, now: now() });
-    ApiProbe::Answered { version: None, read: InsideTenant::listed(kind, []) }
+fn answers() -> ApiProbe {
+    ApiProbe::Answered { version: None, read: InsideTenant::listed(STAMPS, []) }
 }
 
 /// As it was found: by the controller of the `Cluster`, and by that of its etcd. From here on all goes well. What is inside of
 /// a tenant that runs counts as it should be.
-pub(crate) fn found(cluster: &Cluster, settings: &Settings, mut seen: Observed, etcd: Option<Observed>) -> World {
+pub(crate) fn found(mut seen: Observed, etcd: Option<Observed>) -> World {
     seen.api = if seen.objects.keys().any(|k| k.kind == Kind::Deployment) {
         ApiProbe::Answered { version: None, read: InsideTenant::default() }
     } else {
-        answers(cluster, settings)
+        answers()
     };
     let etcd = etcd.unwrap_or_default();
     seen.objects.extend(etcd.objects);
@@ -63,7 +61,7 @@ pub(crate) fn found(cluster: &Cluster, settings: &Settings, mut seen: Observed, 
 
 /// A new tenant, made by both controllers in turns until neither has anything to write. Pods never run.
 pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) -> anyhow::Result<World> {
-    let api = answers(cluster, settings);
+    let api = answers();
     let observed = Observed { meta: Arc::new(meta), published: Published::Absent, api, ..Observed::default() };
     let mut world = world(observed, now());
     for _ in 0..ROUNDS {

@@ -30,9 +30,11 @@ mod slot;
 mod state;
 pub mod supervisor;
 pub mod versions;
+mod worker;
 
 pub use addons::STORAGE_CLASS;
 pub use cluster::{Cluster, Component, Config, Status, list};
 pub use node::MAX_NODES;
 pub use slot::Slot;
 pub use state::Phase;
+pub use worker::{MAX_WORKERS, Worker};

@@ -12,7 +12,7 @@ use anyhow::{Context, Result, anyhow};
 use berth_devcluster::{
     Cluster, Config, Phase,
     binaries::{self, Selection},
-    deps, images, supervisor,
+    deps, images, supervisor, versions,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -95,6 +95,17 @@ enum Verb {
         name: Name,
         /// The node's number.
         node: u8,
+    },
+    /// Start a machine beside a cluster, and join it to another control plane: everything after `--` goes to `kubeadm join`.
+    Worker {
+        #[command(flatten)]
+        name: Name,
+        /// The machine's number, from 1 on.
+        #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(berth_devcluster::MAX_WORKERS)))]
+        number: u8,
+        /// kubeadm's own arguments. Without them the machine is started only.
+        #[arg(last = true)]
+        join: Vec<String>,
     },
     /// Show clusters and their processes. Exit code 3 if one is not whole.
     Status,
@@ -205,6 +216,14 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Start { name, timeout } => Cluster::open(&name.name)?.start(Duration::from_secs(timeout))?,
         Verb::KillNode { name, node } => Cluster::open(&name.name)?.kill_node(node)?,
         Verb::StartNode { name, node } => Cluster::open(&name.name)?.start_node(node)?,
+        Verb::Worker { name, number, join } => {
+            let images = vec![images::kubernetes("kube-proxy", versions::KUBERNETES)?];
+            let worker = Cluster::open(&name.name)?.worker(number, &images)?;
+            if !join.is_empty() {
+                worker.join(&join)?;
+                println!("{} has joined; its pods have addresses of {}", worker.name(), worker.configure_pods()?);
+            }
+        }
         Verb::Status => return status(),
         Verb::Kubectl { name, arguments } => {
             let error = Cluster::open(&name.name)?.kubectl()?.args(arguments).exec();

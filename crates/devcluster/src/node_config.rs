@@ -1,6 +1,6 @@
 //! The configuration files of the nodes: containerd, CNI, kubelet, and the API server's audit policy.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result};
 use serde_json::json;
@@ -23,7 +23,8 @@ pub(crate) fn write(layout: &Layout, run: &RunDir, slot: Slot, nodes: u8) -> Res
         for directory in [node.config("cni"), node.pod_logs(), node.kubelet(), run.node(node.number)] {
             files::create_dir(&directory)?;
         }
-        files::write(&node.config("containerd.toml"), containerd(layout, &node, run)?)?;
+        let toml = containerd(layout, &node.containerd(), &run.node(node.number), &node.config("cni"))?;
+        files::write(&node.config("containerd.toml"), toml)?;
         files::write(&node.config("cni/10-pods.conflist"), pretty(&cni(&node, slot))?)?;
         files::write(&node.config("kubelet.json"), pretty(&kubelet(layout, &node, run, slot))?)?;
     }
@@ -51,7 +52,8 @@ fn link_cni_plugins(layout: &Layout) -> Result<()> {
     Ok(())
 }
 
-fn containerd(layout: &Layout, node: &Node, run: &RunDir) -> Result<String> {
+/// `root`: content and snapshots; `run`: sockets and state; `cni`: configuration of the pods' network.
+pub(crate) fn containerd(layout: &Layout, root: &Path, run: &Path, cni: &Path) -> Result<String> {
     let runc = binaries::path("runc", versions::RUNC, "runc")?;
     Ok(format!(
         r#"version = 3
@@ -103,13 +105,13 @@ disabled_plugins = [
   BinaryName = "{runc}"
   SystemdCgroup = false
 "#,
-        root = node.containerd().display(),
-        run = run.node(node.number).display(),
-        socket = run.containerd_socket(node.number).display(),
+        root = root.display(),
+        run = run.display(),
+        socket = run.join("containerd.sock").display(),
         pause = versions::PAUSE,
         registries = layout.registries().display(),
         cni_bin = layout.dir.join("cni-bin").display(),
-        cni_conf = node.config("cni").display(),
+        cni_conf = cni.display(),
         runc = runc.display(),
     ))
 }

@@ -30,7 +30,8 @@ pub(crate) const HELM: &str = "3.22.0";
 pub const HELM_NEXT: &str = "v4.3.1";
 
 pub(crate) const KWOK: &str = "0.8.0";
-pub(crate) const PAUSE: &str = "3.10.1";
+/// Its image holds the namespaces of each pod.
+pub const PAUSE: &str = "3.10.1";
 
 /// Of the program in `binaries/health`, which is ours. Any change of it is a new version.
 pub const HEALTH: &str = "1";

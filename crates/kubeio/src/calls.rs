@@ -3,7 +3,7 @@
 use crate::error::{ErrorKind, IoError};
 use crate::slim::{self, Slim};
 use berth_fence::FencedClient;
-use berth_render::{Kind, Object, ObjectKey};
+use berth_render::{Kind, Listing, Object, ObjectKey};
 use http::{Method, Request};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -97,13 +97,13 @@ impl Io {
         }
     }
 
-    /// Objects of a kind that carry a label, wherever they are, and whether these are all: of more than five hundred only some are read.
+    /// Objects of a listing that carry a label, and whether these are all: of more than five hundred only some are read.
     pub(crate) async fn list_labelled(
         &self,
-        kind: Kind,
+        Listing { kind, namespace }: Listing,
         label: &str,
     ) -> Result<(Vec<(ObjectKey, Value)>, bool), IoError> {
-        let url = format!("{}?labelSelector={}&limit=500", collection(kind, None), encode(label));
+        let url = format!("{}?labelSelector={}&limit=500", collection(kind, namespace), encode(label));
         let what = format!("list {} with the label {label}", kind.plural());
         let text = self.text(Method::GET, &what, &url, None, None).await.map_err(|e| unserved(e, kind))?;
         let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;

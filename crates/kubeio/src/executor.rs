@@ -293,12 +293,12 @@ fn sent(object: &Object) -> (ObjectKey, String) {
     (object.key().clone(), object.digest())
 }
 
-/// Takes in what is inside the tenant under that key. True if nothing was known of it.
+/// Takes in what is inside the tenant under that key. True if it is something that was not known.
 fn put_tenant_object(snapshot: &mut Snapshot, key: &ObjectKey, live: Option<Value>) -> bool {
-    match &mut snapshot.observed.api {
-        ApiProbe::Answered { read, .. } => read.insert(key.clone(), live).is_none(),
-        _ => false,
-    }
+    let ApiProbe::Answered { read, .. } = &mut snapshot.observed.api else { return false };
+    let is_there = live.is_some();
+    let was_known = matches!(read.insert(key.clone(), live), Some(Some(_)));
+    is_there && !was_known
 }
 
 #[cfg(test)]

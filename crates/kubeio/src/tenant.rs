@@ -12,7 +12,7 @@ use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
 use berth_plan::cluster::{HostRules, ProbeRequest};
 use berth_plan::observed::{ApiProbe, InsideTenant};
-use berth_render::Kind;
+use berth_render::Listing;
 use futures::future::BoxFuture;
 use http::Response;
 use http_body_util::combinators::MapErr;
@@ -62,6 +62,10 @@ impl std::fmt::Debug for TenantTarget {
 /// Makes a client for a tenant; tests put a local API server in its place.
 pub type Connect = Arc<dyn Fn(TenantTarget) -> BoxFuture<'static, Result<FencedClient, String>> + Send + Sync>;
 
+fn url(host: &str, port: i32) -> String {
+    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
+}
+
 /// The target of a question, from what was observed, with a new certificate. None: there is no CA.
 pub fn tenant_target(
     snapshot: &Snapshot,
@@ -69,12 +73,17 @@ pub fn tenant_target(
     clocks: Clocks,
 ) -> Option<Result<TenantTarget, String>> {
     let ProbeRequest { host, port, ca, rules, .. } = asked;
-    let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
     let (ca_cert, ca_key) = (snapshot.secret(ca, "tls.crt")?, snapshot.secret(ca, "tls.key")?);
-    Some(TenantTarget::new(format!("https://{host}:{port}"), rules.clone(), ca_cert, ca_key, clocks))
+    Some(TenantTarget::new(url(host, *port), rules.clone(), ca_cert, ca_key, clocks))
 }
 
 impl TenantTarget {
+    /// The same API at an address that the meta cluster gave.
+    #[must_use]
+    pub fn at(self, host: &str, port: i32) -> Self {
+        Self { server: url(host, port), rules: None, ..self }
+    }
+
     fn new(
         server: String,
         rules: Option<HostRules>,
@@ -147,12 +156,12 @@ fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
     STANDARD.decode(body.trim()).map_err(|e| format!("the CA certificate: {e}"))
 }
 
-/// Asks the tenant's API: all of Berth's objects of a kind, and its version if that is wanted. Returns the connection for what is to be
+/// Asks the tenant's API: Berth's objects in these listings, and its version if that is wanted. Returns the connection for what is to be
 /// written.
 pub async fn probe_tenant(
     connect: &Connect,
     target: TenantTarget,
-    kind: Kind,
+    listings: &[Listing],
     want_version: bool,
     calls: Arc<Calls>,
 ) -> (ApiProbe, Option<Io>) {
@@ -161,15 +170,19 @@ pub async fn probe_tenant(
         Err(e) => return (ApiProbe::Failed(e), None),
     };
     let tenant = Io::new(client, calls, DEADLINE);
-    match ask(&tenant, kind, want_version).await {
+    match ask(&tenant, listings, want_version).await {
         Ok((version, read)) => (ApiProbe::Answered { version, read }, Some(tenant)),
         Err(e) if e.kind == ErrorKind::Refused => (ApiProbe::Refused(e.message), None),
         Err(e) => (ApiProbe::Failed(e.message), None),
     }
 }
 
-async fn ask(tenant: &Io, kind: Kind, want_version: bool) -> Result<(Option<String>, InsideTenant), IoError> {
-    let (objects, whole) = tenant.list_labelled(kind, labels::TENANT_SET).await?;
+async fn ask(tenant: &Io, listings: &[Listing], want_version: bool) -> Result<(Option<String>, InsideTenant), IoError> {
+    let mut read = InsideTenant::default();
+    for listing in listings {
+        let (objects, whole) = tenant.list_labelled(*listing, labels::TENANT_SET).await?;
+        read.extend(if whole { InsideTenant::listed(*listing, objects) } else { InsideTenant::some(objects) });
+    }
     let version = if want_version {
         let answer = tenant.raw("/version").await?;
         let version = version_of(&answer);
@@ -178,7 +191,7 @@ async fn ask(tenant: &Io, kind: Kind, want_version: bool) -> Result<(Option<Stri
     } else {
         None
     };
-    Ok((version, if whole { InsideTenant::listed(kind, objects) } else { InsideTenant::some(objects) }))
+    Ok((version, read))
 }
 
 /// The version that an API server tells, without its `v`. None: what it tells is none, and nothing to put into a status.
@@ -191,7 +204,7 @@ fn version_of(answer: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_render::ObjectKey;
+    use berth_render::{Kind, ObjectKey, STAMPS};
     use futures::FutureExt;
     use serde_json::json;
     use std::collections::VecDeque;
@@ -245,18 +258,22 @@ mod tests {
 
     #[tokio::test]
     async fn a_list_says_what_is_there_and_one_that_was_cut_says_nothing_of_the_rest() {
-        let wanted = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "b"}});
-        let missing = ObjectKey::namespaced(Kind::ConfigMap, "b", "missing");
+        let wanted =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a", "namespace": "kube-system"}});
+        let missing = ObjectKey::namespaced(Kind::ConfigMap, "kube-system", "missing");
         for (rest, known) in [("", Some(None)), ("more", None)] {
             let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
-                assert_eq!(request.uri(), "/api/v1/configmaps?labelSelector=berth.dev%2Ftenant-set&limit=500");
-                let items = json!([{"metadata": {"name": "a", "namespace": "b", "managedFields": []}}]);
+                assert_eq!(
+                    request.uri(),
+                    "/api/v1/namespaces/kube-system/configmaps?labelSelector=berth.dev%2Ftenant-set&limit=500"
+                );
+                let items = json!([{"metadata": {"name": "a", "namespace": "kube-system", "managedFields": []}}]);
                 let list = json!({"metadata": {"continue": rest}, "items": items}).to_string();
                 async move { Ok::<_, std::convert::Infallible>(Response::new(kube::client::Body::from(list.into_bytes()))) }
             });
             let client = FencedClient::new(kube::Client::new(service, "default"), Fence::open());
             let io = Io::new(client, Arc::default(), DEADLINE);
-            let (_, read) = ask(&io, Kind::ConfigMap, false).await.unwrap();
+            let (_, read) = ask(&io, &[STAMPS], false).await.unwrap();
             assert_eq!(
                 read.get(&ObjectKey::of(Kind::ConfigMap, &wanted)),
                 Some(Some(&wanted)),
@@ -323,8 +340,7 @@ mod tests {
         let server = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let connect = connect(Fence::open());
         let rules = HostRules::new(vec![], None, None);
-        let (probe, io) =
-            probe_tenant(&connect, target(server, Some(rules)), Kind::ConfigMap, false, Arc::default()).await;
+        let (probe, io) = probe_tenant(&connect, target(server, Some(rules)), &[STAMPS], false, Arc::default()).await;
         assert!(matches!(&probe, ApiProbe::Refused(why) if why.contains("localhost resolves to ")), "{probe:?}");
         assert!(io.is_none() && listener.accept().now_or_never().is_none(), "nobody dialled it");
     }

@@ -3,7 +3,7 @@
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
 use berth_pki::{CertInfo, PkiError};
-use berth_render::{Kind, ObjectKey, TemplateSet};
+use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -31,6 +31,8 @@ pub struct Observed {
     pub team_namespace_ends: bool,
     /// The UID of that namespace. None: not known.
     pub team_uid: Option<String>,
+    /// Why the operator does not connect to `spec.endpoint.host`: it leads to an address that is no tenant's.
+    pub refused_host: Option<String>,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
     /// What refuses the pods of members that are not there, by name, as far as is known.
@@ -79,17 +81,17 @@ pub enum ApiProbe {
     Unable(String),
 }
 
-/// Objects of Berth's inside a tenant, as far as they were read in one reconcile: all of a kind at once, by their label.
+/// Objects of Berth's inside a tenant, as far as they were read in one reconcile, by their label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InsideTenant {
-    listed: BTreeSet<Kind>,
+    listed: BTreeSet<Listing>,
     objects: BTreeMap<ObjectKey, Option<Value>>,
 }
 
 impl InsideTenant {
-    /// All of that kind that there are.
-    pub fn listed(kind: Kind, objects: impl IntoIterator<Item = (ObjectKey, Value)>) -> Self {
-        Self { listed: BTreeSet::from([kind]), ..Self::some(objects) }
+    /// All that there are there.
+    pub fn listed(listing: Listing, objects: impl IntoIterator<Item = (ObjectKey, Value)>) -> Self {
+        Self { listed: BTreeSet::from([listing]), ..Self::some(objects) }
     }
 
     /// Some of what there is.
@@ -101,13 +103,23 @@ impl InsideTenant {
     /// What is there under that key. None: it was not read; `Some(None)`: nothing that carries Berth's label.
     pub fn get(&self, key: &ObjectKey) -> Option<Option<&Value>> {
         let known = self.objects.get(key).map(Option::as_ref);
-        known.or_else(|| self.listed.contains(&key.kind).then_some(None))
+        known.or_else(|| self.is_listed(key).then_some(None))
     }
 
     /// Takes in what is there under that key. Returns what was known of it.
     pub fn insert(&mut self, key: ObjectKey, live: Option<Value>) -> Option<Option<Value>> {
-        let listed = self.listed.contains(&key.kind);
+        let listed = self.is_listed(&key);
         self.objects.insert(key, live).or_else(|| listed.then_some(None))
+    }
+
+    /// Takes in what was read elsewhere.
+    pub fn extend(&mut self, other: Self) {
+        self.listed.extend(other.listed);
+        self.objects.extend(other.objects);
+    }
+
+    fn is_listed(&self, key: &ObjectKey) -> bool {
+        self.listed.iter().any(|listing| listing.holds(key))
     }
 }
 

@@ -30,4 +30,4 @@ pub use images::{UPSTREAM_REGISTRY, image, relocated};
 pub use kinds::{Kind, ObjectKey, Place};
 pub use lint::{Finding, lint};
 pub use object::Object;
-pub use tenant::{STAMPS, TenantSet, render_tenant_set, stamp_key};
+pub use tenant::{Listing, STAMPS, TenantSet, render_tenant_set, stamp_key};

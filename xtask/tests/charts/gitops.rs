@@ -42,6 +42,7 @@ fn expected(object: &Value) -> (&'static str, &'static str) {
     let paused = object["spec"]["paused"] == true && !deleting;
     match (status("Ready"), status("Stalled")) {
         (true, false) => ("Current", "Healthy"),
+        (false, true) if deleting => ("Terminating", "Degraded"),
         _ if deleting => ("Terminating", "Progressing"),
         (false, true) if paused => ("Failed", "Suspended"),
         (false, true) => ("Failed", "Degraded"),
@@ -62,7 +63,7 @@ fn every_state_is_what_a_person_would_say() {
         assert!(!message.is_empty() && message != "nil", "{situation}: no message");
         met.insert((kstatus.clone(), argo.clone()));
     }
-    assert_eq!(met.len(), 5, "each of them is met: {met:?}");
+    assert_eq!(met.len(), 6, "each of them is met: {met:?}");
 }
 
 #[test]

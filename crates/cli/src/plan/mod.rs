@@ -58,7 +58,7 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
         Future::default()
     } else {
         let etcd = etcd(&access, &snapshot).await?;
-        let mut world = world::found(&cluster, &found.settings, snapshot.observed.clone(), etcd);
+        let mut world = world::found(snapshot.observed.clone(), etcd);
         foresee::foresee(&cluster, &found.settings, &mut world, now)?
     };
     let report = report::report(&cluster, exists, &snapshot.observed, &planned, future);

@@ -48,7 +48,7 @@ fn planned(spec: Value, observed: &Observed, settings: &Settings) -> Report {
     let future = if cluster.spec.paused {
         Future::default()
     } else {
-        foresee(&cluster, settings, &mut found(&cluster, settings, observed.clone(), None), now).unwrap()
+        foresee(&cluster, settings, &mut found(observed.clone(), None), now).unwrap()
     };
     report(&cluster, true, observed, &plan, future)
 }
@@ -83,7 +83,7 @@ fn etcds_pods_restart_one_by_one() {
         cluster(json!({"version": "1.36.3", "etcd": {"replicas": 3, "resources": resources}}))
     };
     let nothing = Observed { published: Published::Absent, ..Observed::default() };
-    let mut world = found(&with("1Gi"), &settings, nothing, None);
+    let mut world = found(nothing, None);
     let now = crate::world::now();
     let first = foresee(&with("1Gi"), &settings, &mut world, now).unwrap();
     assert!(!first.more && first.restarts.is_empty(), "{first:#?}");
@@ -96,7 +96,7 @@ fn etcds_pods_restart_one_by_one() {
     for object in seen.objects.values_mut() {
         *object = serde_json::from_str(&object.to_string().replace(&revision, "etcd-6d5f8")).unwrap();
     }
-    let mut again = found(&with("1Gi"), &settings, seen, None);
+    let mut again = found(seen, None);
     let nothing = foresee(&with("1Gi"), &settings, &mut again, now).unwrap();
     assert!(!nothing.more && nothing.then.is_empty(), "{nothing:#?}");
 

@@ -101,9 +101,7 @@ fn degraded(problem: &Condition, report: &Report) -> String {
     let adopt = || format!("kubectl berth adopt {} -n {}", report.name, report.namespace);
     match problem.reason.parse() {
         // Somebody else comes first.
-        Ok(Reason::AdoptionRequired) if problem.message.contains(labels::ALLOW_ADOPTION) => {
-            format!("{}. Then: {}", problem.message, adopt())
-        }
+        Ok(Reason::AdoptionRequired) if problem.message.contains(labels::ALLOW_ADOPTION) => problem.message.clone(),
         Ok(Reason::AdoptionRequired) => format!("to take over the existing control plane: {}", adopt()),
         Ok(Reason::ControlPlaneLost) => format!("{}. To set the annotation: {}", problem.message, adopt()),
         // Of a host that is not in DNS, with what to do.

@@ -19,6 +19,7 @@ use crate::{
     process::{self, Process},
     slot::{self, Slot},
     state::{Phase, State},
+    worker,
 };
 
 /// Stops the cluster and removes all of it. Safe to repeat, and on any half-made cluster.
@@ -56,6 +57,10 @@ pub(super) fn halt(layout: &Layout, slot: Option<Slot>) -> Result<()> {
     mounts::unmount_below(&directories)?;
     for node in layout.possible_nodes().iter().filter(|node| node.is_further()) {
         network::nodes::remove(layout, node)?;
+    }
+    for scope in worker::scopes(layout) {
+        network::nodes::remove_machine(&scope)?;
+        remove_results(&scope)?;
     }
     network::remove(layout, slot)?;
     remove_cgroups(&layout.scope())?;
@@ -142,7 +147,12 @@ fn remove_traces_elsewhere(node: &Node) -> Result<()> {
             files::remove(&link)?;
         }
     }
-    let network = format!("{}-", node.scope());
+    remove_results(&node.scope())
+}
+
+/// libcni's results in a network.
+fn remove_results(network: &str) -> Result<()> {
+    let network = format!("{network}-");
     for result in entries(Path::new("/var/lib/cni/results")) {
         // The rest of the name is a container's ID of 64 digits and an interface; `demo` must not take `demo-2`'s.
         let name = result.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

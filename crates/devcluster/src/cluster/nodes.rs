@@ -5,7 +5,7 @@ use std::{net::Ipv4Addr, path::PathBuf};
 use anyhow::{Result, bail};
 
 use super::{Cluster, lock, power};
-use crate::{deps, images, layout::RunDir, node::Node};
+use crate::{deps, images, layout::RunDir, node::Node, worker::Worker};
 
 impl Cluster {
     /// The names of its nodes, in the order of their numbers, which are from 1 on.
@@ -31,6 +31,16 @@ impl Cluster {
         deps::check_root()?;
         let _lock = lock(&self.layout)?;
         power::on(&self.layout, number)
+    }
+
+    /// A machine beside the cluster, by its number from 1 on, with containerd and these images. It can become a node of another control
+    /// plane, by [`Worker::join`].
+    pub fn worker(&self, number: u8, images: &[PathBuf]) -> Result<Worker> {
+        deps::check_root()?;
+        let _lock = lock(&self.layout)?;
+        let worker = Worker::new(&self.layout, self.slot, number)?;
+        worker.start(images)?;
+        Ok(worker)
     }
 
     /// Imports image archives on every node, replacing images of the same name.

@@ -1,6 +1,6 @@
 //! The network namespaces of a cluster's further nodes: ports of the first node's bridge, and routes between their pods.
 
-use std::fmt::Write;
+use std::{fmt::Write, net::Ipv4Addr, path::Path};
 
 use anyhow::Result;
 
@@ -8,6 +8,7 @@ use super::{forward, ip, links};
 use crate::{
     layout::Layout,
     node::{FIRST, Node},
+    paths::NETNS_DIR,
     slot::Slot,
 };
 
@@ -54,6 +55,45 @@ pub(crate) fn connect(layout: &Layout, slot: Slot, nodes: u8, node: &Node) -> Re
     )?;
     ip(Some(&scope), &routes(slot, node.number, nodes, LINK))?;
     forward(&node.netns())
+}
+
+/// Makes the namespace of a machine beside the cluster, and its link. Everything of the cluster is reached through the first node.
+pub(crate) fn connect_machine(layout: &Layout, slot: Slot, scope: &str, port: &str, address: Ipv4Addr) -> Result<()> {
+    let first = layout.scope();
+    if !Path::new(NETNS_DIR).join(scope).exists() {
+        ip(None, &format!("netns add {scope}"))?;
+    }
+    if !links(Some(scope))?.iter().any(|link| link == LINK) {
+        ip(Some(&first), &format!("link add {port} type veth peer name {LINK} netns {scope}"))?;
+    }
+    ip(Some(&first), &format!("link set {port} master br-node up"))?;
+    ip(
+        Some(scope),
+        &format!(
+            "link set lo up\n\
+             addr replace {address}/24 dev {LINK}\n\
+             link set {LINK} up\n\
+             route replace default via {void} dev {LINK} onlink\n\
+             route replace {range} via {gateway} dev {LINK}\n",
+            void = slot.void_address(),
+            range = slot.range(),
+            gateway = slot.node_address(),
+        ),
+    )?;
+    forward(&Path::new(NETNS_DIR).join(scope))
+}
+
+/// Sends packets for a range to another machine on the same link.
+pub(crate) fn route(scope: &str, range: &str, via: Ipv4Addr) -> Result<()> {
+    ip(Some(scope), &format!("route replace {range} via {via} dev {LINK}"))
+}
+
+/// Removes a machine's namespace, and with it its link. The processes in it must be gone.
+pub(crate) fn remove_machine(scope: &str) -> Result<()> {
+    if Path::new(NETNS_DIR).join(scope).exists() {
+        ip(None, &format!("netns del {scope}"))?;
+    }
+    Ok(())
 }
 
 /// Pulls a node's plug: nobody hears from it any more, not even that its connections end.

@@ -5,7 +5,7 @@ use crate::calls::WRITE_DEADLINE;
 use berth_fence::{Fence, FencedClient};
 use berth_plan::observed::InsideTenant;
 use berth_plan::{Stage, State};
-use berth_render::Binary;
+use berth_render::{Binary, Listing};
 use http::{Request, Response};
 use http_body_util::BodyExt;
 use jiff::Timestamp;
@@ -61,7 +61,9 @@ async fn what_is_in_the_way_inside_a_tenant_is_seen_and_makes_room() {
     let wanted = Object::new(slice("IPv6")).unwrap();
     let key = wanted.key().clone();
     let mut snapshot = Snapshot::default();
-    snapshot.observed.api = ApiProbe::Answered { version: None, read: InsideTenant::default() };
+    // Its label is gone, so a list does not have it.
+    let listing = Listing { kind: Kind::EndpointSlice, namespace: Some("default") };
+    snapshot.observed.api = ApiProbe::Answered { version: None, read: InsideTenant::listed(listing, []) };
     let mut carry = async |io: &Io, actions: &[Action]| {
         let stage = Stage { actions: actions.to_vec(), ..Stage::new(StageId::Tenant, State::Ready) };
         let plan = Plan { stages: vec![stage], ..Plan::default() };

@@ -104,6 +104,12 @@ fn env() -> How {
     kinds::container(|_| json!({"env": [{"name": "FOO", "value": "bar"}]}))
 }
 
+/// That variable in a workload.
+fn foo(workload: &Value) -> Value {
+    let all = workload["spec"]["template"]["spec"]["containers"][0]["env"].as_array().cloned().unwrap_or_default();
+    all.into_iter().find(|one| one["name"] == "FOO").unwrap_or_default()
+}
+
 async fn degraded(team: &Team, about: &str) -> String {
     team.says_of(ConditionType::Degraded, "ForeignFields", about).await
 }
@@ -127,10 +133,7 @@ async fn who_puts_it_back_each_time_is_named_and_left() {
     second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
     // A change of the pods takes it along.
     team.spec(json!({"scheduler": {"extraArgs": [{"name": "v", "value": "3"}]}})).await.expect("spec");
-    until(SOON, "it is gone", async || {
-        get(&io, &key).await["spec"]["template"]["spec"]["containers"][0]["env"].is_null()
-    })
-    .await;
+    until(SOON, "it is gone", async || foo(&get(&io, &key).await).is_null()).await;
     team.says(ConditionType::Degraded, "AsExpected").await;
     team.wipe().await;
 }
@@ -159,7 +162,7 @@ async fn what_was_there_before_is_named_until_the_pods_change() {
         assert_eq!(get(&io, key).await["spec"], *with, "{key}: a new operator restarts nobody");
     }
     team.spec(json!({"scheduler": {"extraArgs": [{"name": "v", "value": "3"}]}})).await.expect("spec");
-    let gone = async |n: usize| get(&io, &all[n]).await["spec"]["template"]["spec"]["containers"][0]["env"].is_null();
+    let gone = async |n: usize| foo(&get(&io, &all[n]).await).is_null();
     until(SOON, "the scheduler's is gone", async || gone(2).await).await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     assert!(!gone(1).await, "the pods of the controller manager do not change");
@@ -178,7 +181,7 @@ async fn what_admission_adds_is_named_and_left() {
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let (io, key) = (io(&team), workloads(&team).remove(2));
     let pods = "Object.spec.template.spec";
-    let foo = format!(
+    let adds = format!(
         "Object{{spec: Object.spec{{template: Object.spec.template{{spec: {pods}{{containers: [{pods}.containers{{name: 'kube-scheduler', env: [{pods}.containers.env{{name: 'FOO', value: 'bar'}}]}}]}}}}}}}}"
     );
     let name = json!({"name": team.cp_namespace});
@@ -189,7 +192,7 @@ async fn what_admission_adds_is_named_and_left() {
         "spec": {
             "matchConstraints": {"resourceRules": [rule]}, "matchConditions": [{"name": "ours", "expression": ours}],
             "failurePolicy": "Fail", "reinvocationPolicy": "Never",
-            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": foo}}],
+            "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": adds}}],
         },
     });
     let binding = json!({
@@ -209,7 +212,7 @@ async fn what_admission_adds_is_named_and_left() {
         n.set(n.get() + 1);
         let more = kinds::container(|_| json!({"tty": true}));
         kinds::add(&team, &io, &key, &more, &format!("somebody-{}", n.get())).await.expect("add");
-        !get(&io, &key).await["spec"]["template"]["spec"]["containers"][0]["env"].is_null()
+        !foo(&get(&io, &key).await).is_null()
     })
     .await;
     let told = degraded(&team, "env[FOO]").await;
@@ -220,7 +223,7 @@ async fn what_admission_adds_is_named_and_left() {
     .await;
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     second_reconcile(&team, &plan).await.unwrap_or_else(|e| panic!("{e:#}"));
-    assert_eq!(get(&io, &key).await["spec"]["template"]["spec"]["containers"][0]["env"][0]["name"], "FOO");
+    assert_eq!(foo(&get(&io, &key).await)["value"], "bar");
     for collection in [POLICIES.replace("policies", "policybindings"), POLICIES.to_owned()] {
         send(http::Request::delete(format!("{collection}/{}", team.cp_namespace)), &json!({})).await;
     }

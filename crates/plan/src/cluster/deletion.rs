@@ -11,6 +11,7 @@ use berth_api::cluster::DataPolicy;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
+use serde_json::Value;
 
 /// Seconds that pods get: enough to close files, and nobody is served any more.
 const GRACE: i64 = 1;
@@ -32,7 +33,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
         return out;
     }
     if let Err(refused) = writers::data_policy(t.cluster.spec.deletion.data_policy, &t.settings.writers)
-        && t.live_namespace().is_some()
+        && own_namespace(t).is_some()
     {
         stage.state = refused;
         out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
@@ -44,8 +45,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
         stage.state = State::waiting(format!("{} to be deleted", kubeconfig::published_key(t)));
     }
     let key = ObjectKey::cluster(Kind::Namespace, t.cp_namespace.clone());
-    let cp_namespace = t.live_namespace().filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid));
-    if let Some(cp_namespace) = cp_namespace {
+    if let Some(cp_namespace) = own_namespace(t) {
         let retain = t.cluster.spec.deletion.data_policy == DataPolicy::Retain;
         down(t, &mut stage, cp_namespace, &key, retain);
     }
@@ -53,6 +53,11 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
     out.requeue_after = Some(requeue::while_deleting(&t.cluster.metadata, t.now, &stage));
     out.plan.stages.push(stage);
     out
+}
+
+/// The control-plane namespace, if it is this `Cluster`'s.
+fn own_namespace<'a>(t: &Tenant<'a>) -> Option<&'a Value> {
+    t.live_namespace().filter(|n| is_ours(n) && label(n, labels::CLUSTER_UID) == Some(t.uid))
 }
 
 /// The namespace of a protected Cluster is being deleted: what that costs, and the ways out.

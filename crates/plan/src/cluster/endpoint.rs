@@ -57,6 +57,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     if let (true, Err(why)) = (stage.state.is_done(), &t.endpoint.host) {
         stage.state = State::blocked(Reason::InvalidSpec, why.clone());
     }
+    if let (true, Some(why)) = (stage.state.is_done(), &t.observed.refused_host) {
+        stage.state = State::blocked(Reason::InvalidSpec, why.clone());
+    }
     if stage.state.is_done() && t.endpoint.published.is_none() {
         stage.state = State::waiting(match endpoint.type_ {
             EndpointType::LoadBalancer => "an address from the meta cluster's load balancer for Service kube-apiserver",
@@ -130,6 +133,8 @@ pub(crate) struct Endpoint {
     pub(crate) port: i32,
     /// Name or address from the load balancer.
     load_balancer: Option<String>,
+    /// All addresses from the load balancer, of both families.
+    balanced: Vec<IpAddr>,
     /// The host that the spec asks for, or why it is refused.
     host: Result<Option<String>, String>,
     /// Host and port of the kubeconfig.
@@ -159,6 +164,8 @@ impl Endpoint {
         let cluster_ip: Option<IpAddr> = at("/spec/clusterIP").and_then(|ip| ip.as_str()?.parse().ok());
         let told = cluster.status.as_ref().map(|s| s.endpoints.as_slice()).unwrap_or_default();
         let load_balancer = at("/status/loadBalancer/ingress").and_then(|i| load_balancer(i.as_array()?, told));
+        let ingress = at("/status/loadBalancer/ingress").and_then(Value::as_array);
+        let balanced = ingress.into_iter().flatten().filter_map(|i| i["ip"].as_str()?.parse().ok()).collect();
         let host = host(asked.host.as_deref(), cluster_ip, load_balancer.as_deref(), meta);
         let port = int("/spec/ports/0/port").unwrap_or(asked.port);
         // Nodes see to source ranges themselves (kube-proxy), also for what is dialled from their own pods, and the operator is not among those.
@@ -185,7 +192,7 @@ impl Endpoint {
             let outside = given.filter(|_| asked.type_ != EndpointType::ClusterIP);
             outside.map_or(inside, |address| (address, *port_outside))
         });
-        Self { cluster_ip, port, load_balancer, host, published, dialled, advertised, handed_out }
+        Self { cluster_ip, port, load_balancer, balanced, host, published, dialled, advertised, handed_out }
     }
 
     /// Where the host may lead that the operator dials, if the spec chose it and it is a name.
@@ -193,7 +200,13 @@ impl Endpoint {
         let chosen = t.cluster.spec.endpoint.host.as_deref() == Some(dialled) && dialled.parse::<IpAddr>().is_err();
         let load_balancer = self.load_balancer.clone().filter(|host| host.parse::<IpAddr>().is_err());
         let meta = || t.observed.meta.addresses.as_ref().ok().cloned();
-        chosen.then(|| HostRules::new(own(self.cluster_ip, self.load_balancer.as_deref()), load_balancer, meta()))
+        let own = self.cluster_ip.into_iter().chain(self.balanced.iter().copied()).collect();
+        chosen.then(|| HostRules::new(own, load_balancer, meta()))
+    }
+
+    /// The Service's own address and port, if kubeconfigs of the tenant were handed out.
+    pub(super) fn inside_of_one_that_serves(&self) -> Option<(String, i32)> {
+        self.handed_out.as_ref().and(self.cluster_ip).map(|address| (address.to_string(), self.port))
     }
 
     /// Where pods of the control plane reach the API server: the Service's own address.

@@ -119,7 +119,7 @@ fn of_another_team(t: &Tenant<'_>, live: &Value) -> Option<State> {
     Some(State::blocked(
         Reason::AdoptionRequired,
         format!(
-            "namespace {cp} holds keys and data of a Cluster {ns}/{name} from an earlier namespace {ns} (UID {recorded}; this one's is {now}), which may have been another team's. If this team may have them, a cluster administrator runs: kubectl annotate namespace {cp} {allow}={now}. Otherwise create this Cluster under another name",
+            "namespace {cp} holds keys and data of a Cluster {ns}/{name} from an earlier namespace {ns} (UID {recorded}; this one's is {now}), which may have been another team's. If this team may have them, a cluster administrator runs: kubectl annotate namespace {cp} {allow}={now}. Then: kubectl berth adopt {name} -n {ns}. Otherwise create this Cluster under another name",
             name = t.name,
         ),
     ))

@@ -1,13 +1,13 @@
 //! What the operator asks the tenant's API.
 
 use super::Input;
-use super::inside::{NOT_WELL, Wanted, kind_at};
+use super::inside::{Wanted, listing_at};
 use super::subject::Tenant;
 use super::validate::host::HostRules;
 use crate::workload;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{labels, names};
-use berth_render::{Kind, ObjectKey};
+use berth_render::{Kind, Listing, ObjectKey, STAMPS};
 
 /// A question to the tenant's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,8 +20,10 @@ pub struct ProbeRequest {
     pub rules: Option<HostRules>,
     /// The Secret of the CA that signs the operator's credential.
     pub ca: ObjectKey,
-    /// The kind of which all of Berth's objects are read.
-    pub kind: Kind,
+    /// Where to ask instead, if that host leads to an address that is no tenant's: what runs is still watched.
+    pub inside: Option<(String, i32)>,
+    /// Where Berth's objects are read.
+    pub listings: Vec<Listing>,
     /// Whether it is to say its version.
     pub version: bool,
     /// What it is to have inside, if that is known.
@@ -45,19 +47,21 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
         rules: t.endpoint.rules(&t, &host),
         host,
         port,
+        inside: t.endpoint.inside_of_one_that_serves(),
         ca: t.secret(names::ca(t.name)),
-        kind: probe_kind(input),
+        listings: listings(input),
         version: published.is_none() || published != runs.as_deref(),
         wanted: Wanted::before_plan(input),
     })
 }
 
-/// The kind to list inside the tenant. Of one that is not known to be well, or whose spec is new: stamps, which speak for all.
-pub fn probe_kind(input: Input<'_>) -> Kind {
+/// What to list inside the tenant: the stamps, which speak for all, and of one that is known to be well the next in turn.
+pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
     let status = input.cluster.status.as_ref();
     let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
     let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);
     let ready = find(conditions, ConditionType::Ready);
     let well = ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str());
-    if seen && well { kind_at(input.now) } else { NOT_WELL }
+    let next = listing_at(input.now);
+    std::iter::once(STAMPS).chain((seen && well && next != STAMPS).then_some(next)).collect()
 }

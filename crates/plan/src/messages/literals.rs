@@ -15,6 +15,8 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("cluster/etcd.rs", "EtcdCluster etcd to be created", "its object is written in the same stage, which says that"),
     ("cluster/inside/mod.rs", "a client certificate for the API", "the CA that lacks is said first"),
     ("cluster/inside/sets.rs", "the certificate in {ca}", "without the CA the API is not asked"),
+    ("workload/pods.rs", "flag provided but not defined: ", "how etcd complains of a flag, which nobody can set yet"),
+    ("workload/pods.rs", "invalid value ", "how etcd complains of a flag, which nobody can set yet"),
     ("settings/config.rs", "writers.limits.{field}: ", "the operator does not start; its log says it"),
     ("settings/config.rs", "{field}: ", "the operator does not start; its log says it"),
     ("objects/diff.rs", ".spec differs", "quoted after `a mutating webhook or policy changes what Berth writes`"),

@@ -122,8 +122,11 @@ pub(super) fn judge(live: Option<&Value>, object: Object) -> Judged {
         let object = if strict { recorded(object, &before) } else { object };
         return Judged { object, removal: None, unowned: strict, notes };
     };
-    let (again, new): (Vec<_>, Vec<_>) =
-        entries(managed, Some(own), &object).into_iter().partition(|entry| is_back(&before, entry));
+    // What Berth itself set and no longer sets is no addition: an apply takes it away.
+    let changed = annotation(live, labels::APPLIED_DIGEST) != annotation(object.value(), labels::APPLIED_DIGEST);
+    let (former, others): (Vec<_>, Vec<_>) =
+        entries(managed, Some(own), &object).into_iter().partition(|entry| changed && entry.index == own);
+    let (again, new): (Vec<_>, Vec<_>) = others.into_iter().partition(|entry| is_back(&before, entry));
     let mut after = before;
     for entry in &new {
         let times = after.entry(entry.writer.clone()).or_default();
@@ -132,7 +135,7 @@ pub(super) fn judge(live: Option<&Value>, object: Object) -> Judged {
     }
     forget(&mut after);
     let mut notes = left(live, &object, &again, Why::Again);
-    let all: BTreeSet<&String> = again.iter().chain(&new).flat_map(|e| &e.fields).collect();
+    let all: BTreeSet<&String> = again.iter().chain(&new).chain(&former).flat_map(|e| &e.fields).collect();
     notes.extend(by_admission(live, &object, &all));
     let object = recorded(object, &after);
     let additions: Vec<_> = new.iter().flat_map(Entry::additions).collect();

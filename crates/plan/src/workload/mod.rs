@@ -53,25 +53,29 @@ pub fn fingerprint(object: &Value) -> u64 {
     state.finish()
 }
 
-/// What pods run that the template of their workload does not have; nothing while one is replaced.
+/// What pods run that the template of their workload does not have. Pods that end may be of another template.
 pub(crate) fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a ObjectKey, &'a Value)>) -> Vec<String> {
     let template = &workload["spec"]["template"]["spec"];
     let has = |name: &Value| {
         let lists = ["containers", "initContainers"].map(|list| template[list].as_array()).into_iter().flatten();
         lists.flatten().any(|container| container["name"] == *name)
     };
-    pods.filter_map(|(key, pod)| {
-        let more: Vec<_> =
-            pods::container_statuses(pod).filter(|c| !has(&c["name"])).filter_map(|c| c["name"].as_str()).collect();
-        (!more.is_empty()).then(|| {
-            format!(
-                "{key} runs what its template does not have: container {}. {}, and delete the pod",
-                more.join(", "),
-                exempt(key)
-            )
+    let ends = |pod: &Value| {
+        crate::observed::deleting(pod) || ["Failed", "Succeeded"].iter().any(|p| pod["status"]["phase"] == **p)
+    };
+    pods.filter(|(_, pod)| !ends(pod))
+        .filter_map(|(key, pod)| {
+            let more: Vec<_> =
+                pods::container_statuses(pod).filter(|c| !has(&c["name"])).filter_map(|c| c["name"].as_str()).collect();
+            (!more.is_empty()).then(|| {
+                format!(
+                    "{key} runs what its template does not have: container {}. {}, and delete the pod",
+                    more.join(", "),
+                    exempt(key)
+                )
+            })
         })
-    })
-    .collect()
+        .collect()
 }
 
 /// Why the pods of a Deployment cannot be made.

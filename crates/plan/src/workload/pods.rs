@@ -62,7 +62,8 @@ pub fn pod_problem(pod: &Value) -> Option<(Reason, String)> {
 }
 
 /// What a component complains of before it has read any file: its command line, which is in the spec.
-const OF_FLAGS: [&str; 2] = ["Error: unknown flag: ", "Error: invalid argument "];
+const OF_FLAGS: [&str; 4] =
+    ["Error: unknown flag: ", "Error: invalid argument ", "flag provided but not defined: ", "invalid value "];
 
 /// What a condition tells of the end of a container's log, which kubelet keeps as its message. Whoever may read the `Cluster` reads it
 /// there, and a log may hold what is for others.

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use berth_api::cluster::Cluster;
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
-use berth_plan::cluster::{Input, Wanted, kind_at, probe_request};
+use berth_plan::cluster::{Input, Wanted, listing_at, probe_request};
 use berth_plan::observed::ApiProbe;
 use jiff::Timestamp;
 
@@ -18,7 +18,7 @@ pub(super) async fn tenant(
     let observed = &snapshot.observed;
     let clocks = observed.meta.clocks(now);
     let asked = probe_request(Input { cluster, observed, settings: &ctx.settings, now })?;
-    let target = match tenant_target(snapshot, &asked, clocks) {
+    let mut target = match tenant_target(snapshot, &asked, clocks) {
         Some(Ok(target)) => target,
         Some(Err(why)) => {
             snapshot.observed.api = ApiProbe::Failed(why);
@@ -30,7 +30,13 @@ pub(super) async fn tenant(
         }
     };
     let calls = ctx.tenant_calls.clone();
-    let (probe, tenant) = probe_tenant(&ctx.connect, target.clone(), asked.kind, asked.version, calls).await;
+    let ask = |target| probe_tenant(&ctx.connect, target, &asked.listings, asked.version, calls.clone());
+    let (mut probe, mut tenant) = ask(target.clone()).await;
+    if let (ApiProbe::Refused(why), Some((host, port))) = (&probe, &asked.inside) {
+        snapshot.observed.refused_host = Some(why.clone());
+        target = target.at(host, *port);
+        (probe, tenant) = ask(target.clone()).await;
+    }
     snapshot.observed.api = probe;
     let idle_check = asked.ca.namespace.zip(asked.wanted).map(|(cp_namespace, wanted)| {
         let fingerprint = snapshot.fingerprint(&cp_namespace);
@@ -50,11 +56,12 @@ pub(in crate::controllers) struct IdleCheck {
 impl IdleCheck {
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
-        let kind = kind_at(now);
-        let asked = probe_tenant(&ctx.connect, self.api.clone(), kind, false, ctx.tenant_calls.clone());
+        let listing = listing_at(now);
+        let listings = [listing];
+        let asked = probe_tenant(&ctx.connect, self.api.clone(), &listings, false, ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
         let kept = match &answer {
-            ApiProbe::Answered { read, .. } => self.wanted.is_in_sync(kind, read),
+            ApiProbe::Answered { read, .. } => self.wanted.is_in_sync(listing, read),
             _ => false,
         };
         kept && found.is_ok_and(|f| f == self.fingerprint)

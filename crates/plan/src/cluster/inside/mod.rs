@@ -10,7 +10,7 @@ use crate::observed::{ApiProbe, InsideTenant};
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_render::{Kind, Object, STAMPS, TenantSet};
+use berth_render::{Listing, Object, TenantSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
@@ -83,13 +83,10 @@ fn is_new(t: &Tenant<'_>) -> bool {
     first.is_some_and(|since| t.now.duration_since(since) < RECORD_IS_MADE)
 }
 
-/// The kind to list inside a tenant that is not known to be well: that of the stamps, which speak for all.
-pub(super) const NOT_WELL: Kind = STAMPS;
-
-/// The kind to list inside a tenant that is well: all in turn, one a minute, which costs no more and finds drift of each.
-pub fn kind_at(now: Timestamp) -> Kind {
+/// What to list inside a tenant that is well: all in turn, one a minute, which finds drift of each.
+pub fn listing_at(now: Timestamp) -> Listing {
     let minute = usize::try_from(now.as_second() / 60).unwrap_or_default();
-    TenantSet::KINDS[minute % TenantSet::KINDS.len()]
+    TenantSet::LISTINGS[minute % TenantSet::LISTINGS.len()]
 }
 
 /// Whether what is there can only be replaced: API servers change none of these fields. For the address of another family nobody

@@ -8,9 +8,9 @@ use crate::observed::{ApiProbe, InsideTenant};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use berth_api::names;
-use berth_api::version::Minor;
+use berth_api::version::{Minor, Version};
 use berth_render::values::{AccessValues, EndpointValues, JoinValues};
-use berth_render::{Catalog, Kind, Object, RenderError, TenantSet, render_tenant_set};
+use berth_render::{Catalog, Listing, Object, RenderError, TenantSet, render_tenant_set};
 
 /// What a tenant is to have inside, small enough to be kept for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,8 +22,11 @@ pub struct Wanted {
 impl Wanted {
     /// Of a tenant, or what is waited for until it is known.
     pub(super) fn of(t: &Tenant<'_>) -> Result<Self, State> {
-        let sets = [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), TenantSet::Join(join(t)?)];
-        Ok(Self { minor: t.pin.version.minor(), sets })
+        let serving = serving(t);
+        // Templates of the version that is named, while another one is rolled out, too.
+        let minor = serving.parse().map_or_else(|_| t.pin.version.minor(), |version: Version| version.minor());
+        let join = TenantSet::Join(join(t, serving)?);
+        Ok(Self { minor, sets: [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), join] })
     }
 
     /// For a question to the tenant, before there is a plan. None: it is not known.
@@ -40,11 +43,11 @@ impl Wanted {
         self.sets.iter().map(|set| render_tenant_set(templates, set)).collect()
     }
 
-    /// Whether all objects of that kind are there as they are to be.
-    pub fn is_in_sync(&self, kind: Kind, read: &InsideTenant) -> bool {
+    /// Whether all objects of that listing are there as they are to be.
+    pub fn is_in_sync(&self, listing: Listing, read: &InsideTenant) -> bool {
         let in_sync = |object: &Object| read.get(object.key()).is_some_and(|live| !differs(live, object));
         let sets = self.sets().unwrap_or_default();
-        sets.iter().flatten().filter(|object| object.key().kind == kind).all(in_sync)
+        sets.iter().flatten().filter(|object| listing.holds(object.key())).all(in_sync)
     }
 }
 
@@ -58,7 +61,7 @@ fn endpoint(t: &Tenant<'_>) -> Result<EndpointValues, State> {
     Ok(EndpointValues { address: Some(address), family: family.into(), port })
 }
 
-fn join(t: &Tenant<'_>) -> Result<JoinValues, State> {
+fn join(t: &Tenant<'_>, version: String) -> Result<JoinValues, State> {
     let (host, port) = t.endpoint.published.clone().ok_or_else(no_address)?;
     let ca = t.secret(names::ca(t.name));
     let pem = t.observed.secrets.get(&ca).and_then(|facts| facts.ca.as_ref());
@@ -68,7 +71,7 @@ fn join(t: &Tenant<'_>) -> Result<JoinValues, State> {
         endpoint: endpoint::authority(&host, port),
         ca: STANDARD.encode(pem),
         cluster_name: t.name.into(),
-        version: serving(t),
+        version,
         service_cidrs: network.service_cidrs.join(","),
         pod_cidrs: network.pod_cidrs.join(","),
         dns_domain: network.dns_domain.clone(),
@@ -80,13 +83,13 @@ fn no_address() -> State {
     State::waiting("the address of the API")
 }
 
-/// The version that the API says it has: until a rollout is through, nodes of the new one have nobody to talk to.
+/// The version that the API said it has, as the status tells it: until a rollout is through, nodes of the new one have nobody to talk to.
 fn serving(t: &Tenant<'_>) -> String {
     let said = match &t.observed.api {
         ApiProbe::Answered { version, .. } => version.clone(),
         _ => None,
     };
-    said.or_else(|| t.status().version).unwrap_or_else(|| t.pin.version.to_string())
+    t.status().version.or(said).unwrap_or_else(|| t.pin.version.to_string())
 }
 
 /// As kubeadm numbers it: the tenth address of the first range.

@@ -76,7 +76,7 @@ fn without_an_address_what_was_published_is_kept_and_renewed() {
         assert_eq!((server(&f), &f.cluster.status.as_ref().unwrap().endpoints), (before, &told));
         assert_eq!(pods_of_the_api(&f), pods);
         // What is inside the tenant names the old address on.
-        let read = InsideTenant::listed(super::super::inside::NOT_WELL, []);
+        let read = InsideTenant::listed(berth_render::STAMPS, []);
         f.world.observed.api = ApiProbe::Answered { version: None, read };
         assert!(!f.plan().plan.actions().any(|a| matches!(a, Action::TenantApply(_))));
     }

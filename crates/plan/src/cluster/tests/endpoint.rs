@@ -213,8 +213,7 @@ fn the_tenant_is_told_an_address_and_the_port_that_goes_with_it() {
     f.world.observed.objects.get_mut(&service).unwrap()["spec"]["ports"][0]["nodePort"] = 31147.into();
     f.cluster.spec.endpoint.type_ = berth_api::cluster::EndpointType::NodePort;
     // Everything is to be written again, so that it shows.
-    f.world.observed.api =
-        ApiProbe::Answered { version: None, read: InsideTenant::listed(super::super::inside::NOT_WELL, []) };
+    f.world.observed.api = ApiProbe::Answered { version: None, read: InsideTenant::listed(berth_render::STAMPS, []) };
     f.cluster.spec.endpoint.host = Some("nodes.example.com".into());
     assert_eq!(slice(&f), Some((inside, 6443.into())), "a name is no address: the Service's own, with its port");
     f.cluster.spec.endpoint.host = Some("192.0.2.7".into());
@@ -279,16 +278,16 @@ fn clients_of_the_api_follow_its_port_once_the_service_has_it() {
 #[test]
 fn a_new_spec_is_compared_with_all_that_is_inside() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let stamps = super::super::inside::NOT_WELL;
+    let stamps = vec![berth_render::STAMPS];
     let read = |f: &Fixture, minute: i64| {
         let now = f.world.now + jiff::SignedDuration::from_mins(minute);
         let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };
-        super::super::probe_kind(input)
+        super::super::probe::listings(input)
     };
-    let rest: BTreeSet<_> = (0..7).map(|minute| read(&f, minute)).collect();
-    assert_eq!(rest, berth_render::TenantSet::KINDS.into(), "at rest all in turn");
+    let rest: BTreeSet<_> = (0..10).flat_map(|minute| read(&f, minute)).collect();
+    assert_eq!(rest, berth_render::TenantSet::LISTINGS.into(), "at rest all in turn");
     f.cluster.metadata.generation = Some(2);
-    assert!((0..7).all(|minute| read(&f, minute) == stamps));
+    assert!((0..10).all(|minute| read(&f, minute) == stamps));
 }
 
 #[test]
@@ -377,7 +376,12 @@ fn a_name_that_the_spec_chose_is_checked_where_it_leads_and_nothing_else_is() {
     assert_eq!(rules.refusal("api.example.com", own), None, "the tenant's own Service");
     assert_eq!(rules.refusal("api.example.com", [192, 0, 2, 7].into()), None);
 
-    f.world.observed.api = ApiProbe::Refused(why.clone());
+    let answered = std::mem::replace(&mut f.world.observed.api, ApiProbe::Refused(why.clone()));
     assert_eq!(blocked(&f.reconcile(), StageId::Tenant, Reason::InvalidSpec), why);
-    assert_eq!(f.condition("Available"), ("Unknown".into(), "InvalidSpec".into(), why));
+    assert_eq!(f.condition("Available"), ("Unknown".into(), "InvalidSpec".into(), why.clone()));
+    // One that serves is asked at its Service instead, and watched as before.
+    f.world.observed.api = answered;
+    f.world.observed.refused_host = Some(why.clone());
+    assert_eq!(blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec), why);
+    assert_eq!(f.condition("Available").0, "True");
 }

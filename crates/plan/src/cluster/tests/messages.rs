@@ -319,7 +319,7 @@ const AS_PLANNED: &[Case] = &[
         f.world.remove(&Fixture::key(Kind::EtcdCluster, names::ETCD));
     }),
     ("somebody deleted objects in the tenant, and Berth has not repaired it yet", |f| {
-        let read = InsideTenant::listed(super::super::inside::NOT_WELL, []);
+        let read = InsideTenant::listed(berth_render::STAMPS, []);
         f.world.observed.api = ApiProbe::Answered { version: None, read };
     }),
     ("the published kubeconfig is gone, and Berth has not repaired it yet", |f| {

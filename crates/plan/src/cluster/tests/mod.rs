@@ -112,7 +112,7 @@ impl Fixture {
         if self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).is_some() {
             let read = match std::mem::take(&mut self.world.observed.api) {
                 ApiProbe::Answered { read, .. } => read,
-                _ => InsideTenant::listed(super::inside::NOT_WELL, []),
+                _ => InsideTenant::listed(berth_render::STAMPS, []),
             };
             let version = Some(self.cluster.spec.version.clone());
             self.world.observed.api = ApiProbe::Answered { version, read };

@@ -1,6 +1,6 @@
 use super::*;
 use crate::failure::Failure;
-use berth_render::STAMPS;
+use berth_render::{Listing, STAMPS};
 use jiff::SignedDuration;
 
 #[test]
@@ -240,12 +240,12 @@ fn drift_inside_the_tenant_is_repaired() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let slice = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
     let answered = |read| ApiProbe::Answered { version: None, read };
-    f.world.observed.api = answered(InsideTenant::listed(slice.kind, []));
+    f.world.observed.api = answered(InsideTenant::listed(Listing { kind: slice.kind, namespace: Some("default") }, []));
     f.reconcile();
     assert_eq!(f.world.log, [format!("apply {slice} in the tenant")]);
     // All stamps but that of one set are as they were.
     let stamps = |f: &Fixture, but: &str| {
-        let ours = f.world.inside.values().filter(|o| o.key().kind == STAMPS && !o.key().name.ends_with(but));
+        let ours = f.world.inside.values().filter(|o| STAMPS.holds(o.key()) && !o.key().name.ends_with(but));
         InsideTenant::listed(STAMPS, ours.map(|o| (o.key().clone(), o.value().clone())))
     };
     f.world.observed.api = answered(stamps(&f, "berth-access"));

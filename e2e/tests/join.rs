@@ -1,0 +1,76 @@
+//! A machine becomes a node of a tenant by `kubeadm join`, as docs/nodes.md says, and runs a pod.
+
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use berth_devcluster::binaries;
+use berth_e2e::{Kube, Tenant, World, core, paths, run::run, until};
+use serde_json::json;
+
+#[test]
+fn a_machine_joins_and_runs_a_pod() {
+    run("join", |world| {
+        let worker = world.cluster.worker(1, &[])?;
+        let result = joins(world, &worker);
+        if result.is_err() {
+            let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
+            let lines: Vec<_> = log.lines().rev().take(40).collect();
+            println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
+        }
+        result.and(worker.remove())
+    });
+}
+
+fn joins(world: &World, worker: &berth_devcluster::Worker) -> Result<()> {
+    let tenant = Tenant::ready(world, "joined", &json!({}))?;
+    let mut command = Command::new(paths::program("kubectl-berth")?);
+    command.args(["join-command", &tenant.name, "-n", &tenant.namespace, "--ttl", "1h"]);
+    let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output()?;
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let arguments = said.trim().strip_prefix("kubeadm join ").context("it prints a command")?;
+    let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
+
+    let token = arguments.iter().skip_while(|word| *word != "--token").nth(1).context("a token")?;
+    let published = tenant.kubeconfig()?;
+    let config = core("kube-system", "configmaps") + "/kubeadm-config";
+    let with_token = Kube::with_token(&published, token)?;
+    with_token.get(&config)?;
+    ensure!(with_token.get(&core("kube-system", "secrets")).is_err(), "a token for joins reads Secrets");
+    ensure!(Kube::with_token(&published, "abcdef.0123456789abcdef")?.get(&config).is_err(), "any token will do");
+    worker.join(&arguments)?;
+    worker.configure_pods()?;
+
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("kubeconfig");
+    std::fs::write(&file, published)?;
+    let kubectl = |arguments: &[&str]| -> Result<String> {
+        let output = Command::new(binaries::kubectl()?).arg("--kubeconfig").arg(&file).args(arguments).output()?;
+        ensure!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        Ok(String::from_utf8(output.stdout)?)
+    };
+    let node = worker.name();
+    let ready = "{.status.conditions[?(@.type==\"Ready\")].status}";
+    until("the node to be ready", || {
+        let said = kubectl(&["get", "node", &node, "-o", &format!("jsonpath={ready}")])?;
+        ensure!(said == "True", "Ready is {said}");
+        Ok(())
+    })?;
+    let image = format!("--image=registry.k8s.io/pause:{}", berth_devcluster::versions::PAUSE);
+    kubectl(&["run", "first", &image, "--image-pull-policy=Never"])?;
+    until("the pod to run", || {
+        let said = kubectl(&["get", "pod", "first", "-o", "jsonpath={.status.phase} {.spec.nodeName}"])?;
+        ensure!(said == format!("Running {node}"), "{said}");
+        Ok(())
+    })?;
+
+    // As the page says: nobody approves serving certificates yet.
+    until("kubelet's request for a serving certificate", || {
+        let all = "jsonpath={.items[?(@.spec.signerName==\"kubernetes.io/kubelet-serving\")].metadata.name}";
+        let names = kubectl(&["get", "certificatesigningrequests", "-o", all])?;
+        ensure!(!names.is_empty(), "there is none");
+        names.split(' ').try_for_each(|name| kubectl(&["certificate", "approve", name]).map(drop))
+    })?;
+    until("its log", || kubectl(&["logs", "first"]).map(drop))?;
+    Ok(())
+}
