@@ -77,6 +77,9 @@ impl Worker {
         for directory in [dir.join("cni"), dir.join("bin"), dir.join("patches"), run.clone()] {
             files::create_dir(&directory)?;
         }
+        // kubelet asks for the address of its own name first, and on this network no name server answers.
+        files::write(&dir.join("hosts"), format!("127.0.0.1 localhost\n{} {}\n", self.address(), self.name()))?;
+        files::write(&dir.join("resolv.conf"), "nameserver 127.0.0.1\n")?;
         let toml = node_config::containerd(&self.layout, &dir.join("containerd"), &run, &dir.join("cni"))?;
         files::write(&dir.join("containerd.toml"), toml)?;
         files::write(&dir.join("patches/kubeletconfiguration+merge.json"), serde_json::to_vec(&self.kubelet_patch())?)?;
@@ -192,7 +195,9 @@ impl Worker {
     /// The process that holds the machine's namespaces.
     fn boot(&self) -> Result<()> {
         let binds = OWN.map(|own| format!("mkdir -p {own}; mount --bind {} {own}", self.own(own).display())).join("; ");
-        let script = format!("set -e; {binds}; hostname {}; exec sleep infinity", self.name());
+        let files = ["hosts", "resolv.conf"]
+            .map(|file| format!("mount --bind {} /etc/{file}", self.dir().join(file).display()));
+        let script = format!("set -e; {binds}; {}; hostname {}; exec sleep infinity", files.join("; "), self.name());
         let mut command = Command::new("setsid");
         command.args(["unshare", "--mount", "--uts", "--propagation", "slave", "bash", "-c", &script]);
         self.record("machine", command)?;

@@ -62,26 +62,22 @@ impl std::fmt::Debug for TenantTarget {
 /// Makes a client for a tenant; tests put a local API server in its place.
 pub type Connect = Arc<dyn Fn(TenantTarget) -> BoxFuture<'static, Result<FencedClient, String>> + Send + Sync>;
 
-fn url(host: &str, port: i32) -> String {
-    if host.contains(':') { format!("https://[{host}]:{port}") } else { format!("https://{host}:{port}") }
-}
-
 /// The target of a question, from what was observed, with a new certificate. None: there is no CA.
 pub fn tenant_target(
     snapshot: &Snapshot,
     asked: &ProbeRequest,
     clocks: Clocks,
 ) -> Option<Result<TenantTarget, String>> {
-    let ProbeRequest { host, port, ca, rules, .. } = asked;
+    let ProbeRequest { server, ca, rules, .. } = asked;
     let (ca_cert, ca_key) = (snapshot.secret(ca, "tls.crt")?, snapshot.secret(ca, "tls.key")?);
-    Some(TenantTarget::new(url(host, *port), rules.clone(), ca_cert, ca_key, clocks))
+    Some(TenantTarget::new(server.clone(), rules.clone(), ca_cert, ca_key, clocks))
 }
 
 impl TenantTarget {
     /// The same API at an address that the meta cluster gave.
     #[must_use]
-    pub fn at(self, host: &str, port: i32) -> Self {
-        Self { server: url(host, port), rules: None, ..self }
+    pub fn at(self, server: String) -> Self {
+        Self { server, rules: None, ..self }
     }
 
     fn new(

@@ -1,6 +1,7 @@
 //! What the operator asks the tenant's API.
 
 use super::Input;
+use super::endpoint::url;
 use super::inside::{Wanted, listing_at};
 use super::subject::Tenant;
 use super::validate::host::HostRules;
@@ -12,16 +13,14 @@ use berth_render::{Kind, Listing, ObjectKey, STAMPS};
 /// A question to the tenant's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProbeRequest {
-    /// Where it is asked.
-    pub host: String,
-    /// At which port.
-    pub port: i32,
-    /// Where `host` may lead, if it is a name that the spec chose.
+    /// Where it is asked: `https://host:port`.
+    pub server: String,
+    /// Where that may lead, if it is a name that the spec chose.
     pub rules: Option<HostRules>,
+    /// Where to ask instead, if it leads to an address that is no tenant's: what runs is still watched.
+    pub inside: Option<String>,
     /// The Secret of the CA that signs the operator's credential.
     pub ca: ObjectKey,
-    /// Where to ask instead, if that host leads to an address that is no tenant's: what runs is still watched.
-    pub inside: Option<(String, i32)>,
     /// Where Berth's objects are read.
     pub listings: Vec<Listing>,
     /// Whether it is to say its version.
@@ -45,9 +44,8 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
     let runs = t.get(Kind::Deployment, names::APISERVER).and_then(workload::version_of).map(|v| v.to_string());
     Some(ProbeRequest {
         rules: t.endpoint.rules(&t, &host),
-        host,
-        port,
-        inside: t.endpoint.inside_of_one_that_serves(),
+        server: url(&host, port),
+        inside: t.endpoint.inside_of_one_that_serves().map(|(host, port)| url(&host, port)),
         ca: t.secret(names::ca(t.name)),
         listings: listings(input),
         version: published.is_none() || published != runs.as_deref(),

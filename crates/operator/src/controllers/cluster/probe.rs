@@ -32,9 +32,9 @@ pub(super) async fn tenant(
     let calls = ctx.tenant_calls.clone();
     let ask = |target| probe_tenant(&ctx.connect, target, &asked.listings, asked.version, calls.clone());
     let (mut probe, mut tenant) = ask(target.clone()).await;
-    if let (ApiProbe::Refused(why), Some((host, port))) = (&probe, &asked.inside) {
+    if let (ApiProbe::Refused(why), Some(inside)) = (&probe, &asked.inside) {
         snapshot.observed.refused_host = Some(why.clone());
-        target = target.at(host, *port);
+        target = target.at(inside.clone());
         (probe, tenant) = ask(target.clone()).await;
     }
     snapshot.observed.api = probe;
