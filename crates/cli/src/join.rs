@@ -3,7 +3,7 @@
 use crate::access::Access;
 use crate::args::{JoinCommand, Meta};
 use crate::connect::Way;
-use crate::kubeconfig::{self, Found};
+use crate::kubeconfig;
 use crate::{Outcome, output};
 use anyhow::{Context as _, bail};
 use base64::Engine;
@@ -28,13 +28,7 @@ const NODES: &str = "system:bootstrappers:kubeadm:default-node-token";
 /// Creates a bootstrap token in the tenant, with nothing but the published kubeconfig, and prints the command that uses it.
 pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
-    let published = match kubeconfig::read(&access, &args.name).await? {
-        Found::Text(text) => text,
-        Found::NotYet(why) => {
-            output::note(&why);
-            return Ok(Outcome::NotYet);
-        }
-    };
+    let Some(published) = kubeconfig::published(&access, &args.name).await? else { return Ok(Outcome::NotYet) };
     let (server, ca) = server_and_ca(&published)?;
     let way = Way::to(&access, &args.name, published).await?;
     let file =

@@ -28,9 +28,6 @@ pub enum TenantSet {
 }
 
 impl TenantSet {
-    /// Names of all sets.
-    pub const NAMES: [&'static str; 3] = ["access", "endpoint", "join"];
-
     /// Where their objects are: what is listed inside a tenant, one after the other.
     pub const LISTINGS: [Listing; 10] = [
         STAMPS,
@@ -113,7 +110,7 @@ mod tests {
             TenantSet::Endpoint(EndpointValues::default()),
             TenantSet::Join(JoinValues::default()),
         ];
-        assert_eq!(sets.each_ref().map(TenantSet::name), TenantSet::NAMES);
+        assert_eq!(sets.each_ref().map(TenantSet::name), ["access", "endpoint", "join"]);
         for minor in Catalog::builtin().minors() {
             let templates = Catalog::builtin().tenant(minor).unwrap();
             let mut used = [false; TenantSet::LISTINGS.len()];

@@ -8,7 +8,7 @@ mod forward;
 
 use crate::access::{Access, parse};
 use crate::args::{Connect, Meta};
-use crate::kubeconfig::{self, Found, PrivateFile};
+use crate::kubeconfig::{self, PrivateFile};
 use crate::{Outcome, output};
 use anyhow::Context as _;
 use berth_api::Cluster;
@@ -52,13 +52,7 @@ impl Way {
 /// Writes the kubeconfig, and holds the way open until the command, or the person, has ended.
 pub(crate) async fn run(meta: &Meta, args: &Connect) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
-    let text = match kubeconfig::read(&access, &args.name).await? {
-        Found::Text(text) => text,
-        Found::NotYet(why) => {
-            output::note(&why);
-            return Ok(Outcome::NotYet);
-        }
-    };
+    let Some(text) = kubeconfig::published(&access, &args.name).await? else { return Ok(Outcome::NotYet) };
     let way = Way::to(&access, &args.name, text).await?;
     let file = PrivateFile::new(args.out.as_deref(), &way.kubeconfig)?;
     let outcome = if args.command.is_empty() {

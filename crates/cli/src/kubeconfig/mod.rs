@@ -21,13 +21,7 @@ use std::path::{Path, PathBuf};
 /// Reads the Secret, and does with it as asked.
 pub(crate) async fn run(meta: &Meta, args: &Kubeconfig) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
-    let text = match read(&access, &args.name).await? {
-        Found::Text(text) => text,
-        Found::NotYet(why) => {
-            output::note(&why);
-            return Ok(Outcome::NotYet);
-        }
-    };
+    let Some(text) = published(&access, &args.name).await? else { return Ok(Outcome::NotYet) };
     let text = match &args.oidc {
         Some(issuer) => {
             let cluster = parse(access.cluster(&args.name).await?, &args.name)?;
@@ -57,8 +51,19 @@ pub(crate) fn parsed(text: &str) -> anyhow::Result<serde_json::Value> {
     serde_saphyr::from_str(text).map_err(|_| anyhow!("it is not a kubeconfig in YAML"))
 }
 
+/// The published kubeconfig. None: there is none yet, and a note says why.
+pub(crate) async fn published(access: &Access, name: &str) -> anyhow::Result<Option<String>> {
+    Ok(match read(access, name).await? {
+        Found::Text(text) => Some(text),
+        Found::NotYet(why) => {
+            output::note(&why);
+            None
+        }
+    })
+}
+
 /// What is published for a `Cluster` that is there.
-pub(crate) enum Found {
+enum Found {
     /// The kubeconfig.
     Text(String),
     /// None yet, and why. It comes by itself, so whoever polls has to tell it from an error.
@@ -66,7 +71,7 @@ pub(crate) enum Found {
 }
 
 /// The published kubeconfig, if it has no other field than those that Berth writes.
-pub(crate) async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
+async fn read(access: &Access, name: &str) -> anyhow::Result<Found> {
     let key = ObjectKey::namespaced(Kind::Secret, &access.namespace, names::kubeconfig(name));
     let Some(secret) = access.io.get(&key).await.map_err(|e| access.explain(e))? else {
         let cluster = parse(access.cluster(name).await?, name)?;
