@@ -39,20 +39,7 @@ pub(crate) fn connect(layout: &Layout, slot: Slot, nodes: u8, node: &Node) -> Re
         ip(Some(&first), &format!("link add {port} type veth peer name {LINK} address {hardware} netns {scope}"))?;
     }
     ip(Some(&first), &format!("link set {port} master br-node up"))?;
-    ip(
-        Some(&scope),
-        &format!(
-            "link set lo up\n\
-             addr replace {address}/24 dev {LINK}\n\
-             link set {LINK} up\n\
-             route replace default via {void} dev {LINK} onlink\n\
-             route replace {host} via {gateway} dev {LINK}\n",
-            address = slot.address_of_node(node.number),
-            void = slot.void_address(),
-            host = slot.host_subnet(),
-            gateway = slot.node_address(),
-        ),
-    )?;
+    ip(Some(&scope), &link_up(slot, slot.address_of_node(node.number), &slot.host_subnet()))?;
     ip(Some(&scope), &routes(slot, node.number, nodes, LINK))?;
     forward(&node.netns())
 }
@@ -67,20 +54,21 @@ pub(crate) fn connect_machine(layout: &Layout, slot: Slot, scope: &str, port: &s
         ip(Some(&first), &format!("link add {port} type veth peer name {LINK} netns {scope}"))?;
     }
     ip(Some(&first), &format!("link set {port} master br-node up"))?;
-    ip(
-        Some(scope),
-        &format!(
-            "link set lo up\n\
-             addr replace {address}/24 dev {LINK}\n\
-             link set {LINK} up\n\
-             route replace default via {void} dev {LINK} onlink\n\
-             route replace {range} via {gateway} dev {LINK}\n",
-            void = slot.void_address(),
-            range = slot.range(),
-            gateway = slot.node_address(),
-        ),
-    )?;
+    ip(Some(scope), &link_up(slot, address, &slot.range()))?;
     forward(&Path::new(NETNS_DIR).join(scope))
+}
+
+/// Pure: a link with its address, and what is reached through the first node, as `ip` commands.
+fn link_up(slot: Slot, address: Ipv4Addr, reached: &str) -> String {
+    format!(
+        "link set lo up\n\
+         addr replace {address}/24 dev {LINK}\n\
+         link set {LINK} up\n\
+         route replace default via {void} dev {LINK} onlink\n\
+         route replace {reached} via {gateway} dev {LINK}\n",
+        void = slot.void_address(),
+        gateway = slot.node_address(),
+    )
 }
 
 /// Sends packets for a range to another machine on the same link.
