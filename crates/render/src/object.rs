@@ -74,6 +74,13 @@ impl Object {
         self
     }
 
+    /// The object with the UID of the one that is there: applied after that one was deleted, it is a conflict and not a new object.
+    #[must_use]
+    pub fn with_uid(mut self, uid: &str) -> Self {
+        self.value["metadata"]["uid"] = uid.into();
+        self
+    }
+
     /// SHA-256 of the manifest as canonical JSON (sorted keys, no spaces), in hex.
     pub fn digest(&self) -> String {
         digest(&self.value)

@@ -83,7 +83,12 @@ impl World {
     /// One action. The error says why an API server refuses it.
     pub fn apply_action(&mut self, action: &Action) -> Result<(), String> {
         match action {
-            Action::Apply(object) => self.apply(object),
+            Action::Apply(object) => {
+                if let Some(expected) = object.get("/metadata/uid").and_then(Value::as_str) {
+                    self.live(object.key(), expected)?;
+                }
+                self.apply(object);
+            }
             Action::Create(object) => {
                 if self.observed.get(object.key()).is_some() {
                     return Err(format!("{} already exists", object.key()));
@@ -194,8 +199,13 @@ impl World {
         let uid = self.next_uid();
         let made = || json!({"metadata": {"uid": uid, "generation": 0, "creationTimestamp": self.now.to_string()}});
         let mut live = self.observed.objects.remove(&key).unwrap_or_else(made);
-        let before = live["spec"].clone();
+        let (before, uid) = (live["spec"].clone(), live["metadata"]["uid"].clone());
         apply::apply(&mut live, former, fields);
+        // Nobody owns a UID, and a Service keeps the address that it has.
+        live["metadata"]["uid"] = uid;
+        if live["spec"]["clusterIP"].is_null() && before["clusterIP"].is_string() {
+            live["spec"]["clusterIP"] = before["clusterIP"].clone();
+        }
         // Who wrote which field is not simulated.
         live["metadata"].as_object_mut().and_then(|m| m.remove("managedFields"));
         if live["spec"] != before {

@@ -36,6 +36,8 @@ fn action_for(
         Kind::NetworkPolicy => without_additions(object, live),
         // One that is paused takes nothing up, and what waits for its pods would wait for ever.
         Kind::Deployment => unpaused(object, live),
+        // Made anew by this write, one that was deleted meanwhile would have another address.
+        Kind::Service => object.with_uid(observed::uid(live)),
         _ => object,
     };
     let differs = judged.unowned || diff::drift(live, &object).is_some();

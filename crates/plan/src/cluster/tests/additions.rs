@@ -151,6 +151,16 @@ fn a_service_asks_for_the_address_that_it_had() {
     assert_eq!(f.world.log.iter().filter(|said| said.contains("Service")).count(), 1, "{:#?}", f.world.log);
     assert!(!f.world.log.iter().any(|said| said.contains("Deployment")), "{:#?}", f.world.log);
 
+    // A change is of the one that was seen: if it is gone by then, this makes none that has not asked.
+    f.world.observed.objects.get_mut(&key).unwrap()["spec"]["selector"] = json!({"app": "nobody"});
+    let planned = f.plan();
+    let applied = planned.plan.actions().find_map(|action| match action {
+        Action::Apply(object) if *object.key() == key => Some(object.value()["metadata"]["uid"].clone()),
+        _ => None,
+    });
+    assert_eq!(applied, Some(uid(&f)));
+    last(&mut f);
+
     // Nobody but the kubeconfigs and the status knows it.
     f.world.remove(&key);
     for name in components() {
