@@ -101,7 +101,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
     // ReplicaSet gives it all of its grace; so Deployments come after it, unless the namespace stays and they would start
     // another one.
     if retain {
-        deployments(t, stage, &mut left, retain);
+        workloads(t, stage, &mut left, retain);
     }
     // Members of an etcd that still has its owner are ended by that: here they would only be started again.
     let mut pods = vec![];
@@ -115,7 +115,7 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
         pods.push(ending::pod(key, p, t.now));
     }
     if !retain {
-        deployments(t, stage, &mut left, retain);
+        workloads(t, stage, &mut left, retain);
         // 4. Volumes, which Kubernetes keeps as long as a pod uses them.
         for (key, claim) in
             t.observed.of_kind(Kind::PersistentVolumeClaim, &t.cp_namespace).filter(|(_, c)| !deleting(c))
@@ -138,8 +138,11 @@ fn down(t: &Tenant<'_>, stage: &mut Stage, cp_namespace: &serde_json::Value, key
 }
 
 /// Nothing may start pods again.
-fn deployments(t: &Tenant<'_>, stage: &mut Stage, left: &mut Vec<String>, retain: bool) {
-    for (key, d) in t.observed.of_kind(Kind::Deployment, &t.cp_namespace).filter(|(_, d)| is_ours(d)) {
+fn workloads(t: &Tenant<'_>, stage: &mut Stage, left: &mut Vec<String>, retain: bool) {
+    // etcd's is the matter of the EtcdCluster.
+    let ours = |d: &serde_json::Value| is_ours(d) && label(d, labels::ETCD_CLUSTER).is_none();
+    let all = [Kind::Deployment, Kind::StatefulSet].map(|kind| t.observed.of_kind(kind, &t.cp_namespace));
+    for (key, d) in all.into_iter().flatten().filter(|(_, d)| ours(d)) {
         if d.pointer("/spec/replicas").and_then(serde_json::Value::as_i64) != Some(0) {
             stage.actions.push(Action::scale_to_zero(key, d));
         }

@@ -72,7 +72,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
 /// Where the API was: as the pods of its clients know it, as kubeconfigs that were handed out name it, or as the status has it.
 fn address_before(t: &Tenant<'_>) -> Former {
     let host = format!("{}.{}.svc", names::APISERVER, t.cp_namespace);
-    let known = ALL.iter().find_map(|c| former::of_host(t.get(Kind::Deployment, c.name())?, &host));
+    let known = ALL.iter().find_map(|c| former::of_host(t.workloads(c.binary).first()?, &host));
     let url = t.endpoint.handed_out.as_deref().and_then(|url| url.strip_prefix("https://")?.rsplit_once(':'));
     let told = t.status().endpoints.into_iter().next().map(|e| (e.host, e.port));
     let told =

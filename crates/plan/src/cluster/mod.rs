@@ -163,8 +163,14 @@ fn stages(input: Input<'_>) -> ClusterPlan {
 }
 
 /// Kinds whose leftovers are removed. Secrets are never: what holds keys goes only with its namespace.
-const PRUNED: [Kind; 5] =
-    [Kind::ConfigMap, Kind::Service, Kind::NetworkPolicy, Kind::PodDisruptionBudget, Kind::Deployment];
+const PRUNED: [Kind; 6] = [
+    Kind::ConfigMap,
+    Kind::Service,
+    Kind::NetworkPolicy,
+    Kind::PodDisruptionBudget,
+    Kind::Deployment,
+    Kind::StatefulSet,
+];
 
 /// Objects in the control-plane namespace that carry this tenant's labels and that no stage owns.
 fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {

@@ -68,7 +68,7 @@ pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
 /// read. The bootstrap ConfigMap is kept with it, and tells of it.
 fn users(t: &Tenant<'_>) -> impl Iterator<Item = ObjectKey> {
     let secrets = components::ALL.iter().map(|c| c.secret).chain([names::ADMIN_KUBECONFIG]).map(|s| t.secret(s));
-    let workloads = components::ALL.iter().map(|c| t.key(Kind::Deployment, c.name()));
+    let workloads = components::ALL.iter().flat_map(|c| t.workloads(c.binary).keys().to_vec());
     let data = [etcd(t), t.key(Kind::ConfigMap, names::etcd::bootstrap(names::ETCD))];
     secrets.chain(workloads).chain(data)
 }

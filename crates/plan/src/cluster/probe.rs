@@ -8,7 +8,7 @@ use super::validate::host::HostRules;
 use crate::workload;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{labels, names};
-use berth_render::{Kind, Listing, ObjectKey, STAMPS};
+use berth_render::{Binary, Listing, ObjectKey, STAMPS};
 
 /// A question to the tenant's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
         .any(|(_, pod)| workload::pod_ready(pod));
     let (host, port) = t.endpoint.dialled.clone().filter(|_| up)?;
     let published = cluster.status.as_ref().and_then(|s| s.version.as_deref());
-    let runs = t.get(Kind::Deployment, names::APISERVER).and_then(workload::version_of).map(|v| v.to_string());
+    let runs = t.workloads(Binary::ApiServer).version().map(|v| v.to_string());
     Some(ProbeRequest {
         rules: t.endpoint.rules(&t, &host),
         server: url(&host, port),

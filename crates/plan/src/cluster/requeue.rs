@@ -5,7 +5,7 @@ use super::subject::Tenant;
 use crate::observed::ApiProbe;
 use crate::workload;
 use berth_api::{labels, names};
-use berth_render::Kind;
+use berth_render::{Binary, Kind};
 use jiff::SignedDuration;
 
 /// How soon to reconcile again, if no event comes first.
@@ -17,7 +17,7 @@ pub(super) fn after(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
     let fresh = ready.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
     let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
     let settled = out.plan.stages.iter().all(|s| s.state.is_done());
-    let made = t.get(Kind::Deployment, names::APISERVER).is_some();
+    let made = t.workloads(Binary::ApiServer).first().is_some();
     let runs = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .any(|(_, p)| workload::pod_running(p));
     // What kubelet does before a container runs is not announced, and is told of when it takes long.

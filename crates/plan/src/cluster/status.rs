@@ -1,6 +1,6 @@
 //! What the `Cluster` says of itself: one pure function, called when all went well and when it did not.
 
-use super::components::{self, Component};
+use super::components::{self, Component, Workloads};
 use super::subject::Tenant;
 use super::{ClusterPlan, Input, adoptable, endpoint};
 use crate::failure::Failure;
@@ -14,7 +14,7 @@ use berth_api::cluster::{
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
 use berth_api::{EtcdCluster, labels, names};
-use berth_render::{Kind, ObjectKey};
+use berth_render::{Binary, Kind, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The new status.
@@ -162,8 +162,7 @@ fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {
 fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> Verdict {
     use ConditionType as T;
     let serves = |component: &Component| {
-        let key = ObjectKey::namespaced(Kind::Deployment, cp_namespace, component.name());
-        input.observed.get(&key).is_some_and(|d| workload::deployment(d).serving)
+        Workloads::of(input.observed, cp_namespace, component.binary).rollout().is_some_and(|r| r.serving)
     };
     let down = components::ALL.into_iter().find(|component| !serves(component));
     match down {
@@ -186,9 +185,9 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> V
 /// The version that answered: asked for after a change, and kept while nothing changes.
 fn version(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Option<String> {
     if let ApiProbe::Answered { version: Some(v), .. } = &input.observed.api {
-        let key = ObjectKey::namespaced(Kind::Deployment, cp_namespace, names::APISERVER);
+        let rollout = Workloads::of(input.observed, cp_namespace, Binary::ApiServer).rollout();
         // While pods of two versions answer, the older one counts.
-        let settled = input.observed.get(&key).is_some_and(|d| workload::deployment(d).settled);
+        let settled = rollout.is_some_and(|rollout| rollout.settled);
         if settled || old.version.is_none() {
             return Some(v.clone());
         }
@@ -216,12 +215,12 @@ fn component_statuses(input: Input<'_>, cp_namespace: &str) -> Vec<ComponentStat
         .iter()
         .filter_map(|component| {
             let name = component.name();
-            let d = input.observed.get(&ObjectKey::namespaced(Kind::Deployment, cp_namespace, name))?;
-            let rollout = workload::deployment(d);
-            let version = workload::version_of(d)
-                .filter(|_| rollout.settled)
-                .map(|v| v.to_string())
-                .or_else(|| input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone());
+            let workloads = Workloads::of(input.observed, cp_namespace, component.binary);
+            let rollout = workloads.rollout()?;
+            let version =
+                workloads.version().filter(|_| rollout.settled).map(|v| v.to_string()).or_else(|| {
+                    input.cluster.status.as_ref()?.components.iter().find(|c| c.name == name)?.version.clone()
+                });
             Some(ComponentStatus { name: name.into(), version, ready: rollout.ready, desired: rollout.desired })
         })
         .collect()

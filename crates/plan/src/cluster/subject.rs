@@ -1,5 +1,6 @@
 //! A `Cluster` with what several stages need to know of it, computed once for a plan.
 
+use super::components::Workloads;
 use super::endpoint::Endpoint;
 use super::record::Pin;
 use super::{Input, kubeconfig};
@@ -9,7 +10,7 @@ use crate::settings::Settings;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
 use berth_render::values::Meta;
-use berth_render::{Catalog, Kind, Object, ObjectKey, TemplateSet};
+use berth_render::{Binary, Catalog, Kind, Object, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -71,6 +72,11 @@ impl<'a> Tenant<'a> {
 
     pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Value> {
         self.observed.get(&self.key(kind, name))
+    }
+
+    /// What runs a component's pods.
+    pub(super) fn workloads(&self, binary: Binary) -> Workloads<'a> {
+        Workloads::of(self.observed, &self.cp_namespace, binary)
     }
 
     /// The control-plane namespace, if it is there.

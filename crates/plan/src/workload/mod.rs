@@ -31,6 +31,19 @@ pub struct Rollout {
     pub serving: bool,
 }
 
+impl Rollout {
+    /// Of two workloads of one component.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self {
+            desired: self.desired + other.desired,
+            ready: self.ready + other.ready,
+            old: self.old + other.old,
+            settled: self.settled && other.settled,
+            serving: self.serving || other.serving,
+        }
+    }
+}
+
 fn int(v: &Value, path: &str) -> i32 {
     v.pointer(path).and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(0)
 }

@@ -11,7 +11,7 @@ use crate::secrets::Content;
 use berth_api::names;
 use berth_pki::{CertSpec, Usage};
 use berth_render::values::{ApiServerSecrets, ApiServerValues, EtcdAccess, HostAlias, Workload};
-use berth_render::{Binary, Kind, TemplateSet, render_apiserver};
+use berth_render::{Binary, TemplateSet, render_apiserver};
 use serde_json::Value;
 use std::net::IpAddr;
 
@@ -99,7 +99,7 @@ fn objects(t: &Tenant<'_>, templates: &TemplateSet, mut workload: Workload) -> P
 /// run only minutes later. Where there is none any more, nothing is to be shown.
 fn advertise(t: &Tenant<'_>) -> Option<String> {
     let live = || {
-        let containers = t.get(Kind::Deployment, names::APISERVER)?.pointer("/spec/template/spec/containers")?;
+        let containers = t.workloads(Binary::ApiServer).first()?.pointer("/spec/template/spec/containers")?;
         let words =
             |c: &Value| ["command", "args"].map(|list| c[list].as_array().cloned().unwrap_or_default()).concat();
         let mut flags = containers.as_array()?.iter().flat_map(words);

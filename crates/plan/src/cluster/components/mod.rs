@@ -7,6 +7,7 @@ mod apiserver;
 mod controller_manager;
 mod scheduler;
 mod stage;
+mod workloads;
 
 use super::ClusterPlan;
 use super::isolation::allows::Allow;
@@ -19,6 +20,7 @@ use berth_render::values::Workload;
 use berth_render::{Binary, Object, RenderError, TemplateSet};
 
 pub(super) use stage::stage;
+pub(super) use workloads::Workloads;
 
 /// Everything in which components differ.
 pub struct Component {

@@ -2,7 +2,7 @@
 //!
 //! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
 
-use super::{Asked, Component, Prepared};
+use super::{Asked, Component, Prepared, Workloads};
 use crate::cluster::subject::{Tenant, ensure, is_ours};
 use crate::cluster::validate;
 use crate::model::{Plan, Stage, StageId, State};
@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -> Stage {
     let name = component.name();
     let mut stage = Stage::new(StageId::ControlPlane(component.binary), State::Ready);
-    let live = t.get(Kind::Deployment, name).filter(|d| is_ours(d));
+    let live = t.workloads(component.binary).that(is_ours);
     let prepared = workload(t, component).and_then(|(templates, workload)| (component.objects)(t, templates, workload));
     match prepared {
         Err(state) => stage.state = state,
@@ -32,7 +32,7 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
             let first = component
                 .after
                 .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()));
-            let first = first.filter(|_| live.is_some()).map(Binary::name);
+            let first = first.filter(|_| live.first().is_some()).map(Binary::name);
             if let Some(on) = held_back(first, plan.stage(StageId::Pki), &stage) {
                 stage.actions.clear();
                 stage.state = on;
@@ -43,12 +43,11 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
     let rest: Vec<ObjectKey> = owned(t, name).filter(|k| !stage.owns.contains(k)).collect();
     stage.owns.extend(rest);
     if stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()) {
-        let progress = live.map(|live| progress(t, name, live)).filter(|p| !p.is_done());
-        if let Some(progress) = progress {
+        if let Some(progress) = progress(t, name, &live) {
             stage.state = progress;
         }
     }
-    if let (true, Some(live)) = (stage.state.is_done(), live) {
+    if let (true, Some(live)) = (stage.state.is_done(), live.first()) {
         let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
         stage.notes.extend(workload::injected(live, pods));
     }
@@ -62,7 +61,7 @@ fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t Templat
     let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
     let images = &t.cluster.spec.images;
     let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, component.name());
-    let live = t.get(Kind::Deployment, component.name()).filter(|live| !workload::lacks_its_image(live, pods));
+    let live = t.workloads(component.binary).first().filter(|live| !workload::lacks_its_image(live, pods));
     let wanted = (component.binary, t.pin.version);
     let (image, agent_image) = workload::images(live, images, &t.settings.registry, wanted, &t.pin.agent_image);
     let workload = Workload {
@@ -150,28 +149,26 @@ fn held_back(first: Option<&str>, pki: Option<&Stage>, stage: &Stage) -> Option<
 /// Objects of this component in the control-plane namespace, by label.
 fn owned<'a>(t: &'a Tenant<'_>, name: &'a str) -> impl Iterator<Item = ObjectKey> + 'a {
     let of_component = move |o: &Value| label(o, labels::COMPONENT) == Some(name);
-    [Kind::Deployment, Kind::ConfigMap]
+    [Kind::Deployment, Kind::StatefulSet, Kind::ConfigMap]
         .into_iter()
         .flat_map(|kind| t.observed.of_kind(kind, &t.cp_namespace))
         .filter(move |(k, o)| k.name.starts_with(name) && of_component(o))
         .map(|(k, _)| k.clone())
 }
 
-fn progress(t: &Tenant<'_>, name: &str, live: &Value) -> State {
-    let rollout = workload::deployment(live);
-    if rollout.settled {
-        return State::Ready;
-    }
+/// What its rollout waits for. None: it is through, or nothing of it is there.
+fn progress(t: &Tenant<'_>, name: &str, live: &Workloads<'_>) -> Option<State> {
+    let rollout = live.rollout().filter(|rollout| !rollout.settled)?;
     let problem = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name)
         .find_map(|(_, p)| workload::pod_problem(p));
     if let Some((reason, on)) = problem {
-        return State::Waiting { reason, on };
+        return Some(State::Waiting { reason, on });
     }
-    if let Some(message) = workload::replica_failure(live) {
-        return State::Waiting {
+    if let Some(message) = live.live().find_map(workload::replica_failure) {
+        return Some(State::Waiting {
             reason: Reason::Rejected,
             on: format!("its pods, which the API server refuses to create: {message}"),
-        };
+        });
     }
     let mut on = format!("{} of {} pods are updated and ready", rollout.ready, rollout.desired);
     let pods = || workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name).map(|(_, pod)| pod);
@@ -191,8 +188,8 @@ fn progress(t: &Tenant<'_>, name: &str, live: &Value) -> State {
     if let Some((_, starting)) = starting {
         on = format!("{on}; {starting}");
     }
-    State::Waiting {
+    Some(State::Waiting {
         reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },
         on: format!("the rollout to finish: {on}"),
-    }
+    })
 }

@@ -74,7 +74,9 @@ pub(super) fn with_available_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
     let recorded = registry.map_or_else(|| pin.agent_image.clone(), |r| relocated(r, &pin.agent_image));
     let of_kind = |kind| t.observed.of_kind(kind, &t.cp_namespace).map(|(_, object)| object);
     let came_up = |d: &Value| workload::agent_of(d) == Some(&recorded) && workload::deployment(d).settled;
-    if of_kind(Kind::Pod).any(|p| workload::waits_for(p, &recorded)) && !of_kind(Kind::Deployment).any(came_up) {
+    if of_kind(Kind::Pod).any(|p| workload::waits_for(p, &recorded))
+        && !components::ALL.iter().any(|c| t.workloads(c.binary).live().any(came_up))
+    {
         let Settings { agent_image, agent_delivery, .. } = t.settings;
         return Pin { agent_image: agent_image.clone(), agent_delivery: *agent_delivery, ..pin };
     }
