@@ -17,7 +17,7 @@ pub(crate) use pods::{SLOW_START, pod_start};
 pub use pods::{pod_problem, pod_ready, pod_running, pods_of, ready_since, started_at};
 
 /// A workload's rollout.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Rollout {
     /// Pods that are wanted.
     pub desired: i32,

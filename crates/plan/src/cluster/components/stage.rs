@@ -42,10 +42,10 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
     // Whatever could not be rendered now is still ours.
     let rest: Vec<ObjectKey> = owned(t, name).filter(|k| !stage.owns.contains(k)).collect();
     stage.owns.extend(rest);
-    if stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()) {
-        if let Some(progress) = progress(t, name, &live) {
-            stage.state = progress;
-        }
+    if (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
+        && let Some(progress) = progress(t, name, &live)
+    {
+        stage.state = progress;
     }
     if let (true, Some(live)) = (stage.state.is_done(), live.first()) {
         let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
