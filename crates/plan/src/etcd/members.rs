@@ -19,6 +19,7 @@ const QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 /// The stage.
 pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
+    let mut is_known = true;
     match objects(s, &out.health) {
         Err(state) => {
             // Still ours, so that nothing takes them for orphans.
@@ -28,6 +29,7 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
                 s.key(Kind::StatefulSet, s.name),
             ]);
             stage.state = state;
+            is_known = false;
         }
         Ok(objects) => {
             for object in objects {
@@ -38,7 +40,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
     if let Some(state) = judge(s, &out.health, &stage.state) {
         stage.state = state;
     }
-    if stage.actions.is_empty() {
+    // Where nobody knows what the template is to be, it may be somebody else's.
+    if is_known && stage.actions.is_empty() {
         // Not only while all is well: another template may be what helps. `roll` sees to it that no quorum is lost.
         let (roll, next) = roll::next(s, &out.health);
         let held = next.is_none();

@@ -169,3 +169,15 @@ fn a_volume_that_goes_is_reported_at_rest_and_after_what_was_lost() {
     e.reconcile();
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::PodsNotReady), "it is gone any moment");
 }
+
+#[test]
+fn pods_are_not_made_from_a_template_that_cannot_be_judged() {
+    let mut e = changed(3);
+    e.all_answer();
+    assert!(!deletes(&e.plan()).is_empty());
+    // Until it is there again, nobody knows the address that the template is to have: this one may be somebody else's.
+    e.world.remove(&Etcd::key(Kind::Service, "etcd-1"));
+    let planned = e.plan();
+    let pods = planned.plan.actions().filter(|a| matches!(a, Action::Delete { .. })).count();
+    assert_eq!((pods, reason(&planned, StageId::Etcd)), (0, Some(Reason::Waiting)));
+}
