@@ -291,6 +291,22 @@ fn a_new_spec_is_compared_with_all_that_is_inside() {
 }
 
 #[test]
+fn nodes_are_counted_in_turn_and_what_was_counted_stays() {
+    use crate::cluster::Turn;
+    use berth_api::cluster::NodesStatus;
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let turns = (0..15).map(|minute| Turn::at(f.world.now + jiff::SignedDuration::from_mins(minute)));
+    assert!(turns.into_iter().any(|turn| turn == Turn::Nodes), "within a quarter of an hour");
+    let count = NodesStatus { total: 3, ready: 2, oldest_kubelet: Some("1.34.4".into()) };
+    for nodes in [Some(count.clone()), None] {
+        let ApiProbe::Answered { read, .. } = &mut f.world.observed.api else { panic!("it is up") };
+        read.nodes = nodes;
+        f.reconcile();
+        assert_eq!(f.cluster.status.as_ref().unwrap().nodes.as_ref(), Some(&count));
+    }
+}
+
+#[test]
 fn a_host_that_is_not_in_dns_is_for_a_person() {
     let lookup = |why: &str| ApiProbe::Failed(format!("dns error: failed to lookup address information: {why}"));
     for why in ["Name or service not known", "Name does not resolve"] {

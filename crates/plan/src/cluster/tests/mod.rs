@@ -12,7 +12,6 @@ mod images;
 mod isolation;
 pub(crate) mod messages;
 mod namespace;
-mod nodes;
 mod trouble;
 mod unread;
 
