@@ -284,26 +284,10 @@ fn a_new_spec_is_compared_with_all_that_is_inside() {
         let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };
         super::super::probe::listings(input)
     };
-    let rest: BTreeSet<_> = (0..11).flat_map(|minute| read(&f, minute)).collect();
+    let rest: BTreeSet<_> = (0..10).flat_map(|minute| read(&f, minute)).collect();
     assert_eq!(rest, berth_render::TenantSet::LISTINGS.into(), "at rest all in turn");
     f.cluster.metadata.generation = Some(2);
-    assert!((0..11).all(|minute| read(&f, minute) == stamps));
-}
-
-#[test]
-fn nodes_are_counted_in_turn_and_what_was_counted_stays() {
-    use crate::cluster::Turn;
-    use berth_api::cluster::NodesStatus;
-    let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    let turns = (0..15).map(|minute| Turn::at(f.world.now + jiff::SignedDuration::from_mins(minute)));
-    assert!(turns.into_iter().any(|turn| turn == Turn::Nodes), "within a quarter of an hour");
-    let count = NodesStatus { total: 3, ready: 2, oldest_kubelet: Some("1.34.4".into()) };
-    for nodes in [Some(count.clone()), None] {
-        let ApiProbe::Answered { read, .. } = &mut f.world.observed.api else { panic!("it is up") };
-        read.nodes = nodes;
-        f.reconcile();
-        assert_eq!(f.cluster.status.as_ref().unwrap().nodes.as_ref(), Some(&count));
-    }
+    assert!((0..10).all(|minute| read(&f, minute) == stamps));
 }
 
 #[test]
