@@ -1,6 +1,6 @@
 //! A machine becomes a node of a tenant by `kubeadm join`, as docs/nodes.md says, and runs a pod.
 
-use std::process::Command;
+use std::{process::Command, time::SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::binaries;
@@ -62,6 +62,16 @@ fn joins(world: &World, worker: &berth_devcluster::Worker) -> Result<()> {
     until("the pod to run", || {
         let said = kubectl(&["get", "pod", "first", "-o", "jsonpath={.status.phase} {.spec.nodeName}"])?;
         ensure!(said == format!("Running {node}"), "{said}");
+        Ok(())
+    })?;
+
+    // Counted within a quarter of an hour; an event of the Cluster has it done at once.
+    until("the node to be counted", || {
+        let look = json!({"metadata": {"annotations": {"looked-at": format!("{:?}", SystemTime::now())}}});
+        world.kube.merge(&tenant.path(), &look)?;
+        let counted = &tenant.cluster()?["status"]["nodes"];
+        let kubelet = berth_devcluster::versions::KUBERNETES.trim_start_matches('v');
+        ensure!(*counted == json!({"total": 1, "ready": 1, "oldestKubelet": kubelet}), "{counted}");
         Ok(())
     })?;
 

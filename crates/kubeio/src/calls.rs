@@ -126,6 +126,14 @@ impl Io {
         Ok(answer.items.into_iter().map(|Item { metadata: m }| [m.name, m.uid, m.resource_version]).collect())
     }
 
+    /// A list as the table that `kubectl get` shows.
+    pub(crate) async fn table(&self, url: &str) -> Result<Value, IoError> {
+        const ACCEPT: &str = "application/json;as=Table;g=meta.k8s.io;v=v1";
+        let what = format!("get {url}");
+        let text = self.text(Method::GET, &what, url, None, Some(ACCEPT)).await?;
+        serde_json::from_str(&text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))
+    }
+
     /// A path as it is, such as `/version`.
     pub async fn raw(&self, url: &str) -> Result<Value, IoError> {
         self.call(Method::GET, &format!("get {url}"), url, None, None).await

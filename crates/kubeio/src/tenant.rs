@@ -1,6 +1,7 @@
 //! The tenant's own API, with a certificate that lives for an hour and only in memory.
 
 mod connector;
+mod nodes;
 
 use crate::calls::{Calls, Io};
 use crate::error::{ErrorKind, IoError, chain};
@@ -10,9 +11,8 @@ use base64::engine::general_purpose::STANDARD;
 use berth_api::{labels, names};
 use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
-use berth_plan::cluster::{HostRules, ProbeRequest};
+use berth_plan::cluster::{HostRules, ProbeRequest, Questions};
 use berth_plan::observed::{ApiProbe, InsideTenant};
-use berth_render::Listing;
 use futures::future::BoxFuture;
 use http::Response;
 use http_body_util::combinators::MapErr;
@@ -152,13 +152,12 @@ fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
     STANDARD.decode(body.trim()).map_err(|e| format!("the CA certificate: {e}"))
 }
 
-/// Asks the tenant's API: Berth's objects in these listings, and its version if that is wanted. Returns the connection for what is to be
+/// Asks the tenant's API. Returns the connection for what is to be
 /// written.
 pub async fn probe_tenant(
     connect: &Connect,
     target: TenantTarget,
-    listings: &[Listing],
-    want_version: bool,
+    questions: Questions,
     calls: Arc<Calls>,
 ) -> (ApiProbe, Option<Io>) {
     let client = match connect(target).await {
@@ -166,20 +165,27 @@ pub async fn probe_tenant(
         Err(e) => return (ApiProbe::Failed(e), None),
     };
     let tenant = Io::new(client, calls, DEADLINE);
-    match ask(&tenant, listings, want_version).await {
+    match ask(&tenant, &questions).await {
         Ok((version, read)) => (ApiProbe::Answered { version, read }, Some(tenant)),
         Err(e) if e.kind == ErrorKind::Refused => (ApiProbe::Refused(e.message), None),
         Err(e) => (ApiProbe::Failed(e.message), None),
     }
 }
 
-async fn ask(tenant: &Io, listings: &[Listing], want_version: bool) -> Result<(Option<String>, InsideTenant), IoError> {
+async fn ask(tenant: &Io, questions: &Questions) -> Result<(Option<String>, InsideTenant), IoError> {
     let mut read = InsideTenant::default();
-    for listing in listings {
+    for listing in &questions.listings {
         let (objects, whole) = tenant.list_labelled(*listing, labels::TENANT_SET).await?;
         read.extend(if whole { InsideTenant::listed(*listing, objects) } else { InsideTenant::some(objects) });
     }
-    let version = if want_version {
+    if questions.nodes {
+        // Nodes write their own names and versions: what cannot be read of them says nothing of the API.
+        read.nodes = nodes::count(tenant).await.unwrap_or_else(|error| {
+            tracing::debug!(%error, "nodes are not counted");
+            None
+        });
+    }
+    let version = if questions.version {
         let answer = tenant.raw("/version").await?;
         let version = version_of(&answer);
         let strange = || IoError::new(ErrorKind::Other, "get /version", "the answer is not a Kubernetes API server's");
@@ -200,7 +206,7 @@ fn version_of(answer: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use berth_render::{Kind, ObjectKey, STAMPS};
+    use berth_render::{Kind, Listing, ObjectKey, STAMPS};
     use futures::FutureExt;
     use serde_json::json;
     use std::collections::VecDeque;
@@ -236,6 +242,10 @@ mod tests {
         TenantTarget::new(server, rules, ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes(), now.into()).unwrap()
     }
 
+    fn asks(listings: [Listing; 1]) -> Questions {
+        Questions { listings: listings.into(), ..Questions::default() }
+    }
+
     fn io(target: &TenantTarget, lookup: Lookup) -> Io {
         Io::new(client(target, lookup, Fence::open()).unwrap(), Arc::default(), Duration::from_mins(1))
     }
@@ -269,7 +279,7 @@ mod tests {
             });
             let client = FencedClient::new(kube::Client::new(service, "default"), Fence::open());
             let io = Io::new(client, Arc::default(), DEADLINE);
-            let (_, read) = ask(&io, &[STAMPS], false).await.unwrap();
+            let (_, read) = ask(&io, &asks([STAMPS])).await.unwrap();
             assert_eq!(
                 read.get(&ObjectKey::of(Kind::ConfigMap, &wanted)),
                 Some(Some(&wanted)),
@@ -336,7 +346,7 @@ mod tests {
         let server = format!("https://localhost:{}", listener.local_addr().unwrap().port());
         let connect = connect(Fence::open());
         let rules = HostRules::new(vec![], None, None);
-        let (probe, io) = probe_tenant(&connect, target(server, Some(rules)), &[STAMPS], false, Arc::default()).await;
+        let (probe, io) = probe_tenant(&connect, target(server, Some(rules)), asks([STAMPS]), Arc::default()).await;
         assert!(matches!(&probe, ApiProbe::Refused(why) if why.contains("localhost resolves to ")), "{probe:?}");
         assert!(io.is_none() && listener.accept().now_or_never().is_none(), "nobody dialled it");
     }

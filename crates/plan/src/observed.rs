@@ -2,6 +2,7 @@
 
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
+use berth_api::cluster::NodesStatus;
 use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
@@ -84,6 +85,8 @@ pub enum ApiProbe {
 /// Objects of Berth's inside a tenant, as far as they were read in one reconcile, by their label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InsideTenant {
+    /// The tenant's nodes, if they were read.
+    pub nodes: Option<NodesStatus>,
     listed: BTreeSet<Listing>,
     objects: BTreeMap<ObjectKey, Option<Value>>,
 }
@@ -97,7 +100,7 @@ impl InsideTenant {
     /// Some of what there is.
     pub fn some(objects: impl IntoIterator<Item = (ObjectKey, Value)>) -> Self {
         let objects = objects.into_iter().map(|(key, live)| (key, Some(live))).collect();
-        Self { listed: BTreeSet::new(), objects }
+        Self { objects, ..Self::default() }
     }
 
     /// What is there under that key. None: it was not read; `Some(None)`: nothing that carries Berth's label.
@@ -114,6 +117,7 @@ impl InsideTenant {
 
     /// Takes in what was read elsewhere.
     pub fn extend(&mut self, other: Self) {
+        self.nodes = other.nodes.or(self.nodes.take());
         self.listed.extend(other.listed);
         self.objects.extend(other.objects);
     }

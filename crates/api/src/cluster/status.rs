@@ -40,6 +40,10 @@ pub struct ClusterStatus {
     /// Certificates.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificates: Option<CertificatesStatus>,
+    /// The tenant's nodes, when they were last read: at each change that Berth makes or sees, and every quarter of an hour. Absent
+    /// until the tenant is Ready for the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub nodes: Option<NodesStatus>,
     /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable; Reconciling and Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
@@ -91,6 +95,19 @@ pub struct ComponentStatus {
     pub ready: i32,
     /// Desired pods.
     pub desired: i32,
+}
+
+/// The tenant's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct NodesStatus {
+    /// How many there are.
+    pub total: i32,
+    /// How many are ready, cordoned ones included.
+    pub ready: i32,
+    /// Version of the oldest kubelet, without `v`. Kubelets may be up to three minor versions older than the API.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_kubelet: Option<String>,
 }
 
 /// Certificates.

@@ -32,9 +32,9 @@ use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
 use subject::Tenant;
 
-pub use inside::{Wanted, listing_at};
+pub use inside::{Turn, Wanted};
 pub use namespace::adoptable;
-pub use probe::{ProbeRequest, probe_request};
+pub use probe::{ProbeRequest, Questions, probe_request};
 pub use record::Pin;
 pub use subject::is_ours;
 pub use validate::host::HostRules;

@@ -2,7 +2,7 @@
 
 use super::Input;
 use super::endpoint::url;
-use super::inside::{Wanted, listing_at};
+use super::inside::{Turn, Wanted};
 use super::subject::Tenant;
 use super::validate::host::HostRules;
 use crate::workload;
@@ -21,12 +21,30 @@ pub struct ProbeRequest {
     pub inside: Option<String>,
     /// The Secret of the CA that signs the operator's credential.
     pub ca: ObjectKey,
-    /// Where Berth's objects are read.
-    pub listings: Vec<Listing>,
-    /// Whether it is to say its version.
-    pub version: bool,
+    /// What it is asked.
+    pub questions: Questions,
     /// What it is to have inside, if that is known.
     pub wanted: Option<Wanted>,
+}
+
+/// What one connection asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// Where Berth's objects are read.
+    pub listings: Vec<Listing>,
+    /// Whether nodes are counted.
+    pub nodes: bool,
+    /// Whether it is to say its version.
+    pub version: bool,
+}
+
+impl From<Turn> for Questions {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Listing(listing) => Self { listings: vec![listing], ..Self::default() },
+            Turn::Nodes => Self { nodes: true, ..Self::default() },
+        }
+    }
 }
 
 /// What to ask in this reconcile. None: no pod is there that the Service sends anybody to.
@@ -47,19 +65,30 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
         server: url(&host, port),
         inside: t.endpoint.inside_of_one_that_serves().map(|(host, port)| url(&host, port)),
         ca: t.secret(names::ca(t.name)),
-        listings: listings(input),
-        version: published.is_none() || published != runs.as_deref(),
+        questions: Questions {
+            listings: listings(input),
+            // Counted in each reconcile: else a tenant that just became ready would be written once more for it.
+            nodes: true,
+            version: published.is_none() || published != runs.as_deref(),
+        },
         wanted: Wanted::before_plan(input),
     })
 }
 
 /// What to list inside the tenant: the stamps, which speak for all, and of one that is known to be well the next in turn.
 pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
+    let next = match Turn::at(input.now) {
+        Turn::Listing(listing) if listing != STAMPS && is_well(input) => Some(listing),
+        _ => None,
+    };
+    std::iter::once(STAMPS).chain(next).collect()
+}
+
+/// Whether the status, of the newest spec, says so.
+fn is_well(input: Input<'_>) -> bool {
     let status = input.cluster.status.as_ref();
     let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
     let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);
     let ready = find(conditions, ConditionType::Ready);
-    let well = ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str());
-    let next = listing_at(input.now);
-    std::iter::once(STAMPS).chain((seen && well && next != STAMPS).then_some(next)).collect()
+    seen && ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str())
 }

@@ -5,7 +5,7 @@ use super::subject::Tenant;
 use super::{ClusterPlan, Input, adoptable, endpoint};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
-use crate::observed::{ApiProbe, Published, uid};
+use crate::observed::{ApiProbe, InsideTenant, Published, uid};
 use crate::verdicts::{self, LASTING};
 use crate::workload;
 use berth_api::cluster::{
@@ -50,6 +50,9 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         }
         Published::Absent | Published::Foreign(_) => status.kubeconfigs.clear(),
         Published::Unknown => {}
+    }
+    if let ApiProbe::Answered { read: InsideTenant { nodes: nodes @ Some(_), .. }, .. } = &observed.api {
+        status.nodes.clone_from(nodes);
     }
     status.phase = Some(phase(input, planned, &verdicts, &old).to_owned());
     status.conditions = verdicts::publish(&old.conditions, verdicts, generation, now, cluster.spec.paused);

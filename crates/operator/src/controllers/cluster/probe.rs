@@ -1,9 +1,9 @@
 //! Asks the tenant's API.
 
 use crate::context::Context;
-use berth_api::cluster::Cluster;
+use berth_api::cluster::{Cluster, NodesStatus};
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
-use berth_plan::cluster::{Input, Wanted, listing_at, probe_request};
+use berth_plan::cluster::{Input, Turn, Wanted, probe_request};
 use berth_plan::observed::ApiProbe;
 use jiff::Timestamp;
 
@@ -30,7 +30,7 @@ pub(super) async fn tenant(
         }
     };
     let calls = ctx.tenant_calls.clone();
-    let ask = |target| probe_tenant(&ctx.connect, target, &asked.listings, asked.version, calls.clone());
+    let ask = |target| probe_tenant(&ctx.connect, target, asked.questions.clone(), calls.clone());
     let (mut probe, mut tenant) = ask(target.clone()).await;
     if let (ApiProbe::Refused(why), Some(inside)) = (&probe, &asked.inside) {
         snapshot.observed.refused_host = Some(why.clone());
@@ -40,7 +40,12 @@ pub(super) async fn tenant(
     snapshot.observed.api = probe;
     let idle_check = asked.ca.namespace.zip(asked.wanted).map(|(cp_namespace, wanted)| {
         let fingerprint = snapshot.fingerprint(&cp_namespace);
-        IdleCheck { cp_namespace, fingerprint, api: target, wanted }
+        let counted = match &snapshot.observed.api {
+            ApiProbe::Answered { read, .. } => read.nodes.clone(),
+            _ => None,
+        };
+        let nodes = counted.or_else(|| cluster.status.as_ref()?.nodes.clone());
+        IdleCheck { cp_namespace, fingerprint, api: target, wanted, nodes }
     });
     Some((tenant?, idle_check))
 }
@@ -51,17 +56,18 @@ pub(in crate::controllers) struct IdleCheck {
     fingerprint: u64,
     api: TenantTarget,
     wanted: Wanted,
+    nodes: Option<NodesStatus>,
 }
 
 impl IdleCheck {
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context, now: Timestamp) -> bool {
-        let listing = listing_at(now);
-        let listings = [listing];
-        let asked = probe_tenant(&ctx.connect, self.api.clone(), &listings, false, ctx.tenant_calls.clone());
+        let turn = Turn::at(now);
+        let asked = probe_tenant(&ctx.connect, self.api.clone(), turn.into(), ctx.tenant_calls.clone());
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
-        let kept = match &answer {
-            ApiProbe::Answered { read, .. } => self.wanted.is_in_sync(listing, read),
+        let kept = match (&answer, turn) {
+            (ApiProbe::Answered { read, .. }, Turn::Listing(listing)) => self.wanted.is_in_sync(listing, read),
+            (ApiProbe::Answered { read, .. }, Turn::Nodes) => read.nodes.is_some() && read.nodes == self.nodes,
             _ => false,
         };
         kept && found.is_ok_and(|f| f == self.fingerprint)

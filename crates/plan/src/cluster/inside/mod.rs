@@ -83,10 +83,22 @@ fn is_new(t: &Tenant<'_>) -> bool {
     first.is_some_and(|since| t.now.duration_since(since) < RECORD_IS_MADE)
 }
 
-/// What to list inside a tenant that is well: all in turn, one a minute, which finds drift of each.
-pub fn listing_at(now: Timestamp) -> Listing {
-    let minute = usize::try_from(now.as_second() / 60).unwrap_or_default();
-    TenantSet::LISTINGS[minute % TenantSet::LISTINGS.len()]
+/// A question inside a tenant that is well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Turn {
+    /// What Berth keeps there.
+    Listing(Listing),
+    /// The nodes.
+    Nodes,
+}
+
+impl Turn {
+    /// All in turn, one a minute: drift of each is found.
+    pub fn at(now: Timestamp) -> Self {
+        let minute = usize::try_from(now.as_second() / 60).unwrap_or_default();
+        let turn = minute % (TenantSet::LISTINGS.len() + 1);
+        TenantSet::LISTINGS.get(turn).map_or(Self::Nodes, |listing| Self::Listing(*listing))
+    }
 }
 
 /// Whether what is there can only be replaced: API servers change none of these fields. For the address of another family nobody

@@ -284,10 +284,10 @@ fn a_new_spec_is_compared_with_all_that_is_inside() {
         let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now };
         super::super::probe::listings(input)
     };
-    let rest: BTreeSet<_> = (0..10).flat_map(|minute| read(&f, minute)).collect();
+    let rest: BTreeSet<_> = (0..11).flat_map(|minute| read(&f, minute)).collect();
     assert_eq!(rest, berth_render::TenantSet::LISTINGS.into(), "at rest all in turn");
     f.cluster.metadata.generation = Some(2);
-    assert!((0..10).all(|minute| read(&f, minute) == stamps));
+    assert!((0..11).all(|minute| read(&f, minute) == stamps));
 }
 
 #[test]

@@ -12,6 +12,7 @@ mod images;
 mod isolation;
 pub(crate) mod messages;
 mod namespace;
+mod nodes;
 mod trouble;
 mod unread;
 
