@@ -35,3 +35,6 @@ pub const PAUSE: &str = "3.10.1";
 
 /// Of the program in `binaries/health`, which is ours. Any change of it is a new version.
 pub const HEALTH: &str = "1";
+
+/// Of the program in `binaries/otelcol`: the OpenTelemetry Collector's, as in examples/audit-logs.yaml.
+pub const OTELCOL: &str = "0.160.0";

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::versions::{
     CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES, KUBERNETES_OLDER,
-    KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, RUNC,
+    KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC,
 };
 
 /// Which artifacts to build.
@@ -73,7 +73,7 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["crane", "helm", "helm4", "health", "kwok", "e2e.test"].contains(&self.label) && self.is_newest()
+        !["crane", "helm", "helm4", "health", "kwok", "otelcol", "e2e.test"].contains(&self.label) && self.is_newest()
     }
 
     fn is_newest(&self) -> bool {
@@ -175,6 +175,17 @@ fn catalog() -> Vec<Artifact> {
     }));
     all.extend(between.map(|version| seldom(kubernetes(version, version, &CONTROL_PLANE))));
     all.extend(KUBERNETES_OLDER.map(|version| seldom(conformance(version))));
+    all.push(seldom(Artifact {
+        binaries: vec![("otelcol", String::new())],
+        recipe: Recipe::Source {
+            files: &[
+                ("main.go", include_str!("otelcol/main.go")),
+                ("go.mod", include_str!("otelcol/go.mod")),
+                ("go.sum", include_str!("otelcol/go.sum")),
+            ],
+        },
+        ..tool("otelcol", OTELCOL, "", &[])
+    }));
     // A registry, and what pushes to it: a release is installed from one.
     all.push(seldom(tool("crane", CRANE, "github.com/google/go-containerregistry/cmd/", &["crane"])));
     all
@@ -276,7 +287,14 @@ mod tests {
         let seldom: Vec<_> = all.iter().filter(|n| !core.contains(n)).collect();
         assert_eq!(
             seldom,
-            ["helm4-v4.3.1", "kubernetes-v1.35.4", "e2e.test-v1.35.4", "e2e.test-v1.34.4", "crane-0.22.1"]
+            [
+                "helm4-v4.3.1",
+                "kubernetes-v1.35.4",
+                "e2e.test-v1.35.4",
+                "e2e.test-v1.34.4",
+                "otelcol-0.160.0",
+                "crane-0.22.1"
+            ]
         );
     }
 }

@@ -13,6 +13,12 @@ impl Cluster {
         self.layout.nodes(self.nodes).iter().map(Node::name).collect()
     }
 
+    /// Where a node keeps the logs of its containers, by its number.
+    pub fn pod_logs(&self, number: u8) -> Option<PathBuf> {
+        let nodes = self.layout.nodes(self.nodes);
+        nodes.iter().find(|node| node.number == number).map(Node::pod_logs)
+    }
+
     /// A node's address, by its number: kubelet and NodePorts.
     pub fn node_address(&self, number: u8) -> Ipv4Addr {
         self.slot.address_of_node(number)
