@@ -24,20 +24,29 @@ pub fn load_upstream(cluster: &Cluster) -> Result<()> {
     load(cluster, &images::all_built()?)
 }
 
-/// Packs and loads one of Berth's programs (`operator` or `agent`); its tag, which has a digest of the content, so that a tag
-/// never changes its meaning.
-pub fn load_own(cluster: &Cluster, name: &str, content: &[u8]) -> Result<String> {
+/// Packs and loads an image of Berth's (`operator` or `agent`) with its program, and others as they were built; its tag, which has a
+/// digest of the content, so that a tag never changes its meaning.
+pub fn load_own(cluster: &Cluster, name: &str, content: &[u8], others: &[&str]) -> Result<String> {
     let program = format!("/berth-{name}");
-    let digest = Sha256::new_with_prefix(&program).chain_update(content).finalize();
+    let mut digest = Sha256::new_with_prefix(&program).chain_update(content);
+    for other in others {
+        digest = digest.chain_update(built(other)?);
+    }
+    let digest = digest.finalize();
     let tag = digest.iter().take(6).fold("e2e-".to_owned(), |tag, byte| format!("{tag}{byte:02x}"));
     let binary = cluster.dir().join(format!("e2e-{name}-{tag}"));
     let archive = binary.with_extension("tar");
     if !archive.exists() {
         fs::write(&binary, content)?;
+        let mut files = vec![(binary.clone(), program.clone())];
+        for other in others {
+            let other = format!("berth-{other}");
+            files.push((paths::program(&other)?, format!("/{other}")));
+        }
         let image = ImageSpec {
             reference: format!("{REPOSITORY}/{name}:{tag}"),
-            entrypoint: vec![program.clone()],
-            files: vec![(binary.clone(), program)],
+            entrypoint: vec![program],
+            files,
             user: "65532:65532".to_owned(),
             ..ImageSpec::default()
         };

@@ -39,8 +39,8 @@ impl World {
         let program = options.program.clone().map_or_else(|| images::built("operator"), Ok)?;
         // What follows a program's end is not read by anybody.
         let agent = [images::built("agent")?.as_slice(), options.agent_suffix.as_bytes()].concat();
-        let operator = images::load_own(&self.cluster, "operator", &program)?;
-        let agent = images::load_own(&self.cluster, "agent", &agent)?;
+        let operator = images::load_own(&self.cluster, "operator", &program, &[])?;
+        let agent = images::load_own(&self.cluster, "agent", &agent, &["approve"])?;
         let operator = format!("operator.image.tag={operator}");
         let agent = format!("agent.image.tag={agent}");
         let delivery = format!("agent.delivery={}", options.agent_delivery.unwrap_or("Auto"));

@@ -28,7 +28,8 @@ struct Given {
 fn demo(given: &Given) -> Result<()> {
     images::load_upstream(&given.cluster)?;
     let image = |name: &str| -> Result<String> {
-        let tag = images::load_own(&given.cluster, name, &images::built(name)?)?;
+        let others: &[&str] = if name == "agent" { &["approve"] } else { &[] };
+        let tag = images::load_own(&given.cluster, name, &images::built(name)?, others)?;
         Ok(format!("ghcr.io/berth-dev/{name}:{tag}"))
     };
     let images = [format!("IMAGE={}", image("operator")?), format!("AGENT_IMAGE={}", image("agent")?)];

@@ -26,6 +26,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["berth-fence", "berth-kubeio", "berth-sim", "berth-plan", "berth-api", "berth-pki", "berth-render"],
     ),
     ("berth-agent", &["berth-contract"]),
+    ("berth-approve", &[]),
     ("berth-oci", &[]),
     ("berth-devcluster", &["berth-oci"]),
     ("berth-testkit", &["berth-sim", "berth-plan"]),

@@ -1,4 +1,5 @@
-//! The operator's and the agent's images: static binaries and nothing else.
+//! The operator's and the agent's images: static binaries and nothing else. The agent's has two: what is copied into every pod, and
+//! `berth-approve`, which runs from the image.
 
 use anyhow::{Context as _, bail};
 use std::fs;
@@ -13,7 +14,7 @@ use crate::shell::{Result, cargo, install, ours, output, run, say, short_digest,
 pub(crate) struct Image {
     pub(crate) tag: String,
     pub(crate) archive: PathBuf,
-    /// The program that is in it.
+    /// The program that it starts.
     pub(crate) binary: PathBuf,
 }
 
@@ -47,13 +48,13 @@ pub(crate) fn devcluster() -> Command {
 /// Builds static binaries (one call, so that everything is compiled once), and makes images of them. Their tag holds a
 /// digest of the content: a tag never changes its meaning, and a tenant stays with the agent that it was made with.
 pub(crate) fn build() -> Result<Images> {
-    say("building berth-operator, berth-agent, kubectl-berth and devcluster");
+    say("building berth-operator, berth-agent, berth-approve, kubectl-berth and devcluster");
     ours()?;
     let triple = host()?;
-    let packages = ["-p", "berth-operator", "-p", "berth-agent", "-p", "berth-cli", "-p", "berth-devcluster"];
+    let packages = ["berth-operator", "berth-agent", "berth-approve", "berth-cli", "berth-devcluster"];
     run(cargo()
         .args(["build", "--release", "--locked", "--target", &triple])
-        .args(packages)
+        .args(packages.iter().flat_map(|package| ["-p", package]))
         .env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
     let built = target_dir().join(&triple).join("release");
     for program in ["devcluster", "kubectl-berth"] {
@@ -62,11 +63,26 @@ pub(crate) fn build() -> Result<Images> {
     Ok(Images { operator: image(&built, "operator")?, agent: image(&built, "agent")? })
 }
 
+/// Images by name, and the programs in each. It starts the first.
+pub(crate) const IMAGES: [(&str, &[&str]); 2] =
+    [("operator", &["berth-operator"]), ("agent", &["berth-agent", "berth-approve"])];
+
+/// The programs in an image.
+pub(crate) fn programs(image: &str) -> &'static [&'static str] {
+    IMAGES.iter().find(|(name, _)| *name == image).map_or(&[], |(_, programs)| programs)
+}
+
 fn image(built: &std::path::Path, name: &str) -> Result<Image> {
-    let binary = built.join(format!("berth-{name}"));
-    let content = fs::read(&binary).with_context(|| format!("cannot read {}", binary.display()))?;
-    let program = format!("/berth-{name}");
-    let digest = short_digest(&[program.as_bytes(), &content].concat());
+    let programs = programs(name);
+    let mut content = vec![];
+    for program in programs {
+        let file = built.join(program);
+        content.extend(format!("/{program}").into_bytes());
+        content.extend(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
+    }
+    let first = programs.first().context("an image has a program")?;
+    let (binary, entrypoint) = (built.join(first), format!("/{first}"));
+    let digest = short_digest(&content);
     let tag = format!("{}-{digest}", env!("CARGO_PKG_VERSION"));
     let dir = demo_dir().join("images");
     let archive = dir.join(format!("{name}-{tag}.tar"));
@@ -82,8 +98,8 @@ fn image(built: &std::path::Path, name: &str) -> Result<Image> {
             .arg("--out")
             .arg(&archive)
             .args(["--ref", &format!("ghcr.io/berth-dev/{name}:{tag}")])
-            .args(["--entrypoint", &program, "--user", "65532:65532"])
-            .arg(format!("{}:{program}", binary.display())))?;
+            .args(["--entrypoint", &entrypoint, "--user", "65532:65532"])
+            .args(programs.iter().map(|program| format!("{}:/{program}", built.join(program).display()))))?;
     }
     println!("ghcr.io/berth-dev/{name}:{tag}, {} MiB", content.len() >> 20);
     Ok(Image { tag, archive, binary })

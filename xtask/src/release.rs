@@ -24,6 +24,7 @@ use berth_oci::{ImageSpec, Layout};
 use berth_render::images;
 use serde_json::{Value, json};
 
+use crate::images::IMAGES;
 use crate::root;
 use crate::shell::{Result, say};
 use platforms::{Built, Platform};
@@ -75,8 +76,8 @@ pub(crate) fn make(wanted: &Wanted) -> Result<()> {
     }
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
     let mut digests = vec![];
-    for name in ["operator", "agent"] {
-        digests.push((name, image(&dir, &built, name, version)?));
+    for (name, programs) in IMAGES {
+        digests.push((name, image(&dir, &built, name, programs, version)?));
     }
     for name in ["berth-crds", "berth"] {
         let pinned: &[_] = if name == "berth" { &digests } else { &[] };
@@ -118,16 +119,16 @@ fn version(text: &str) -> Result<&str> {
     Ok(text)
 }
 
-/// An image of each Linux that was built; its digest.
-fn image(dir: &Path, built: &[Built], name: &str, version: &str) -> Result<String> {
-    let program = format!("berth-{name}");
+/// An image of each Linux that was built; its digest. It starts the first of its programs.
+fn image(dir: &Path, built: &[Built], name: &str, programs: &[&str], version: &str) -> Result<String> {
+    let program = programs.first().context("an image has a program")?;
     let specs: Vec<ImageSpec> = built
         .iter()
         .filter_map(|b| {
-            let binary = b.program(&program)?;
+            let files = programs.iter().map(|program| Some((b.program(program)?, format!("/{program}"))));
             Some(ImageSpec {
                 entrypoint: vec![format!("/{program}")],
-                files: vec![(binary, format!("/{program}"))],
+                files: files.collect::<Option<_>>()?,
                 user: USER.to_owned(),
                 architecture: b.platform.arch.to_owned(),
                 ..ImageSpec::default()
@@ -137,7 +138,7 @@ fn image(dir: &Path, built: &[Built], name: &str, version: &str) -> Result<Strin
     if specs.is_empty() {
         bail!("no Linux was built, so there is no image of {program}: name one in RELEASE_TARGETS");
     }
-    Layout::create(&dir.join("oci").join(name))?.images(&specs, version, &annotations(&program, version))
+    Layout::create(&dir.join("oci").join(name))?.images(&specs, version, &annotations(program, version))
 }
 
 /// What registries show.

@@ -34,6 +34,10 @@ pub const APISERVER_PKI: &str = "kube-apiserver-pki";
 pub const APISERVER_ENCRYPTION: &str = "kube-apiserver-encryption";
 /// Secret with the controller-manager's certificates.
 pub const CONTROLLER_MANAGER_PKI: &str = "kube-controller-manager-pki";
+/// Container beside kube-controller-manager that approves kubelets' serving certificates, and its program.
+pub const APPROVER: &str = "berth-approve";
+/// Secret with its client certificate.
+pub const APPROVER_PKI: &str = "berth-approve-pki";
 /// Secret with the scheduler's certificates.
 pub const SCHEDULER_PKI: &str = "kube-scheduler-pki";
 /// Secret with the tenant admins' kubeconfig, the source of the one in the `Cluster`'s namespace.
@@ -61,6 +65,9 @@ pub fn templates(digest: &str) -> String {
 pub const ADMIN_GROUP: &str = "berth:cluster-admins";
 /// User and group of the operator's own short-lived credential inside a tenant.
 pub const OPERATOR_USER: &str = "berth:operator";
+
+/// User of [`APPROVER`] inside a tenant: it may approve serving certificates of kubelets, and read nodes.
+pub const APPROVER_USER: &str = "berth:approver";
 
 /// Names of an `EtcdCluster`'s children.
 pub mod etcd {

@@ -67,7 +67,8 @@ pub(super) fn roots(t: &Tenant<'_>) -> Vec<SecretSpec> {
 /// What trusts or needs the roots. Data that was kept (`dataPolicy: Retain`) needs them, too: without the encryption key it cannot be
 /// read. The bootstrap ConfigMap is kept with it, and tells of it.
 fn users(t: &Tenant<'_>) -> impl Iterator<Item = ObjectKey> {
-    let secrets = components::ALL.iter().map(|c| c.secret).chain([names::ADMIN_KUBECONFIG]).map(|s| t.secret(s));
+    let others = [names::APPROVER_PKI, names::ADMIN_KUBECONFIG];
+    let secrets = components::ALL.iter().map(|c| c.secret).chain(others).map(|s| t.secret(s));
     let workloads = components::ALL.iter().flat_map(|c| t.workloads(c.binary).keys().to_vec());
     let data = [etcd(t), t.key(Kind::ConfigMap, names::etcd::bootstrap(names::ETCD))];
     secrets.chain(workloads).chain(data)
@@ -103,11 +104,17 @@ pub(super) fn roots_first(t: &Tenant<'_>, plan: &mut Plan) {
 
 /// The certificates of every component. None while the names of one are not known.
 fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {
-    let of = |c: &&components::Component| {
-        let contents = (c.certificates)(t)?;
-        Some(SecretSpec { key: t.secret(c.secret), type_: "Opaque", labels: t.labels(), contents })
-    };
-    components::ALL.iter().map(of).collect()
+    let secret = |name: &str, contents| SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents };
+    let of = |c: &&components::Component| Some(secret(c.secret, (c.certificates)(t)?));
+    let approver = secret(names::APPROVER_PKI, vec![approver(t)]);
+    components::ALL.iter().map(of).chain([Some(approver)]).collect()
+}
+
+/// Certificate of what approves kubelets' serving certificates. It is not in the controller-manager's Secret: that one's other certificates
+/// are not for it.
+fn approver(t: &Tenant<'_>) -> Content {
+    let spec = client(names::APPROVER_USER, &[], t.settings.leaf_lifetime);
+    Content::Leaf("client".into(), spec, t.secret(names::ca(t.name)))
 }
 
 /// Certificates of a component that talks to the API server: as its client, and for its own port.

@@ -4,7 +4,7 @@ use super::images::NO_IMAGE;
 use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Hold;
-use berth_api::labels;
+use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -91,6 +91,10 @@ fn out_of_memory(pod: &Value, name: &str, container: &Value) -> String {
     };
     let (resources, container) = (&container["resources"], container["name"].as_str().unwrap_or("?"));
     let why = match resources["limits"]["memory"].as_str() {
+        // No field has its limit.
+        _ if container == names::APPROVER => {
+            "it needs more memory than its limit. In the tenant, delete CertificateSigningRequests of kubelets that nobody needs".to_owned()
+        }
         Some(limit) => format!("it needs more memory than its limit of {limit}. Raise {}", field("limits")),
         None if resources.is_object() => format!("its node had no memory left. Set {}", field("requests")),
         None => format!("it needs more memory than its limit. Raise {}", field("limits")),

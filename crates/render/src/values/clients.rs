@@ -41,4 +41,6 @@ pub struct ApiClientSecrets {
     pub service_account: String,
     /// Its own certificates: `client.crt`, `client.key`, `server.crt`, `server.key`.
     pub pki: String,
+    /// `client.crt` and `client.key` of `berth-approve`, which runs in a container of its own beside the controller-manager.
+    pub approver: String,
 }

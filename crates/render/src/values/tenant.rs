@@ -4,13 +4,15 @@ use std::net::IpAddr;
 
 use serde::Serialize;
 
-/// Who may do what: the tenant's admins, and API servers as clients of kubelets.
+/// Who may do what: the tenant's admins, API servers as clients of kubelets, and what approves kubelets' serving certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AccessValues {
     /// The group of the certificates in handed-out kubeconfigs.
     pub admin_group: String,
     /// The user that API servers are to kubelets.
     pub kubelet_client: String,
+    /// The user of `berth-approve`.
+    pub approver: String,
 }
 
 /// The backends of the tenant's `kubernetes` Service.

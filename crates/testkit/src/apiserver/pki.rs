@@ -14,6 +14,17 @@ use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose,
 };
 
+/// Names and addresses in the server's certificate: where it is, and where clients of a tenant's would find it.
+const SERVER_NAMES: [&str; 7] = [
+    "127.0.0.1",
+    "localhost",
+    "kubernetes",
+    "kubernetes.default.svc",
+    "kubernetes.default.svc.cluster.local",
+    "api.example.com",
+    "192.0.2.10",
+];
+
 /// How many groups fit into a user's certificate.
 pub(crate) const MAX_GROUPS: usize = 2;
 
@@ -45,8 +56,7 @@ impl Pki {
         };
         write(&dir.join("ca.crt"), &pki.ca_pem)?;
 
-        let names = ["127.0.0.1", "localhost", "kubernetes", "kubernetes.default.svc"].map(String::from);
-        let mut serving = CertificateParams::new(names)?;
+        let mut serving = CertificateParams::new(SERVER_NAMES.map(String::from))?;
         serving.distinguished_name.push(DnType::CommonName, "kube-apiserver");
         serving.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         pki.issue(&serving, "apiserver")?;

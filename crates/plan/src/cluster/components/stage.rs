@@ -130,6 +130,7 @@ pub(super) fn api_client(
             front_proxy_ca: names::proxy_ca(t.name),
             service_account: names::service_account(t.name),
             pki: component.secret.into(),
+            approver: names::APPROVER_PKI.into(),
         },
     };
     Ok(render_api_client(templates, component.binary, &values))

@@ -52,7 +52,11 @@ impl Wanted {
 }
 
 fn access() -> AccessValues {
-    AccessValues { admin_group: names::ADMIN_GROUP.into(), kubelet_client: pki::KUBELET_CLIENT.into() }
+    AccessValues {
+        admin_group: names::ADMIN_GROUP.into(),
+        kubelet_client: pki::KUBELET_CLIENT.into(),
+        approver: names::APPROVER_USER.into(),
+    }
 }
 
 fn endpoint(t: &Tenant<'_>) -> Result<EndpointValues, State> {

@@ -72,6 +72,11 @@ pub(super) const PODS: &[Case] = &[
             json!({"containerStatuses": [{"name": "kube-scheduler", "resources": {"limits": {"memory": "20Mi"}}, "state": waiting, "lastState": last}]}),
         );
     }),
+    ("what approves kubelets' certificates needs more memory than its limit", |f| {
+        let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
+        let status = json!([{"name": names::APPROVER, "resources": {"limits": {"memory": "64Mi"}}, "state": killed}]);
+        f.pod_says(names::CONTROLLER_MANAGER, json!({"containerStatuses": status}));
+    }),
     ("a container without a limit is ended for its memory", |f| {
         let killed = json!({"terminated": {"exitCode": 137, "reason": "OOMKilled"}});
         f.pod_says(

@@ -1,0 +1,195 @@
+//! Calls of the tenant's API. Each takes a connection of its own, so that certificates on both sides are those of now; there are few.
+
+use std::fmt::Write as _;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use http::Request;
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use kube::Client;
+use kube::api::{Api, Patch, PatchParams};
+use kube::client::{Body, ClientBuilder, ConfigExt};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::decide::Node;
+use crate::tls::{self, Files, Names, Seen};
+
+/// Of one call, but for watches.
+const DEADLINE: Duration = Duration::from_secs(5);
+const CONNECT_DEADLINE: Duration = Duration::from_secs(3);
+/// Longer than the client library lets API servers hold a watch on which nothing happens.
+const READ_DEADLINE: Duration = Duration::from_secs(295);
+/// Nodes in one answer: with the images that they list each may have 50 KiB.
+const PAGE: usize = 20;
+
+/// A tenant's API.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant {
+    client: Client,
+    seen: Seen,
+}
+
+impl Tenant {
+    /// No call is made.
+    pub(crate) fn new(server: &str, files: Files) -> Result<Self> {
+        let (tls, seen) = tls::config(files)?;
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        // A watch has nothing to say for minutes; whether the other end is still there shows within half of one.
+        http.set_keepalive(Some(Duration::from_secs(15)));
+        http.set_keepalive_interval(Some(Duration::from_secs(5)));
+        http.set_keepalive_retries(Some(3));
+        let https = HttpsConnectorBuilder::new().with_tls_config(tls).https_only().enable_http1().wrap_connector(http);
+        let mut connector = TimeoutConnector::new(https);
+        connector.set_connect_timeout(Some(CONNECT_DEADLINE));
+        connector.set_read_timeout(Some(READ_DEADLINE));
+        connector.set_write_timeout(Some(DEADLINE));
+        let service =
+            legacy::Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build::<_, Body>(connector);
+        let config = kube::Config::new(server.parse().with_context(|| format!("--server: {server}"))?);
+        let client = ClientBuilder::new(service, "default").with_layer(&config.base_uri_layer()).build();
+        Ok(Self { client, seen })
+    }
+
+    /// The requests, for a watch.
+    pub(crate) fn requests(&self) -> Api<CertificateSigningRequest> {
+        Api::all(self.client.clone())
+    }
+
+    /// What the API server's certificate said in the last call.
+    pub(crate) fn names(&self) -> Names {
+        self.seen.names()
+    }
+
+    /// A node, if it is there.
+    pub(crate) async fn node(&self, name: &str) -> Result<Option<Node>> {
+        match self.call::<NodeObject>(Request::get(format!("/api/v1/nodes/{name}")), vec![]).await {
+            Ok(node) => Ok(Some(node.into())),
+            Err(Error::Kube(kube::Error::Api(status))) if status.code == 404 => Ok(None),
+            Err(error) => Err(error.into_anyhow()).with_context(|| format!("get Node {name}")),
+        }
+    }
+
+    /// Some of the nodes, and where the next ones begin.
+    pub(crate) async fn nodes(&self, from: &str) -> Result<(Vec<Node>, Option<String>)> {
+        let mut path = format!("/api/v1/nodes?limit={PAGE}");
+        if !from.is_empty() {
+            // Base64 for URLs, so far.
+            let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.~".contains(&b);
+            path.push_str("&continue=");
+            for byte in from.bytes() {
+                let written = if plain(byte) { write!(path, "{}", byte as char) } else { write!(path, "%{byte:02X}") };
+                written?;
+            }
+        }
+        let list: NodeList =
+            self.call(Request::get(path), vec![]).await.map_err(Error::into_anyhow).context("list Nodes")?;
+        let next = list.metadata.next.filter(|next| !next.is_empty());
+        Ok((list.items.into_iter().map(Node::from).collect(), next))
+    }
+
+    /// Approves, unless the request changed since it was read.
+    pub(crate) async fn approve(&self, name: &str, version: &str, conditions: &[Value]) -> Result<(), kube::Error> {
+        let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
+        let (requests, params, patch) = (self.requests(), PatchParams::default(), Patch::Merge(patch));
+        let call = requests.patch_approval(name, &params, &patch);
+        match tokio::time::timeout(DEADLINE, call).await {
+            Ok(answer) => answer.map(drop),
+            Err(late) => Err(kube::Error::Service(late.into())),
+        }
+    }
+
+    /// Tells those who may read Events of a request why it is not approved.
+    pub(crate) async fn tell(&self, name: &str, uid: &str, message: &str) -> Result<()> {
+        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let event = json!({
+            "apiVersion": "v1", "kind": "Event",
+            "metadata": {"generateName": format!("{name}."), "namespace": "default"},
+            "involvedObject": {
+                "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "name": name, "uid": uid,
+            },
+            "type": "Warning", "reason": "NotApproved", "message": message, "count": 1,
+            "firstTimestamp": now, "lastTimestamp": now, "source": {"component": crate::NAME},
+        });
+        let call = self.call::<Value>(Request::post("/api/v1/namespaces/default/events"), serde_json::to_vec(&event)?);
+        call.await.map(drop).map_err(Error::into_anyhow).context("create an Event")
+    }
+
+    async fn call<T: DeserializeOwned>(&self, request: http::request::Builder, body: Vec<u8>) -> Result<T, Error> {
+        let request = request.header(http::header::CONTENT_TYPE, "application/json").body(body);
+        let call = self.client.request::<T>(request.map_err(|e| Error::Kube(kube::Error::HttpError(e)))?);
+        tokio::time::timeout(DEADLINE, call).await.map_err(|_| Error::Late)?.map_err(Error::Kube)
+    }
+}
+
+enum Error {
+    Kube(kube::Error),
+    Late,
+}
+
+impl Error {
+    fn into_anyhow(self) -> anyhow::Error {
+        match self {
+            Self::Kube(error) => error.into(),
+            Self::Late => anyhow::anyhow!("no answer within {} s", DEADLINE.as_secs()),
+        }
+    }
+}
+
+/// What is read of a `Node`.
+#[derive(Deserialize)]
+struct NodeObject {
+    metadata: NodeMetadata,
+    #[serde(default)]
+    status: NodeStatus,
+}
+
+#[derive(Deserialize)]
+struct NodeMetadata {
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+struct NodeStatus {
+    #[serde(default)]
+    addresses: Vec<NodeAddress>,
+}
+
+#[derive(Deserialize)]
+struct NodeAddress {
+    address: String,
+}
+
+#[derive(Deserialize)]
+struct NodeList {
+    metadata: ListMetadata,
+    items: Vec<NodeObject>,
+}
+
+#[derive(Deserialize)]
+struct ListMetadata {
+    #[serde(rename = "continue")]
+    next: Option<String>,
+}
+
+impl From<NodeObject> for Node {
+    /// As kubelets read it: what is an IP address counts as one, whatever its type.
+    fn from(object: NodeObject) -> Self {
+        let mut node = Self { name: object.metadata.name, ..Self::default() };
+        for NodeAddress { address } in object.status.addresses {
+            match address.parse::<std::net::IpAddr>() {
+                Ok(ip) => node.addresses.push(ip.to_canonical()),
+                Err(_) => node.names.push(address.to_ascii_lowercase()),
+            }
+        }
+        node
+    }
+}
