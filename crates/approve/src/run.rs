@@ -29,8 +29,9 @@ pub(crate) async fn run(tenant: &Tenant, reserved: &Reserved) {
     let mut requests = Requests::default();
     let mut errors = Errors::default();
     loop {
+        let due = requests.next();
         let wake = async {
-            match requests.next() {
+            match due {
                 Some(due) => tokio::time::sleep_until(due.into()).await,
                 None => future::pending().await,
             }
@@ -61,22 +62,19 @@ pub(crate) async fn run(tenant: &Tenant, reserved: &Reserved) {
 /// Looks at one request that is due.
 async fn look(tenant: &Tenant, reserved: &Reserved, requests: &mut Requests, name: &str) -> Result<()> {
     let Some(open) = requests.get(name).cloned() else { return Ok(()) };
-    let decision = match &open.asked {
-        Ok(request) => judge(tenant, reserved, request).await?,
-        Err(why) => Decision::Leave(why.clone()),
+    let (why, is_news) = match &open.asked {
+        Err(why) => (why.clone(), requests.leave(name)),
+        Ok(request) => match judge(tenant, reserved, request).await? {
+            Decision::Approve => return approve(tenant, requests, name, &open, request).await,
+            Decision::Wait(why) => {
+                let is_news = requests.wait(name, &why, Instant::now());
+                (why, is_news)
+            }
+            Decision::Leave(why) => (why, requests.leave(name)),
+        },
     };
-    match (decision, &open.asked) {
-        (Decision::Approve, Ok(request)) => approve(tenant, requests, name, &open, request).await?,
-        (Decision::Wait(why), _) => {
-            if requests.wait(name, &why, Instant::now()) {
-                tell(tenant, name, &open.uid, &why).await;
-            }
-        }
-        (Decision::Leave(why), _) | (Decision::Approve, Err(why)) => {
-            if requests.leave(name) {
-                tell(tenant, name, &open.uid, why).await;
-            }
-        }
+    if is_news {
+        tell(tenant, name, &open.uid, &why).await;
     }
     Ok(())
 }
@@ -116,8 +114,8 @@ async fn approve(tenant: &Tenant, requests: &mut Requests, name: &str, open: &Op
     Ok(())
 }
 
-async fn tell(tenant: &Tenant, name: &str, uid: &str, why: impl AsRef<str>) {
-    let text = format!("not approved: {}", why.as_ref());
+async fn tell(tenant: &Tenant, name: &str, uid: &str, why: &str) {
+    let text = format!("not approved: {why}");
     println!("{name}: {text}");
     if let Err(error) = tenant.tell(name, uid, &text).await {
         eprintln!("{NAME}: {error:#}");

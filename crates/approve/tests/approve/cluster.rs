@@ -174,6 +174,12 @@ pub(crate) async fn is_decided(client: &Client, name: &str) -> Result<bool> {
     Ok(conditions.is_some_and(|conditions| !conditions.is_empty()))
 }
 
+/// An error until somebody decides.
+pub(crate) async fn decided(client: &Client, name: &str) -> Result<()> {
+    ensure!(is_decided(client, name).await?, "nobody decided");
+    Ok(())
+}
+
 /// What Events say of a request.
 pub(crate) async fn said(client: &Client, name: &str) -> Result<String> {
     let events: Api<Event> = Api::namespaced(client.clone(), "default");

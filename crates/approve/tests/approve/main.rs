@@ -29,7 +29,7 @@ async fn kubelets_get_what_is_their_own_and_nothing_else() {
     until("the first certificate", LONG, async || certificate(&client, "first").await).await;
     let start = Instant::now();
     ask_as_node(&server, "n1", "second", (&["n1", "n1.example.com"], &["172.20.0.5"])).await.unwrap();
-    until("approval", SOON, async || Ok(anyhow::ensure!(is_decided(&client, "second").await?))).await;
+    until("approval", SOON, async || decided(&client, "second").await).await;
     println!("approved after {:?}", start.elapsed());
     let signed = until("a certificate", SOON, async || certificate(&client, "second").await).await;
     let (_, signed) = x509_parser::pem::parse_x509_pem(&signed).unwrap();
@@ -103,11 +103,12 @@ async fn a_node_that_tells_its_address_late_waits_no_longer_than_others() {
     let mark = server.audit_mark();
     until("a look", LONG, async || {
         let looks = server.audit_since(mark).iter().filter(|e| e.user == names::APPROVER_USER).count();
-        Ok(anyhow::ensure!(looks > 3, "{looks} calls"))
+        anyhow::ensure!(looks > 3, "{looks} calls");
+        Ok(())
     })
     .await;
     node(&client, "n1", N1).await.unwrap();
-    until("approval", SOON, async || Ok(anyhow::ensure!(is_decided(&client, "early").await?))).await;
+    until("approval", SOON, async || decided(&client, "early").await).await;
 }
 
 #[tokio::test]
@@ -123,20 +124,21 @@ async fn it_goes_on_with_a_new_certificate_and_after_the_api_server() {
     let logged = async |text: &str| {
         until(text, LONG, async || {
             let log = std::fs::read_to_string(&log)?;
-            Ok(anyhow::ensure!(log.contains(text), "{log}"))
+            anyhow::ensure!(log.contains(text), "{log}");
+            Ok(())
         })
         .await;
     };
     logged("\"stranger\" cannot list resource").await;
     credential(&server, names::APPROVER_USER, dir.path()).unwrap();
-    until("approval", LONG, async || Ok(anyhow::ensure!(is_decided(&client, "one").await?))).await;
+    until("approval", LONG, async || decided(&client, "one").await).await;
 
     server.stop_apiserver();
     logged("Connect").await;
     tokio::time::sleep(Duration::from_secs(3)).await;
     server.start_apiserver().await.unwrap();
     ask_as_node(&server, "n1", "two", (&["n1"], &["172.20.0.5"])).await.unwrap();
-    until("approval", SOON, async || Ok(anyhow::ensure!(is_decided(&client, "two").await?))).await;
+    until("approval", SOON, async || decided(&client, "two").await).await;
     approver.check().unwrap();
     println!("{}", std::fs::read_to_string(log).unwrap());
 }
