@@ -30,7 +30,7 @@ const READ_DEADLINE: Duration = Duration::from_secs(295);
 const PAGE: usize = 20;
 
 /// A tenant's API.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Tenant {
     client: Client,
     seen: Seen,

@@ -47,21 +47,21 @@ impl Requests {
             Event::Init => self.listed.clear(),
             Event::InitApply(csr) => {
                 self.listed.extend(csr.metadata.name.clone());
-                self.apply(csr, now);
+                self.apply(&csr, now);
             }
             Event::InitDone => {
                 let listed = std::mem::take(&mut self.listed);
                 self.all.retain(|name, _| listed.contains(name));
             }
-            Event::Apply(csr) => self.apply(csr, now),
+            Event::Apply(csr) => self.apply(&csr, now),
             Event::Delete(csr) => self.forget(&csr.metadata.name.unwrap_or_default()),
         }
     }
 
-    fn apply(&mut self, csr: CertificateSigningRequest, now: Instant) {
+    fn apply(&mut self, csr: &CertificateSigningRequest, now: Instant) {
         let name = csr.metadata.name.clone().unwrap_or_default();
         let uid = csr.metadata.uid.clone().unwrap_or_default();
-        if is_decided(&csr) {
+        if is_decided(csr) {
             return self.forget(&name);
         }
         let version = csr.metadata.resource_version.clone().unwrap_or_default();
@@ -70,7 +70,7 @@ impl Requests {
         if let Some(open) = self.all.get_mut(&name).filter(|open| open.uid == uid) {
             (open.version, open.conditions) = (version, conditions);
         } else if self.all.len() < MOST || self.all.contains_key(&name) {
-            let asked = read(&csr);
+            let asked = read(csr);
             self.all.insert(name, Open { uid, version, conditions, asked, since: now, due: Some(now), told: None });
         }
     }

@@ -104,7 +104,8 @@ pub(super) fn roots_first(t: &Tenant<'_>, plan: &mut Plan) {
 
 /// The certificates of every component. None while the names of one are not known.
 fn leaves(t: &Tenant<'_>) -> Option<Vec<SecretSpec>> {
-    let secret = |name: &str, contents| SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents };
+    let secret =
+        |name: &str, contents| SecretSpec { key: t.secret(name), type_: "Opaque", labels: t.labels(), contents };
     let of = |c: &&components::Component| Some(secret(c.secret, (c.certificates)(t)?));
     let approver = secret(names::APPROVER_PKI, vec![approver(t)]);
     components::ALL.iter().map(of).chain([Some(approver)]).collect()
