@@ -15,6 +15,8 @@ use crate::{Kube, Options, Tenant, berth, core, images, until};
 const NAME: &str = "e2e";
 const THREE_NODES: &str = "e2e-ha";
 const VOLUMES: u16 = 24;
+/// Both with the usual subnet: 172.20.0.0/24.
+const VPCS: [&str; 2] = ["a", "b"];
 
 /// What a test works on.
 #[derive(Debug)]
@@ -28,9 +30,11 @@ pub struct World {
 }
 
 impl World {
-    /// Waits for its turn, brings the cluster up if it is not, lets go of what another test left, and installs Berth.
+    /// Waits for its turn, brings the cluster up if it is not, lets go of what another test left, and installs Berth. The cluster has the
+    /// VPCs `a` and `b`, with the same subnet.
     pub fn open() -> Result<Self> {
-        Self::open_as(&Config { volumes: VOLUMES, ..Config::named(NAME) })
+        let vpcs = VPCS.iter().map(|name| name.parse()).collect::<Result<_>>()?;
+        Self::open_as(&Config { volumes: VOLUMES, vpcs, ..Config::named(NAME) })
     }
 
     /// Likewise, with three nodes, in a cluster of its own.

@@ -57,7 +57,7 @@ pub(crate) fn build() -> Result<Images> {
         .args(packages.iter().flat_map(|package| ["-p", package]))
         .env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
     let built = target_dir().join(&triple).join("release");
-    for program in ["devcluster", "kubectl-berth"] {
+    for program in ["devcluster", "cni-meta", "kubectl-berth"] {
         install(&built.join(program), &demo_dir().join("bin").join(program))?;
     }
     Ok(Images { operator: image(&built, "operator")?, agent: image(&built, "agent")? })

@@ -6,6 +6,7 @@ mod nodes;
 mod power;
 mod ready;
 mod up;
+mod vpcs;
 
 use std::{
     net::Ipv4Addr,
@@ -23,6 +24,7 @@ use crate::{
     process::{self, Process},
     slot::{self, Slot},
     state::{Phase, State},
+    vpc::{self, Vpc, VpcConfig},
 };
 
 /// What a cluster shall be. `Config::default()` is the cluster `demo`.
@@ -38,13 +40,26 @@ pub struct Config {
     /// More images to import, beside pause, CoreDNS and the newest Kubernetes control plane and etcd. A running cluster is
     /// left as it is: use [`Cluster::load_images`] there.
     pub images: Vec<PathBuf>,
+    /// Networks beside the cluster's own, to which pods are attached by NetworkAttachmentDefinitions. A running cluster
+    /// keeps those that it has, and is given the others.
+    pub vpcs: Vec<VpcConfig>,
+    /// The CNI plugin that attaches pods to VPCs, configured as multus is; this project's own by default.
+    pub cni_meta_plugin: Option<PathBuf>,
     /// How long coming up may take.
     pub timeout: Duration,
 }
 
 impl Default for Config {
     fn default() -> Self {
-        Self { name: "demo".to_owned(), volumes: 24, nodes: 1, images: Vec::new(), timeout: Duration::from_mins(3) }
+        Self {
+            name: "demo".to_owned(),
+            volumes: 24,
+            nodes: 1,
+            images: Vec::new(),
+            vpcs: Vec::new(),
+            cni_meta_plugin: None,
+            timeout: Duration::from_mins(3),
+        }
     }
 }
 
@@ -61,6 +76,7 @@ pub struct Cluster {
     layout: Layout,
     slot: Slot,
     nodes: u8,
+    vpcs: Vec<VpcConfig>,
 }
 
 impl Cluster {
@@ -74,9 +90,10 @@ impl Cluster {
         if config.nodes > MAX_NODES {
             bail!("{} nodes are more than the {MAX_NODES} that a cluster can have", config.nodes);
         }
+        vpc::check_names(&config.vpcs)?;
         let _lock = lock(&layout)?;
         let state = up::up(&layout, config)?;
-        Ok(Self { layout, slot: state.slot, nodes: state.nodes })
+        Ok(Self::of(layout, state))
     }
 
     /// A handle to a cluster that exists.
@@ -85,7 +102,11 @@ impl Cluster {
         let Some(state) = State::read(&layout)? else {
             bail!("there is no cluster `{name}` in {}: run `devcluster up --name {name}`", layout.dir.display());
         };
-        Ok(Self { layout, slot: state.slot, nodes: state.nodes })
+        Ok(Self::of(layout, state))
+    }
+
+    fn of(layout: Layout, state: State) -> Self {
+        Self { layout, slot: state.slot, nodes: state.nodes, vpcs: state.vpcs }
     }
 
     /// Ends the cluster: kills what it started, and removes its mounts, cgroups, network namespace and files.
@@ -178,6 +199,24 @@ impl Cluster {
     /// The addresses that the cluster uses.
     pub fn slot(&self) -> Slot {
         self.slot
+    }
+
+    /// A VPC, by its name.
+    pub fn vpc(&self, name: &str) -> Result<Vpc> {
+        let Some(config) = self.vpcs.iter().find(|vpc| vpc.name() == name) else {
+            let all: Vec<_> = self.vpcs.iter().map(VpcConfig::name).collect();
+            let all = if all.is_empty() { "none".to_owned() } else { all.join(", ") };
+            bail!(
+                "the cluster `{}` has no VPC `{name}`, it has {all}: `devcluster up --vpc {name}` adds it",
+                self.layout.name
+            );
+        };
+        Ok(Vpc::new(&self.layout, config))
+    }
+
+    /// All VPCs.
+    pub fn vpcs(&self) -> Vec<Vpc> {
+        self.vpcs.iter().map(|config| Vpc::new(&self.layout, config)).collect()
     }
 
     /// This machine's address as pods see it: a server that a test runs on the host is reachable there.

@@ -1,5 +1,7 @@
 //! `devcluster`: a real Kubernetes cluster on one Linux machine, without Docker.
 
+mod worker_verbs;
+
 use std::{
     fs,
     os::unix::process::CommandExt,
@@ -10,11 +12,13 @@ use std::{
 
 use anyhow::{Context, Result, anyhow};
 use berth_devcluster::{
-    Cluster, Config, Phase,
+    Cluster, Config, Phase, VpcConfig,
     binaries::{self, Selection},
-    deps, images, supervisor, versions,
+    deps, images, supervisor,
 };
 use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::worker_verbs::WorkerVerb;
 
 /// A real Kubernetes cluster on one Linux machine, without Docker.
 #[derive(Debug, Parser)]
@@ -60,6 +64,15 @@ enum Verb {
         /// How many nodes there are: none for a control plane alone.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u8).range(..=i64::from(berth_devcluster::MAX_NODES)))]
         nodes: u8,
+        /// A network of a tenant, beside the cluster's own: NAME, or NAME=SUBNET (default 172.20.0.0/24). Repeat it for more; their
+        /// subnets may be the same. Each is a bridge with a router in a network namespace of its own, and has a port in every node, on
+        /// which pods get interfaces by a NetworkAttachmentDefinition: `devcluster vpc` prints one. A cluster that runs is given those
+        /// that it does not have.
+        #[arg(long = "vpc", value_name = "NAME[=SUBNET]")]
+        vpcs: Vec<VpcConfig>,
+        /// The CNI plugin that attaches pods to VPCs, for example multus (as a thin plugin). Default: devcluster's own, cni-meta.
+        #[arg(long, value_name = "FILE", requires = "vpcs")]
+        cni_meta_plugin: Option<PathBuf>,
         /// Import the images of every version that is built, not only of the newest.
         #[arg(long)]
         all_images: bool,
@@ -96,16 +109,25 @@ enum Verb {
         /// The node's number.
         node: u8,
     },
-    /// Start a machine beside a cluster, and join it to another control plane: everything after `--` goes to `kubeadm join`.
-    Worker {
+    /// Machines beside a cluster, with containerd and kubeadm, which become nodes of other control planes.
+    #[command(subcommand)]
+    Worker(WorkerVerb),
+    /// Print a NetworkAttachmentDefinition by which pods get an interface in a VPC, for `kubectl apply -f -`.
+    ///
+    /// A pod asks for it with an annotation, each with an address of its own:
+    /// `k8s.v1.cni.cncf.io/networks: [{"name": "vpc-a", "namespace": "acme", "ips": ["172.20.0.10/24"]}]`.
+    /// A program that runs in `ip netns exec berth-<cluster>.vpc-<name>` is in the VPC, at the router's address, the first of the subnet.
+    Vpc {
         #[command(flatten)]
         name: Name,
-        /// The machine's number, from 1 on.
-        #[arg(value_parser = clap::value_parser!(u8).range(1..=i64::from(berth_devcluster::MAX_WORKERS)))]
-        number: u8,
-        /// kubeadm's own arguments. Without them the machine is started only.
-        #[arg(last = true)]
-        join: Vec<String>,
+        /// The VPC's name.
+        vpc: String,
+        /// The namespace of the NetworkAttachmentDefinition.
+        #[arg(long, short, default_value = "default")]
+        namespace: String,
+        /// Print `vpc-<name>-pool` instead: pods are given addresses, from the 201st of the subnet on, and ask for none.
+        #[arg(long)]
+        pool: bool,
     },
     /// Show clusters and their processes. Exit code 3 if one is not whole.
     Status,
@@ -199,11 +221,12 @@ fn run(verb: Verb) -> Result<ExitCode> {
             Only::Core => Selection::Core,
             Only::All => Selection::All,
         })?,
-        Verb::Up { name, timeout, volumes, nodes, all_images } => {
+        Verb::Up { name, timeout, volumes, nodes, vpcs, cni_meta_plugin, all_images } => {
             binaries::build(&Selection::Cluster)?;
             let images = if all_images { images::all_built()? } else { Vec::new() };
             let timeout = Duration::from_secs(timeout);
-            let cluster = Cluster::up(&Config { name: name.name, volumes, nodes, images, timeout })?;
+            let name = name.name;
+            let cluster = Cluster::up(&Config { name, volumes, nodes, images, vpcs, cni_meta_plugin, timeout })?;
             println!("export KUBECONFIG={}", cluster.kubeconfig().display());
         }
         Verb::Down { all: false, name } => Cluster::remove(&name.name)?,
@@ -216,13 +239,11 @@ fn run(verb: Verb) -> Result<ExitCode> {
         Verb::Start { name, timeout } => Cluster::open(&name.name)?.start(Duration::from_secs(timeout))?,
         Verb::KillNode { name, node } => Cluster::open(&name.name)?.kill_node(node)?,
         Verb::StartNode { name, node } => Cluster::open(&name.name)?.start_node(node)?,
-        Verb::Worker { name, number, join } => {
-            let images = vec![images::kubernetes("kube-proxy", versions::KUBERNETES)?];
-            let worker = Cluster::open(&name.name)?.worker(number, &images)?;
-            if !join.is_empty() {
-                worker.join(&join)?;
-                println!("{} has joined; its pods have addresses of {}", worker.name(), worker.configure_pods()?);
-            }
+        Verb::Worker(verb) => verb.run()?,
+        Verb::Vpc { name, vpc, namespace, pool } => {
+            let vpc = Cluster::open(&name.name)?.vpc(&vpc)?;
+            let definition = if pool { vpc.pool_definition(&namespace) } else { vpc.definition(&namespace) };
+            println!("{}", serde_json::to_string_pretty(&definition)?);
         }
         Verb::Status => return status(),
         Verb::Kubectl { name, arguments } => {
@@ -277,6 +298,9 @@ fn status() -> Result<ExitCode> {
                 component.name,
                 if component.alive { component.pid.to_string() } else { "dead".to_owned() }
             );
+        }
+        for vpc in cluster.vpcs() {
+            println!("  {:<24} {}, router {} in {}", vpc.master(), vpc.subnet(), vpc.router(), vpc.netns());
         }
         for node in &status.killed {
             println!("  {node:<24} off: `devcluster start-node` starts it");

@@ -1,6 +1,7 @@
-//! The cluster's network namespace and the host's link into it. Those of further nodes are in [`nodes`].
+//! The cluster's network namespace and the host's link into it. Those of further nodes are in [`nodes`], those of VPCs in [`vpc`].
 
 pub(crate) mod nodes;
+pub(crate) mod vpc;
 
 use std::{
     fs,
@@ -11,7 +12,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use crate::{layout::Layout, process, slot::Slot};
+use crate::{layout::Layout, paths::NETNS_DIR, process, slot::Slot};
 
 /// Makes the namespace, its bridge and the link to the host, or completes what is there.
 ///
@@ -83,6 +84,14 @@ pub(crate) fn remove(layout: &Layout, slot: Option<Slot>) -> Result<()> {
 fn write_sysctl(name: &str, value: &str) -> Result<()> {
     let path = Path::new("/proc/sys").join(name);
     fs::write(&path, value).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Pulls a plug: whoever is on the other side of this port is not heard of any more.
+fn unplug(namespace: &str, port: &str) -> Result<()> {
+    if Path::new(NETNS_DIR).join(namespace).exists() && links(Some(namespace))?.iter().any(|link| link == port) {
+        ip(Some(namespace), &format!("link del {port}"))?;
+    }
+    Ok(())
 }
 
 /// The names of the interfaces in a namespace.

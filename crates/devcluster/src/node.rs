@@ -71,6 +71,11 @@ impl Node {
         if self.is_further() { format!("{cluster}.{}", self.part()) } else { cluster }
     }
 
+    /// The CNI network of a meta-plugin, which attaches to the node's own and to others. libcni keeps results by name, so it has its own.
+    pub(crate) fn meta_network(&self) -> String {
+        format!("{}.networks", self.scope())
+    }
+
     pub(crate) fn netns(&self) -> PathBuf {
         PathBuf::from(paths::NETNS_DIR).join(self.scope())
     }
@@ -112,6 +117,11 @@ impl Node {
     /// Which pod addresses are taken.
     pub(crate) fn address_leases(&self) -> PathBuf {
         self.dir().join("cni")
+    }
+
+    /// Which networks its pods are attached to. It outlives them: kubelet has what a loss of power ended detached after the next start.
+    pub(crate) fn attachments(&self) -> PathBuf {
+        self.dir().join("attachments")
     }
 
     /// Which image archives were imported.

@@ -9,6 +9,7 @@ use crate::{
     binaries, files,
     layout::{Layout, RunDir},
     node::Node,
+    pki,
     slot::Slot,
     versions,
 };
@@ -29,6 +30,15 @@ pub(crate) fn write(layout: &Layout, run: &RunDir, slot: Slot, nodes: u8) -> Res
         files::write(&node.config("kubelet.json"), pretty(&kubelet(layout, &node, run, slot))?)?;
     }
     link_cni_plugins(layout)
+}
+
+/// Lets a meta-plugin attach the pods of all nodes, which calls the plugin of the pods' network itself. containerd reads the first file of
+/// the directory, and again when it changes.
+pub(crate) fn write_meta(layout: &Layout, slot: Slot, nodes: u8, plugin: &str) -> Result<()> {
+    let write = |node: Node| {
+        files::write(&node.config("cni/00-networks.conf"), pretty(&meta_cni(layout, &node, slot, plugin))?)
+    };
+    layout.nodes(nodes).into_iter().try_for_each(write)
 }
 
 fn pretty(value: &serde_json::Value) -> Result<String> {
@@ -140,6 +150,18 @@ fn cni(node: &Node, slot: Slot) -> serde_json::Value {
     })
 }
 
+/// As it is for multus as a thin plugin.
+fn meta_cni(layout: &Layout, node: &Node, slot: Slot, plugin: &str) -> serde_json::Value {
+    json!({
+        "cniVersion": "1.0.0",
+        "name": node.meta_network(),
+        "type": plugin,
+        "kubeconfig": layout.kubeconfig(pki::CNI),
+        "cniDir": node.attachments(),
+        "delegates": [cni(node, slot)],
+    })
+}
+
 fn kubelet(layout: &Layout, node: &Node, run: &RunDir, slot: Slot) -> serde_json::Value {
     let socket = format!("unix://{}", run.containerd_socket(node.number).display());
     let server = node.component("kubelet-server");
@@ -213,5 +235,12 @@ mod tests {
         assert_eq!(cni["name"], "berth-demo");
         assert_eq!(cni["plugins"][0]["ipam"]["ranges"][0][0]["subnet"], "10.211.64.0/24");
         assert_eq!(cni["plugins"][0]["ipam"]["dataDir"], "/state/demo/cni");
+        let meta = meta_cni(&layout, &layout.node(2), slot, "multus");
+        assert_eq!((&meta["type"], &meta["delegates"][0]), (&json!("multus"), &of_second));
+        assert_eq!(
+            (&meta["kubeconfig"], &meta["cniDir"]),
+            (&json!("/state/demo/cni.kubeconfig"), &json!("/state/demo/n2/attachments"))
+        );
+        assert_ne!(meta["name"], of_second["name"]);
     }
 }

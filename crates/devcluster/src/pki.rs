@@ -1,6 +1,6 @@
 //! The cluster's certificates and kubeconfigs. ECDSA P-256 throughout: a cluster's PKI takes milliseconds.
 
-use std::net::IpAddr;
+use std::{fs, net::IpAddr};
 
 use anyhow::{Context, Result};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -14,6 +14,8 @@ use crate::{files, layout::Layout, slot::Slot};
 
 /// The kubeconfig for people.
 pub(crate) const ADMIN: &str = "admin";
+/// The kubeconfig of the CNI plugin that asks what a pod is to be attached to.
+pub(crate) const CNI: &str = "cni";
 const YEARS: i64 = 10;
 
 struct Leaf {
@@ -53,6 +55,19 @@ pub(crate) fn ensure(layout: &Layout, slot: Slot, nodes: u8) -> Result<()> {
         write_pair(layout, name, &certificate, &key)?;
     }
     Ok(())
+}
+
+/// Makes the kubeconfig of the CNI plugin, for a cluster that has VPCs.
+pub(crate) fn ensure_cni(layout: &Layout, slot: Slot) -> Result<()> {
+    if layout.kubeconfig(CNI).exists() {
+        return Ok(());
+    }
+    let read = |file| fs::read_to_string(layout.pki(file)).with_context(|| format!("cannot read {file}"));
+    let ca = read("ca.crt")?;
+    let key = KeyPair::from_pem(&read("ca.key")?).context("ca.key")?;
+    let issuer = Issuer::from_ca_cert_pem(&ca, key).context("ca.crt")?;
+    let (certificate, key) = issue(&client(CNI, crate::vpc::USER, ""), &issuer)?;
+    files::write_secret(&layout.kubeconfig(CNI), kubeconfig(layout, slot, &ca, &certificate, &key))
 }
 
 /// Makes a CA and writes it; gives its certificate and what signs.
@@ -182,7 +197,8 @@ mod tests {
         assert!(first.contains("server: https://10.210.0.1:6443"), "{first}");
         ensure(&layout, slot, 2).unwrap();
         assert_eq!(read(), first);
-        for file in ["kubelet", "kubelet-2"] {
+        ensure_cni(&layout, slot).unwrap();
+        for file in ["kubelet", "kubelet-2", CNI] {
             assert!(layout.kubeconfig(file).exists(), "each node has a user of its own: {file}");
         }
     }

@@ -5,7 +5,7 @@ use std::fs;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
-use crate::{files, layout::Layout, slot::Slot};
+use crate::{files, layout::Layout, slot::Slot, vpc::VpcConfig};
 
 /// How far a cluster's life has come. Written before the step that it announces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,6 +28,12 @@ pub(crate) struct State {
     /// How many nodes there are. States of older devclusters do not say it.
     #[serde(default = "one")]
     pub(crate) nodes: u8,
+    /// Networks beside the cluster's own.
+    #[serde(default)]
+    pub(crate) vpcs: Vec<VpcConfig>,
+    /// The name of the CNI plugin that attaches pods to them, if it is not this project's own.
+    #[serde(default)]
+    pub(crate) meta_plugin: Option<String>,
     /// The boot in which it was started: after a reboot nothing of it runs, whatever the pids say.
     pub(crate) boot: String,
 }
@@ -67,8 +73,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_that_does_not_say_how_many_nodes_is_of_one() {
+    fn a_state_of_an_older_devcluster_is_of_one_node_without_vpcs() {
         let text = r#"{"phase": "Running", "slot": 3, "volumes": 24, "boot": "x"}"#;
-        assert_eq!(serde_json::from_str::<State>(text).unwrap().nodes, 1);
+        let state = serde_json::from_str::<State>(text).unwrap();
+        assert_eq!((state.nodes, state.vpcs), (1, vec![]));
     }
 }

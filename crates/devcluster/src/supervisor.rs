@@ -34,7 +34,7 @@ pub(crate) fn spec(cluster: &str) -> Result<Spec> {
     })
 }
 
-fn program() -> Result<PathBuf> {
+pub(crate) fn program() -> Result<PathBuf> {
     if let Some(path) = std::env::var_os("BERTH_DEVCLUSTER_BIN") {
         return Ok(PathBuf::from(path));
     }

@@ -22,7 +22,7 @@ pub const ETCD_OLDER: &str = "v3.5.35";
 pub const CONTAINERD: &str = "2.4.2";
 pub(crate) const RUNC: &str = "1.5.2";
 pub(crate) const CNI_PLUGINS: &str = "1.9.1";
-pub(crate) const COREDNS: &str = "1.15.0";
+pub const COREDNS: &str = "1.15.0";
 pub(crate) const CRANE: &str = "0.22.1";
 pub(crate) const HELM: &str = "3.22.0";
 

@@ -1,15 +1,17 @@
 //! Machines beside the cluster, with nothing on them but containerd, kubelet and kubeadm: what becomes a node of somebody else's
-//! control plane, by `kubeadm join`.
+//! control plane, by `kubeadm join`. One is on the cluster's own node network, or in a VPC.
 //!
 //! A machine is a process that holds network, mount and UTS namespaces of its own, with /etc/kubernetes, /var/lib/kubelet and the logs
 //! of pods in the machine's own directory. Everything on it is started in these.
 
+mod machine;
+mod record;
+
 use std::{
-    fs::{self, OpenOptions},
+    fs,
     net::Ipv4Addr,
     os::unix::fs::PermissionsExt as _,
-    path::{Path, PathBuf},
-    process::{Command, Stdio},
+    path::PathBuf,
     thread,
     time::{Duration, Instant},
 };
@@ -17,19 +19,24 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use serde_json::json;
 
+pub(crate) use self::record::Record;
 use crate::{
-    binaries, cgroups, deps, files, images,
+    binaries, cgroups, files, images,
     layout::{Layout, RunDir},
     network, node_config, process,
     slot::Slot,
     versions,
+    vpc::Vpc,
 };
 
 /// Directories that are the machine's own, as it sees them.
 const OWN: [&str; 4] = ["/etc/kubernetes", "/var/lib/kubelet", "/var/log/pods", "/var/log/containers"];
 
-/// The first machine's address is the node network's with this last byte.
+/// The first machine's address on the node network has this last byte and one more.
 const FIRST_ADDRESS: u8 = 20;
+
+/// The first machine's place in a VPC's subnet is one more. Those below are left to pods and others.
+const FIRST_IN_VPC: u8 = 100;
 
 /// The most machines that a cluster can have.
 pub const MAX_WORKERS: u8 = 8;
@@ -48,22 +55,28 @@ fn scope(layout: &Layout, number: u8) -> String {
 pub struct Worker {
     layout: Layout,
     slot: Slot,
+    name: String,
     number: u8,
+    vpc: Option<Vpc>,
 }
 
 impl Worker {
-    pub(crate) fn new(layout: &Layout, slot: Slot, number: u8) -> Result<Self> {
+    pub(crate) fn new(layout: &Layout, slot: Slot, name: &str, record: &Record, vpc: Option<Vpc>) -> Result<Self> {
+        let number = record.number;
         ensure!((1..=MAX_WORKERS).contains(&number), "machine {number} is not one of 1 to {MAX_WORKERS}");
-        Ok(Self { layout: layout.clone(), slot, number })
+        Ok(Self { layout: layout.clone(), slot, name: name.to_owned(), number, vpc })
     }
 
     /// Its host name, and the name of the node that it becomes.
     pub fn name(&self) -> String {
-        format!("worker-{}", self.number)
+        self.name.clone()
     }
 
-    /// Its address on the cluster's node network.
+    /// Its address in its VPC, or else on the cluster's node network.
     pub fn address(&self) -> Ipv4Addr {
+        if let Some(vpc) = &self.vpc {
+            return vpc.address(FIRST_IN_VPC + self.number);
+        }
         let [a, b, c, _] = self.slot.node_address().octets();
         Ipv4Addr::new(a, b, c, FIRST_ADDRESS + self.number)
     }
@@ -85,7 +98,7 @@ impl Worker {
         files::write(&dir.join("patches/kubeletconfiguration+merge.json"), serde_json::to_vec(&self.kubelet_patch())?)?;
         self.write_systemctl()?;
         cgroups::ensure(&self.cgroup())?;
-        network::nodes::connect_machine(&self.layout, self.slot, &self.scope(), &self.port(), self.address())?;
+        self.connect()?;
         if self.machine().is_none() {
             self.boot()?;
         }
@@ -97,13 +110,23 @@ impl Worker {
         let socket = run.join("containerd.sock");
         wait("containerd's socket", || Ok(socket.exists().then_some(())))?;
         images::import(&socket, &images::essential()?)?;
-        images::import(&socket, archives)
+        images::import(&socket, archives)?;
+        // A machine that has joined starts its kubelet when it boots.
+        if self.own("/etc/kubernetes/kubelet.conf").exists() {
+            let output = self.command(&dir.join("bin/systemctl"))?.args(["start", "kubelet"]).output();
+            ensure!(output.context("cannot start kubelet")?.status.success(), "kubelet did not start on {}", self.name);
+        }
+        Ok(())
     }
 
-    /// Cuts the machine's power and removes what it was: processes, pods included, its link and its files.
-    pub fn remove(&self) -> Result<()> {
+    /// Cuts the machine's power: nobody hears from it any more, not even that its connections end. Its files stay, and it can be started
+    /// again.
+    pub fn kill(&self) -> Result<()> {
         let run = RunDir::new(self.slot);
-        network::nodes::remove_machine(&self.scope())?;
+        match &self.vpc {
+            Some(vpc) => network::vpc::disconnect_machine(vpc, &self.port())?,
+            None => network::nodes::disconnect_machine(&self.layout, &self.port())?,
+        }
         let records = ["machine", "containerd"].map(|name| self.component(name));
         process::kill_until_gone(&self.name(), || {
             let mut all = process::marked(self.marker());
@@ -111,10 +134,28 @@ impl Worker {
             all.extend(records.iter().filter_map(|record| process::recorded(&run, record)));
             all
         })?;
+        network::nodes::remove_machine(&self.scope())?;
         wait("the machine's cgroups", || Ok(cgroups::remove(&self.cgroup()).ok()))?;
         records.iter().try_for_each(|record| files::remove(&run.process(record)))?;
-        files::remove(&self.run_dir())?;
-        files::remove(&self.dir())
+        files::remove(&self.run_dir())
+    }
+
+    /// Cuts the machine's power and removes what it was: processes, pods included, its link and its files.
+    pub fn remove(&self) -> Result<()> {
+        self.kill()?;
+        files::remove(&self.dir())?;
+        Record::forget(&self.layout, &self.name)
+    }
+
+    /// Its link. The routes to its pods are those of the VPC's router, which forgets them when the cluster stops.
+    fn connect(&self) -> Result<()> {
+        let (scope, port, address) = (self.scope(), self.port(), self.address());
+        let Some(vpc) = &self.vpc else {
+            return network::nodes::connect_machine(&self.layout, self.slot, &scope, &port, address);
+        };
+        network::vpc::connect_machine(vpc, &scope, &port, address)?;
+        let pods = Record::read(&self.layout, &self.name)?.and_then(|record| record.pods);
+        pods.map_or(Ok(()), |range| vpc.route(&range, address))
     }
 
     /// Runs `kubeadm join` with these arguments, as a person would type them. kubeadm itself starts kubelet.
@@ -130,7 +171,8 @@ impl Worker {
         Ok(())
     }
 
-    /// Gives its pods addresses of the range that the node was given, which a network plugin would do. Waits for the range.
+    /// Gives its pods addresses of the range that the node was given, which a network plugin would do. Waits for the range. In a VPC the
+    /// router leads there, as a cloud's route table does.
     pub fn configure_pods(&self) -> Result<String> {
         let range = wait("the node's range of pod addresses", || {
             let mut get = self.command(&binaries::kubectl()?)?;
@@ -150,6 +192,11 @@ impl Worker {
                 },
             }],
         });
+        if let Some(vpc) = &self.vpc {
+            let record = Record { number: self.number, vpc: Some(vpc.name().to_owned()), pods: Some(range.clone()) };
+            record.write(&self.layout, &self.name)?;
+            vpc.route(&range, self.address())?;
+        }
         files::write(&self.dir().join("cni/10-pods.conflist"), serde_json::to_vec_pretty(&network)?)?;
         Ok(range)
     }
@@ -157,24 +204,6 @@ impl Worker {
     /// Sends packets for these addresses to another machine, as a cloud's route table does.
     pub fn route(&self, range: &str, via: Ipv4Addr) -> Result<()> {
         network::nodes::route(&self.scope(), range, via)
-    }
-
-    /// A program on the machine.
-    pub fn command(&self, program: &Path) -> Result<Command> {
-        let machine = self.machine().with_context(|| format!("{} does not run", self.name()))?;
-        let mut command = Command::new("nsenter");
-        let (marker, value) = self.layout.marker();
-        let path = format!("{}:{}", self.dir().join("bin").display(), deps::search_path());
-        command
-            .args(["--net", "--mount", "--uts", "--target", &machine.pid.to_string(), "--"])
-            .arg(program)
-            .env_clear()
-            .env("PATH", path)
-            .env("HOME", self.dir())
-            .env(marker, value)
-            .envs([self.marker()])
-            .stdin(Stdio::null());
-        Ok(command)
     }
 
     /// kubelet's log.
@@ -185,54 +214,6 @@ impl Worker {
     /// By which its processes are told from the rest of the cluster's.
     fn marker(&self) -> (&'static str, String) {
         ("BERTH_DEVCLUSTER_NODE", self.dir().to_string_lossy().into_owned())
-    }
-
-    fn machine(&self) -> Option<process::Process> {
-        let recorded = process::recorded(&RunDir::new(self.slot), &self.component("machine"));
-        recorded.filter(|process| process.is_alive())
-    }
-
-    /// The process that holds the machine's namespaces.
-    fn boot(&self) -> Result<()> {
-        let binds = OWN.map(|own| format!("mkdir -p {own}; mount --bind {} {own}", self.own(own).display())).join("; ");
-        let files = ["hosts", "resolv.conf"]
-            .map(|file| format!("mount --bind {} /etc/{file}", self.dir().join(file).display()));
-        let script = format!("set -e; {binds}; {}; hostname {}; exec sleep infinity", files.join("; "), self.name());
-        let mut command = Command::new("setsid");
-        command.args(["unshare", "--mount", "--uts", "--propagation", "slave", "bash", "-c", &script]);
-        self.record("machine", command)?;
-        // The mounts are the last that is made before it sleeps.
-        let pid = self.machine().map(|process| process.pid).context("the machine ended at once")?;
-        wait("the machine's mounts", || {
-            let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-            Ok((name.trim() == "sleep").then_some(()))
-        })
-    }
-
-    fn spawn(&self, name: &str, argv: &[&str]) -> Result<()> {
-        let mut command = self.command(Path::new("setsid"))?;
-        command.args(argv);
-        self.record(name, command)
-    }
-
-    fn record(&self, name: &str, mut command: Command) -> Result<()> {
-        let (name, run) = (self.component(name), RunDir::new(self.slot));
-        let log = self.layout.log(&name);
-        let output = OpenOptions::new().create(true).append(true).open(&log);
-        let output = output.with_context(|| format!("cannot open {}", log.display()))?;
-        let (marker, value) = self.layout.marker();
-        command
-            .env(marker, value)
-            .envs([self.marker()])
-            .stdin(Stdio::null())
-            .stdout(output.try_clone()?)
-            .stderr(output);
-        let netns = PathBuf::from(crate::paths::NETNS_DIR).join(self.scope());
-        let child = process::in_netns(&netns, move || command.spawn().context("cannot start a process of a machine"))?;
-        let process = process::Process::find(i32::try_from(child.id())?);
-        let process = process.with_context(|| format!("{name} ended at once, see {}", log.display()))?;
-        files::create_dir(&run.processes())?;
-        files::write(&run.process(&name), serde_json::to_vec(&process)?)
     }
 
     fn write_systemctl(&self) -> Result<()> {

@@ -62,6 +62,7 @@ pub(super) fn halt(layout: &Layout, slot: Option<Slot>) -> Result<()> {
         network::nodes::remove_machine(&scope)?;
         remove_results(&scope)?;
     }
+    network::vpc::remove_all(layout)?;
     network::remove(layout, slot)?;
     remove_cgroups(&layout.scope())?;
     if let Some(run) = &run {
@@ -147,6 +148,7 @@ fn remove_traces_elsewhere(node: &Node) -> Result<()> {
             files::remove(&link)?;
         }
     }
+    remove_results(&node.meta_network())?;
     remove_results(&node.scope())
 }
 

@@ -5,7 +5,12 @@ use std::{net::Ipv4Addr, path::PathBuf};
 use anyhow::{Result, bail};
 
 use super::{Cluster, lock, power};
-use crate::{deps, images, layout::RunDir, node::Node, worker::Worker};
+use crate::{
+    deps, images,
+    layout::RunDir,
+    node::Node,
+    worker::{Record, Worker},
+};
 
 impl Cluster {
     /// The names of its nodes, in the order of their numbers, which are from 1 on.
@@ -44,7 +49,31 @@ impl Cluster {
     pub fn worker(&self, number: u8, images: &[PathBuf]) -> Result<Worker> {
         deps::check_root()?;
         let _lock = lock(&self.layout)?;
-        let worker = Worker::new(&self.layout, self.slot, number)?;
+        self.start_worker(&format!("worker-{number}"), Some(number), None, images)
+    }
+
+    /// A machine by its name, in a VPC or else as [`Cluster::worker`]'s. One that runs is left as it is; one that was killed is started, and
+    /// its kubelet if it has joined.
+    pub fn add_worker(&self, name: &str, vpc: Option<&str>, images: &[PathBuf]) -> Result<Worker> {
+        deps::check_root()?;
+        let _lock = lock(&self.layout)?;
+        self.start_worker(name, None, vpc, images)
+    }
+
+    /// A machine that was added, whether or not it runs.
+    pub fn find_worker(&self, name: &str) -> Result<Worker> {
+        let Some(record) = Record::read(&self.layout, name)? else {
+            bail!("there is no machine `{name}`: `devcluster worker add {name}` adds one");
+        };
+        let vpc = record.vpc.as_deref().map(|vpc| self.vpc(vpc)).transpose()?;
+        Worker::new(&self.layout, self.slot, name, &record, vpc)
+    }
+
+    fn start_worker(&self, name: &str, number: Option<u8>, vpc: Option<&str>, images: &[PathBuf]) -> Result<Worker> {
+        // Before anything is written for a VPC that is not there.
+        let in_vpc = vpc.map(|vpc| self.vpc(vpc)).transpose()?;
+        let record = Record::of(&self.layout, name, number, vpc)?;
+        let worker = Worker::new(&self.layout, self.slot, name, &record, in_vpc)?;
         worker.start(images)?;
         Ok(worker)
     }

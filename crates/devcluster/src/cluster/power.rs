@@ -12,6 +12,7 @@ use crate::{
     node::{FIRST, Node},
     process::{self, Process},
     state::{Phase, State},
+    vpc::Vpc,
 };
 
 /// How long containerd may take to answer.
@@ -39,6 +40,7 @@ pub(super) fn on(layout: &Layout, number: u8) -> Result<()> {
     down::halt_node(layout, &run, &node)?;
     files::create_dir(&run.node(number))?;
     network::nodes::connect(layout, state.slot, state.nodes, &node)?;
+    state.vpcs.iter().try_for_each(|vpc| network::vpc::connect(&Vpc::new(layout, vpc), &node))?;
     cgroups::ensure(&node.cgroup())?;
     process::ensure(layout, &run, &components::containerd(&node)?)?;
     ready::wait_for_socket(layout, &run, &run.containerd_socket(number), Instant::now() + TIMEOUT)?;

@@ -10,7 +10,7 @@ use std::{
 use anyhow::{Context, Result, anyhow, bail};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-use super::{Config, down, import::import, power, ready};
+use super::{Config, down, import::import, power, ready, vpcs};
 use crate::{
     addons, api, cgroups, components, files,
     layout::{Layout, RunDir},
@@ -24,10 +24,10 @@ const INOTIFY_INSTANCES: u32 = 8192;
 /// Makes, starts or leaves alone, by what is there.
 pub(super) fn up(layout: &Layout, config: &Config) -> Result<State> {
     match State::read(layout)? {
-        Some(state) if state.phase == Phase::Running && is_whole(layout, &state)? => Ok(state),
+        Some(state) if state.phase == Phase::Running && is_whole(layout, &state)? => vpcs::add(layout, state, config),
         Some(state) if state.phase != Phase::Creating => {
             down::halt(layout, Some(state.slot))?;
-            bring_up(layout, state, config)
+            bring_up(layout, vpcs::merged(state, config)?, config)
         }
         _ => {
             down::remove(layout)?;
@@ -36,7 +36,9 @@ pub(super) fn up(layout: &Layout, config: &Config) -> Result<State> {
             let nodes = config.nodes;
             // A volume is on a node.
             let volumes = if nodes == 0 { 0 } else { config.volumes };
-            let state = State { phase: Phase::Creating, slot, volumes, nodes, boot: state::boot()? };
+            let (vpcs, meta_plugin) = (Vec::new(), None);
+            let state = State { phase: Phase::Creating, slot, volumes, nodes, vpcs, meta_plugin, boot: state::boot()? };
+            let state = vpcs::merged(state, config)?;
             state.write(layout)?;
             bring_up(layout, state, config)
         }
@@ -100,6 +102,7 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
     node_config::write(layout, &run, slot, state.nodes)?;
     network::ensure(layout, slot)?;
     network::nodes::ensure(layout, slot, state.nodes)?;
+    vpcs::ensure(layout, &state, config)?;
     raise_limits()?;
     nodes.iter().try_for_each(|node| cgroups::ensure(&node.cgroup()))?;
     start_all(layout, &run, &components::first(layout, slot, state.nodes)?)?;
@@ -126,6 +129,7 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
         progress("node started");
         api::block_on(async {
             let client = api::client(&layout.kubeconfig(pki::ADMIN)).await?;
+            api::apply(&client, vpcs::objects(&state)).await?;
             api::apply(&client, addons::objects(slot)).await?;
             let waited = api::wait(deadline, || ready::is_usable(layout, &state, &client, since)).await;
             waited.with_context(|| ready::logs_hint(layout))

@@ -4,7 +4,7 @@ use std::{fmt::Write, net::Ipv4Addr, path::Path};
 
 use anyhow::Result;
 
-use super::{forward, ip, links};
+use super::{forward, ip, links, unplug};
 use crate::{
     layout::Layout,
     node::{FIRST, Node},
@@ -76,6 +76,11 @@ pub(crate) fn route(scope: &str, range: &str, via: Ipv4Addr) -> Result<()> {
     ip(Some(scope), &format!("route replace {range} via {via} dev {LINK}"))
 }
 
+/// Pulls a machine's plug: nobody hears from it any more, not even that its connections end.
+pub(crate) fn disconnect_machine(layout: &Layout, port: &str) -> Result<()> {
+    unplug(&layout.scope(), port)
+}
+
 /// Removes a machine's namespace, and with it its link. The processes in it must be gone.
 pub(crate) fn remove_machine(scope: &str) -> Result<()> {
     if Path::new(NETNS_DIR).join(scope).exists() {
@@ -86,11 +91,7 @@ pub(crate) fn remove_machine(scope: &str) -> Result<()> {
 
 /// Pulls a node's plug: nobody hears from it any more, not even that its connections end.
 pub(crate) fn disconnect(layout: &Layout, node: &Node) -> Result<()> {
-    let (port, first) = (node.port(), layout.scope());
-    if layout.netns().exists() && links(Some(&first))?.contains(&port) {
-        ip(Some(&first), &format!("link del {port}"))?;
-    }
-    Ok(())
+    unplug(&layout.scope(), &node.port())
 }
 
 /// Removes a further node's link and namespace. The processes in it must be gone.

@@ -7,6 +7,7 @@
 
 mod nodes;
 mod traces;
+mod vpcs;
 
 use std::{
     fs,
