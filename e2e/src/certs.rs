@@ -32,6 +32,13 @@ pub fn self_signed(address: &str) -> Result<(String, String)> {
     Ok((openssl(&["x509"], both.as_bytes())?, openssl(&["pkey"], both.as_bytes())?))
 }
 
+/// A kubelet's request for a serving certificate, for these alternative names: `DNS:worker-1,IP:192.0.2.1`.
+pub fn serving_request(node: &str, names: &str) -> Result<String> {
+    let (subject, names) = (format!("/O=system:nodes/CN=system:node:{node}"), format!("subjectAltName={names}"));
+    let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "/dev/null"];
+    openssl(&[&["req", "-new", "-subj", &subject, "-addext", &names], &key[..]].concat(), &[])
+}
+
 fn openssl(arguments: &[&str], input: &[u8]) -> Result<String> {
     let mut child = Command::new("openssl")
         .args(arguments)

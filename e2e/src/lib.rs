@@ -12,6 +12,7 @@ pub mod certs;
 pub mod images;
 pub mod kube_client;
 pub mod make;
+pub mod memory;
 pub mod operator;
 pub mod pages;
 pub mod paths;

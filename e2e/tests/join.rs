@@ -6,9 +6,16 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use berth_devcluster::binaries;
-use berth_e2e::{Kube, Tenant, World, core, paths, run::run, until};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use berth_api::names;
+use berth_devcluster::{Worker, binaries};
+use berth_e2e::{Kube, Tenant, World, certs, core, kube_client, memory, paths, run::run, until};
 use serde_json::json;
+
+/// What the program that approves kubelets' certificates may need.
+const APPROVER_BYTES: u64 = 8 << 20;
+
+const SERVING: &str = "kubernetes.io/kubelet-serving";
 
 #[test]
 #[ignore = "make test-all: a machine beside the cluster, with a kubelet of its own"]
@@ -25,7 +32,7 @@ fn a_machine_joins_and_runs_a_pod() {
     });
 }
 
-fn joins(world: &World, worker: &berth_devcluster::Worker) -> Result<()> {
+fn joins(world: &World, worker: &Worker) -> Result<()> {
     let tenant = Tenant::ready(world, "joined", &json!({}))?;
     let mut command = Command::new(paths::program("kubectl-berth")?);
     command.args(["join-command", &tenant.name, "-n", &tenant.namespace, "--ttl", "1h"]);
@@ -74,6 +81,16 @@ fn joins(world: &World, worker: &berth_devcluster::Worker) -> Result<()> {
     until("its log", || kubectl(&["logs", "first"]).map(drop))?;
     let took = joined.elapsed();
     println!("    the first log {:.1} s after the join", took.as_secs_f64());
+    let served = certs::served(&format!("{}:10250", worker.address()), &["-issuer", "-ext", "subjectAltName"])?;
+    ensure!(served.contains("kubernetes-ca") && served.contains(&format!("DNS:{node}")), "{served}");
+    let api = arguments.first().and_then(|address| address.rsplit_once(':')).context("an address to join")?.0;
+    nothing_else_is_approved(&tenant, worker, api)?;
+    for pod in tenant.pods(Some(names::CONTROLLER_MANAGER))? {
+        let bytes = memory::of(&pod, names::APPROVER)?;
+        println!("    {} needs {} KiB", names::APPROVER, bytes >> 10);
+        ensure!(bytes <= APPROVER_BYTES, "{} needs {bytes} bytes", names::APPROVER);
+    }
+    tenant.nothing_restarted()?;
     world.start_operator()?;
 
     // Counted within a quarter of an hour; an event of the Cluster has it done at once.
@@ -85,5 +102,61 @@ fn joins(world: &World, worker: &berth_devcluster::Worker) -> Result<()> {
         ensure!(*counted == json!({"total": 1, "ready": 1, "oldestKubelet": kubelet}), "{counted}");
         Ok(())
     })?;
+    Ok(())
+}
+
+/// The node's own kubelet asks, in the same way, for what is its own and for what is not.
+fn nothing_else_is_approved(tenant: &Tenant<'_>, worker: &Worker, api: &str) -> Result<()> {
+    let (node, own) = (worker.name(), format!("DNS:{},IP:{}", worker.name(), worker.address()));
+    let status = format!("which is not among the addresses in the status of Node {node}");
+    let forged = [
+        ("the-api", format!("IP:{api}"), format!("it asks for {api}, which is the API's")),
+        ("a-service", "DNS:hook.team.svc".to_owned(), "it asks for hook.team.svc, which is a Service's".to_owned()),
+        ("more", format!("{own},IP:192.0.2.77"), format!("it asks for 192.0.2.77, {status}")),
+        ("another", "DNS:worker-2".to_owned(), format!("it asks for worker-2, {status}")),
+    ];
+    for (name, names, _) in &forged {
+        ask(worker, name, names)?;
+    }
+    ask(worker, "its-own", &own)?;
+    let (kube, requests) =
+        (tenant.api()?, kube_client::path("/apis/certificates.k8s.io/v1", "", "certificatesigningrequests"));
+    let signed = until("the certificate for its own name and address", || {
+        let request = kube.get(&format!("{requests}/its-own"))?;
+        let certificate = request["status"]["certificate"].as_str().context("there is none")?;
+        Ok(STANDARD.decode(certificate)?)
+    })?;
+    let said = certs::facts(&signed, &["-ext", "subjectAltName"])?;
+    ensure!(said.contains(&format!("IP Address:{}", worker.address())), "{said}");
+    for (name, _, why) in &forged {
+        let events = format!("{}?fieldSelector=involvedObject.name%3D{name}", core("default", "events"));
+        until(&format!("why {name} is not approved"), || {
+            let all = kube.list(&events)?;
+            let said: Vec<_> = all.iter().map(|event| &event["message"]).collect();
+            ensure!(said == [&json!(format!("not approved: {why}"))], "{said:?}");
+            Ok(())
+        })?;
+    }
+    for (name, ..) in &forged {
+        let request = kube.get(&format!("{requests}/{name}"))?;
+        let status = &request["status"];
+        ensure!(status["conditions"].is_null() && status["certificate"].is_null(), "{name}: {status}");
+    }
+    Ok(())
+}
+
+/// Asks for a serving certificate with the credentials of the machine's kubelet.
+fn ask(worker: &Worker, name: &str, names: &str) -> Result<()> {
+    let pem = certs::serving_request(&worker.name(), names)?;
+    let request = json!({
+        "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+        "spec": {"signerName": SERVING, "usages": ["digital signature", "server auth"], "request": STANDARD.encode(pem)},
+    });
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("request.json");
+    std::fs::write(&file, request.to_string())?;
+    let mut create = worker.command(&binaries::kubectl()?)?;
+    let output = create.arg("--kubeconfig=/etc/kubernetes/kubelet.conf").args(["create", "-f"]).arg(&file).output()?;
+    ensure!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
     Ok(())
 }

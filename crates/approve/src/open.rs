@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 
@@ -12,6 +13,8 @@ use crate::request::{self, Asked};
 
 /// More than this many are not remembered; the watch tells of them again when it begins anew.
 const MOST: usize = 1000;
+/// Of one who asks, the newest. A kubelet waits for one at a time; one that was taken over must not crowd out the others'.
+const MOST_OF_ONE: usize = 20;
 /// Between two looks at a request that waits: half of how long it has, within these.
 const SOONEST: Duration = Duration::from_millis(250);
 const LATEST: Duration = Duration::from_mins(1);
@@ -27,6 +30,9 @@ pub(crate) struct Open {
     /// What is asked for, or why nobody can be given that.
     pub(crate) asked: Result<Request, String>,
     since: Instant,
+    /// Who asked, and when as the API server has it.
+    by: String,
+    created: Option<Time>,
     /// When it is looked at next; never, if nothing can change the decision.
     due: Option<Instant>,
     told: Option<String>,
@@ -70,8 +76,20 @@ impl Requests {
         if let Some(open) = self.all.get_mut(&name).filter(|open| open.uid == uid) {
             (open.version, open.conditions) = (version, conditions);
         } else if self.all.len() < MOST || self.all.contains_key(&name) {
-            let asked = read(csr);
-            self.all.insert(name, Open { uid, version, conditions, asked, since: now, due: Some(now), told: None });
+            let (asked, by) = (read(csr), csr.spec.username.clone().unwrap_or_default());
+            let created = csr.metadata.creation_timestamp.clone();
+            let open = Open { uid, version, conditions, asked, since: now, by, created, due: Some(now), told: None };
+            let by = open.by.clone();
+            self.all.insert(name, open);
+            self.drop_oldest_of(&by);
+        }
+    }
+
+    fn drop_oldest_of(&mut self, by: &str) {
+        let theirs = || self.all.iter().filter(|(_, open)| open.by == by);
+        if theirs().count() > MOST_OF_ONE {
+            let oldest = theirs().min_by_key(|(name, open)| (&open.created, *name)).map(|(name, _)| name.clone());
+            self.forget(&oldest.unwrap_or_default());
         }
     }
 
@@ -215,8 +233,32 @@ mod tests {
         let now = Instant::now();
         let mut all = Requests::default();
         for n in 0..=MOST {
-            all.see(Event::Apply(csr(&n.to_string(), "1", &json!([]))), now);
+            let mut one = csr(&n.to_string(), "1", &json!([]));
+            one.spec.username = Some(n.to_string());
+            all.see(Event::Apply(one), now);
         }
         assert_eq!(all.all.len(), MOST);
+    }
+
+    #[test]
+    fn of_one_who_asks_again_and_again_the_newest_are_remembered() {
+        let now = Instant::now();
+        let mut all = Requests::default();
+        let ask = |by: &str, second: usize| {
+            let mut one = csr(&format!("{by}-{second}"), "1", &json!([]));
+            one.spec.username = Some(by.to_owned());
+            let created = format!("2026-01-01T00:00:{second:02}Z");
+            one.metadata.creation_timestamp = Some(serde_json::from_value(json!(created)).unwrap());
+            Event::Apply(one)
+        };
+        all.see(ask("quiet", 0), now);
+        for second in 1..=MOST_OF_ONE + 2 {
+            all.see(ask("loud", second), now);
+        }
+        // As a list after a lost watch has it: the old ones again.
+        all.see(ask("loud", 1), now);
+        assert_eq!(all.all.len(), MOST_OF_ONE + 1);
+        assert!(all.get("quiet-0").is_some() && all.get("loud-3").is_some());
+        assert!(all.get("loud-1").is_none() && all.get("loud-2").is_none());
     }
 }

@@ -118,8 +118,14 @@ async fn tell(tenant: &Tenant, name: &str, uid: &str, why: &str) {
     let text = format!("not approved: {why}");
     println!("{name}: {text}");
     if let Err(error) = tenant.tell(name, uid, &text).await {
-        eprintln!("{NAME}: {error:#}");
+        eprintln!("{NAME}: {}", plainly(&error));
     }
+}
+
+/// What was tried, and the cause: the layers between, which each repeat it, say nothing more.
+fn plainly(error: &anyhow::Error) -> String {
+    let (tried, cause) = (error.to_string(), error.root_cause().to_string());
+    if tried.contains(&cause) { cause } else { format!("{tried}: {cause}") }
 }
 
 /// The same wait each time: an API server that comes back has to be found within seconds, and two pods that ask are no load.
@@ -143,7 +149,7 @@ struct Errors(std::collections::BTreeMap<&'static str, String>);
 
 impl Errors {
     fn say(&mut self, what: &'static str, error: &anyhow::Error) {
-        let text = format!("{error:#}");
+        let text = plainly(error);
         if self.0.get(what) != Some(&text) {
             eprintln!("{NAME}: {what}: {text}");
             self.0.insert(what, text);
