@@ -6,6 +6,7 @@
 mod dial;
 mod guard;
 mod install;
+mod interface;
 mod volume;
 mod wait;
 
@@ -25,7 +26,7 @@ struct Cli {
 enum Command {
     /// Copies this program to where the component's container finds it.
     Install(install::Args),
-    /// Waits until HTTPS endpoints answer 200, for as long as it takes.
+    /// Waits until interfaces have their addresses and HTTPS endpoints answer 200, for as long as it takes.
     Wait(wait::Args),
     /// Decides whether an etcd member may start on its volume; if not, says why and exits with 42.
     Guard(GuardArgs),

@@ -1,4 +1,4 @@
-//! Waits until HTTPS endpoints answer 200.
+//! Waits until interfaces have their addresses, then until HTTPS endpoints answer 200.
 //!
 //! A component that exits because what it needs is not there yet goes into back-off, which costs ten seconds to five minutes. This
 //! waits in its place, and notices within [`INTERVAL`].
@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context;
 
-use crate::install::ExecArgs;
+use crate::{install::ExecArgs, interface::Wanted};
 use ureq::{
     Agent,
     tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem},
@@ -34,6 +34,9 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
+    /// An interface and the IPv4 address that it is to have, such as net1=172.20.0.2/24; repeat for several.
+    #[arg(long = "interface")]
+    interfaces: Vec<Wanted>,
     /// An HTTPS address to ask; repeat for several.
     #[arg(long = "url", required = true)]
     urls: Vec<String>,
@@ -63,6 +66,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     // Fails only if there is a provider already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let start = Instant::now();
+    for wanted in &args.interfaces {
+        wait_for_interface(wanted, start);
+    }
     let mut logged: Option<Instant> = None;
     let mut pending: Vec<&str> = args.urls.iter().map(String::as_str).collect();
     let mut rounds = 0_u32;
@@ -84,6 +90,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         thread::sleep(INTERVAL);
     }
+}
+
+fn wait_for_interface(wanted: &Wanted, start: Instant) {
+    let mut logged: Option<Instant> = None;
+    while let Err(why) = wanted.check() {
+        if logged.is_none_or(|at| at.elapsed() >= LOG_EVERY) {
+            logged = Some(Instant::now());
+            println!("waiting for {} s for {wanted}: {why:#}", start.elapsed().as_secs());
+        }
+        thread::sleep(INTERVAL);
+    }
+    println!("{wanted} is there after {:.1} s", start.elapsed().as_secs_f64());
 }
 
 /// Asks every endpoint that has not answered yet; an error is the last reason to go on waiting. A new client is made each time:

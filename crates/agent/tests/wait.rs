@@ -169,3 +169,21 @@ fn a_foreign_ca_is_not_an_answer() {
     child.kill().unwrap();
     child.wait().unwrap();
 }
+
+#[test]
+fn it_waits_for_the_address_of_an_interface_before_it_asks_anybody() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = serve(dir.path(), 200);
+    let there = "--interface=lo=127.0.0.1/8".to_owned();
+    let mut child = agent(dir.path(), &[there.clone(), url(server.port)]);
+    assert!(child.wait().unwrap().success());
+    let asked = server.requests.load(Ordering::SeqCst);
+    let missing = "--interface=net99=172.20.0.2/24".to_owned();
+    let mut child = agent(dir.path(), &[there, missing, url(server.port)]);
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.into_iter().find(|line| line.contains("waiting for")).unwrap();
+    assert!(said.ends_with("172.20.0.2/24 at interface net99: there is no interface net99"), "{said}");
+    assert_eq!(server.requests.load(Ordering::SeqCst), asked, "nobody is asked meanwhile");
+    assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(143));
+}

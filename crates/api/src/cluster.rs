@@ -3,12 +3,14 @@
 mod endpoint;
 mod network;
 mod status;
+mod vpc;
 
 use crate::common::{Arg, Images, Placement, Resources, resources_schema};
 use crate::etcd_cluster::Storage;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 pub use endpoint::{Endpoint, EndpointService, EndpointType};
 pub use network::Network;
@@ -16,6 +18,7 @@ pub use status::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
     PublishedKubeconfig,
 };
+pub use vpc::{Attachment, Vpc};
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +63,9 @@ pub use status::{
     )
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.vpc) == has(oldSelf.vpc)", "message": "vpc cannot be added to a Cluster or removed from it: create a new Cluster"}
+])))]
 pub struct ClusterSpec {
     /// Kubernetes version, such as `1.36.3`. Another patch version of the same minor version rolls the control plane,
     /// kube-apiserver first. Another minor version is not supported yet; a condition refuses it.
@@ -77,6 +83,9 @@ pub struct ClusterSpec {
     /// How the tenant's API is reached.
     #[serde(default)]
     pub endpoint: Endpoint,
+    /// A second interface of the API servers in the tenant's own network. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vpc: Option<Vpc>,
     /// The tenant's etcd.
     #[serde(default)]
     pub etcd: Etcd,

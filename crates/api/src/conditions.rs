@@ -81,6 +81,8 @@ string_enum! {
         EtcdAvailable,
         /// kube-apiserver, kube-controller-manager and kube-scheduler each have a ready pod.
         ControlPlaneAvailable,
+        /// Every API server has its address in the tenant's VPC. Published only with `spec.vpc`.
+        VPCReady,
         /// Every member is ready.
         MembersReady,
         /// It is not `Ready`, and Berth is working on it. Published only while it is `True`, for tools that use kstatus.
@@ -101,6 +103,7 @@ impl ConditionType {
         Self::PKIReady,
         Self::EtcdAvailable,
         Self::ControlPlaneAvailable,
+        Self::VPCReady,
         Self::Reconciling,
         Self::Stalled,
     ];

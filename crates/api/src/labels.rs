@@ -63,6 +63,12 @@ pub const ALLOW_DELETION: &str = "berth.dev/allow-deletion";
 /// On a team's namespace: the chart's admission policies let nobody delete it, unless the value is `false`. Berth never sets it.
 pub const PROTECTED: &str = "berth.dev/protected";
 
+/// On a NetworkAttachmentDefinition: the namespaces, separated by commas, whose `Cluster`s may use it for `spec.vpc`. Berth never sets it.
+pub const ALLOW_FROM: &str = "berth.dev/allow-from";
+
+/// On each workload of API servers with addresses in a VPC, and on its pods: the place of its address in `spec.vpc.addresses`.
+pub const SLOT: &str = "berth.dev/slot";
+
 /// Inside a tenant: the set that an object of Berth's belongs to, such as `join`.
 pub const TENANT_SET: &str = "berth.dev/tenant-set";
 

@@ -46,6 +46,10 @@ pub const ADMIN_KUBECONFIG: &str = "admin-kubeconfig";
 pub const BREAK_GLASS_KUBECONFIG: &str = "break-glass-kubeconfig";
 /// Deployment, Service and label value of the API server.
 pub const APISERVER: &str = "kube-apiserver";
+/// The n-th workload of a component that has a workload for each of its addresses.
+pub fn slot(component: &str, n: usize) -> String {
+    format!("{component}-{n}")
+}
 /// Deployment and label value of the controller-manager.
 pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 /// Deployment and label value of the scheduler.

@@ -29,7 +29,7 @@ const NODES: &str = "system:bootstrappers:kubeadm:default-node-token";
 pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outcome> {
     let access = Access::to_read(meta).await?;
     let Some(published) = kubeconfig::published(&access, &args.name).await? else { return Ok(Outcome::NotYet) };
-    let (server, ca) = server_and_ca(&published)?;
+    let (_, ca) = server_and_ca(&published)?;
     let way = Way::to(&access, &args.name, published).await?;
     let file =
         Kubeconfig::from_yaml(&way.kubeconfig).map_err(|_| anyhow::anyhow!("the published kubeconfig is not YAML"))?;
@@ -38,13 +38,15 @@ pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outco
     let tenant = Io::new(client, Arc::new(Calls::default()), DEADLINE);
 
     let info = ObjectKey::namespaced(Kind::ConfigMap, "kube-public", "cluster-info");
-    if tenant.get(&info).await?.is_none() {
+    let Some(found) = tenant.get(&info).await? else {
         bail!(
             "{info} does not exist in the tenant, so nodes could not join. See: kubectl berth status {} -n {}",
             args.name,
             access.namespace
         );
-    }
+    };
+    // Nodes may reach the API elsewhere than people do: in the tenant's VPC.
+    let server = server(&found).with_context(|| format!("{info} in the tenant names no server"))?;
     let token = BootstrapToken::generate()?;
     let until = Timestamp::now() + args.ttl;
     let (key, secret) = secret(&token, until);
@@ -58,6 +60,12 @@ pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outco
     ))?;
     drop(way);
     Ok(Outcome::Done)
+}
+
+/// `host:port` for nodes, from the ConfigMap `cluster-info`.
+fn server(info: &Value) -> Option<String> {
+    let file = kubeconfig::parsed(info["data"]["kubeconfig"].as_str()?).ok()?;
+    file["clusters"][0]["cluster"]["server"].as_str()?.strip_prefix("https://").map(str::to_owned)
 }
 
 /// `host:port`, and the digest of the CA's public key as kubeadm counts it.
@@ -113,6 +121,16 @@ mod tests {
             token.expose(),
             format!("{}.{}", token.id(), secret["stringData"]["token-secret"].as_str().unwrap())
         );
+    }
+
+    #[test]
+    fn nodes_are_sent_where_cluster_info_says() {
+        let info = |url: &str| {
+            let file = format!("apiVersion: v1\nkind: Config\nclusters:\n- name: ''\n  cluster: {{server: '{url}'}}\n");
+            server(&json!({"data": {"kubeconfig": file}}))
+        };
+        assert_eq!(info("https://172.20.0.2:6443").as_deref(), Some("172.20.0.2:6443"));
+        assert_eq!(info("http://172.20.0.2:6443"), None);
     }
 
     #[test]

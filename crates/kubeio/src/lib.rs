@@ -22,6 +22,6 @@ pub use error::{ErrorKind, IoError, lacks};
 pub use executor::{Applied, Executor};
 pub use meta_cluster::{RangesError, list_nodes, meta_ranges};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
-pub use refused::refused;
+pub use refused::{refused, without_network};
 pub use status::{ResourceRef, patch_finalizers, write_status};
 pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};

@@ -6,7 +6,7 @@ use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_plan::cluster::is_ours;
-use berth_plan::observed::{Published, annotation, deleting, label, sha256, uid};
+use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{MetaCluster, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::{StreamExt, TryStreamExt, stream};
@@ -167,7 +167,9 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
     let cp_namespace = names::control_plane_namespace(namespace, name);
     let key = ObjectKey::cluster(Kind::Namespace, cp_namespace.clone());
     let team = ObjectKey::cluster(Kind::Namespace, namespace);
-    let (live, team, published) = futures::join!(io.get(&key), io.get(&team), published(io, namespace, name));
+    let (live, team, published, attachment) =
+        futures::join!(io.get(&key), io.get(&team), published(io, namespace, name), attachment(io, cluster, namespace));
+    snapshot.observed.attachment = attachment?;
     match team {
         Ok(Some(team)) => {
             snapshot.observed.team_namespace_ends = deleting(&team);
@@ -193,7 +195,8 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
         let binding = ObjectKey::namespaced(Kind::RoleBinding, cp_namespace.clone(), names::OPERATOR_ROLE_BINDING);
         // Volumes are etcd's; only at the end they are looked at from here.
         let end = cluster.metadata.deletion_timestamp.is_some().then_some(Kind::PersistentVolumeClaim);
-        let kinds: Vec<Kind> = CLUSTER_KINDS.into_iter().chain(end).collect();
+        let slots = cluster.spec.vpc.is_some().then_some(Kind::StatefulSet);
+        let kinds: Vec<Kind> = CLUSTER_KINDS.into_iter().chain(slots).chain(end).collect();
         let (listed, binding) = futures::join!(list_into(io, &mut snapshot, &kinds, &cp_namespace), io.get(&binding));
         listed?;
         if let Some(binding) = binding? {
@@ -208,6 +211,19 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
         pinned(io, &mut snapshot, map.as_ref()).await?;
     }
     Ok(snapshot)
+}
+
+/// Reads the network that `spec.vpc` names, if it has one.
+async fn attachment(io: &Io, cluster: &Cluster, namespace: &str) -> Result<AttachmentSeen, IoError> {
+    let Some(vpc) = &cluster.spec.vpc else { return Ok(AttachmentSeen::Unknown) };
+    let namespace = vpc.attachment.namespace.as_deref().unwrap_or(namespace);
+    match io.get(&ObjectKey::namespaced(Kind::NetworkAttachmentDefinition, namespace, &vpc.attachment.name)).await {
+        Ok(Some(definition)) => Ok(AttachmentSeen::Found(definition)),
+        Ok(None) => Ok(AttachmentSeen::Missing),
+        // The operator may always; who looks with a right for less is told less.
+        Err(e) if e.kind == ErrorKind::Forbidden => Ok(AttachmentSeen::Unknown),
+        Err(e) => Err(e),
+    }
 }
 
 /// Reads the children of an `EtcdCluster`.

@@ -33,6 +33,32 @@ pub async fn refused(
     }
 }
 
+/// Why each of these pods gets no network, as far as is known. Without the right to read Events, nothing.
+pub async fn without_network(io: &Io, namespace: &str, pods: Vec<String>, now: Timestamp) -> BTreeMap<String, String> {
+    if pods.is_empty() {
+        return BTreeMap::new();
+    }
+    let selector = "regarding.kind=Pod,reason=FailedCreatePodSandBox";
+    let url = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={}", encode(selector));
+    let list = match io.raw(&url).await {
+        Ok(list) => list,
+        Err(error) => {
+            tracing::warn!(namespace, error = error.message, "cannot read Events, which say why pods get no network");
+            return BTreeMap::new();
+        }
+    };
+    let events = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let why = |pod: &str| {
+        let told = events
+            .iter()
+            .filter(|e| e["regarding"]["name"] == *pod)
+            .filter_map(|e| Some((at(e)?, e["note"].as_str()?)));
+        let (_, note) = told.filter(|(at, _)| now.duration_since(*at) <= RECENT).max_by_key(|(at, _)| *at)?;
+        Some(note.to_owned())
+    };
+    pods.into_iter().filter_map(|pod| Some((pod.clone(), why(&pod)?))).collect()
+}
+
 /// What the newest of them says about this pod.
 fn newest(events: &[Value], pod: &str, now: Timestamp) -> Option<String> {
     let prefix = format!("Create Pod {pod} in ");

@@ -32,12 +32,26 @@ pub struct Observed {
     pub team_namespace_ends: bool,
     /// The UID of that namespace. None: not known.
     pub team_uid: Option<String>,
+    /// The NetworkAttachmentDefinition that `spec.vpc` names.
+    pub attachment: AttachmentSeen,
     /// Why the operator does not connect to `spec.endpoint.host`: it leads to an address that is no tenant's.
     pub refused_host: Option<String>,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
     /// What refuses the pods of members that are not there, by name, as far as is known.
     pub refused: BTreeMap<String, String>,
+}
+
+/// The network of a tenant's VPC.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum AttachmentSeen {
+    /// Not looked at.
+    #[default]
+    Unknown,
+    /// Not there, or the meta cluster does not have the kind.
+    Missing,
+    /// There.
+    Found(Value),
 }
 
 /// The admin kubeconfig in the `Cluster`'s namespace.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::{etcd_bootstrap::BootstrapState, version::Version};
+use berth_api::{etcd_bootstrap::BootstrapState, names, version::Version};
 use serde::Serialize;
 
 use crate::{
@@ -75,7 +75,7 @@ struct Context<'a, T> {
 struct Derived {
     /// The workload's name.
     name: String,
-    /// The workload's replicas; less than the component's if every slot is a Deployment.
+    /// The workload's replicas; less than the component's if every slot is a workload.
     replicas: i32,
     /// `--initial-cluster` of etcd.
     initial_cluster: String,
@@ -85,12 +85,12 @@ struct Derived {
     initial_cluster_state: &'static str,
 }
 
-/// ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
+/// ConfigMap, Deployment or, of a slot, StatefulSet, and from two replicas on a PodDisruptionBudget.
 pub fn render_apiserver(set: &TemplateSet, values: &ApiServerValues) -> Result<Vec<Object>, RenderError> {
     let name = Binary::ApiServer.name();
     let derived = match values.slot {
         None => Derived { name: name.to_owned(), replicas: values.workload.replicas, ..Derived::default() },
-        Some(slot) => Derived { name: format!("{name}-{slot}"), replicas: 1, ..Derived::default() },
+        Some(slot) => Derived { name: names::slot(name, slot), replicas: values.vpc.runs.into(), ..Derived::default() },
     };
     let documents = documents_of(set, Binary::ApiServer.folder(), values, derived)?;
     finish(documents, &values.meta, Some(&values.workload))

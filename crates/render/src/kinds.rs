@@ -47,6 +47,8 @@ pub enum Kind {
     Deployment,
     /// `v1` Pod (observed and deleted, made by workloads).
     Pod,
+    /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one).
+    NetworkAttachmentDefinition,
 }
 
 /// Where in the meta cluster Berth meets objects of a kind: what a right is for.
@@ -112,6 +114,14 @@ const TABLE: &[Row] = &[
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
     observed(row(Kind::Pod, "Pod", "", "v1", "pods", true)),
+    observed(row(
+        Kind::NetworkAttachmentDefinition,
+        "NetworkAttachmentDefinition",
+        "k8s.cni.cncf.io",
+        "v1",
+        "network-attachment-definitions",
+        true,
+    )),
 ];
 
 impl Kind {
@@ -178,6 +188,7 @@ impl Kind {
             (Place::Everywhere, Self::Namespace) => &["get", "list", "watch", "create", "patch", "delete"],
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
+            (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
             (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
             (
                 Place::Everywhere,

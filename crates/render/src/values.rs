@@ -12,7 +12,7 @@ mod service;
 mod tenant;
 mod workload;
 
-pub use apiserver::{ApiServerSecrets, ApiServerValues, EtcdAccess};
+pub use apiserver::{ApiServerSecrets, ApiServerValues, EtcdAccess, VpcSlot};
 pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
 pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};

@@ -41,10 +41,11 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificates: Option<CertificatesStatus>,
     /// The tenant's nodes, when they were last read: at each change that Berth makes or sees, and every quarter of an hour. Absent
-    /// until the tenant is Ready for the first time.
+    /// until the API answers for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesStatus>,
-    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable; Reconciling and Stalled while they are True.
+    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable; with `spec.vpc` VPCReady; Reconciling and
+    /// Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
@@ -54,7 +55,7 @@ pub struct ClusterStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PublishedEndpoint {
-    /// `admin` (for people and tools).
+    /// `admin` (for people and tools); with `spec.vpc` also `nodes` (where nodes reach the API in the VPC).
     pub name: String,
     /// Name or address.
     pub host: String,

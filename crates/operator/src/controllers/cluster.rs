@@ -7,12 +7,12 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
-use berth_kubeio::{IoError, observe_cluster};
-use berth_plan::cluster::{ClusterPlan, Input, plan, status::status};
+use berth_kubeio::{IoError, observe_cluster, without_network};
+use berth_plan::cluster::{ClusterPlan, Input, plan, pods_without_network, status::status};
 use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
 use jiff::Timestamp;
-use k8s_openapi::api::apps::v1::Deployment;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Pod, Service};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
@@ -32,7 +32,7 @@ impl Controller for Cluster {
     fn watches(watches: Watches<Self>) -> Watches<Self> {
         let watches = watches.namespaces().metadata::<Service>().metadata::<EtcdCluster>();
         let watches = watches.metadata::<NetworkPolicy>().metadata::<PodDisruptionBudget>();
-        watches.status::<Deployment>().status::<Pod>()
+        watches.status::<Deployment>().status::<StatefulSet>().status::<Pod>()
     }
 
     /// By labels, since owner references do not cross namespaces; and only in the control-plane namespace, or that itself: anybody may put
@@ -51,6 +51,10 @@ impl Controller for Cluster {
         now: Timestamp,
     ) -> Result<Observation<probe::IdleCheck>, IoError> {
         let mut snapshot = observe_cluster(&ctx.io, cluster, meta).await?;
+        if cluster.spec.vpc.is_some() {
+            let (namespace, pods) = pods_without_network(cluster, &snapshot.observed);
+            snapshot.observed.refused = without_network(&ctx.io, &namespace, pods, now).await;
+        }
         let (tenant, idle_check) = probe::tenant(ctx, cluster, &mut snapshot, now).await.unzip();
         Ok(Observation { snapshot, tenant, idle_check: idle_check.flatten() })
     }

@@ -2,6 +2,7 @@
 
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, ReconcileLabels};
+use berth_api::conditions::ConditionType;
 use berth_api::conditions::Reason;
 use berth_api::crds;
 use berth_kubeio::{ErrorKind, IoError, ResourceRef, write_status};
@@ -153,7 +154,9 @@ impl Report<'_> {
         let kind = self.resource.key.kind.name();
         let types = crds::conditions().find(|(of, _)| *of == kind).map(|(_, types)| types).unwrap_or_default();
         let old = self.old_conditions();
-        let new = failure.conditions(types, &old, self.generation(), self.now);
+        let applies = |t: &&ConditionType| **t != ConditionType::VPCReady || !self.live["spec"]["vpc"].is_null();
+        let types: Vec<_> = types.iter().filter(applies).copied().collect();
+        let new = failure.conditions(&types, &old, self.generation(), self.now);
         let mut status = self.live["status"].clone();
         status["conditions"] = serde_json::to_value(&new).unwrap_or_default();
         self.measure(&status);

@@ -210,8 +210,8 @@ fn names(case: &Case, said: &str) -> bool {
     if case.value.class == Class::Unknown {
         names.push("sweepNoSuchField");
     }
-    // What never changes is told as a whole.
-    if said.contains("immutable") {
+    // What never changes, or cannot be added, is told as a whole.
+    if said.contains("immutable") || said.contains("cannot be added") {
         names.extend(path.split('.'));
     }
     names.iter().any(|n| said.contains(n))
@@ -293,8 +293,11 @@ fn every_field_has_a_row() {
             );
             let told = field.schema["pattern"].is_null() || !table.of(&field.path).is_empty();
             if let Some(Effect::Test(name)) = table.effect(&field.path) {
-                let sources =
-                    [include_str!("../refusals/life.rs"), include_str!("../../../plan/src/etcd/tests/deletion.rs")];
+                let sources = [
+                    include_str!("../refusals/life.rs"),
+                    include_str!("../vpc.rs"),
+                    include_str!("../../../plan/src/etcd/tests/deletion.rs"),
+                ];
                 let there = sources.iter().any(|s| s.contains(&format!("fn {name}(")));
                 assert!(there, "{} {}: its test {name} is gone", kind.name(), field.path);
             }

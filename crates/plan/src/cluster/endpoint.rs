@@ -4,6 +4,7 @@ use super::components::ALL;
 use super::subject::{Tenant, ensure};
 use super::validate::host::HostRules;
 use super::validate::{self, writers};
+use super::vpc;
 use crate::meta_cluster::MetaCluster;
 use crate::model::{Stage, StageId, State};
 use crate::objects::former::{self, Former};
@@ -146,6 +147,8 @@ pub(crate) struct Endpoint {
     /// The address and port that the tenant's `kubernetes` Service points to: an IP that clients of the endpoint reach, with the port
     /// that goes with it. While there is none, what the Service had before stays.
     pub(crate) advertised: Option<(IpAddr, i32)>,
+    /// Host and port at which the tenant's nodes reach the API: in its VPC, or where it is published.
+    pub(crate) nodes: Option<(String, i32)>,
     /// The server that the kubeconfigs name that were handed out.
     pub(crate) handed_out: Option<String>,
 }
@@ -192,7 +195,8 @@ impl Endpoint {
             let outside = given.filter(|_| asked.type_ != EndpointType::ClusterIP);
             outside.map_or(inside, |address| (address, *port_outside))
         });
-        Self { cluster_ip, port, load_balancer, balanced, host, published, dialled, advertised, handed_out }
+        let nodes = vpc::endpoint(&cluster.spec).or_else(|| published.clone());
+        Self { cluster_ip, port, load_balancer, balanced, host, published, dialled, advertised, nodes, handed_out }
     }
 
     /// Where the host may lead that the operator dials, if the spec chose it and it is a name.
@@ -258,7 +262,8 @@ pub(super) fn sans(t: &Tenant<'_>) -> Option<(Vec<String>, Vec<IpAddr>)> {
     }
     let sans = t.cluster.spec.endpoint.cert_sans.iter().cloned();
     let host = t.endpoint.host.clone().ok().flatten();
-    for name in sans.chain(host).chain(t.endpoint.load_balancer.clone()) {
+    let vpc = vpc::names(&t.cluster.spec);
+    for name in sans.chain(host).chain(t.endpoint.load_balancer.clone()).chain(vpc) {
         match name.parse() {
             Ok(ip) => ips.push(ip),
             Err(_) => dns.push(name),

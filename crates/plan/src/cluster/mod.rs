@@ -16,6 +16,7 @@ pub mod status;
 mod subject;
 pub(crate) mod unread;
 mod validate;
+mod vpc;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -39,6 +40,7 @@ pub use record::Pin;
 pub use subject::is_ours;
 pub use validate::host::HostRules;
 pub use validate::pin_of;
+pub use vpc::pods_without_network;
 
 /// What a plan for a `Cluster` is made from.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +119,12 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         spec.state = state;
     } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {
         spec.state = state;
+    } else if fresh && let Err(state) = validate::vpc::new_tenant(&t) {
+        spec.state = state;
+    }
+    // Nothing tells when a network of the meta cluster is made.
+    if cluster.spec.vpc.is_some() && !spec.state.is_done() {
+        out.requeue_after = Some(SignedDuration::from_secs(10));
     }
     let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
     // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit; nor for what is about to go.

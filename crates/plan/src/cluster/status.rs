@@ -41,7 +41,10 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         status.certificates = Some(CertificatesStatus { next_expiry: Some(Time(at)) });
     }
     if let Some((host, port)) = &planned.endpoint {
-        status.endpoints = vec![PublishedEndpoint { name: "admin".into(), host: host.clone(), port: *port }];
+        let nodes = super::vpc::endpoint(&cluster.spec).map(|(host, port)| ("nodes", host, port));
+        let all = std::iter::once(("admin", host.clone(), *port)).chain(nodes);
+        let endpoint = |(name, host, port): (&str, _, _)| PublishedEndpoint { name: name.into(), host, port };
+        status.endpoints = all.map(endpoint).collect();
     }
     match &observed.published {
         Published::Ours { .. } => {
@@ -95,7 +98,12 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
     let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
-    vec![
+    let vpc = cluster
+        .spec
+        .vpc
+        .is_some()
+        .then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(&Tenant::new(input))));
+    let all = [
         ready,
         available,
         progressing,
@@ -103,7 +111,8 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         verdicts::pki(plan, "CAs, keys and certificates are in order"),
         etcd,
         control_plane,
-    ]
+    ];
+    all.into_iter().chain(vpc).collect()
 }
 
 /// What keeps the operator from looking into the control-plane namespace, if anything does. What is not seen is neither up nor down.
@@ -165,7 +174,9 @@ fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {
 fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> Verdict {
     use ConditionType as T;
     let serves = |component: &Component| {
-        Workloads::of(input.observed, cp_namespace, component.binary).rollout().is_some_and(|r| r.serving)
+        Workloads::of(input.cluster, input.observed, cp_namespace, component.binary)
+            .rollout()
+            .is_some_and(|r| r.serving)
     };
     let down = components::ALL.into_iter().find(|component| !serves(component));
     match down {
@@ -188,7 +199,7 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> V
 /// The version that answered: asked for after a change, and kept while nothing changes.
 fn version(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Option<String> {
     if let ApiProbe::Answered { version: Some(v), .. } = &input.observed.api {
-        let rollout = Workloads::of(input.observed, cp_namespace, Binary::ApiServer).rollout();
+        let rollout = Workloads::of(input.cluster, input.observed, cp_namespace, Binary::ApiServer).rollout();
         // While pods of two versions answer, the older one counts.
         let settled = rollout.is_some_and(|rollout| rollout.settled);
         if settled || old.version.is_none() {
@@ -218,7 +229,7 @@ fn component_statuses(input: Input<'_>, cp_namespace: &str) -> Vec<ComponentStat
         .iter()
         .filter_map(|component| {
             let name = component.name();
-            let workloads = Workloads::of(input.observed, cp_namespace, component.binary);
+            let workloads = Workloads::of(input.cluster, input.observed, cp_namespace, component.binary);
             let rollout = workloads.rollout()?;
             let version =
                 workloads.version().filter(|_| rollout.settled).map(|v| v.to_string()).or_else(|| {

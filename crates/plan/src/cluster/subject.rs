@@ -76,7 +76,7 @@ impl<'a> Tenant<'a> {
 
     /// What runs a component's pods.
     pub(super) fn workloads(&self, binary: Binary) -> Workloads<'a> {
-        Workloads::of(self.observed, &self.cp_namespace, binary)
+        Workloads::of(self.cluster, self.observed, &self.cp_namespace, binary)
     }
 
     /// The control-plane namespace, if it is there.

@@ -22,7 +22,10 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("endpoint.service.loadBalancerSourceRanges", &[(SERVICE, "load_balancer_source_ranges")]),
         row("apiServer.authentication.jwt", &[(api, "jwt")]),
         row("apiServer.serviceAccountIssuers", &[(api, "service_account_issuers")]),
+        row("vpc.attachment", &[(api, "vpc.interface")]),
+        row("vpc.addresses", &[(api, "vpc.address")]),
         // In certificates and kubeconfigs.
+        row("vpc.host", &[]),
         row("endpoint.host", &[]),
         row("endpoint.certSANs", &[]),
         // In NetworkPolicies.

@@ -26,10 +26,10 @@ const WINDOW: SignedDuration = SignedDuration::from_mins(10);
 const MOST: usize = 8;
 
 /// The field manager by which Berth applies a workload. None: no workload.
-fn manager(kind: Kind) -> Option<&'static str> {
-    match kind {
-        Kind::Deployment => Some(labels::MANAGER_CLUSTER),
-        Kind::StatefulSet => Some(labels::MANAGER_ETCD),
+fn manager(object: &Object) -> Option<&'static str> {
+    match object.key().kind {
+        Kind::StatefulSet if object.labels().contains_key(labels::ETCD_CLUSTER) => Some(labels::MANAGER_ETCD),
+        Kind::Deployment | Kind::StatefulSet => Some(labels::MANAGER_CLUSTER),
         _ => None,
     }
 }
@@ -106,7 +106,7 @@ impl Entry {
 /// Judges a workload; any other object is as it was. `live`: what is there, if anything is.
 pub(super) fn judge(live: Option<&Value>, object: Object) -> Judged {
     let as_it_was = |object| Judged { object, removal: None, unowned: false, notes: vec![] };
-    let Some(ours) = manager(object.key().kind) else { return as_it_was(object) };
+    let Some(ours) = manager(&object) else { return as_it_was(object) };
     let Some(live) = live else { return as_it_was(recorded(object, &Record::default())) };
     // It costs no restart of its own when the pods are replaced anyway.
     let rolls = !contains(&live["spec"]["template"], &object.value()["spec"]["template"]);

@@ -119,6 +119,26 @@ pub fn deployment(d: &Value) -> Rollout {
     }
 }
 
+/// Reads a StatefulSet's status.
+fn stateful_set(set: &Value) -> Rollout {
+    let desired = int(set, "/spec/replicas");
+    let current = taken_up(set);
+    let (updated, total, available) =
+        (int(set, "/status/updatedReplicas"), int(set, "/status/replicas"), int(set, "/status/availableReplicas"));
+    Rollout {
+        desired,
+        ready: if current { updated.min(available) } else { 0 },
+        old: if current { (total - updated).max(0) } else { 0 },
+        settled: current && updated == desired && total == desired && available == desired,
+        serving: available > 0,
+    }
+}
+
+/// Reads the status of a Deployment or StatefulSet.
+pub(crate) fn rollout(workload: &Value) -> Rollout {
+    if workload["kind"] == "StatefulSet" { stateful_set(workload) } else { deployment(workload) }
+}
+
 /// The version that a workload runs, or rolls out.
 pub fn version_of(workload: &Value) -> Option<Version> {
     label(workload.pointer("/spec/template")?, labels::VERSION)?.parse().ok()

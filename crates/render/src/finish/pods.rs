@@ -2,14 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use berth_api::quantity;
+use berth_api::{labels, quantity};
 use serde_json::{Map, Value, json};
 
 use super::{map, merge_strings, selector};
 use crate::values::{AntiAffinity, Meta, Placement, Workload};
 
-/// Tells the Deployments of one component apart when each has one VPC address; the replicas of the component still avoid each other.
-pub(crate) const SLOT_LABEL: &str = "berth.dev/slot";
 const CHECKSUM_PREFIX: &str = "checksum.berth.dev/";
 const HOSTNAME: &str = "kubernetes.io/hostname";
 
@@ -97,7 +95,8 @@ fn place(pod: &mut Map<String, Value>, placement: &Placement, selector: &BTreeMa
         pod.insert("priorityClassName".to_owned(), json!(class));
     }
     let mut component = selector.clone();
-    let slotted = component.remove(SLOT_LABEL).is_some();
+    // Workloads that have one VPC address each are one component, whose pods still avoid each other.
+    let slotted = component.remove(labels::SLOT).is_some();
     let labels = json!({"matchLabels": component});
     if !placement.topology_spread.is_empty() {
         let mut spread = json!(placement.topology_spread);

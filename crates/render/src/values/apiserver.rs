@@ -9,11 +9,13 @@ use super::{Meta, Workload};
 pub struct ApiServerValues {
     /// Namespace, labels.
     pub meta: Meta,
-    /// Pods. `replicas` counts the whole component, also when every slot is a Deployment of its own.
+    /// Pods. `replicas` counts the whole component, also when every slot is a workload of its own.
     pub workload: Workload,
-    /// None: one Deployment `kube-apiserver` with `workload.replicas` pods. Some(n): a Deployment `kube-apiserver-<n>` with one pod,
+    /// None: one Deployment `kube-apiserver` with `workload.replicas` pods. Some(n): a StatefulSet `kube-apiserver-<n>` of at most one pod,
     /// for one VPC address; render once per slot and drop the repeated PodDisruptionBudget by its key.
-    pub slot: Option<i32>,
+    pub slot: Option<usize>,
+    /// Of a slot.
+    pub vpc: VpcSlot,
     /// `--advertise-address`: an address of the API. What the tenant's `kubernetes` Service points to is not taken from it.
     pub advertise_address: String,
     /// `--service-cluster-ip-range`: one or two CIDRs.
@@ -28,6 +30,17 @@ pub struct ApiServerValues {
     pub service_account_issuers: Vec<String>,
     /// JWT authenticators in the upstream shape of `AuthenticationConfiguration.jwt[]`.
     pub jwt: Vec<serde_json::Value>,
+}
+
+/// A slot's place in the VPC. Empty without slots.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct VpcSlot {
+    /// Name of the interface.
+    pub interface: String,
+    /// Its address with the prefix length, such as `172.20.0.2/24`.
+    pub address: String,
+    /// Whether the slot has its pod: a spare has none while nobody needs it.
+    pub runs: bool,
 }
 
 /// How a component reaches etcd.

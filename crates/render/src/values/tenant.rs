@@ -18,8 +18,8 @@ pub struct AccessValues {
 /// The backends of the tenant's `kubernetes` Service.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct EndpointValues {
-    /// An address that clients inside the tenant reach.
-    pub address: Option<IpAddr>,
+    /// Addresses of one family that clients inside the tenant reach.
+    pub addresses: Vec<IpAddr>,
     /// `IPv4` or `IPv6`.
     pub family: String,
     /// The port there.

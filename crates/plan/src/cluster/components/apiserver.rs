@@ -1,7 +1,7 @@
 //! kube-apiserver.
 
 use super::stage::{checksums, root};
-use super::{Asked, Component, Prepared};
+use super::{Asked, Component, Prepared, Rendered, slots};
 use crate::cluster::isolation::allows::{Allow, End, Port, allow};
 use crate::cluster::pki::{KUBELET_CLIENT, client, keep_former_names};
 use crate::cluster::subject::Tenant;
@@ -10,7 +10,7 @@ use crate::model::State;
 use crate::secrets::Content;
 use berth_api::names;
 use berth_pki::{CertSpec, Usage};
-use berth_render::values::{ApiServerSecrets, ApiServerValues, EtcdAccess, HostAlias, Workload};
+use berth_render::values::{ApiServerSecrets, ApiServerValues, EtcdAccess, HostAlias, VpcSlot, Workload};
 use berth_render::{Binary, TemplateSet, render_apiserver};
 use serde_json::Value;
 use std::net::IpAddr;
@@ -60,7 +60,15 @@ fn certificates(t: &Tenant<'_>) -> Option<Vec<Content>> {
     ])
 }
 
-fn objects(t: &Tenant<'_>, templates: &TemplateSet, mut workload: Workload) -> Prepared {
+fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workload) -> Prepared {
+    if let Some(vpc) = &t.cluster.spec.vpc {
+        return slots::objects(t, templates, workload, vpc);
+    }
+    Ok(render_apiserver(templates, &values_of(t, workload)?).map(Rendered::from))
+}
+
+/// What the templates of the API server are rendered from, apart from slots.
+pub(super) fn values_of(t: &Tenant<'_>, mut workload: Workload) -> Result<ApiServerValues, State> {
     let spec = &t.cluster.spec.api_server;
     let advertise_address = advertise(t).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
     let (etcd, aliases) = etcd_access(t)?;
@@ -74,10 +82,11 @@ fn objects(t: &Tenant<'_>, templates: &TemplateSet, mut workload: Workload) -> P
         [] => vec![format!("https://kubernetes.default.svc.{}", network.dns_domain)],
         given => given.to_vec(),
     };
-    let values = ApiServerValues {
+    Ok(ApiServerValues {
         meta: t.meta(),
         workload,
         slot: None,
+        vpc: VpcSlot::default(),
         advertise_address,
         service_cidrs: network.service_cidrs.clone(),
         dns_domain: network.dns_domain.clone(),
@@ -91,8 +100,7 @@ fn objects(t: &Tenant<'_>, templates: &TemplateSet, mut workload: Workload) -> P
         },
         service_account_issuers,
         jwt: spec.authentication.jwt.clone(),
-    };
-    Ok(render_apiserver(templates, &values))
+    })
 }
 
 /// `--advertise-address`. Another IP address rolls the pods, one after the other: those show the new certificate at once, and the ones that

@@ -6,6 +6,7 @@
 mod apiserver;
 mod controller_manager;
 mod scheduler;
+mod slots;
 mod stage;
 mod workloads;
 
@@ -65,8 +66,23 @@ impl<'a> From<&'a berth_api::cluster::ComponentSpec> for Asked<'a> {
     }
 }
 
-/// What a component's Deployment is to be made from, or what is missing for it.
-pub(super) type Prepared = Result<Result<Vec<Object>, RenderError>, State>;
+/// A component's objects, or what is missing for them.
+pub(super) type Prepared = Result<Result<Rendered, RenderError>, State>;
+
+/// A component's objects as they are to be now.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Rendered {
+    /// What is written where it differs.
+    pub(super) objects: Vec<Object>,
+    /// What the rest waits for, which stays as it is meanwhile.
+    pub(super) left: Option<String>,
+}
+
+impl From<Vec<Object>> for Rendered {
+    fn from(objects: Vec<Object>) -> Self {
+        Self { objects, left: None }
+    }
+}
 
 impl Component {
     /// Its name in Kubernetes.

@@ -2,7 +2,7 @@
 //!
 //! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
 
-use super::{Asked, Component, Prepared, Workloads};
+use super::{Asked, Component, Prepared, Rendered, Workloads, slots};
 use crate::cluster::subject::{Tenant, ensure, is_ours};
 use crate::cluster::validate;
 use crate::model::{Plan, Stage, StageId, State};
@@ -21,12 +21,14 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
     let name = component.name();
     let mut stage = Stage::new(StageId::ControlPlane(component.binary), State::Ready);
     let live = t.workloads(component.binary).that(is_ours);
+    let mut left = None;
     let prepared = workload(t, component).and_then(|(templates, workload)| (component.objects)(t, templates, workload));
     match prepared {
         Err(state) => stage.state = state,
         Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
-        Ok(Ok(objects)) => {
-            for o in objects {
+        Ok(Ok(rendered)) => {
+            left = rendered.left;
+            for o in rendered.objects {
                 ensure(&mut stage, t.observed, workload::with_registry_annotation(o, &t.cluster.spec.images));
             }
             let first = component
@@ -40,12 +42,20 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
         }
     }
     // Whatever could not be rendered now is still ours.
-    let rest: Vec<ObjectKey> = owned(t, name).filter(|k| !stage.owns.contains(k)).collect();
+    let rest: Vec<ObjectKey> =
+        owned(t, name).filter(|k| !stage.owns.contains(k) && !slots::is_left_over(t, k)).collect();
     stage.owns.extend(rest);
     if (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
         && let Some(progress) = progress(t, name, &live)
     {
         stage.state = progress;
+    }
+    if let Some(left) = left {
+        match &mut stage.state {
+            State::Waiting { reason: Reason::RollingOut, on } => *on = format!("{on}; {left}"),
+            state if state.is_done() => *state = State::Waiting { reason: Reason::RollingOut, on: left },
+            _ => {}
+        }
     }
     if let (true, Some(live)) = (stage.state.is_done(), live.first()) {
         let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
@@ -133,7 +143,7 @@ pub(super) fn api_client(
             approver: names::APPROVER_PKI.into(),
         },
     };
-    Ok(render_api_client(templates, component.binary, &values))
+    Ok(render_api_client(templates, component.binary, &values).map(Rendered::from))
 }
 
 /// Why changes are not made now. A missing key must not roll what still runs with it.

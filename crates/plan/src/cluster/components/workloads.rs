@@ -3,6 +3,7 @@
 use crate::observed::Observed;
 use crate::workload::{self, Rollout};
 use berth_api::version::Version;
+use berth_api::{Cluster, names};
 use berth_render::{Binary, Kind, ObjectKey};
 use serde_json::Value;
 
@@ -14,9 +15,14 @@ pub(crate) struct Workloads<'a> {
 }
 
 impl<'a> Workloads<'a> {
-    /// Of a control plane. Not all that is there under these names has to be Berth's.
-    pub(crate) fn of(observed: &'a Observed, cp_namespace: &str, binary: Binary) -> Self {
-        let keys = vec![ObjectKey::namespaced(Kind::Deployment, cp_namespace, binary.name())];
+    /// Of a control plane: a Deployment; or a StatefulSet for each of the API servers' addresses in a VPC, in their order. Not all that is
+    /// there under these names has to be Berth's.
+    pub(crate) fn of(cluster: &Cluster, observed: &'a Observed, cp_namespace: &str, binary: Binary) -> Self {
+        let slot = |n| ObjectKey::namespaced(Kind::StatefulSet, cp_namespace, names::slot(binary.name(), n));
+        let keys = match &cluster.spec.vpc {
+            Some(vpc) if binary == Binary::ApiServer => (0..vpc.addresses.len()).map(slot).collect(),
+            _ => vec![ObjectKey::namespaced(Kind::Deployment, cp_namespace, binary.name())],
+        };
         let live = keys.iter().filter_map(|key| observed.get(key)).collect();
         Self { keys, live }
     }
@@ -44,7 +50,7 @@ impl<'a> Workloads<'a> {
 
     /// How they are doing, taken together. None: none is there.
     pub(crate) fn rollout(&self) -> Option<Rollout> {
-        self.live().map(workload::deployment).reduce(Rollout::and)
+        self.live().map(workload::rollout).reduce(Rollout::and)
     }
 
     /// The version that they run or roll out; of several the oldest.

@@ -2,7 +2,7 @@
 
 use super::{differs, validate};
 use crate::cluster::subject::Tenant;
-use crate::cluster::{Input, endpoint, pki};
+use crate::cluster::{Input, endpoint, pki, vpc};
 use crate::model::State;
 use crate::observed::{ApiProbe, InsideTenant};
 use base64::Engine;
@@ -60,13 +60,16 @@ fn access() -> AccessValues {
 }
 
 fn endpoint(t: &Tenant<'_>) -> Result<EndpointValues, State> {
+    if t.cluster.spec.vpc.is_some() {
+        return Ok(EndpointValues { addresses: vpc::serving(t), family: "IPv4".into(), port: vpc::PORT });
+    }
     let (address, port) = t.endpoint.advertised.ok_or_else(no_address)?;
     let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };
-    Ok(EndpointValues { address: Some(address), family: family.into(), port })
+    Ok(EndpointValues { addresses: vec![address], family: family.into(), port })
 }
 
 fn join(t: &Tenant<'_>, version: String) -> Result<JoinValues, State> {
-    let (host, port) = t.endpoint.published.clone().ok_or_else(no_address)?;
+    let (host, port) = t.endpoint.nodes.clone().ok_or_else(no_address)?;
     let ca = t.secret(names::ca(t.name));
     let pem = t.observed.secrets.get(&ca).and_then(|facts| facts.ca.as_ref());
     let pem = pem.ok_or_else(|| State::waiting(format!("the certificate in {ca}")))?;

@@ -2,6 +2,7 @@
 
 mod additions;
 mod pods;
+mod vpc;
 
 use super::*;
 use crate::failure::Failure;
@@ -389,7 +390,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         f.fails(*reason, message);
         all.push(of(text, &f));
     }
-    for (text, f) in unread::situations() {
+    for (text, f) in unread::situations().into_iter().chain(vpc::situations()) {
         all.push(of(text, &f));
     }
     all

@@ -15,6 +15,7 @@ mod namespace;
 mod nodes;
 mod trouble;
 mod unread;
+mod vpc;
 
 use super::{ClusterPlan, Input, plan, status::status};
 use crate::meta_cluster::MetaCluster;
@@ -110,7 +111,8 @@ impl Fixture {
         for name in components() {
             self.roll_out(name);
         }
-        if self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER)).is_some() {
+        let made = [(Kind::Deployment, names::APISERVER), (Kind::StatefulSet, "kube-apiserver-0")];
+        if made.iter().any(|(kind, name)| self.world.observed.get(&Self::key(*kind, name)).is_some()) {
             let read = match std::mem::take(&mut self.world.observed.api) {
                 ApiProbe::Answered { read, .. } => read,
                 _ => InsideTenant::listed(berth_render::STAMPS, []),

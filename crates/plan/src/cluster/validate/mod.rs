@@ -3,6 +3,7 @@
 pub(super) mod host;
 pub(super) mod limits;
 mod networks;
+pub(super) mod vpc;
 pub(super) mod writers;
 
 use super::components::{self, Component};
@@ -73,7 +74,10 @@ pub(super) fn with_available_agent(pin: Pin, t: &Tenant<'_>) -> Pin {
     let registry = t.cluster.spec.images.registry.as_ref();
     let recorded = registry.map_or_else(|| pin.agent_image.clone(), |r| relocated(r, &pin.agent_image));
     let of_kind = |kind| t.observed.of_kind(kind, &t.cp_namespace).map(|(_, object)| object);
-    let came_up = |d: &Value| workload::agent_of(d) == Some(&recorded) && workload::deployment(d).settled;
+    let came_up = |d: &Value| {
+        let rollout = workload::rollout(d);
+        workload::agent_of(d) == Some(&recorded) && rollout.settled && rollout.desired > 0
+    };
     if of_kind(Kind::Pod).any(|p| workload::waits_for(p, &recorded))
         && !components::ALL.iter().any(|c| t.workloads(c.binary).live().any(came_up))
     {

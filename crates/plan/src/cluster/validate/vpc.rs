@@ -1,0 +1,171 @@
+//! `spec.vpc`: what cannot work, and what the spec alone does not show.
+
+use crate::cluster::isolation;
+use crate::cluster::subject::Tenant;
+use crate::cluster::vpc::{RESOURCE_NAME, of_workload, parse, replicas};
+use crate::model::State;
+use crate::observed::{AttachmentSeen, annotation, label};
+use berth_api::cluster::{ClusterSpec, Vpc};
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use berth_render::Kind;
+use ipnet::{IpNet, Ipv4Net};
+use serde_json::Value;
+
+fn invalid(message: String) -> State {
+    State::blocked(Reason::InvalidSpec, message)
+}
+
+/// Whether a tenant of which nothing is made yet can be made with its VPC.
+pub(in crate::cluster) fn new_tenant(t: &Tenant<'_>) -> Result<(), State> {
+    let Some(vpc) = &t.cluster.spec.vpc else { return Ok(()) };
+    spec(&t.cluster.spec)?;
+    resource(t)?;
+    let Some(subnet) = vpc.addresses.first().and_then(|a| parse(a)).map(|net| net.trunc()) else { return Ok(()) };
+    let meta = t.observed.meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
+    match meta.overlap(IpNet::V4(subnet)) {
+        Some((whose, range)) => Err(invalid(format!(
+            "spec.vpc.addresses: {subnet} overlaps {range}, where the meta cluster has its {whose}: an API server could reach one of them only. Use another subnet in the VPC"
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// What the spec shows by itself. The CRD refuses most of it; the command line and objects from elsewhere do not pass by there.
+pub(in crate::cluster) fn spec(spec: &ClusterSpec) -> Result<(), State> {
+    let Some(vpc) = &spec.vpc else { return Ok(()) };
+    let nets = addresses(vpc).map_err(invalid)?;
+    let replicas = replicas(spec);
+    if nets.len() < replicas {
+        return Err(invalid(format!(
+            "spec.vpc.addresses has {} and there are to be {replicas} API servers: add an address for each, and one more as a spare, or lower the replicas",
+            nets.len()
+        )));
+    }
+    let networks = &spec.network;
+    let services = networks.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
+    for (field, cidr) in services.chain(networks.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
+        let (Ok(own), Some(subnet)) = (cidr.parse::<IpNet>(), nets.first().map(Ipv4Net::trunc)) else { continue };
+        if own.contains(&IpNet::V4(subnet)) || IpNet::V4(subnet).contains(&own) {
+            return Err(invalid(format!(
+                "spec.vpc.addresses: {subnet} overlaps {cidr} of spec.network.{field}. Use a subnet and networks that share no address"
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn addresses(vpc: &Vpc) -> Result<Vec<Ipv4Net>, String> {
+    let mut all: Vec<Ipv4Net> = vec![];
+    for text in &vpc.addresses {
+        let wrong = |why: &str| Err(format!("spec.vpc.addresses: {text} {why}"));
+        let Some(net) = parse(text) else {
+            return wrong("is not an IPv4 address with the prefix length of its subnet, such as 172.20.0.2/24");
+        };
+        if net.prefix_len() < 31 && (net.addr() == net.network() || net.addr() == net.broadcast()) {
+            return wrong("is the address of the subnet itself, or its broadcast address: use another one in it");
+        }
+        if all.iter().any(|other| other.addr() == net.addr()) {
+            return wrong("is there twice: each API server needs an address of its own");
+        }
+        if let Some(other) = all.first().filter(|other| other.trunc() != net.trunc()) {
+            return wrong(&format!("is not in the subnet of {other}: use addresses of one subnet"));
+        }
+        all.push(net);
+    }
+    Ok(all)
+}
+
+/// The resource that pods must be given to be attached, if any; or why the network cannot be used.
+pub(in crate::cluster) fn resource(t: &Tenant<'_>) -> Result<Option<String>, State> {
+    let Some(vpc) = &t.cluster.spec.vpc else { return Ok(None) };
+    let (name, namespace) = (&vpc.attachment.name, vpc.attachment.namespace.as_deref().unwrap_or(t.namespace));
+    let what = format!("spec.vpc.attachment: NetworkAttachmentDefinition {namespace}/{name}");
+    let definition = match &t.observed.attachment {
+        AttachmentSeen::Unknown => return Ok(None),
+        AttachmentSeen::Found(definition) => definition,
+        AttachmentSeen::Missing => {
+            return Err(invalid(format!(
+                "{what} does not exist. Create it; or, if the meta cluster does not know the kind, first install a CNI meta-plugin such as Multus, which brings it"
+            )));
+        }
+    };
+    let allowed = annotation(definition, labels::ALLOW_FROM).unwrap_or_default();
+    if namespace != t.namespace && !allowed.split(',').any(|one| one.trim() == t.namespace) {
+        let (resource, allow) = ("network-attachment-definitions.k8s.cni.cncf.io", labels::ALLOW_FROM);
+        return Err(State::blocked(
+            Reason::NotAllowed,
+            format!(
+                "{what} does not allow Clusters of namespace {team}. Use one in namespace {team}, or ask its owner to run: kubectl -n {namespace} annotate {resource} {name} {allow}={team}",
+                team = t.namespace
+            ),
+        ));
+    }
+    let config = definition.pointer("/spec/config").and_then(Value::as_str).unwrap_or_default();
+    if !config.is_empty() && !serde_json::from_str(config).is_ok_and(|config: Value| config.is_object()) {
+        return Err(invalid(format!(
+            "{what}: its spec.config is not a JSON object, so no plugin can use it. Correct it"
+        )));
+    }
+    Ok(annotation(definition, RESOURCE_NAME).map(str::to_owned))
+}
+
+/// An address stays in its place while anything has it there: pods of two workloads must never have it both.
+pub(in crate::cluster) fn places(t: &Tenant<'_>) -> Result<(), State> {
+    let Some(vpc) = &t.cluster.spec.vpc else { return Ok(()) };
+    let sets = t.observed.of_kind(Kind::StatefulSet, &t.cp_namespace);
+    for (key, set) in sets {
+        let place = label(set, labels::SLOT).and_then(|slot| slot.parse::<usize>().ok());
+        let (Some(place), Some(has)) = (place, of_workload(set)) else { continue };
+        let wanted = vpc.addresses.iter().position(|a| parse(a).is_some_and(|net| net.addr() == has));
+        if let Some(now) = wanted.filter(|now| *now != place) {
+            return Err(invalid(format!(
+                "spec.vpc.addresses: {has} is number {} now and was number {}, where {key} has it. Put it back in its place; to use it elsewhere, take it out of the list first, and add it when the Cluster is Ready",
+                now + 1,
+                place + 1
+            )));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn judged(vpc: &Value, replicas: i32) -> String {
+        let mut whole: ClusterSpec =
+            serde_json::from_value(json!({"version": "1.36.3", "replicas": replicas})).unwrap();
+        let mut vpc = vpc.clone();
+        vpc["attachment"] = json!({"name": "vpc-acme"});
+        whole.vpc = serde_json::from_value(vpc).unwrap();
+        spec(&whole).err().and_then(|s| s.problem().map(|(_, text)| text.to_owned())).unwrap_or_default()
+    }
+
+    #[test]
+    fn addresses_that_cannot_serve_are_refused() {
+        for (addresses, said) in [
+            (json!(["172.20.0.2"]), "172.20.0.2 is not an IPv4 address with the prefix length"),
+            (json!(["fd00::2/64"]), "fd00::2/64 is not an IPv4 address with the prefix length"),
+            (json!(["172.20.0.0/24"]), "172.20.0.0/24 is the address of the subnet itself"),
+            (json!(["172.20.0.255/24"]), "172.20.0.255/24 is the address of the subnet itself, or its broadcast"),
+            (json!(["172.20.0.2/24", "172.20.0.2/24"]), "172.20.0.2/24 is there twice"),
+            (json!(["172.20.0.2/24", "172.20.1.3/24"]), "172.20.1.3/24 is not in the subnet of 172.20.0.2/24"),
+            (json!(["10.112.7.2/24"]), "10.112.7.0/24 overlaps 10.112.0.0/16 of spec.network.serviceCIDRs"),
+            (json!(["10.160.0.2/12"]), "10.160.0.0/12 overlaps 10.160.0.0/16 of spec.network.podCIDRs"),
+        ] {
+            let why = judged(&json!({"addresses": addresses}), 1);
+            assert!(why.starts_with("spec.vpc.addresses: ") && why.contains(said), "{addresses}: {why}");
+        }
+        let why = judged(&json!({"addresses": ["172.20.0.2/24"]}), 2);
+        assert!(why.starts_with("spec.vpc.addresses has 1 and there are to be 2 API servers"), "{why}");
+    }
+
+    #[test]
+    fn addresses_of_one_subnet_are_taken() {
+        for addresses in [json!(["172.20.0.2/24", "172.20.0.3/24"]), json!(["172.20.0.0/31", "172.20.0.1/31"])] {
+            assert_eq!(judged(&json!({"addresses": addresses}), 2), "");
+        }
+    }
+}

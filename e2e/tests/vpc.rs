@@ -1,0 +1,228 @@
+//! A tenant whose API servers have addresses in its VPC: a machine there reaches each of them and joins; a new version and a lost pod change
+//! who serves, and no address is ever on two pods.
+
+use std::{
+    collections::BTreeMap,
+    process::Command,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, anyhow, ensure};
+use berth_devcluster::{Vpc, Worker, binaries};
+use berth_e2e::{
+    Kube, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, kube_client::path, paths, run::run, tenant::name_of, until,
+};
+use serde_json::{Value, json};
+
+const TEAM: &str = "team-e2e";
+const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
+const STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
+/// Two that run, and a spare.
+const ADDRESSES: [&str; 3] = ["172.20.0.2", "172.20.0.3", "172.20.0.4"];
+
+#[test]
+#[ignore = "make test-all: four minutes, and a machine with a kubelet of its own"]
+fn api_servers_keep_their_addresses_in_a_vpc() {
+    run("vpc", |world| {
+        let vpc = world.cluster.vpc("a")?;
+        let watch = Watch::start(world);
+        let result = in_a_vpc(world, &vpc);
+        watch.end().and(result)
+    });
+}
+
+fn in_a_vpc(world: &World, vpc: &Vpc) -> Result<()> {
+    let tenant = created(world, vpc)?;
+    for address in &ADDRESSES[..2] {
+        answers(&tenant, vpc, address)?;
+    }
+    addresses_are_on_the_interface(&tenant, vpc)?;
+    ensure!(slots(world, &tenant)? == [1, 1, 0], "the spare is at rest");
+    rolled(world, &tenant, vpc)?;
+    comes_back(world, &tenant, vpc)?;
+    let worker = world.cluster.add_worker("in-vpc", Some("a"), &[])?;
+    let result = joins(world, &tenant, &worker);
+    if result.is_err() {
+        let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
+        let lines: Vec<_> = log.lines().rev().take(40).collect();
+        println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
+    }
+    result.and(worker.remove())?;
+    tenant.delete()
+}
+
+/// What is missing is said, and made good by the definition.
+fn created<'w>(world: &'w World, vpc: &Vpc) -> Result<Tenant<'w>> {
+    let definitions = path("/apis/k8s.cni.cncf.io/v1", TEAM, "network-attachment-definitions");
+    world.kube.delete(&format!("{definitions}/{}", vpc.master()))?;
+    let spec = json!({
+        "version": PREVIOUS_PATCH, "replicas": 2,
+        "vpc": {
+            "attachment": {"name": vpc.master(), "interface": "net1"},
+            "addresses": ADDRESSES.map(|address| format!("{address}/24")),
+        },
+    });
+    let tenant = Tenant::create(world, "netted", &spec)?;
+    let said = tenant.wait_condition("VPCReady", "False", "InvalidSpec")?;
+    ensure!(said.contains(&format!("NetworkAttachmentDefinition {TEAM}/{} does not exist", vpc.master())), "{said}");
+    world.kube.ensure(&definitions, &vpc.definition(TEAM))?;
+    tenant.wait_ready()?;
+    tenant.wait_condition("VPCReady", "True", "AsExpected")?;
+    Ok(tenant)
+}
+
+/// The API answers there, asked from within the VPC, and its certificate names the address.
+fn answers(tenant: &Tenant<'_>, vpc: &Vpc, address: &str) -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    let file = dir.path().join("kubeconfig");
+    std::fs::write(&file, tenant.kubeconfig()?)?;
+    let server = format!("--server=https://{address}:6443");
+    until(&format!("the API to answer at {address}"), || {
+        let mut kubectl = vpc.command(&binaries::kubectl()?.to_string_lossy());
+        kubectl.arg("--kubeconfig").arg(&file).args([&*server, "--request-timeout=5s", "get", "--raw", "/readyz"]);
+        let output = kubectl.output()?;
+        let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        ensure!(output.status.success() && said[0] == "ok", "{said:?}");
+        Ok(())
+    })
+}
+
+/// Of each slot with a pod: the address that it asks for is the one that it got, and who answers on the wire is that pod.
+fn addresses_are_on_the_interface(tenant: &Tenant<'_>, vpc: &Vpc) -> Result<()> {
+    for pod in tenant.pods(Some("kube-apiserver"))? {
+        let (asked, got) = (address(&pod).context("an address")?, interface(&pod).context("net1")?);
+        ensure!(got["ips"] == json!([asked]), "{} asks for {asked} and got {got}", name_of(&pod));
+        answers(tenant, vpc, &asked)?;
+        let output = vpc.command("ip").args(["neigh", "show", &asked]).output()?;
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let mac = got["mac"].as_str().context("a hardware address")?;
+        ensure!(said.contains(mac), "{asked} is at {said} in the VPC, and {} has {mac}", name_of(&pod));
+    }
+    Ok(())
+}
+
+/// A new patch version: one slot after the other, and the spare only meanwhile.
+fn rolled(world: &World, tenant: &Tenant<'_>, vpc: &Vpc) -> Result<()> {
+    tenant.change(&json!({"version": NEWEST}))?;
+    until("the spare to run", || {
+        ensure!(slots(world, tenant)? == [1, 1, 1], "slots are {:?}", slots(world, tenant)?);
+        Ok(())
+    })?;
+    tenant.wait_ready()?;
+    ensure!(slots(world, tenant)? == [1, 1, 0], "the spare is at rest again");
+    for pod in tenant.pods(Some("kube-apiserver"))? {
+        let version = &pod["metadata"]["labels"]["app.kubernetes.io/version"];
+        ensure!(
+            version == NEWEST || pod["metadata"]["deletionTimestamp"].is_string(),
+            "{} is {version}",
+            name_of(&pod)
+        );
+    }
+    ADDRESSES[..2].iter().try_for_each(|address| answers(tenant, vpc, address))
+}
+
+/// A pod that is deleted comes back with its address; the tenant is served meanwhile.
+fn comes_back(world: &World, tenant: &Tenant<'_>, vpc: &Vpc) -> Result<()> {
+    let pod = format!("{}/kube-apiserver-0-0", core(&tenant.cp_namespace, "pods"));
+    let before = world.kube.get(&pod)?;
+    world.kube.delete(&pod)?;
+    until("another pod in its place", || {
+        let now = world.kube.get(&pod)?;
+        ensure!(now["metadata"]["uid"] != before["metadata"]["uid"], "it is the same");
+        ensure!(address(&now) == address(&before), "its address is {:?}", address(&now));
+        Ok(())
+    })?;
+    tenant.wait_ready()?;
+    answers(tenant, vpc, ADDRESSES[0])
+}
+
+/// A machine in the VPC becomes a node, by what `kubectl berth join-command` prints.
+fn joins(world: &World, tenant: &Tenant<'_>, worker: &Worker) -> Result<()> {
+    let mut command = Command::new(paths::program("kubectl-berth")?);
+    command.args(["join-command", &tenant.name, "-n", &tenant.namespace, "--ttl", "1h"]);
+    let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output()?;
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let arguments = said.trim().strip_prefix("kubeadm join ").context("it prints a command")?;
+    ensure!(arguments.starts_with(&format!("{}:6443 ", ADDRESSES[0])), "nodes reach the API in the VPC: {arguments}");
+    worker.join(&arguments.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
+    worker.configure_pods()?;
+    let node = format!("{}/{}", core("", "nodes"), worker.name());
+    let api: Kube = tenant.api()?;
+    until("the node to be ready", || {
+        let live = api.get(&node)?;
+        let all = live["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let ready = all.iter().find(|c| c["type"] == "Ready").cloned().unwrap_or_default();
+        ensure!(ready["status"] == "True", "{}", ready["message"]);
+        let addresses = live["status"]["addresses"].to_string();
+        ensure!(addresses.contains(&worker.address().to_string()), "its addresses are {addresses}");
+        Ok(())
+    })
+}
+
+/// Replicas of each slot.
+fn slots(world: &World, tenant: &Tenant<'_>) -> Result<Vec<i64>> {
+    let set = |n: usize| {
+        let set = world.kube.get(&format!("{}/kube-apiserver-{n}", apps(&tenant.cp_namespace, "statefulsets")))?;
+        set["spec"]["replicas"].as_i64().context("replicas")
+    };
+    (0..ADDRESSES.len()).map(set).collect()
+}
+
+/// The address that a pod asks for.
+fn address(pod: &Value) -> Option<String> {
+    let asked: Value = serde_json::from_str(pod["metadata"]["annotations"][NETWORKS].as_str()?).ok()?;
+    asked.pointer("/0/ips/0")?.as_str()?.split('/').next().map(str::to_owned)
+}
+
+/// What the network plugin says it gave a pod at `net1`.
+fn interface(pod: &Value) -> Option<Value> {
+    let all: Vec<Value> = serde_json::from_str(pod["metadata"]["annotations"][STATUS].as_str()?).ok()?;
+    all.into_iter().find(|one| one["interface"] == "net1")
+}
+
+/// Looks at all pods, several times a second: which address is asked for by two at once.
+struct Watch {
+    stop: Arc<AtomicBool>,
+    seen: thread::JoinHandle<Result<u32>>,
+}
+
+impl Watch {
+    fn start(world: &World) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let (kube, stopped) = (world.kube.clone(), stop.clone());
+        let seen = thread::spawn(move || {
+            let mut looks = 0;
+            while !stopped.load(Ordering::SeqCst) {
+                let mut holders: BTreeMap<String, Vec<String>> = BTreeMap::new();
+                for pod in kube.list(&core("", "pods")).unwrap_or_default() {
+                    let ended = ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == **phase);
+                    let place = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+                    if let Some(address) = address(&pod).filter(|_| !ended) {
+                        holders.entry(format!("{address} in {place}")).or_default().push(name_of(&pod));
+                    }
+                }
+                looks += u32::from(!holders.is_empty());
+                let two = holders.into_iter().find(|(_, pods)| pods.len() > 1);
+                if let Some((address, pods)) = two {
+                    return Err(anyhow!("{address} is on {}", pods.join(" and ")));
+                }
+                thread::sleep(Duration::from_millis(200));
+            }
+            Ok(looks)
+        });
+        Self { stop, seen }
+    }
+
+    fn end(self) -> Result<()> {
+        self.stop.store(true, Ordering::SeqCst);
+        let looks = self.seen.join().map_err(|_| anyhow!("the watch failed"))??;
+        ensure!(looks > 10, "it saw pods with addresses {looks} times");
+        Ok(())
+    }
+}
