@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 pub(super) enum How {
     /// By `kubectl patch`, `set`, `edit` and the like.
     Patch(Value),
-    /// Likewise, with the name of the first container, or something else of what is there.
+    /// Likewise, with the name of Berth's container, or something else of what is there.
     PatchOf(Box<dyn Fn(&Value) -> Value>),
     /// By server-side apply, as that field manager or as somebody of one's own.
     Apply(Box<dyn Fn(&Value) -> Value>, Option<&'static str>),
@@ -28,13 +28,13 @@ fn pods(spec: Value) -> How {
     How::Patch(json!({"spec": {"template": {"spec": spec}}}))
 }
 
-/// In the first container, whose name is given.
+/// In Berth's container, which has the workload's name; the first one may be somebody's, who is on the way out.
 pub(super) fn container(fields: fn(&str) -> Value) -> How {
     How::PatchOf(Box::new(move |live| of_container(live, fields)))
 }
 
 fn of_container(live: &Value, fields: fn(&str) -> Value) -> Value {
-    let name = live["spec"]["template"]["spec"]["containers"][0]["name"].as_str().unwrap_or_default();
+    let name = live["metadata"]["name"].as_str().unwrap_or_default();
     let mut container = fields(name);
     container["name"] = name.into();
     json!({"spec": {"template": {"spec": {"containers": [container]}}}})
