@@ -1,6 +1,6 @@
 //! One `Cluster` and what belongs to it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, process::Command};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -8,7 +8,7 @@ use berth_api::names;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::{Kube, NEWEST, World, apps, berth, core, kube_client::status_of, until};
+use crate::{Kube, NEWEST, World, apps, berth, core, kube_client::status_of, paths, until};
 
 /// UID and restarts of every container, by pod.
 pub type Pods = BTreeMap<String, (String, i64)>;
@@ -115,6 +115,17 @@ impl<'w> Tenant<'w> {
     /// The tenant's API, with the kubeconfig as it is now.
     pub fn api(&self) -> Result<Kube> {
         Kube::new(&self.kubeconfig()?)
+    }
+
+    /// What `kubectl berth join-command` prints, without `kubeadm join`: what is typed on a machine.
+    pub fn join_arguments(&self) -> Result<Vec<String>> {
+        let mut command = Command::new(paths::program("kubectl-berth")?);
+        command.args(["join-command", &self.name, "-n", &self.namespace, "--ttl", "1h"]);
+        let output = command.env("KUBECONFIG", self.world.cluster.kubeconfig()).output()?;
+        ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let arguments = said.trim().strip_prefix("kubeadm join ").context("it prints a command")?;
+        Ok(arguments.split(' ').map(str::to_owned).collect())
     }
 
     /// The scheduler looks for a node, of which there is none.

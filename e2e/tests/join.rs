@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use berth_api::names;
 use berth_devcluster::{Worker, binaries};
-use berth_e2e::{Kube, Tenant, World, certs, core, kube_client, memory, paths, run::run, until};
+use berth_e2e::{Kube, Tenant, World, certs, core, kube_client, memory, run::run, until};
 use serde_json::json;
 
 /// What the program that approves kubelets' certificates may need.
@@ -34,13 +34,7 @@ fn a_machine_joins_and_runs_a_pod() {
 
 fn joins(world: &World, worker: &Worker) -> Result<()> {
     let tenant = Tenant::ready(world, "joined", &json!({}))?;
-    let mut command = Command::new(paths::program("kubectl-berth")?);
-    command.args(["join-command", &tenant.name, "-n", &tenant.namespace, "--ttl", "1h"]);
-    let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output()?;
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let arguments = said.trim().strip_prefix("kubeadm join ").context("it prints a command")?;
-    let arguments: Vec<String> = arguments.split(' ').map(str::to_owned).collect();
+    let arguments = tenant.join_arguments()?;
 
     let token = arguments.iter().skip_while(|word| *word != "--token").nth(1).context("a token")?;
     let published = tenant.kubeconfig()?;

@@ -1,5 +1,6 @@
 //! `Cluster`: a hosted Kubernetes control plane.
 
+mod addons;
 mod endpoint;
 mod network;
 mod status;
@@ -12,10 +13,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+pub use addons::{Addons, CoreDns, KubeProxy, ProxyMode};
 pub use endpoint::{Endpoint, EndpointService, EndpointType};
 pub use network::Network;
 pub use status::{
-    CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
+    AddonStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
     PublishedKubeconfig,
 };
 pub use vpc::{Attachment, Vpc};
@@ -98,6 +100,9 @@ pub struct ClusterSpec {
     /// kube-scheduler.
     #[serde(default)]
     pub scheduler: ComponentSpec,
+    /// What Berth runs on the tenant's nodes.
+    #[serde(default, skip_serializing_if = "Addons::is_default")]
+    pub addons: Addons,
     /// Where images come from.
     #[serde(default, skip_serializing_if = "Images::is_default")]
     pub images: Images,

@@ -69,6 +69,10 @@ pub const ALLOW_FROM: &str = "berth.dev/allow-from";
 /// On each workload of API servers with addresses in a VPC, and on its pods: the place of its address in `spec.vpc.addresses`.
 pub const SLOT: &str = "berth.dev/slot";
 
+/// On a control-plane namespace: whether add-ons are on where the spec does not say, and the registry of their images, as JSON. A tenant
+/// of a build without add-ons has none.
+pub const ADDONS: &str = "berth.dev/addons";
+
 /// Inside a tenant: the set that an object of Berth's belongs to, such as `join`.
 pub const TENANT_SET: &str = "berth.dev/tenant-set";
 

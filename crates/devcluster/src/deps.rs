@@ -124,6 +124,6 @@ pub(crate) fn search_path() -> String {
     parts.join(":")
 }
 
-fn find(program: &str) -> Option<std::path::PathBuf> {
+pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     search_path().split(':').map(|dir| Path::new(dir).join(program)).find(|path| path.is_file())
 }

@@ -1,5 +1,7 @@
 //! Images under upstream's names, made of the binaries that were built, and cached in [`paths::cache`]`/images`.
 
+mod machine;
+
 use std::{
     path::{Path, PathBuf},
     process::Command,
@@ -10,13 +12,20 @@ use anyhow::{Context, Result, bail};
 pub use berth_oci::{ImageSpec, parse_file, write_archive as write_oci};
 
 use crate::{
-    binaries, files, paths,
-    versions::{CONTAINERD, COREDNS, ETCD, ETCD_OLDER, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_PREVIOUS_PATCH, PAUSE},
+    binaries::{self, Selection},
+    files, paths,
+    versions::{
+        CONTAINERD, COREDNS, COREDNS_OF_TENANTS, ETCD, ETCD_OLDER, KUBERNETES, KUBERNETES_OLDER,
+        KUBERNETES_PREVIOUS_PATCH, PAUSE,
+    },
 };
+
+/// An image with a shell that looks up names and opens connections: what a test asks from a pod.
+pub const SHELL: &str = "devcluster.local/shell:1";
 
 /// The images without which no pod and no cluster DNS starts.
 pub(crate) fn essential() -> Result<Vec<PathBuf>> {
-    Ok(vec![pause()?, coredns()?])
+    Ok(vec![pause()?, coredns(COREDNS)?])
 }
 
 /// The three control-plane images of a Kubernetes version, as cached archives.
@@ -67,6 +76,31 @@ pub fn all_built() -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
+/// What the nodes of a tenant of [`KUBERNETES`] run of Berth's add-ons. Builds the CoreDNS of that version if it is not there.
+pub fn addons() -> Result<Vec<PathBuf>> {
+    binaries::build(&Selection::Named(vec![format!("coredns-{COREDNS_OF_TENANTS}")]))?;
+    Ok(vec![coredns(COREDNS_OF_TENANTS)?, kube_proxy(KUBERNETES)?])
+}
+
+/// kube-proxy with the `nft` that it calls, as upstream's image has it. Of the modes it does nftables alone.
+fn kube_proxy(version: &str) -> Result<PathBuf> {
+    let mut files =
+        vec![(binaries::path("kubernetes", version, "kube-proxy")?, "/usr/local/bin/kube-proxy".to_owned())];
+    files.extend(machine::nft()?);
+    let image = ImageSpec { reference: format!("registry.k8s.io/kube-proxy:{version}"), files, ..ImageSpec::default() };
+    // Beside the one without `nft`, which has the same name.
+    cached_as(&format!("kube-proxy-nft_{version}"), &image)
+}
+
+/// The image [`SHELL`]: `bash`, which opens connections by itself, and `getent`, which looks up names.
+pub fn shell() -> Result<PathBuf> {
+    cached(&ImageSpec {
+        reference: SHELL.to_owned(),
+        files: machine::with_libraries(&["bash", "getent"])?,
+        ..ImageSpec::default()
+    })
+}
+
 fn pause() -> Result<PathBuf> {
     cached(&ImageSpec {
         reference: format!("registry.k8s.io/pause:{PAUSE}"),
@@ -77,19 +111,23 @@ fn pause() -> Result<PathBuf> {
     })
 }
 
-fn coredns() -> Result<PathBuf> {
+fn coredns(version: &str) -> Result<PathBuf> {
     cached(&ImageSpec {
-        reference: format!("registry.k8s.io/coredns/coredns:v{COREDNS}"),
+        reference: format!("registry.k8s.io/coredns/coredns:v{version}"),
         entrypoint: vec!["/coredns".to_owned()],
-        files: vec![(binaries::path("coredns", COREDNS, "coredns")?, "/coredns".to_owned())],
+        files: vec![(binaries::path("coredns", version, "coredns")?, "/coredns".to_owned())],
         ..ImageSpec::default()
     })
 }
 
 /// Writes an image to the cache unless it is there and newer than its files.
 fn cached(image: &ImageSpec) -> Result<PathBuf> {
+    cached_as(&image.reference.replace(['/', ':'], "_"), image)
+}
+
+fn cached_as(name: &str, image: &ImageSpec) -> Result<PathBuf> {
     let directory = paths::cache().join("images");
-    let file = directory.join(format!("{}.tar", image.reference.replace(['/', ':'], "_")));
+    let file = directory.join(format!("{name}.tar"));
     if is_newer(&file, &image.files) {
         return Ok(file);
     }

@@ -23,6 +23,8 @@ pub const CONTAINERD: &str = "2.4.2";
 pub(crate) const RUNC: &str = "1.5.2";
 pub(crate) const CNI_PLUGINS: &str = "1.9.1";
 pub const COREDNS: &str = "1.15.0";
+/// What Berth runs in tenants of [`KUBERNETES`]: the version in templates/v1.36/addons.
+pub(crate) const COREDNS_OF_TENANTS: &str = "1.14.2";
 pub(crate) const CRANE: &str = "0.22.1";
 pub(crate) const HELM: &str = "3.22.0";
 

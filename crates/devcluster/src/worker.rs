@@ -92,7 +92,8 @@ impl Worker {
         }
         // kubelet asks for the address of its own name first, and on this network no name server answers.
         files::write(&dir.join("hosts"), format!("127.0.0.1 localhost\n{} {}\n", self.address(), self.name()))?;
-        files::write(&dir.join("resolv.conf"), "nameserver 127.0.0.1\n")?;
+        // Not 127.0.0.1: a tenant's CoreDNS takes it over, and would forward to itself.
+        files::write(&dir.join("resolv.conf"), format!("nameserver {}\n", self.address()))?;
         let toml = node_config::containerd(&self.layout, &dir.join("containerd"), &run, &dir.join("cni"))?;
         files::write(&dir.join("containerd.toml"), toml)?;
         files::write(&dir.join("patches/kubeletconfiguration+merge.json"), serde_json::to_vec(&self.kubelet_patch())?)?;

@@ -29,6 +29,10 @@ const NAME_KEY: &str = "name";
 const VERSIONS: &str = "versions.yaml";
 /// What paths of templates of objects inside tenants begin with, within a minor.
 const TENANT: &str = "tenant/";
+/// What paths of templates of add-ons begin with, within a minor.
+const ADDONS: &str = "addons/";
+/// Beside `versions.yaml`, of which earlier builds take no further keys.
+const ADDON_VERSIONS: &str = "addons/versions.yaml";
 /// Keys of a ConfigMap cannot hold `/`.
 const SEPARATOR: &str = "__";
 
@@ -165,6 +169,20 @@ impl TemplateSet {
     /// The etcd minors that this Kubernetes minor may run on, oldest first; empty for sets of etcd.
     pub fn etcd_minors(&self) -> &[Minor] {
         &self.versions.etcd_minors
+    }
+
+    /// What add-ons are rendered from, small enough to be kept for a tenant. None: the set is older than add-ons.
+    pub fn addons(&self) -> Option<Self> {
+        let texts = self.texts.iter().filter(|(path, _)| path.starts_with(ADDONS));
+        let texts: BTreeMap<_, _> = texts.map(|(path, text)| (path.clone(), text.clone())).collect();
+        let Self { name, format, .. } = self;
+        (!texts.is_empty()).then(|| Self::new(name.clone(), *format, texts).ok())?
+    }
+
+    /// The version of CoreDNS that goes with this Kubernetes minor. None: the set is older than add-ons.
+    pub fn coredns(&self) -> Option<Version> {
+        let documents = crate::yaml::documents(self.texts.get(ADDON_VERSIONS)?).ok()?;
+        documents.first()?["coreDNS"].as_str()?.parse().ok()
     }
 
     /// SHA-256 over format, names and texts, in hex: two sets with the same digest render the same.

@@ -185,7 +185,7 @@ mod tests {
     use super::*;
     use crate::{
         Catalog,
-        values::{AccessValues, EndpointValues, JoinValues},
+        values::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
     };
 
     /// Every path into the values that a template may name.
@@ -212,7 +212,11 @@ mod tests {
         let components = Binary::ALL.into_iter().filter(|c| *c != Binary::Etcd);
         let kubernetes: Vec<_> = components
             .map(|c| (c.folder(), known_to(c)))
-            .chain([("common/apiserver", known(&ApiServerServiceValues::default()))])
+            .chain([
+                ("common/apiserver", known(&ApiServerServiceValues::default())),
+                ("addons/coredns", known(&CoreDnsValues::default())),
+                ("addons/kube-proxy", known(&KubeProxyValues::default())),
+            ])
             .collect();
         let tenant = [
             ("tenant/access", known(&AccessValues::default())),

@@ -62,7 +62,8 @@ pub(crate) fn finish(
     Ok(out)
 }
 
-/// Turns the documents of a set of objects inside a tenant into objects in apply order. Templates name namespaces themselves.
+/// Turns the documents of a set of objects inside a tenant into objects in apply order. Templates name namespaces themselves. Pods carry
+/// digests of the set's ConfigMaps: a change of one restarts them.
 pub(crate) fn finish_inside(
     documents: Vec<Document>,
     labels: &BTreeMap<String, String>,
@@ -76,21 +77,37 @@ pub(crate) fn finish_inside(
         objects.push(Object::new(value).map_err(|reason| RenderError::Object { template, reason })?);
     }
     objects.sort_by(|a, b| a.key().cmp(b.key()));
-    Ok(objects)
+    let sums = sums(objects.iter());
+    objects.into_iter().map(|object| with_sums(object, &sums)).collect()
+}
+
+fn with_sums(object: Object, sums: &BTreeMap<String, String>) -> Result<Object, RenderError> {
+    if object.get("/spec/template").is_none() {
+        return Ok(object);
+    }
+    let key = object.key().clone();
+    let mut value = object.into_value();
+    if let Some(metadata) = value.pointer_mut("/spec/template").and_then(|template| map(template, "metadata")) {
+        merge_strings(metadata, "annotations", &pods::annotations(sums));
+    }
+    Object::new(value).map_err(|reason| RenderError::Object { template: key.to_string(), reason })
 }
 
 /// Digests that pods carry: those that were passed in, and one per ConfigMap that was rendered with them.
 fn checksums<'a>(objects: impl Iterator<Item = &'a Object>, workload: &Workload) -> BTreeMap<String, String> {
-    let rendered = objects.filter(|object| object.key().kind == crate::Kind::ConfigMap);
-    let rolling = rendered.filter(|object| object.annotations().get(ROLLS_PODS) != Some(&"false"));
-    let mut sums: BTreeMap<String, String> = rolling
-        .map(|object| {
-            let data = object.get("/data").cloned().unwrap_or_default();
-            (object.key().name.clone(), crate::object::digest(&data))
-        })
-        .collect();
+    let mut sums = sums(objects);
     sums.extend(workload.checksums.clone());
     sums
+}
+
+fn sums<'a>(objects: impl Iterator<Item = &'a Object>) -> BTreeMap<String, String> {
+    let rendered = objects.filter(|object| object.key().kind == crate::Kind::ConfigMap);
+    let rolling = rendered.filter(|object| object.annotations().get(ROLLS_PODS) != Some(&"false"));
+    let sum = |object: &Object| {
+        let data = object.get("/data").cloned().unwrap_or_default();
+        (object.key().name.clone(), crate::object::digest(&data))
+    };
+    rolling.map(sum).collect()
 }
 
 fn add_meta(value: &mut Value, meta: &Meta) {

@@ -22,7 +22,9 @@ pub fn own(berth: &str) -> [String; 2] {
 pub fn upstream(kubernetes: Version) -> Option<Vec<String>> {
     let etcd = Catalog::builtin().kubernetes(kubernetes.minor())?.default_etcd()?;
     let version = |component| if component == Binary::Etcd { etcd } else { kubernetes };
-    Some(Binary::ALL.map(|component| image("", component, version(component))).to_vec())
+    let components = Binary::ALL.map(|component| image("", component, version(component)));
+    let coredns = Catalog::builtin().kubernetes(kubernetes.minor())?.coredns()?;
+    Some(components.into_iter().chain([self::coredns("", coredns), kube_proxy("", kubernetes)]).collect())
 }
 
 /// All images of a version of Berth and of tenants with [`TESTED`] versions: each once.
@@ -36,6 +38,20 @@ pub fn all(berth: &str) -> Vec<String> {
 pub fn image(registry: &str, component: Binary, version: Version) -> String {
     let registry = if registry.is_empty() { UPSTREAM_REGISTRY } else { registry.trim_end_matches('/') };
     format!("{registry}/{}:{}", component.name(), component.tag(version))
+}
+
+/// The image of CoreDNS. A mirror has no folder for it, as with kubeadm.
+pub fn coredns(registry: &str, version: Version) -> String {
+    match registry.trim_end_matches('/') {
+        "" => format!("{UPSTREAM_REGISTRY}/coredns/coredns:v{version}"),
+        registry => format!("{registry}/coredns:v{version}"),
+    }
+}
+
+/// The image of kube-proxy.
+pub fn kube_proxy(registry: &str, version: Version) -> String {
+    let registry = if registry.is_empty() { UPSTREAM_REGISTRY } else { registry.trim_end_matches('/') };
+    format!("{registry}/kube-proxy:v{version}")
 }
 
 /// Another image of that kind of registry: the last part of its name, with tag and digest, in `registry`.
@@ -57,7 +73,7 @@ mod tests {
         assert_eq!(all[..2], ["ghcr.io/berth-dev/operator:0.1.0", "ghcr.io/berth-dev/agent:0.1.0"]);
         for version in versions {
             let upstream = upstream(version).unwrap();
-            assert_eq!(upstream.len(), 4);
+            assert_eq!(upstream.len(), 6);
             assert!(upstream.iter().all(|image| all.contains(image)));
         }
         assert_eq!(all.iter().filter(|image| image.contains("/etcd:")).count(), 1, "{all:?}");
@@ -70,6 +86,9 @@ mod tests {
         assert_eq!(of("", Binary::ApiServer, "1.36.3"), "registry.k8s.io/kube-apiserver:v1.36.3");
         assert_eq!(of("", Binary::Etcd, "3.6.16"), "registry.k8s.io/etcd:3.6.16-0");
         assert_eq!(of("reg:5000/k8s/", Binary::Scheduler, "1.34.4"), "reg:5000/k8s/kube-scheduler:v1.34.4");
+        let version = "1.14.2".parse().unwrap();
+        assert_eq!(coredns("", version), "registry.k8s.io/coredns/coredns:v1.14.2");
+        assert_eq!(coredns("reg:5000/k8s/", version), "reg:5000/k8s/coredns:v1.14.2");
         assert_eq!(relocated("reg:5000/k8s", "ghcr.io/b/agent:1@sha256:ab"), "reg:5000/k8s/agent:1@sha256:ab");
     }
 }

@@ -13,6 +13,8 @@ use serde_json::Value;
 pub enum Kind {
     /// `v1` Namespace.
     Namespace,
+    /// `v1` ServiceAccount (in tenants).
+    ServiceAccount,
     /// `rbac.authorization.k8s.io/v1` ClusterRole (in tenants).
     ClusterRole,
     /// `rbac.authorization.k8s.io/v1` ClusterRoleBinding (in tenants).
@@ -45,6 +47,8 @@ pub enum Kind {
     StatefulSet,
     /// `apps/v1` Deployment.
     Deployment,
+    /// `apps/v1` DaemonSet (in tenants).
+    DaemonSet,
     /// `v1` Pod (observed and deleted, made by workloads).
     Pod,
     /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one).
@@ -97,6 +101,7 @@ const BERTH: &str = "berth.dev";
 /// Services before workloads, so that names and addresses are there when a pod asks. Etcd before its clients. Deployments last.
 const TABLE: &[Row] = &[
     row(Kind::Namespace, "Namespace", "", "v1", "namespaces", false),
+    row(Kind::ServiceAccount, "ServiceAccount", "", "v1", "serviceaccounts", true),
     row(Kind::ClusterRole, "ClusterRole", RBAC, "v1", "clusterroles", false),
     row(Kind::ClusterRoleBinding, "ClusterRoleBinding", RBAC, "v1", "clusterrolebindings", false),
     row(Kind::Role, "Role", RBAC, "v1", "roles", true),
@@ -113,6 +118,7 @@ const TABLE: &[Row] = &[
     observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
+    row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
     observed(row(Kind::Pod, "Pod", "", "v1", "pods", true)),
     observed(row(
         Kind::NetworkAttachmentDefinition,

@@ -12,7 +12,8 @@ impl Reads {
     /// From the texts of a set, by path. Rendering complains about a text with a syntax error; here it reads nothing.
     pub(crate) fn of(texts: &BTreeMap<String, String>) -> Self {
         let mut all: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (path, text) in texts {
+        // Fields of add-ons have an effect whatever a tenant is pinned to: see `TemplateSet::addons`.
+        for (path, text) in texts.iter().filter(|(path, _)| !path.starts_with("addons/")) {
             let Some((folder, _)) = path.strip_suffix(".j2").and_then(|path| path.rsplit_once('/')) else { continue };
             let folder = folder.strip_suffix("/files").unwrap_or(folder);
             all.entry(folder.to_owned()).or_default().extend(env::variables(path, text).unwrap_or_default());

@@ -12,7 +12,7 @@ use crate::{
     components::documents,
     finish::finish_inside,
     object::hex,
-    values::{AccessValues, EndpointValues, JoinValues},
+    values::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues},
 };
 
 /// A set of objects inside a tenant, with what its templates are rendered from.
@@ -25,11 +25,15 @@ pub enum TenantSet {
     Endpoint(EndpointValues),
     /// What `kubeadm join` needs.
     Join(JoinValues),
+    /// The tenant's DNS; an add-on.
+    CoreDns(CoreDnsValues),
+    /// kube-proxy; an add-on.
+    KubeProxy(KubeProxyValues),
 }
 
 impl TenantSet {
     /// Where their objects are: what is listed inside a tenant, one after the other.
-    pub const LISTINGS: [Listing; 10] = [
+    pub const LISTINGS: [Listing; 14] = [
         STAMPS,
         Listing { kind: Kind::ConfigMap, namespace: Some("kube-public") },
         Listing { kind: Kind::ClusterRole, namespace: None },
@@ -40,6 +44,10 @@ impl TenantSet {
         Listing { kind: Kind::RoleBinding, namespace: Some("kube-public") },
         Listing { kind: Kind::EndpointSlice, namespace: Some("default") },
         Listing { kind: Kind::Endpoints, namespace: Some("default") },
+        Listing { kind: Kind::ServiceAccount, namespace: Some("kube-system") },
+        Listing { kind: Kind::Service, namespace: Some("kube-system") },
+        Listing { kind: Kind::DaemonSet, namespace: Some("kube-system") },
+        Listing { kind: Kind::Deployment, namespace: Some("kube-system") },
     ];
 
     /// The name of the set, which its objects carry as a label, and of the folder of its templates.
@@ -48,7 +56,20 @@ impl TenantSet {
             Self::Access(_) => "access",
             Self::Endpoint(_) => "endpoint",
             Self::Join(_) => "join",
+            Self::CoreDns(_) => "coredns",
+            Self::KubeProxy(_) => "kube-proxy",
         }
+    }
+
+    /// The folder of its templates. Those of add-ons are pinned with the tenant's, since they restart pods.
+    fn folder(&self) -> String {
+        let parent = if self.is_addon() { "addons" } else { "tenant" };
+        format!("{parent}/{}", self.name())
+    }
+
+    /// Whether it runs pods on the tenant's nodes, and can be turned off.
+    pub fn is_addon(&self) -> bool {
+        matches!(self, Self::CoreDns(_) | Self::KubeProxy(_))
     }
 }
 
@@ -82,7 +103,7 @@ pub fn render_tenant_set(templates: &TemplateSet, set: &TenantSet) -> Result<Vec
         (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
         (labels::TENANT_SET.to_owned(), set.name().to_owned()),
     ]);
-    let mut objects = finish_inside(documents(templates, &format!("tenant/{}", set.name()), set)?, &labels)?;
+    let mut objects = finish_inside(documents(templates, &set.folder(), set)?, &labels)?;
     let mut digest = Sha256::new();
     for object in &objects {
         digest.update(object.digest());
@@ -109,12 +130,16 @@ mod tests {
             TenantSet::Access(AccessValues::default()),
             TenantSet::Endpoint(EndpointValues::default()),
             TenantSet::Join(JoinValues::default()),
+            TenantSet::CoreDns(CoreDnsValues::default()),
+            TenantSet::KubeProxy(KubeProxyValues::default()),
         ];
-        assert_eq!(sets.each_ref().map(TenantSet::name), ["access", "endpoint", "join"]);
+        assert_eq!(sets.each_ref().map(TenantSet::name), ["access", "endpoint", "join", "coredns", "kube-proxy"]);
         for minor in Catalog::builtin().minors() {
-            let templates = Catalog::builtin().tenant(minor).unwrap();
+            let (tenant, pinned) =
+                (Catalog::builtin().tenant(minor).unwrap(), Catalog::builtin().kubernetes(minor).unwrap());
             let mut used = [false; TenantSet::LISTINGS.len()];
             for set in &sets {
+                let templates = if set.is_addon() { pinned } else { tenant };
                 let objects = render_tenant_set(templates, set).unwrap();
                 assert_eq!(objects.last().map(Object::key), Some(&stamp_key(set.name())));
                 for object in &objects {
@@ -125,5 +150,26 @@ mod tests {
             }
             assert_eq!(used, [true; TenantSet::LISTINGS.len()], "nothing is listed for nothing");
         }
+    }
+
+    #[test]
+    fn kube_proxy_restarts_with_its_configuration_and_coredns_reads_its_own_again() {
+        let pods = |set: &TenantSet, kind: Kind| {
+            let templates = Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap();
+            let objects = render_tenant_set(templates, set).unwrap();
+            let workload = objects.into_iter().find(|object| object.key().kind == kind).unwrap();
+            workload.get("/spec/template").unwrap().clone()
+        };
+        let proxy = |mode: &str| {
+            let set = TenantSet::KubeProxy(KubeProxyValues { mode: mode.into(), ..KubeProxyValues::default() });
+            pods(&set, Kind::DaemonSet)
+        };
+        assert_eq!(proxy("iptables"), proxy("iptables"));
+        assert_ne!(proxy("iptables"), proxy("nftables"));
+        let dns = |domain: &str| {
+            let set = TenantSet::CoreDns(CoreDnsValues { dns_domain: domain.into(), ..CoreDnsValues::default() });
+            pods(&set, Kind::Deployment)
+        };
+        assert_eq!(dns("cluster.local"), dns("corp.example"));
     }
 }

@@ -16,5 +16,5 @@ pub use apiserver::{ApiServerSecrets, ApiServerValues, EtcdAccess, VpcSlot};
 pub use clients::{ApiAccess, ApiClientSecrets, ApiClientValues};
 pub use etcd::{EtcdSecrets, EtcdServicesValues, EtcdStorage, EtcdValues};
 pub use service::{ApiServerServiceValues, ServiceType};
-pub use tenant::{AccessValues, EndpointValues, JoinValues};
+pub use tenant::{AccessValues, CoreDnsValues, EndpointValues, JoinValues, KubeProxyValues};
 pub use workload::{AntiAffinity, ExtraArg, HostAlias, Meta, Placement, Workload};

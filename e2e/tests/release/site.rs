@@ -103,7 +103,7 @@ impl<'p> Site<'p> {
         let pairs = output(self.shell().args(["-c", &list]))?;
         let upstream = pairs.lines().filter_map(|l| l.split_once(' '));
         let upstream: Vec<_> = upstream.filter(|(from, _)| from.starts_with("registry.k8s.io")).collect();
-        ensure!(upstream.len() == 4, "{pairs}");
+        ensure!(upstream.len() == 6, "{pairs}");
         for (from, to) in upstream {
             self.push(&dev::cache().join("images").join(from.replace(['/', ':'], "_") + ".tar"), to)?;
         }

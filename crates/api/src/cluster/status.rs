@@ -44,6 +44,10 @@ pub struct ClusterStatus {
     /// until the API answers for the first time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<NodesStatus>,
+    /// The add-ons that Berth keeps in the tenant. One that was turned off is listed until all of it is deleted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub addons: Vec<AddonStatus>,
     /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable; with `spec.vpc` VPCReady; Reconciling and
     /// Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -96,6 +100,17 @@ pub struct ComponentStatus {
     pub ready: i32,
     /// Desired pods.
     pub desired: i32,
+}
+
+/// An add-on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AddonStatus {
+    /// `coredns` or `kube-proxy`.
+    pub name: String,
+    /// The version that was written into the tenant last. Whether its pods run, its Deployment or DaemonSet says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
 }
 
 /// The tenant's nodes.

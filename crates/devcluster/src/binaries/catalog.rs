@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES, KUBERNETES_OLDER,
-    KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC,
+    CNI_PLUGINS, CONTAINERD, COREDNS, COREDNS_OF_TENANTS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES,
+    KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC,
 };
 
 /// Which artifacts to build.
@@ -80,6 +80,7 @@ impl Artifact {
         match self.component {
             "kubernetes" => self.version == KUBERNETES,
             "etcd" => self.version == ETCD,
+            "coredns" => self.version == COREDNS,
             _ => true,
         }
     }
@@ -131,10 +132,7 @@ fn catalog() -> Vec<Artifact> {
             ..tool("runc", RUNC, "", &[])
         },
         cni_plugins(),
-        Artifact {
-            binaries: vec![("coredns", "github.com/coredns/coredns".to_owned())],
-            ..tool("coredns", COREDNS, "", &[])
-        },
+        coredns(COREDNS),
         Artifact {
             binaries: vec![("pause", String::new())],
             recipe: Recipe::Source { files: &[("main.go", include_str!("../images/pause.go"))] },
@@ -188,6 +186,7 @@ fn catalog() -> Vec<Artifact> {
     }));
     // A registry, and what pushes to it: a release is installed from one.
     all.push(seldom(tool("crane", CRANE, "github.com/google/go-containerregistry/cmd/", &["crane"])));
+    all.push(seldom(coredns(COREDNS_OF_TENANTS)));
     all
 }
 
@@ -236,6 +235,13 @@ fn tool(component: &'static str, version: &'static str, prefix: &str, names: &[&
         binaries: names.iter().map(|name| (*name, format!("{prefix}{name}"))).collect(),
         core: true,
         recipe: Recipe::Install { cgo_tags: None },
+    }
+}
+
+fn coredns(version: &'static str) -> Artifact {
+    Artifact {
+        binaries: vec![("coredns", "github.com/coredns/coredns".to_owned())],
+        ..tool("coredns", version, "", &[])
     }
 }
 
@@ -293,7 +299,8 @@ mod tests {
                 "e2e.test-v1.35.4",
                 "e2e.test-v1.34.4",
                 "otelcol-0.160.0",
-                "crane-0.22.1"
+                "crane-0.22.1",
+                "coredns-1.14.2"
             ]
         );
     }

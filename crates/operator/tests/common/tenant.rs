@@ -10,7 +10,8 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
 use tower::BoxError;
 
@@ -47,6 +48,26 @@ pub(crate) fn connect(admin: Client, client: Client) -> Connect {
     })
 }
 
+/// Gives the tenant's `kube-dns` an address of the shared server's range, and tells what stands for what.
+fn dns_address(text: &mut String, id: &str) -> Option<(String, String)> {
+    static ASKED: Mutex<BTreeMap<String, String>> = Mutex::new(BTreeMap::new());
+    let mut all = ASKED.lock().unwrap();
+    let field = "\"clusterIP\":\"";
+    if text.contains("\"name\":\"kube-dns\"")
+        && let Some((_, rest)) = text.split_once(field)
+        && let Some((asked, _)) = rest.split_once('"')
+    {
+        all.insert(id.to_owned(), asked.to_owned());
+    }
+    let asked = all.get(id)?;
+    let mut state = DefaultHasher::new();
+    id.hash(&mut state);
+    let [a, b, ..] = state.finish().to_be_bytes();
+    let (from, to) = (format!("{field}{asked}\""), format!("{field}10.96.{}.{}\"", a.max(2), b.clamp(1, 254)));
+    *text = text.replace(&from, &to);
+    Some((from, to))
+}
+
 fn rename(inner: Client, id: String) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
         let (inner, id) = (inner.clone(), id.clone());
@@ -57,6 +78,8 @@ fn rename(inner: Client, id: String) -> Client {
                 uri = uri.replace(&format!("{word}%3A"), &format!("{word}%3A{id}%3A"));
                 there.push((format!("\"{word}:"), format!("\"{word}:{id}:")));
             }
+            uri = uri.replace("system%3Acoredns", &format!("system%3A{id}%3Acoredns"));
+            there.push(("\"system:coredns\"".into(), format!("\"system:{id}:coredns\"")));
             for (from, to) in namespaces(&id) {
                 uri = uri.replace(&format!("/namespaces/{from}/"), &format!("/namespaces/{to}/"));
                 there.push((format!("\"namespace\":\"{from}\""), format!("\"namespace\":\"{to}\"")));
@@ -68,6 +91,7 @@ fn rename(inner: Client, id: String) -> Client {
             for (from, to) in &there {
                 text = text.replace(&**from, to);
             }
+            there.extend(dns_address(&mut text, &id));
             let reply = inner.send(Request::from_parts(parts, Body::from(text.into_bytes()))).await?;
             let (mut parts, body) = reply.into_parts();
             parts.headers.remove(http::header::CONTENT_LENGTH);

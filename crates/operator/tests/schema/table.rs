@@ -38,6 +38,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "*.placement.antiAffinity", Changes("/affinity")),
     (Kind::Cluster, "etcd*", At("StatefulSet.apps/etcd /spec/template")),
     (Kind::Cluster, "apiServer.authentication*", At("ConfigMap/kube-apiserver")),
+    (Kind::Cluster, "addons*", Test("addons_are_on_by_default_go_and_come_back")),
     (Kind::Cluster, "deletion.protected", Test("a_protected_cluster_that_is_deleted_all_the_same_is_held")),
     (Kind::Cluster, "deletion*", Test("retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over")),
     (Kind::Cluster, "images*", At("/spec/template/spec/")),

@@ -26,7 +26,7 @@ use crate::objects::owner_references::clear_owner_references;
 use crate::observed::{self, Observed, label};
 use crate::secrets::Certificates;
 use crate::settings::Settings;
-use berth_api::cluster::Cluster;
+use berth_api::cluster::{AddonStatus, Cluster};
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_render::Kind;
@@ -66,6 +66,8 @@ pub struct ClusterPlan {
     pub endpoint: Option<(String, i32)>,
     /// What its certificates come to.
     pub certificates: Certificates,
+    /// What the status is to tell of add-ons; none if the tenant was not asked.
+    pub addons: Option<Vec<AddonStatus>>,
     /// The message for fields that are set and that the pinned templates do not read.
     pub unread: Option<String>,
 }
@@ -158,7 +160,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     out.plan.stages.extend(components);
     let kubeconfig = kubeconfig::stage(&t, &mut out);
     out.plan.stages.push(kubeconfig);
-    let inside = inside::stage(&t);
+    let inside = inside::stage(&t, &mut out);
     out.plan.stages.push(inside);
     pki::roots_first(&t, &mut out.plan);
     clear_owner_references(&mut out.plan, t.observed, is_ours);

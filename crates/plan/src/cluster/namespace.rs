@@ -180,6 +180,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
     if let Some(networks) = record::networks_annotation(t) {
         notes[labels::NETWORK] = networks.into();
     }
+    if let Some(addons) = record::addons_annotation(t) {
+        notes[labels::ADDONS] = addons.into();
+    }
     json!({
         "apiVersion": "v1", "kind": "Namespace",
         "metadata": {"name": t.cp_namespace, "labels": all, "annotations": notes},

@@ -2,13 +2,14 @@
 
 use super::Input;
 use super::endpoint::url;
-use super::inside::{Turn, Wanted};
+use super::inside::{Turn, Wanted, addons};
 use super::subject::Tenant;
+use super::validate;
 use super::validate::host::HostRules;
 use crate::workload;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{labels, names};
-use berth_render::{Binary, Listing, ObjectKey, STAMPS};
+use berth_render::{Binary, Listing, ObjectKey, STAMPS, TenantSet};
 
 /// A question to the tenant's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +78,11 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
 
 /// What to list inside the tenant: the stamps, which speak for all, and of one that is known to be well the next in turn.
 pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
+    let mut t = Tenant::new(input);
+    t.pin = validate::pin_of(&input.cluster.spec, t.live_namespace(), input.settings).0.unwrap_or_default();
+    if addons::one_goes(&t) {
+        return TenantSet::LISTINGS.into();
+    }
     let next = match Turn::at(input.now) {
         Turn::Listing(listing) if listing != STAMPS && is_well(input) => Some(listing),
         _ => None,

@@ -12,6 +12,7 @@ use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_api::version::Version;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 /// What is recorded.
@@ -72,6 +73,35 @@ pub(super) fn refuse(t: &Tenant<'_>, live: &Value) -> Option<State> {
         )
     };
     Some(State::blocked(Reason::InvalidSpec, format!("{what}. {way_out}")))
+}
+
+/// What a namespace records of add-ons.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct AddonsRecord {
+    /// Whether they are on where the spec does not say.
+    #[serde(default)]
+    pub(super) by_default: bool,
+    /// The operator's registry when the version was set: another one restarts no pod.
+    #[serde(default)]
+    pub(super) registry: String,
+}
+
+/// What is, or is to be, recorded of add-ons. None: a build without add-ons made the tenant, and its version did not change since.
+pub(super) fn addons(t: &Tenant<'_>) -> Option<AddonsRecord> {
+    let registry = t.settings.registry.clone();
+    let Some(live) = t.live_namespace() else { return Some(AddonsRecord { by_default: true, registry }) };
+    let text = annotation(live, labels::ADDONS).filter(|text| text.len() <= LONGEST);
+    let recorded: Option<AddonsRecord> = text.and_then(|text| serde_json::from_str(text).ok());
+    if pin(live).is_some_and(|old| old.version == t.pin.version) {
+        return recorded;
+    }
+    Some(AddonsRecord { by_default: recorded.is_some_and(|r| r.by_default), registry })
+}
+
+/// The annotation of that.
+pub(super) fn addons_annotation(t: &Tenant<'_>) -> Option<String> {
+    serde_json::to_string(&addons(t)?).ok()
 }
 
 /// What a tenant is rendered with. Recorded on its namespace; a new operator does not change it.

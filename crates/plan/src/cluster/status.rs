@@ -57,6 +57,9 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if let ApiProbe::Answered { read: InsideTenant { nodes: nodes @ Some(_), .. }, .. } = &observed.api {
         status.nodes.clone_from(nodes);
     }
+    if let Some(addons) = &planned.addons {
+        status.addons.clone_from(addons);
+    }
     status.phase = Some(phase(input, planned, &verdicts, &old).to_owned());
     status.conditions = verdicts::publish(&old.conditions, verdicts, generation, now, cluster.spec.paused);
     status

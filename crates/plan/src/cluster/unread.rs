@@ -34,6 +34,8 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("etcd", &[]),
         // Added to rendered pods.
         row("images.pullSecrets", &[]),
+        // From templates of their own, which older tenants have too.
+        row("addons", &[]),
         // What the planner does, or leaves.
         row("deletion", &[]),
         row("paused", &[]),

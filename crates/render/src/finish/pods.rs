@@ -24,8 +24,7 @@ pub(super) fn finish_workload(
     let template = object.pointer_mut("/spec/template").ok_or("spec.template is missing")?;
     let metadata = map(template, "metadata").ok_or("spec.template.metadata is no map")?;
     merge_strings(metadata, "labels", &meta.pod_labels);
-    let prefixed = checksums.iter().map(|(name, sum)| (format!("{CHECKSUM_PREFIX}{name}"), sum.clone()));
-    merge_strings(metadata, "annotations", &prefixed.collect());
+    merge_strings(metadata, "annotations", &annotations(checksums));
     merge_strings(metadata, "annotations", &workload.pod_annotations);
 
     let pod = template.pointer_mut("/spec").and_then(Value::as_object_mut).ok_or("spec.template.spec is missing")?;
@@ -48,6 +47,11 @@ pub(super) fn finish_workload(
     let args = main.get_mut("args").and_then(Value::as_array_mut).ok_or("the first container has no args")?;
     args.extend(workload.extra_args.iter().map(|arg| format!("--{}={}", arg.name, arg.value).into()));
     Ok(())
+}
+
+/// How pods carry digests, which are given by name of what they are of.
+pub(super) fn annotations(checksums: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    checksums.iter().map(|(name, sum)| (format!("{CHECKSUM_PREFIX}{name}"), sum.clone())).collect()
 }
 
 /// What Pod Security `restricted` asks of the pod, and no token or environment of the meta cluster.

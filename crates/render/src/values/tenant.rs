@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use serde::Serialize;
+use serde_json::{Map, Value};
 
 /// Who may do what: the tenant's admins, API servers as clients of kubelets, and what approves kubelets' serving certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -24,6 +25,36 @@ pub struct EndpointValues {
     pub family: String,
     /// The port there.
     pub port: i32,
+}
+
+/// The tenant's DNS.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct CoreDnsValues {
+    /// Image of CoreDNS.
+    pub image: String,
+    /// Pods.
+    pub replicas: i32,
+    /// Such as `cluster.local`.
+    pub dns_domain: String,
+    /// Address of its Service.
+    pub cluster_dns: String,
+}
+
+/// kube-proxy on the tenant's nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct KubeProxyValues {
+    /// Image of kube-proxy.
+    pub image: String,
+    /// `host:port` where nodes reach the API; IPv6 addresses in brackets.
+    pub endpoint: String,
+    /// None, one or two CIDRs, joined by a comma.
+    pub pod_cidrs: String,
+    /// `iptables` or `nftables`.
+    pub mode: String,
+    /// What the user sets of `clientConnection`.
+    pub client_connection: Map<String, Value>,
+    /// What else the user sets.
+    pub config: Map<String, Value>,
 }
 
 /// What `kubeadm join` reads.

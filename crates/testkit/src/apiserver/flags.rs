@@ -65,6 +65,8 @@ pub(crate) fn apiserver(dir: &Path, port: u16, etcd: u16, extra: &[String]) -> V
         format!("--service-account-signing-key-file={}", pki("sa.key")),
         "--service-cluster-ip-range=10.96.0.0/16".into(),
         "--authorization-mode=RBAC".into(),
+        // As tenants have it: kube-proxy needs it.
+        "--allow-privileged=true".into(),
         "--disable-admission-plugins=ServiceAccount".into(),
         format!("--audit-policy-file={}", dir.join("audit-policy.yaml").display()),
         format!("--audit-log-path={}", dir.join("audit.log").display()),

@@ -1,23 +1,24 @@
 //! Stage 8: inside the tenant.
 
+pub(super) mod addons;
 mod sets;
 
 use super::subject::Tenant;
-use super::{endpoint, validate};
+use super::{ClusterPlan, endpoint, validate};
 use crate::model::{Action, Stage, StageId, State};
 use crate::objects::diff::contains;
-use crate::observed::{ApiProbe, InsideTenant};
+use crate::observed::{ApiProbe, InsideTenant, deleting, label};
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_render::{Listing, Object, TenantSet};
+use berth_render::{Listing, Object, RenderError, TenantSet};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use sets::Wanted;
 
 /// The stage.
-pub(super) fn stage(t: &Tenant<'_>) -> Stage {
+pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     let mut stage = Stage::new(StageId::Tenant, State::Ready);
     let read = match &t.observed.api {
         ApiProbe::NotAsked => {
@@ -43,16 +44,61 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         }
         ApiProbe::Answered { read, .. } => read,
     };
-    let sets = Wanted::of(t).and_then(|wanted| wanted.sets().map_err(|e| State::blocked(Reason::Error, e.to_string())));
-    let due = match sets {
-        Ok(sets) => due(sets, read),
+    let fault = |e: RenderError| State::blocked(Reason::Error, e.to_string());
+    let wanted = match Wanted::of(t) {
+        Ok(wanted) => wanted,
         Err(state) => {
             stage.state = state;
             return stage;
         }
     };
+    let (sets, all_addons) = match (wanted.sets().map_err(fault), wanted.addons().map_err(fault)) {
+        (Ok(sets), Ok(all_addons)) => (sets, all_addons),
+        (Err(state), _) | (_, Err(state)) => {
+            stage.state = state;
+            return stage;
+        }
+    };
+    let mut due = due(sets, read);
+    let former = t.status().addons;
+    let mut told = vec![];
+    // What is refused is left as it is, in the status too.
+    told.extend(former.iter().filter(|f| all_addons.iter().all(|(addon, _)| addon.set.name() != f.name)).cloned());
+    for (addon, objects) in all_addons {
+        let former = former.iter().find(|f| f.name == addon.set.name()).cloned();
+        let (mut is_due, mut is_left) = (false, false);
+        if addon.enabled {
+            let of_addon = self::due(vec![objects], read);
+            is_due = !of_addon.is_empty();
+            due.extend(of_addon);
+        } else {
+            // The stamp goes first: whoever turns it on again halfway finds that it is not whole. Then what has pods.
+            for object in objects.iter().rev() {
+                match read.get(object.key()) {
+                    // Berth applied it: what has that name and no label is somebody else's.
+                    Some(Some(live)) if label(live, labels::TENANT_SET) == Some(addon.set.name()) => {
+                        is_left = true;
+                        if !deleting(live) {
+                            stage.actions.push(Action::tenant_delete(object.key(), live));
+                        }
+                    }
+                    Some(_) => {}
+                    None => is_left |= former.is_some(),
+                }
+            }
+            if is_left {
+                stage.state = State::waiting(format!("{} to be deleted in the tenant", addon.set.name()));
+            }
+        }
+        told.extend(addons::status(addon, former, is_due, is_left));
+    }
+    told.sort_by(|a, b| a.name.cmp(&b.name));
+    out.addons = Some(told);
     if !due.is_empty() {
         stage.state = State::waiting(format!("{} objects to be written in the tenant", due.len()));
+    }
+    if let Some(message) = &wanted.addons.refused {
+        stage.state = addons::refusal(message);
     }
     for object in due {
         let live = read.get(object.key()).flatten();

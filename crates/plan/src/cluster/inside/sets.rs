@@ -1,22 +1,27 @@
 //! What Berth keeps inside every tenant, set by set.
 
+use super::addons::{Addon, Addons};
 use super::{differs, validate};
 use crate::cluster::subject::Tenant;
 use crate::cluster::{Input, endpoint, pki, vpc};
 use crate::model::State;
-use crate::observed::{ApiProbe, InsideTenant};
+use crate::observed::{ApiProbe, InsideTenant, label};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use berth_api::names;
 use berth_api::version::{Minor, Version};
+use berth_api::{labels, names};
 use berth_render::values::{AccessValues, EndpointValues, JoinValues};
 use berth_render::{Catalog, Listing, Object, RenderError, TenantSet, render_tenant_set};
+use serde_json::Value;
 
 /// What a tenant is to have inside, small enough to be kept for each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
     minor: Minor,
     sets: [TenantSet; 3],
+    /// Of the spec, whose templates the tenant is pinned to.
+    version: Version,
+    pub(super) addons: Addons,
 }
 
 impl Wanted {
@@ -26,7 +31,8 @@ impl Wanted {
         // Templates of the version that is named, while another one is rolled out, too.
         let minor = serving.parse().map_or_else(|_| t.pin.version.minor(), |version: Version| version.minor());
         let join = TenantSet::Join(join(t, serving)?);
-        Ok(Self { minor, sets: [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), join] })
+        let sets = [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), join];
+        Ok(Self { minor, sets, version: t.pin.version, addons: Addons::of(t)? })
     }
 
     /// For a question to the tenant, before there is a plan. None: it is not known.
@@ -43,11 +49,25 @@ impl Wanted {
         self.sets.iter().map(|set| render_tenant_set(templates, set)).collect()
     }
 
+    /// The objects of each add-on, in the order in which they are applied, with the stamp as the last; of those that are off too.
+    pub(super) fn addons(&self) -> Result<Vec<(&Addon, Vec<Object>)>, RenderError> {
+        let Some(templates) = self.addons.templates(self.version) else { return Ok(vec![]) };
+        let all = self.addons.all.iter();
+        all.map(|addon| Ok((addon, render_tenant_set(templates, &addon.set)?))).collect()
+    }
+
     /// Whether all objects of that listing are there as they are to be.
     pub fn is_in_sync(&self, listing: Listing, read: &InsideTenant) -> bool {
         let in_sync = |object: &Object| read.get(object.key()).is_some_and(|live| !differs(live, object));
         let sets = self.sets().unwrap_or_default();
-        sets.iter().flatten().filter(|object| listing.holds(object.key())).all(in_sync)
+        let addons = self.addons().unwrap_or_default();
+        let in_listing = |object: &&Object| listing.holds(object.key());
+        sets.iter().flatten().filter(in_listing).all(in_sync)
+            && addons.iter().all(|(addon, objects)| {
+                let is_ours = |live: &Value| label(live, labels::TENANT_SET) == Some(addon.set.name());
+                let is_gone = |o: &Object| read.get(o.key()).is_some_and(|live| !live.is_some_and(is_ours));
+                objects.iter().filter(in_listing).all(|o| if addon.enabled { in_sync(o) } else { is_gone(o) })
+            })
     }
 }
 
@@ -86,12 +106,12 @@ fn join(t: &Tenant<'_>, version: String) -> Result<JoinValues, State> {
     })
 }
 
-fn no_address() -> State {
+pub(super) fn no_address() -> State {
     State::waiting("the address of the API")
 }
 
 /// The version that the API said it has, as the status tells it: until a rollout is through, nodes of the new one have nobody to talk to.
-fn serving(t: &Tenant<'_>) -> String {
+pub(super) fn serving(t: &Tenant<'_>) -> String {
     let said = match &t.observed.api {
         ApiProbe::Answered { version, .. } => version.clone(),
         _ => None,
@@ -100,7 +120,7 @@ fn serving(t: &Tenant<'_>) -> String {
 }
 
 /// As kubeadm numbers it: the tenth address of the first range.
-fn cluster_dns(service_cidrs: &[String]) -> Option<String> {
+pub(super) fn cluster_dns(service_cidrs: &[String]) -> Option<String> {
     let range: ipnet::IpNet = service_cidrs.first()?.parse().ok()?;
     range.hosts().filter(|address| *address != range.network()).nth(9).map(|address| address.to_string())
 }

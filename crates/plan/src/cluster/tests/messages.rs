@@ -1,6 +1,7 @@
 //! Situations of a `Cluster` for docs/reference/messages.md. Each begins with a tenant at rest, unless it says otherwise.
 
 mod additions;
+mod addons;
 mod pods;
 mod vpc;
 
@@ -369,7 +370,13 @@ pub(crate) fn situations() -> Vec<Situation> {
     let (new, up) = (Fixture::new(json!({"version": VERSION})), Fixture::up(json!({"version": VERSION})));
     let mut all = vec![];
     let rest = OF_A_TENANT.iter().map(|case| (case, &up)).take(1);
-    let of_a_tenant = OF_A_TENANT.iter().skip(1).chain(pods::PODS).chain(additions::ADDITIONS).map(|case| (case, &up));
+    let of_a_tenant = OF_A_TENANT
+        .iter()
+        .skip(1)
+        .chain(pods::PODS)
+        .chain(additions::ADDITIONS)
+        .chain(addons::REFUSED)
+        .map(|case| (case, &up));
     let cases = rest.chain(NEW.iter().map(|case| (case, &new))).chain(of_a_tenant);
     for ((text, happens), from) in cases {
         let mut f = from.copy();
@@ -377,7 +384,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         f.reconcile();
         all.push(of(text, &f));
     }
-    for (text, happens) in AS_PLANNED.iter().chain(pods::DELETION).chain(additions::REMOVED) {
+    for (text, happens) in AS_PLANNED.iter().chain(pods::DELETION).chain(additions::REMOVED).chain(addons::OFF) {
         let mut f = up.copy();
         happens(&mut f);
         let planned = f.plan();
