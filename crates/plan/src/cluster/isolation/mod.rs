@@ -3,6 +3,7 @@
 //! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
 
 pub(super) mod allows;
+mod pod;
 pub(super) mod private;
 
 use super::subject::{Tenant, ensure};
@@ -45,6 +46,7 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
             (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
         }
     }
+    pod::config_map(t, stage);
 }
 
 /// What is awaited as long as nobody knows what a tenant has to be kept off.
