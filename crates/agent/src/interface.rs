@@ -73,7 +73,9 @@ mod tests {
         let net1 = wanted("net1=172.20.0.2/24").unwrap();
         assert_eq!(net1.to_string(), "172.20.0.2/24 at interface net1");
         assert_eq!(wanted("net1").unwrap().to_string(), "an IPv4 address at interface net1");
-        for wrong in ["net1=", "172.20.0.2/24", "net1=172.20.0.2", "=172.20.0.2/24", "net1=172.20.0.2/33", "net1=fd00::2/64", ""] {
+        for wrong in
+            ["net1=", "172.20.0.2/24", "net1=172.20.0.2", "=172.20.0.2/24", "net1=172.20.0.2/33", "net1=fd00::2/64", ""]
+        {
             assert!(wanted(wrong).is_err(), "{wrong}");
         }
     }

@@ -8,6 +8,7 @@ use crate::observed::{Observed, annotation, label};
 use crate::workload;
 use berth_api::cluster::{Cluster, ClusterSpec, Vpc};
 use berth_api::conditions::{ConditionType, Reason, Verdict};
+use berth_api::etcd_bootstrap::vpc::ADDRESS_TAKEN;
 use berth_api::{labels, names};
 use berth_render::{Binary, Kind};
 use ipnet::Ipv4Net;
@@ -207,6 +208,11 @@ fn without_address(t: &Tenant<'_>, vpc: &Vpc, slot: usize) -> Option<(Reason, St
     if let Some(why) = t.observed.refused.get(name) {
         return Some((Reason::PodsNotReady, format!("pod {name} does not get its network, with {address}: {why}")));
     }
+    if let Some(message) = taken(pod) {
+        let message =
+            format!("pod {name}: {message}. Take {address} away from it, or replace it in spec.vpc.addresses");
+        return Some((Reason::PodsNotReady, message));
+    }
     if let Some(problem) = workload::pod_problem(pod) {
         return Some(problem);
     }
@@ -223,6 +229,15 @@ fn without_address(t: &Tenant<'_>, vpc: &Vpc, slot: usize) -> Option<(Reason, St
             "pod {name} was to get {address} at {interface}, and has {has}. See that the network's IPAM gives the addresses that pods ask for (capability ips)"
         ),
     ))
+}
+
+/// What the container `vpc` says of somebody else in the VPC that has the pod's address.
+fn taken(pod: &Value) -> Option<&str> {
+    let all = pod.pointer("/status/initContainerStatuses")?.as_array()?;
+    let vpc = all.iter().find(|c| c["name"] == "vpc" && c["started"] != true)?;
+    let ended = ["/state/terminated/message", "/lastState/terminated/message"];
+    let message = ended.iter().find_map(|path| vpc.pointer(path)?.as_str())?.trim();
+    message.lines().last().filter(|line| line.starts_with(ADDRESS_TAKEN))
 }
 
 /// The pod of a slot; of two the one that does not end.

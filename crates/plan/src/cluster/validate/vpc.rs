@@ -28,12 +28,13 @@ pub(in crate::cluster) fn new_tenant(t: &Tenant<'_>) -> Result<(), State> {
             "spec.vpc: the admission policies of Berth's chart are off, and without them nothing holds the pods of its control-plane namespace, where Pod Security lets the container vpc be root. Ask the platform team to set admissionPolicies.enabled in the values of Berth's chart; or delete this Cluster and create it without spec.vpc",
         ));
     }
-    of_pods(t)?;
+    spec(&t.cluster.spec)?;
     if vpc.addresses.len() > 1 && vpc.host.is_none() && vpc.virtual_ip.is_none() {
         return Err(invalid(
             "spec.vpc has several addresses, and nodes need one: set spec.vpc.virtualIP to a free address of the subnet, or spec.vpc.host to the name or address of a load balancer in front of them".into(),
         ));
     }
+    of_pods(t)?;
     let Some(subnet) = vpc.addresses.first().and_then(|a| parse(a)).map(|net| net.trunc()) else { return Ok(()) };
     let meta = t.observed.meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
     match meta.overlap(IpNet::V4(subnet)) {

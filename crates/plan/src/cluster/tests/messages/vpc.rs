@@ -80,6 +80,14 @@ const UP: &[Case] = &[
         route(f, "10.160.0.0/16", "172.20.0.1");
     }),
     ("spec.vpc: there is no pod", |f| f.world.remove(&pod())),
+    ("spec.vpc: somebody else has the address", |f| {
+        let message =
+            "AddressTaken: 172.20.0.3 is in use by 02:00:00:00:00:01; the API server is not started while it is";
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        let last = json!({"terminated": {"exitCode": 1, "message": message}});
+        let vpc = json!({"name": "vpc", "started": false, "state": waiting, "lastState": last});
+        f.world.observed.objects.get_mut(&pod()).unwrap()["status"] = json!({"initContainerStatuses": [vpc]});
+    }),
     ("spec.vpc: a node cannot attach the pod", |f| {
         unready(f);
         let why = "Failed to create pod sandbox: plugin type=\"macvlan\" failed (add): Link not found";
