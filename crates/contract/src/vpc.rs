@@ -14,6 +14,15 @@ pub const CONFIG_MAP: &str = "kube-apiserver-vpc";
 /// Its key with [`Net`] as JSON.
 pub const KEY: &str = "net.json";
 
+/// What the sidecar's log, termination message and check begin with when somebody else in the VPC has the slot's address.
+pub const ADDRESS_TAKEN: &str = "AddressTaken";
+
+/// That somebody else has the slot's address: `AddressTaken: 172.20.0.2 is in use by 02:00:00:00:00:01; …`. Programs read the word
+/// before the colon, people the rest.
+pub fn taken(address: IpAddr, mac: &str) -> String {
+    format!("{ADDRESS_TAKEN}: {address} is in use by {mac}; the API server is not started while it is")
+}
+
 /// The file, and all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Net {
