@@ -1,0 +1,1 @@
+//! keepalived as a peer.
