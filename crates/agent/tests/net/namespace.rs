@@ -2,7 +2,7 @@
 
 use std::{
     fs::File,
-    io::Read,
+    io::{Read, Write},
     net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket},
     process::Command,
     sync::atomic::{AtomicUsize, Ordering},
@@ -80,21 +80,24 @@ impl Namespace {
         })
     }
 
-    /// Answers every connection to the port with `banner`, over TCP and UDP, for as long as the test runs.
+    /// Answers every connection to the port with `banner`, for as long as the test runs.
     pub(crate) fn listen(&self, port: u16, banner: &'static str) {
-        let (tcp, udp) = self.serve(move || {
-            let any: IpAddr = "::".parse().unwrap();
-            (TcpListener::bind((any, port)).unwrap(), UdpSocket::bind((any, port)).unwrap())
-        });
+        let any = IpAddr::from([0_u16; 8]);
+        let listener = self.serve(move || TcpListener::bind((any, port)).unwrap());
         thread::spawn(move || {
-            for connection in tcp.incoming().flatten() {
-                let _ = std::io::Write::write_all(&mut &connection, banner.as_bytes());
+            for mut connection in listener.incoming().flatten() {
+                let _ = connection.write_all(banner.as_bytes());
             }
         });
+    }
+
+    /// As [`Self::listen`], over UDP.
+    pub(crate) fn listen_udp(&self, at: SocketAddr, banner: &'static str) {
+        let socket = self.serve(move || UdpSocket::bind(at).unwrap());
         thread::spawn(move || {
             let mut buffer = [0; 16];
-            while let Ok((_, from)) = udp.recv_from(&mut buffer) {
-                let _ = udp.send_to(banner.as_bytes(), from);
+            while let Ok((_, from)) = socket.recv_from(&mut buffer) {
+                let _ = socket.send_to(banner.as_bytes(), from);
             }
         });
     }
@@ -117,7 +120,7 @@ impl Namespace {
     /// As [`Self::dial`], over UDP.
     pub(crate) fn ask(&self, to: SocketAddr) -> Result<String, String> {
         let answer = move || {
-            let any: IpAddr = if to.is_ipv4() { [0; 4].into() } else { [0; 16].into() };
+            let any = if to.is_ipv4() { IpAddr::from([0_u8; 4]) } else { IpAddr::from([0_u16; 8]) };
             let socket = UdpSocket::bind((any, 0))?;
             socket.set_read_timeout(Some(TIMEOUT))?;
             socket.connect(to)?;

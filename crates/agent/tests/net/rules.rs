@@ -34,7 +34,7 @@ const META: [&str; 8] = [
     "10.50.0.1/32",
 ];
 const META_V6: [&str; 3] = ["fd10:96::2/128", "fd10:96::1/128", "2001:db8::8/128"];
-const VPC: [&str; 4] = ["172.20.0.99/24", "10.96.0.1/32", "8.8.8.8/32", "10.50.0.1/32"];
+const VPC: [&str; 3] = ["10.96.0.1/32", "8.8.8.8/32", "10.50.0.1/32"];
 
 impl Place {
     /// As network plugins leave it, on a node that forwards.
@@ -49,6 +49,7 @@ impl Place {
             ("addr add 10.244.1.1/24 dev pod", &meta),
             ("addr add fd10:244::1/64 dev pod nodad", &meta),
             ("addr add 172.20.0.1/24 dev pod", &vpc),
+            ("addr add 172.20.0.99/24 dev pod", &vpc),
             ("route add default via 10.244.1.1 dev eth0", &pod),
             ("-6 route add default via fd10:244::1 dev eth0", &pod),
             ("route add default via 172.20.0.2 dev pod", &vpc),
@@ -68,6 +69,9 @@ impl Place {
             vpc.listen(port, "vpc");
         }
         pod.listen(6443, "pod");
+        for at in ["10.96.0.10:53", "10.96.1.2:2379"] {
+            meta.listen_udp(address(at), "meta");
+        }
         Self { pod, meta, vpc }
     }
 
@@ -206,7 +210,8 @@ fn a_default_route_leads_into_the_vpc_and_closed_ranges_do_not_follow_it() {
 #[test]
 fn what_a_network_plugin_leads_over_the_vpc_changes_nothing() {
     let place = Place::new();
-    place.pod.ip("route replace default via 172.20.0.1 dev net1 metric 1");
+    place.pod.ip("route del default");
+    place.pod.ip("route add default via 172.20.0.1 dev net1");
     place.pod.ip("route add default via 10.244.1.1 dev eth0 metric 50");
     assert_eq!(place.dials("10.96.0.1:443"), "vpc", "without the sidecar");
     Sidecar::new(&place.pod, &config(), &FLAGS).start_and_wait();
