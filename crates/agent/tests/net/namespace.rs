@@ -133,7 +133,7 @@ impl Namespace {
     }
 }
 
-const TIMEOUT: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(500);
 
 fn tcp(to: SocketAddr) -> std::io::Result<String> {
     read(TcpStream::connect_timeout(&to, TIMEOUT)?)
