@@ -15,7 +15,7 @@ use nix::{
 use tempfile::TempDir;
 
 use crate::{
-    peers::{Vpc, Watch, address},
+    peers::{Vpc, Watch, address, config},
     server::Server,
     sidecar::Sidecar,
 };
@@ -103,7 +103,7 @@ fn it_and_the_sidecar_hand_the_address_over_to_each_other() {
     let mut keepalived = Keepalived::start(&vpc, 1);
     moves_to(&vpc, "second", Duration::from_secs(8));
 
-    let mut sidecar = Sidecar::new(&vpc.pods[0], &vpc.config(), &["--slot", "0", "--address", &address(0)]);
+    let mut sidecar = Sidecar::new(&vpc.pods[0], &config(), &["--slot", "0", "--address", &address(0)]);
     sidecar.start_and_wait();
     thread::sleep(Duration::from_secs(5));
     assert_eq!(vpc.answers(), "second", "the sidecar hears it");
@@ -123,7 +123,7 @@ fn it_and_the_sidecar_hand_the_address_over_to_each_other() {
 fn one_that_joins_is_answered_as_it_speaks() {
     let vpc = Vpc::new(2);
     let _server = Server::start(&vpc.pods[0]);
-    let mut sidecar = Sidecar::new(&vpc.pods[0], &vpc.config(), &["--slot", "0", "--address", &address(0)]);
+    let mut sidecar = Sidecar::new(&vpc.pods[0], &config(), &["--slot", "0", "--address", &address(0)]);
     sidecar.start_and_wait();
     moves_to(&vpc, "first", Duration::from_secs(8));
     let _keepalived = Keepalived::start(&vpc, 1);

@@ -1,7 +1,7 @@
 //! `berth-agent net` in network namespaces: what gets through the rules, and who has the virtual IP.
 //!
 //! These tests make namespaces and need root. They fail unless BERTH_REAL=1, rather than pass as if they had run.
-#![expect(clippy::unwrap_used, clippy::panic, reason = "helpers of tests")]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod conflict;
 mod keepalived;

@@ -18,6 +18,8 @@ use nix::{
 /// Whose sockets those of the API server are.
 const API_SERVER: Uid = Uid::from_raw(65532);
 
+static NUMBER: AtomicUsize = AtomicUsize::new(0);
+
 /// A namespace that is gone when this is.
 pub(crate) struct Namespace(String);
 
@@ -27,7 +29,6 @@ impl Namespace {
             std::env::var_os("BERTH_REAL").is_some_and(|value| value == "1"),
             "this test makes network namespaces: run it as root with BERTH_REAL=1 (`make test` does)"
         );
-        static NUMBER: AtomicUsize = AtomicUsize::new(0);
         let number = NUMBER.fetch_add(1, Ordering::SeqCst);
         let namespace = Self(format!("berth-net-{}-{number}-{name}", std::process::id()));
         ip(&["netns", "add", &namespace.0]);

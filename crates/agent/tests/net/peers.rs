@@ -42,11 +42,6 @@ impl Vpc {
         Self { pods: pods.collect(), bridge }
     }
 
-    pub(crate) fn config(&self) -> Value {
-        let slots: Vec<_> = (0..3).map(address).collect();
-        json!({"interface": "net1", "slots": slots, "virtualIP": VIRTUAL_IP})
-    }
-
     /// Who answers a client at the virtual IP.
     pub(crate) fn answers(&self) -> String {
         let to = format!("{VIRTUAL_IP}:7000").parse().unwrap();
@@ -62,6 +57,12 @@ impl Vpc {
     pub(crate) fn has(&self, slot: usize) -> bool {
         self.pods[slot].enter(has)
     }
+}
+
+/// What the operator tells the sidecars.
+pub(crate) fn config() -> Value {
+    let slots: Vec<_> = (0..3).map(address).collect();
+    json!({"interface": "net1", "slots": slots, "virtualIP": VIRTUAL_IP})
 }
 
 pub(crate) fn address(slot: usize) -> String {

@@ -8,7 +8,7 @@ use std::{
 use nix::sys::signal::Signal;
 
 use crate::{
-    peers::{Vpc, Watch, address},
+    peers::{Vpc, Watch, address, config},
     server::{Mode, Server},
     sidecar::Sidecar,
 };
@@ -27,7 +27,7 @@ impl Tenant {
         let servers: Vec<_> = vpc.pods.iter().map(Server::start).collect();
         let new = |slot: usize| {
             let (number, address) = (slot.to_string(), address(slot));
-            Sidecar::new(&vpc.pods[slot], &vpc.config(), &["--slot", &number, "--address", &address])
+            Sidecar::new(&vpc.pods[slot], &config(), &["--slot", &number, "--address", &address])
         };
         let mut sidecars: Vec<_> = (0..3).map(new).collect();
         let watch = Watch::over(&vpc);
