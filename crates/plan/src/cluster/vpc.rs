@@ -151,8 +151,18 @@ pub(super) fn verdict(t: &Tenant<'_>) -> Verdict {
             vpc = labels::VPC,
             enforce = labels::POD_SECURITY,
         );
+    } else if t.workloads(Binary::ApiServer).live().any(|workload| !is_held(workload)) {
+        message = format!(
+            "{message}. Nothing limits what those reach there whose pods have no container vpc: they get it with another spec.version"
+        );
     }
     of(Some(true), Reason::AsExpected, message)
+}
+
+/// Whether a workload's pods have the container that holds their network: templates of an earlier build do not know it.
+fn is_held(workload: &Value) -> bool {
+    let all = workload.pointer("/spec/template/spec/initContainers").and_then(Value::as_array);
+    all.into_iter().flatten().any(|container| container["name"] == "vpc")
 }
 
 /// Why one of the API servers that the provider gives addresses to has none, if so.

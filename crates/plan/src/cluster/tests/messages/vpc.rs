@@ -75,6 +75,13 @@ const UP: &[Case] = &[
         route(f, "10.244.0.0/16", "172.20.0.1");
     }),
     ("spec.vpc: a namespace of a build without rules", restricted),
+    ("spec.vpc: pods of a build without rules", |f| {
+        f.hold();
+        for slot in 0..3 {
+            let set = f.live(Kind::StatefulSet, &names::slot(names::APISERVER, slot));
+            set["spec"]["template"]["spec"]["initContainers"] = json!([]);
+        }
+    }),
     ("spec.vpc: routes, and a namespace of a build without rules", |f| {
         restricted(f);
         route(f, "10.160.0.0/16", "172.20.0.1");
