@@ -224,7 +224,8 @@ struct Ready {
 /// Whether rules can be laid. Nobody is asked for the address where there are rules: the API server may run already.
 fn ready(args: &Args, net: &Net, netlink: &mut Netlink) -> anyhow::Result<Ready> {
     let own = own(args, net, netlink)?;
-    let (true, IpAddr::V4(v4)) = (netlink.rules()?.is_empty(), own.address) else {
+    let laid = netlink.rules(Family::V4)?.is_some_and(|rules| !rules.is_empty());
+    let (false, IpAddr::V4(v4)) = (laid, own.address) else {
         return Ok(Ready { own, taken: None });
     };
     let other = Arp::open(&net.interface)?.probe(v4).with_context(|| format!("cannot ask for {v4}"))?;
