@@ -55,17 +55,22 @@ impl Tenant {
 #[test]
 fn it_moves_once_and_at_once_when_an_api_server_drains_or_its_sidecar_ends() {
     let mut tenant = Tenant::new();
+    tenant.watch.longest_without();
     tenant.servers[0].is(Mode::Drains);
     let took = tenant.moves_to("second", Duration::from_secs(3));
-    println!("drained: {took:?}, of which up to a second until it is asked");
+    let without = tenant.watch.longest_without();
+    println!("drained: {took:?}, of which up to a second until it is asked; nobody had it for {without:?}");
+    assert!(without < Duration::from_secs(1), "{without:?}");
     // It is well again, and does not take the address back.
     tenant.servers[0].is(Mode::Serves);
     thread::sleep(Duration::from_secs(5));
     assert_eq!(tenant.vpc.answers(), "second");
 
     tenant.sidecars[1].signal(Signal::SIGTERM);
-    let took = tenant.moves_to("first", Duration::from_secs(1));
-    println!("ended: {took:?}");
+    let took = tenant.moves_to("first", Duration::from_secs(2));
+    let without = tenant.watch.longest_without();
+    println!("ended: {took:?}; nobody had it for {without:?}");
+    assert!(without < Duration::from_secs(1), "{without:?}");
     assert_eq!(tenant.sidecars[1].ended(Duration::from_secs(1)), Some(0));
     assert!(!tenant.vpc.has(1));
     assert_eq!(tenant.watch.twice(), Duration::ZERO, "two had it");
