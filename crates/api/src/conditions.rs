@@ -159,6 +159,9 @@ reasons! {
         /// A workload, a pod or a Service has something that Berth did not set, and that Berth leaves; the message says what, who added it and
         /// why it stays. Nothing waits for it.
         ForeignFields => "",
+        /// The NetworkPolicies of the control plane keep API servers from nodes of the tenant, so `kubectl logs`, `exec` and `port-forward`
+        /// fail there, and webhooks and aggregated APIs on them. Nothing waits for it.
+        NodesNotReachable => "Name the network of the nodes in `spec.network.nodeCIDRs`. Nodes in the networks of the meta cluster are never reached: use machines in other networks.",
         /// An object with that name exists and does not belong to this cluster. Berth does not change it.
         ForeignObject => "If nobody needs the object, delete it; otherwise create the `Cluster` under another name.",
         /// The control-plane namespace belongs to an earlier `Cluster` of this name, such as before a restore.

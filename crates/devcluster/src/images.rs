@@ -12,11 +12,9 @@ use anyhow::{Context, Result, bail};
 pub use berth_oci::{ImageSpec, parse_file, write_archive as write_oci};
 
 use crate::{
-    binaries::{self, Selection},
-    files, paths,
+    binaries, files, paths,
     versions::{
-        CONTAINERD, COREDNS, COREDNS_OF_TENANTS, ETCD, ETCD_OLDER, KUBERNETES, KUBERNETES_OLDER,
-        KUBERNETES_PREVIOUS_PATCH, PAUSE,
+        AGNHOST, CONTAINERD, COREDNS, ETCD, ETCD_OLDER, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_PREVIOUS_PATCH, PAUSE,
     },
 };
 
@@ -76,10 +74,28 @@ pub fn all_built() -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// What the nodes of a tenant of [`KUBERNETES`] run of Berth's add-ons. Builds the CoreDNS of that version if it is not there.
+/// What the nodes of a tenant of [`KUBERNETES`] run of Berth's add-ons, beside what every machine has.
 pub fn addons() -> Result<Vec<PathBuf>> {
-    binaries::build(&Selection::Named(vec![format!("coredns-{COREDNS_OF_TENANTS}")]))?;
-    Ok(vec![coredns(COREDNS_OF_TENANTS)?, kube_proxy(KUBERNETES)?])
+    Ok(vec![kube_proxy(KUBERNETES)?])
+}
+
+/// What the nodes of a tenant need for the demo and for tests: add-ons, and [agnhost](https://pkg.go.dev/k8s.io/kubernetes/test/images/agnhost)
+/// where it is built.
+pub fn of_nodes() -> Result<Vec<PathBuf>> {
+    let mut all = addons()?;
+    if binaries::path("agnhost", AGNHOST, "agnhost").is_ok() {
+        all.push(agnhost()?);
+    }
+    Ok(all)
+}
+
+fn agnhost() -> Result<PathBuf> {
+    cached(&ImageSpec {
+        reference: format!("registry.k8s.io/e2e-test-images/agnhost:{AGNHOST}"),
+        entrypoint: vec!["/agnhost".to_owned()],
+        files: vec![(binaries::path("agnhost", AGNHOST, "agnhost")?, "/agnhost".to_owned())],
+        ..ImageSpec::default()
+    })
 }
 
 /// kube-proxy with the `nft` that it calls, as upstream's image has it. Of the modes it does nftables alone.

@@ -22,9 +22,8 @@ pub const ETCD_OLDER: &str = "v3.5.35";
 pub const CONTAINERD: &str = "2.4.2";
 pub(crate) const RUNC: &str = "1.5.2";
 pub(crate) const CNI_PLUGINS: &str = "1.9.1";
-pub const COREDNS: &str = "1.15.0";
-/// What Berth runs in tenants of [`KUBERNETES`]: the version in templates/v1.36/addons.
-pub(crate) const COREDNS_OF_TENANTS: &str = "1.14.2";
+/// Of the meta cluster, and of tenants of [`KUBERNETES`]: as in templates/v1.36/addons.
+pub const COREDNS: &str = "1.14.2";
 pub(crate) const CRANE: &str = "0.22.1";
 pub(crate) const HELM: &str = "3.22.0";
 
@@ -37,6 +36,9 @@ pub const PAUSE: &str = "3.10.1";
 
 /// Of the program in `binaries/health`, which is ours. Any change of it is a new version.
 pub const HEALTH: &str = "1";
+
+/// Of the image that [`KUBERNETES`]' own tests ask for.
+pub const AGNHOST: &str = "2.63.0";
 
 /// Of the program in `binaries/otelcol`: the OpenTelemetry Collector's, as in examples/audit-logs.yaml.
 pub const OTELCOL: &str = "0.160.0";

@@ -1,7 +1,7 @@
 //! `devcluster worker`.
 
 use anyhow::{Result, bail};
-use berth_devcluster::{Cluster, images, versions};
+use berth_devcluster::{Cluster, images};
 use clap::{Args, Subcommand};
 
 use crate::Name;
@@ -62,8 +62,8 @@ impl WorkerVerb {
                         )
                     }
                 };
-                let images = vec![images::kubernetes("kube-proxy", versions::KUBERNETES)?];
-                let worker = Cluster::open(&name.name)?.add_worker(&worker, place.vpc.as_deref(), &images)?;
+                let worker =
+                    Cluster::open(&name.name)?.add_worker(&worker, place.vpc.as_deref(), &images::of_nodes()?)?;
                 println!("{} runs, with the address {}", worker.name(), worker.address());
                 if let Some(arguments) = arguments {
                     worker.join(arguments)?;

@@ -7,6 +7,7 @@ use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 /// Everything a plan may look at. Secrets appear as facts; their bytes stay with whoever reads and writes.
@@ -96,11 +97,20 @@ pub enum ApiProbe {
     Unable(String),
 }
 
+/// A tenant's nodes, as `kubectl get nodes -o wide` shows them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Nodes {
+    /// How many there are.
+    pub count: NodesStatus,
+    /// Name and internal address of each that says one.
+    pub addresses: Vec<(String, IpAddr)>,
+}
+
 /// Objects of Berth's inside a tenant, as far as they were read in one reconcile, by their label.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct InsideTenant {
     /// The tenant's nodes, if they were read.
-    pub nodes: Option<NodesStatus>,
+    pub nodes: Option<Nodes>,
     listed: BTreeSet<Listing>,
     objects: BTreeMap<ObjectKey, Option<Value>>,
 }

@@ -103,14 +103,13 @@ pub(crate) fn progressing(moving: Option<(Reason, String)>, paused: bool, deleti
     }
 }
 
-/// Where nothing else is wrong: CAs that expire, fields without an effect, and what is not Berth's.
-pub(crate) fn degraded(warnings: &[String], unread: Option<&String>, notes: Option<String>) -> Verdict {
+/// Where nothing else is wrong: CAs that expire, fields without an effect, and in `note` what may be so for good reason.
+pub(crate) fn degraded(warnings: &[String], unread: Option<&String>, note: Option<(Reason, String)>) -> Verdict {
     let yes = |reason, message: &String| Verdict::new(T::Degraded, Some(true), reason, message.clone());
-    match (warnings.first(), unread, notes) {
+    match (warnings.first(), unread, note) {
         (Some(warning), ..) => yes(Reason::CertificateAuthorityExpiring, warning),
         (None, Some(message), _) => yes(Reason::NotInTemplates, message),
-        // It may be there for good reason.
-        (None, None, Some(note)) => Verdict::new(T::Degraded, Some(false), Reason::ForeignFields, note),
+        (None, None, Some((reason, note))) => Verdict::new(T::Degraded, Some(false), reason, note),
         (None, None, None) => Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong"),
     }
 }

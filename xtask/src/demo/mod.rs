@@ -4,6 +4,7 @@
 
 mod findings;
 mod given;
+mod machines;
 mod preflight;
 mod probe;
 
@@ -50,8 +51,10 @@ pub(crate) fn up() -> Result<()> {
     }
     let started = Instant::now();
     let images = images::build()?;
-    let demo = Demo::bring_up(demo_name(), demo_dir(), &images, &[])?;
-    demo.tenant(started, || demo.apply(), |_| ())
+    let example = root().join("examples/acme-vpc.yaml");
+    let demo = Demo { example, ..Demo::bring_up(demo_name(), demo_dir(), &images, &[])? };
+    demo.network()?;
+    demo.tenant(started, || demo.apply(), |_| demo.machines().and_then(|()| demo.hello()))
 }
 
 pub(crate) fn down() -> Result<()> {
@@ -143,7 +146,12 @@ impl Demo {
     }
 
     /// Makes the tenant by `apply`, shows how it comes up, what it answers, and what to try next.
-    fn tenant(&self, started: Instant, apply: impl FnOnce() -> Result<()>, then: impl FnOnce(&str)) -> Result<()> {
+    fn tenant(
+        &self,
+        started: Instant,
+        apply: impl FnOnce() -> Result<()>,
+        then: impl FnOnce(&str) -> Result<()>,
+    ) -> Result<()> {
         say(&format!("tenant `{TENANT}` in `{TEAM}`"));
         let applied = Instant::now();
         apply()?;
@@ -160,7 +168,7 @@ impl Demo {
         let cp_namespace = "jsonpath={.status.controlPlaneNamespace.name}";
         let cp_namespace =
             output(self.kubectl().args(["-n", TEAM, "get", "clusters.berth.dev", TENANT, "-o", cp_namespace]))?;
-        then(&cp_namespace);
+        then(&cp_namespace).map_err(|e| self.explain(e))?;
         self.next_commands(&cp_namespace);
         println!("\nDone in {:.0?}.", Duration::from_secs(started.elapsed().as_secs()));
         Ok(())
@@ -181,6 +189,13 @@ impl Demo {
     fn tenant_kubectl(&self) -> Command {
         let mut command = Command::new(&self.kubectl);
         command.arg("--kubeconfig").arg(&self.acme);
+        command
+    }
+
+    /// `kubectl-berth`, as it was built.
+    fn plugin(&self) -> Command {
+        let mut command = Command::new(demo_dir().join("bin/kubectl-berth"));
+        command.env("KUBECONFIG", &self.meta);
         command
     }
 
@@ -245,10 +260,16 @@ impl Demo {
         serde_json::from_str::<Value>(&status).is_ok_and(|v| v["info"]["status"] == "deployed")
     }
 
-    fn apply(&self) -> Result<()> {
+    /// The team's namespace.
+    fn team(&self) -> Result<()> {
         if output(self.kubectl().args(["get", "namespace", TEAM, "-o", "name"])).is_err() {
             run(self.kubectl().args(["create", "namespace", TEAM]))?;
         }
+        Ok(())
+    }
+
+    fn apply(&self) -> Result<()> {
+        self.team()?;
         run(self.kubectl().args(["apply", "-f"]).arg(&self.example))
     }
 

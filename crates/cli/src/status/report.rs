@@ -56,7 +56,7 @@ impl Told {
     /// It is not as it should be.
     pub(super) fn is_problem(&self) -> bool {
         let calm = [ConditionType::Progressing, ConditionType::Degraded].map(ConditionType::as_str);
-        self.reason == Reason::ForeignFields.as_str()
+        [Reason::ForeignFields, Reason::NodesNotReachable].iter().any(|reason| self.reason == reason.as_str())
             || self.status != if calm.contains(&self.type_.as_str()) { "False" } else { "True" }
     }
 }

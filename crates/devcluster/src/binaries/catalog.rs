@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    CNI_PLUGINS, CONTAINERD, COREDNS, COREDNS_OF_TENANTS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES,
+    AGNHOST, CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES,
     KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC,
 };
 
@@ -73,14 +73,14 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["crane", "helm", "helm4", "health", "kwok", "otelcol", "e2e.test"].contains(&self.label) && self.is_newest()
+        !["agnhost", "crane", "helm", "helm4", "health", "kwok", "otelcol", "e2e.test"].contains(&self.label)
+            && self.is_newest()
     }
 
     fn is_newest(&self) -> bool {
         match self.component {
             "kubernetes" => self.version == KUBERNETES,
             "etcd" => self.version == ETCD,
-            "coredns" => self.version == COREDNS,
             _ => true,
         }
     }
@@ -132,7 +132,16 @@ fn catalog() -> Vec<Artifact> {
             ..tool("runc", RUNC, "", &[])
         },
         cni_plugins(),
-        coredns(COREDNS),
+        Artifact {
+            binaries: vec![("coredns", "github.com/coredns/coredns".to_owned())],
+            ..tool("coredns", COREDNS, "", &[])
+        },
+        // A web server among much else: what the demo runs on a tenant's nodes.
+        Artifact {
+            binaries: vec![("agnhost", "k8s.io/kubernetes/test/images/agnhost".to_owned())],
+            recipe: kubernetes_recipe(KUBERNETES, false),
+            ..tool("agnhost", AGNHOST, "", &[])
+        },
         Artifact {
             binaries: vec![("pause", String::new())],
             recipe: Recipe::Source { files: &[("main.go", include_str!("../images/pause.go"))] },
@@ -186,7 +195,6 @@ fn catalog() -> Vec<Artifact> {
     }));
     // A registry, and what pushes to it: a release is installed from one.
     all.push(seldom(tool("crane", CRANE, "github.com/google/go-containerregistry/cmd/", &["crane"])));
-    all.push(seldom(coredns(COREDNS_OF_TENANTS)));
     all
 }
 
@@ -235,13 +243,6 @@ fn tool(component: &'static str, version: &'static str, prefix: &str, names: &[&
         binaries: names.iter().map(|name| (*name, format!("{prefix}{name}"))).collect(),
         core: true,
         recipe: Recipe::Install { cgo_tags: None },
-    }
-}
-
-fn coredns(version: &'static str) -> Artifact {
-    Artifact {
-        binaries: vec![("coredns", "github.com/coredns/coredns".to_owned())],
-        ..tool("coredns", version, "", &[])
     }
 }
 
@@ -299,8 +300,7 @@ mod tests {
                 "e2e.test-v1.35.4",
                 "e2e.test-v1.34.4",
                 "otelcol-0.160.0",
-                "crane-0.22.1",
-                "coredns-1.14.2"
+                "crane-0.22.1"
             ]
         );
     }

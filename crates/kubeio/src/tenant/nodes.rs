@@ -1,10 +1,12 @@
-//! Counts a tenant's nodes, by the columns that `kubectl get nodes` shows: nothing else of them is read.
+//! Counts a tenant's nodes, by the columns that `kubectl get nodes -o wide` shows: nothing else of them is read.
 
 use crate::calls::Io;
 use crate::error::IoError;
 use berth_api::cluster::NodesStatus;
 use berth_api::version::Version;
+use berth_plan::observed::Nodes;
 use serde_json::Value;
+use std::net::IpAddr;
 
 /// Nodes that are read at once: with names and versions of usual length far less than what is read of an answer.
 const PAGE: usize = 250;
@@ -13,7 +15,7 @@ const PAGE: usize = 250;
 const PAGES: usize = 20;
 
 /// All nodes. None: it was not to be learnt, or there are more than five thousand.
-pub(super) async fn count(tenant: &Io) -> Result<Option<NodesStatus>, IoError> {
+pub(super) async fn count(tenant: &Io) -> Result<Option<Nodes>, IoError> {
     let mut count = Count::default();
     let mut more = String::new();
     for _ in 0..PAGES {
@@ -23,7 +25,7 @@ pub(super) async fn count(tenant: &Io) -> Result<Option<NodesStatus>, IoError> {
         }
         match table.pointer("/metadata/continue").and_then(Value::as_str) {
             Some(token) if !token.is_empty() => more = format!("&continue={token}"),
-            _ => return Ok(Some(count.status())),
+            _ => return Ok(Some(count.nodes())),
         }
     }
     Ok(None)
@@ -34,6 +36,7 @@ struct Count {
     total: i32,
     ready: i32,
     oldest: Option<Version>,
+    addresses: Vec<(String, IpAddr)>,
 }
 
 impl Count {
@@ -42,6 +45,8 @@ impl Count {
         let columns = table["columnDefinitions"].as_array()?;
         let column = |name: &str| columns.iter().position(|column| column["name"] == name);
         let (status, version) = (column("Status")?, column("Version")?);
+        // Without them nodes are counted all the same.
+        let (name, address) = (column("Name"), column("Internal-IP"));
         for row in table["rows"].as_array()? {
             let cell = |at: usize| row["cells"][at].as_str().unwrap_or_default();
             self.total += 1;
@@ -50,16 +55,19 @@ impl Count {
             // What is no version, a kubelet's own invention, is the oldest of nobody.
             let kubelet = cell(version).trim_start_matches('v').split(['-', '+']).next().and_then(|v| v.parse().ok());
             self.oldest = [self.oldest, kubelet].into_iter().flatten().min();
+            let named = name.zip(address).map(|(name, address)| (cell(name).to_owned(), cell(address).parse()));
+            self.addresses.extend(named.and_then(|(name, address)| Some((name, address.ok()?))));
         }
         Some(())
     }
 
-    fn status(self) -> NodesStatus {
-        NodesStatus {
+    fn nodes(self) -> Nodes {
+        let count = NodesStatus {
             total: self.total,
             ready: self.ready,
             oldest_kubelet: self.oldest.map(|version| version.to_string()),
-        }
+        };
+        Nodes { count, addresses: self.addresses }
     }
 }
 
@@ -84,6 +92,17 @@ mod tests {
         assert_eq!(count.add(&json!({"kind": "NodeList", "items": []})), None);
         assert_eq!(count.add(&json!({"columnDefinitions": columns, "rows": [rows[0]]})), Some(()));
         let status = NodesStatus { total: 5, ready: 3, oldest_kubelet: Some("1.34.9".into()) };
-        assert_eq!(count.status(), status);
+        assert_eq!(count.nodes(), Nodes { count: status, addresses: vec![] });
+    }
+
+    #[test]
+    fn addresses_are_those_that_nodes_say() {
+        let columns = ["Name", "Status", "Version", "Internal-IP"].map(|name| json!({"name": name}));
+        let row = |name: &str, address: &str| json!({"cells": [name, "Ready", "v1.36.3", address]});
+        let rows = [row("a", "10.20.0.5"), row("b", "<none>"), row("c", "fd00::5")];
+        let mut count = Count::default();
+        assert_eq!(count.add(&json!({"columnDefinitions": columns, "rows": rows})), Some(()));
+        let found: Vec<_> = count.nodes().addresses.iter().map(|(name, ip)| format!("{name} {ip}")).collect();
+        assert_eq!(found, ["a 10.20.0.5", "c fd00::5"]);
     }
 }

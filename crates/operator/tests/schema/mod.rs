@@ -294,6 +294,7 @@ fn every_field_has_a_row() {
             let told = field.schema["pattern"].is_null() || !table.of(&field.path).is_empty();
             if let Some(Effect::Test(name)) = table.effect(&field.path) {
                 let sources = [
+                    include_str!("../addons.rs"),
                     include_str!("../refusals/life.rs"),
                     include_str!("../vpc.rs"),
                     include_str!("../../../plan/src/etcd/tests/deletion.rs"),

@@ -70,6 +70,8 @@ pub struct ClusterPlan {
     pub addons: Option<Vec<AddonStatus>>,
     /// The message for fields that are set and that the pinned templates do not read.
     pub unread: Option<String>,
+    /// The message for nodes that API servers are kept from.
+    pub unreachable_nodes: Option<String>,
 }
 
 /// The plan for a `Cluster`.
@@ -168,6 +170,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         out.plan.prune = prune(&t, &out.plan);
     }
     out.unread = unread::message(&t);
+    out.unreachable_nodes = isolation::nodes::unreachable(&t);
     out.requeue_after = Some(requeue::after(&t, &out));
     out
 }

@@ -54,8 +54,8 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
         Published::Absent | Published::Foreign(_) => status.kubeconfigs.clear(),
         Published::Unknown => {}
     }
-    if let ApiProbe::Answered { read: InsideTenant { nodes: nodes @ Some(_), .. }, .. } = &observed.api {
-        status.nodes.clone_from(nodes);
+    if let ApiProbe::Answered { read: InsideTenant { nodes: Some(nodes), .. }, .. } = &observed.api {
+        status.nodes = Some(nodes.count.clone());
     }
     if let Some(addons) = &planned.addons {
         status.addons.clone_from(addons);
@@ -152,7 +152,9 @@ fn degraded(planned: &ClusterPlan, failure: Option<&Failure>, etcd: &Verdict) ->
     if etcd.status == Some(false) && LASTING.contains(&etcd.reason) {
         return Verdict { type_: T::Degraded, status: Some(true), ..etcd.clone() };
     }
-    verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), planned.plan.notes())
+    let foreign = planned.plan.notes().map(|note| (Reason::ForeignFields, note));
+    let note = foreign.or_else(|| Some((Reason::NodesNotReachable, planned.unreachable_nodes.clone()?)));
+    verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), note)
 }
 
 fn etcd_verdict(input: Input<'_>, cp_namespace: &str) -> Verdict {

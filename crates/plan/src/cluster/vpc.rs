@@ -68,6 +68,13 @@ pub(super) fn endpoint(spec: &ClusterSpec) -> Option<(String, i32)> {
     Some((vpc.host.clone().or_else(first)?, PORT))
 }
 
+/// Whether an API server reaches an address over its interface there.
+pub(super) fn leads_to(spec: &ClusterSpec, address: IpAddr) -> bool {
+    let on_link = |vpc: &Vpc| vpc.addresses.first().and_then(|first| parse(first));
+    let IpAddr::V4(address) = address else { return false };
+    spec.vpc.as_ref().and_then(on_link).is_some_and(|net| net.contains(&address))
+}
+
 /// Names and addresses of the API there, for its certificate.
 pub(super) fn names(spec: &ClusterSpec) -> Vec<String> {
     let Some(vpc) = &spec.vpc else { return vec![] };

@@ -157,7 +157,10 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     match problem(&planned.plan) {
         Some((reason, message)) if blocked || LASTING.contains(&reason) => yes(reason, message),
         Some((reason, message)) if reason == Reason::PodsNotReady && long_down(input) => yes(reason, message),
-        _ => verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), planned.plan.notes()),
+        _ => {
+            let note = planned.plan.notes().map(|note| (Reason::ForeignFields, note));
+            verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), note)
+        }
     }
 }
 

@@ -51,6 +51,10 @@ fn metadata(metadata: &mut Value) {
     ] {
         map.remove(field);
     }
+    // The API server's own count of a DaemonSet's templates.
+    if let Some(annotations) = map.get_mut("annotations").and_then(Value::as_object_mut) {
+        annotations.remove("deprecated.daemonset.template.generation");
+    }
 }
 
 fn secret(object: &mut Value, hashes: bool) {

@@ -41,7 +41,7 @@ pub(super) async fn tenant(
     let idle_check = asked.ca.namespace.zip(asked.wanted).map(|(cp_namespace, wanted)| {
         let fingerprint = snapshot.fingerprint(&cp_namespace);
         let counted = match &snapshot.observed.api {
-            ApiProbe::Answered { read, .. } => read.nodes.clone(),
+            ApiProbe::Answered { read, .. } => read.nodes.as_ref().map(|nodes| nodes.count.clone()),
             _ => None,
         };
         let nodes = counted.or_else(|| cluster.status.as_ref()?.nodes.clone());
@@ -67,7 +67,10 @@ impl IdleCheck {
         let (found, (answer, _)) = futures::join!(fingerprint(&ctx.io, &self.cp_namespace), asked);
         let kept = match (&answer, turn) {
             (ApiProbe::Answered { read, .. }, Turn::Listing(listing)) => self.wanted.is_in_sync(listing, read),
-            (ApiProbe::Answered { read, .. }, Turn::Nodes) => read.nodes.is_some() && read.nodes == self.nodes,
+            (ApiProbe::Answered { read, .. }, Turn::Nodes) => {
+                let counted = read.nodes.as_ref().map(|nodes| &nodes.count);
+                counted.is_some() && counted == self.nodes.as_ref()
+            }
             _ => false,
         };
         kept && found.is_ok_and(|f| f == self.fingerprint)

@@ -3,6 +3,7 @@
 //! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
 
 pub(super) mod allows;
+pub(super) mod nodes;
 pub(super) mod private;
 
 use super::subject::{Tenant, ensure};
@@ -138,23 +139,26 @@ fn operator(namespace: &str) -> Value {
     })
 }
 
-/// The Internet, and private networks that somebody opened; all of them for a tenant from before they were closed.
 fn outside(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
-    let closed = private::are_closed(t);
-    let block = |(within, private): (IpNet, bool)| {
-        let except: Vec<String> = meta.forbidden(within, private)?.iter().map(ToString::to_string).collect();
+    let block = |(within, except): (IpNet, Vec<IpNet>)| {
         let mut block = json!({"cidr": within.to_string()});
         if !except.is_empty() {
-            block["except"] = except.into();
+            block["except"] = except.iter().map(ToString::to_string).collect();
         }
-        Some(json!({"ipBlock": block}))
+        json!({"ipBlock": block})
     };
+    blocks(t, meta).map(block).collect()
+}
+
+/// Ranges with what is closed in them: the Internet, and private networks that somebody opened; all of them for a tenant from before they
+/// were closed.
+fn blocks(t: &Tenant<'_>, meta: &MetaRanges) -> impl Iterator<Item = (IpNet, Vec<IpNet>)> {
+    let closed = private::are_closed(t);
     let internet = [IpNet::V4(ipnet::Ipv4Net::default()), IpNet::V6(ipnet::Ipv6Net::default())];
     let opened = if closed { private::opened(t) } else { vec![] };
     internet
         .map(|all| (all, closed))
         .into_iter()
         .chain(opened.into_iter().map(|net| (net, false)))
-        .filter_map(block)
-        .collect()
+        .filter_map(|(within, private)| Some((within, meta.forbidden(within, private)?)))
 }

@@ -2,6 +2,7 @@
 
 mod additions;
 mod addons;
+mod nodes;
 mod pods;
 mod vpc;
 
@@ -376,6 +377,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(pods::PODS)
         .chain(additions::ADDITIONS)
         .chain(addons::REFUSED)
+        .chain(nodes::NODES)
         .map(|case| (case, &up));
     let cases = rest.chain(NEW.iter().map(|case| (case, &new))).chain(of_a_tenant);
     for ((text, happens), from) in cases {
