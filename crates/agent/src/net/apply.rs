@@ -8,7 +8,7 @@ use berth_contract::vpc::{Cidr, Net};
 use nix::net::if_::if_nametoindex;
 
 use super::{
-    netlink::{Action, Netlink, Route, Rule},
+    netlink::{Action, Family, Netlink, Route, Rule},
     wanted::{Kernel, MAIN, OTHERS, VPC, Wanted, wanted},
 };
 
@@ -44,11 +44,19 @@ pub(super) fn index(net: &Net) -> anyhow::Result<u32> {
 
 /// Asks the kernel what it has.
 pub(super) fn look(netlink: &mut Netlink, net: &Net) -> anyhow::Result<Kernel> {
+    let (mut rules, mut families) = (vec![], vec![]);
+    for family in Family::ALL {
+        if let Some(some) = netlink.rules(family).context("cannot list rules")? {
+            families.push(family);
+            rules.extend(some);
+        }
+    }
     Ok(Kernel {
         interface: index(net)?,
         addresses: netlink.addresses().context("cannot list addresses")?,
         routes: netlink.routes(&[MAIN, VPC, OTHERS]).context("cannot list routes")?,
-        rules: netlink.rules().context("cannot list rules")?,
+        rules,
+        families,
     })
 }
 

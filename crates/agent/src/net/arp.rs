@@ -82,6 +82,16 @@ impl Packet {
     }
 }
 
+/// So many packets are looked at in a row.
+const MANY: usize = 256;
+
+/// Whether a socket hears what others send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hears {
+    Everything,
+    Nothing,
+}
+
 /// A socket for ARP at one interface.
 #[derive(Debug)]
 pub(super) struct Arp {
@@ -90,13 +100,14 @@ pub(super) struct Arp {
 }
 
 impl Arp {
-    pub(super) fn open(interface: &str) -> io::Result<Self> {
+    pub(super) fn open(interface: &str, hears: Hears) -> io::Result<Self> {
         let of_it = |one: &nix::ifaddrs::InterfaceAddress| one.interface_name == interface;
         let mut links = getifaddrs()?.filter(of_it).filter_map(|one| one.address?.as_link_addr().copied());
         let link = links.next().ok_or_else(|| io::Error::other(format!("there is no interface {interface}")))?;
         let own = link.addr().ok_or_else(|| io::Error::other(format!("{interface} has no MAC address")))?;
-        let arp = Protocol::from(i32::from(ETHERTYPE.to_be()));
-        let socket = Socket::new(Domain::from(libc::AF_PACKET), Type::RAW.cloexec(), Some(arp))?;
+        let protocol = if hears == Hears::Everything { ETHERTYPE.to_be() } else { 0 };
+        let protocol = Some(Protocol::from(i32::from(protocol)));
+        let socket = Socket::new(Domain::from(libc::AF_PACKET), Type::RAW.cloexec(), protocol)?;
         // The address says which interface, and leaves the protocol as it is.
         socket::bind(socket.as_raw_fd(), &link)?;
         Ok(Self { socket, own: Mac(own) })
@@ -135,6 +146,19 @@ impl Arp {
                 return Ok(Some(packet.sender));
             }
         }
+    }
+
+    /// Who else said that it has the address since this was last asked.
+    pub(super) fn heard(&mut self, address: Ipv4Addr) -> io::Result<Option<Mac>> {
+        self.socket.set_nonblocking(true)?;
+        let mut frame = [0; 128];
+        let mut other = None;
+        for _ in 0..MANY {
+            let Ok(read) = self.socket.read(&mut frame) else { break };
+            let packet = frame.get(..read).and_then(Packet::decode);
+            other = packet.filter(|packet| packet.claims(address, self.own)).map(|packet| packet.sender).or(other);
+        }
+        Ok(other)
     }
 
     /// Tells all that the address is at this interface now.

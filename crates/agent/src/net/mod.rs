@@ -22,7 +22,7 @@ use berth_contract::vpc::{Cidr, Net, taken};
 use clap::Subcommand;
 
 use self::{
-    arp::Arp,
+    arp::{Arp, Hears},
     config::Config,
     netlink::{Family, Netlink},
     stop::{Stop, Woken},
@@ -78,7 +78,7 @@ fn check(args: &Args) -> anyhow::Result<()> {
         return Ok(());
     }
     if let (true, IpAddr::V4(v4)) = (kernel.rules.is_empty(), own.address)
-        && let Some(mac) = Arp::open(&net.interface)?.probe(v4)?
+        && let Some(mac) = Arp::open(&net.interface, Hears::Everything)?.probe(v4)?
     {
         bail!(taken(own.address, &mac.to_string()));
     }
@@ -107,6 +107,8 @@ struct Sidecar {
     netlink: Netlink,
     stop: Stop,
     virtual_ip: Option<VirtualIp>,
+    /// Hears whether somebody else has the address.
+    arp: Option<Arp>,
     log: Log,
 }
 
@@ -129,8 +131,8 @@ impl Sidecar {
             match ready {
                 Ok(Ready { own, taken: None }) => {
                     let Some(Ok(net)) = last else { bail!("{} is broken", args.config.display()) };
-                    let virtual_ip = None;
-                    return Ok(Some(Self { config, net, own, slot: args.slot, netlink, stop, virtual_ip, log }));
+                    let (slot, virtual_ip, arp) = (args.slot, None, None);
+                    return Ok(Some(Self { config, net, own, slot, netlink, stop, virtual_ip, arp, log }));
                 }
                 Ok(Ready { taken: Some(message), .. }) => {
                     log.say(&message);
@@ -203,13 +205,26 @@ impl Sidecar {
         if !difference.is_nothing() {
             println!("{}: {difference}", self.net.interface);
             apply::apply(&mut self.netlink, &difference)?;
-            if let (true, IpAddr::V4(own)) = (kernel.rules.is_empty(), self.own.address) {
-                // The pod that had it before had another MAC.
-                Arp::open(&self.net.interface)?.announce(own)?;
-            }
         }
+        self.defend()?;
         if self.virtual_ip.is_none() {
             self.virtual_ip = VirtualIp::start(&self.net, self.own, self.slot, kernel.interface, &mut self.netlink)?;
+        }
+        Ok(())
+    }
+
+    /// Says that the address is here, first of all and whenever somebody else says the same (RFC 5227): the pod that had it before had
+    /// another MAC. It is given up to nobody, since kubelets know no other address.
+    fn defend(&mut self) -> anyhow::Result<()> {
+        let IpAddr::V4(own) = self.own.address else { return Ok(()) };
+        if let Some(arp) = &mut self.arp {
+            if let Some(mac) = arp.heard(own)? {
+                self.log.say(&format!("{own} is in use by {mac}, too"));
+                arp.announce(own)?;
+            }
+        } else {
+            let arp = self.arp.insert(Arp::open(&self.net.interface, Hears::Everything)?);
+            arp.announce(own)?;
         }
         Ok(())
     }
@@ -224,10 +239,12 @@ struct Ready {
 /// Whether rules can be laid. Nobody is asked for the address where there are rules: the API server may run already.
 fn ready(args: &Args, net: &Net, netlink: &mut Netlink) -> anyhow::Result<Ready> {
     let own = own(args, net, netlink)?;
-    let (true, IpAddr::V4(v4)) = (netlink.rules()?.is_empty(), own.address) else {
+    let laid = netlink.rules(Family::V4)?.is_some_and(|rules| !rules.is_empty());
+    let (false, IpAddr::V4(v4)) = (laid, own.address) else {
         return Ok(Ready { own, taken: None });
     };
-    let other = Arp::open(&net.interface)?.probe(v4).with_context(|| format!("cannot ask for {v4}"))?;
+    let other =
+        Arp::open(&net.interface, Hears::Everything)?.probe(v4).with_context(|| format!("cannot ask for {v4}"))?;
     Ok(Ready { own, taken: other.map(|mac| taken(own.address, &mac.to_string())) })
 }
 

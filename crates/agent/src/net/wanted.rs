@@ -51,6 +51,8 @@ pub(super) struct Kernel {
     pub(super) routes: Vec<Route>,
     /// Ours.
     pub(super) rules: Vec<Rule>,
+    /// Of which it has rules at all: it may be built or started without IPv6.
+    pub(super) families: Vec<Family>,
 }
 
 /// What it is to have.
@@ -70,7 +72,7 @@ impl Wanted {
 /// `own` is the pod's address in the VPC, with the prefix of the subnet.
 pub(super) fn wanted(net: &Net, own: Cidr, kernel: &Kernel) -> Wanted {
     let mut rules = Vec::new();
-    for family in Family::ALL {
+    for family in kernel.families.iter().copied() {
         let family = Rulebook { net, own, kernel, family };
         family.rules(|preference, rule| rules.push(Rule { preference: preference + shape(&rule), ..rule }));
     }
@@ -210,7 +212,8 @@ fn masked(Cidr { address, prefix }: Cidr) -> Cidr {
 fn others(kernel: &Kernel) -> Vec<Route> {
     let main = kernel.routes.iter().filter(|route| route.table == MAIN && route.kind == Route::UNICAST);
     let others = main.filter(|route| route.interface != Some(kernel.interface) && !route.dst.address.is_loopback());
-    others.map(|route| Route { table: OTHERS, ..route.clone() }).collect()
+    // Where gateways are is known already.
+    others.map(|route| Route { table: OTHERS, on_link: route.via.is_some(), ..route.clone() }).collect()
 }
 
 fn vpc(net: &Net, own: Cidr, interface: u32) -> Vec<Route> {

@@ -31,6 +31,10 @@ fn while_another_one_has_the_address_nothing_is_in_place_and_it_says_who() {
     sidecar.start();
     assert_eq!(sidecar.ended(Duration::from_secs(2)), None);
     assert!(sidecar.check().status.success());
+    // As soon as the other one sends something, it is in the log.
+    let _ = other.dial_from("172.20.0.2".parse().unwrap(), "172.20.0.99:7000".parse().unwrap());
+    let message = "172.20.0.2 is in use by 02:00:00:00:00:ab, too";
+    sidecar.wait_until("it says who has it, too", |sidecar| sidecar.log().contains(message));
 }
 
 #[test]

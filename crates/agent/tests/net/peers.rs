@@ -78,43 +78,70 @@ fn has() -> bool {
 /// Looks at all pods, every few milliseconds.
 pub(crate) struct Watch {
     ends: Arc<AtomicBool>,
-    /// Time during which two had it, in all.
-    twice: Arc<Mutex<Duration>>,
+    seen: Arc<Mutex<Seen>>,
     threads: Vec<thread::JoinHandle<()>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// Since when each has had it without a break.
+    since: Vec<Option<Instant>>,
+    nobody: Option<Instant>,
+    twice: Duration,
+    longest: Duration,
+}
+
+impl Seen {
+    /// `slot` was looked at, after some time.
+    fn add(&mut self, slot: usize, has: bool, after: Duration) {
+        let before = self.since[slot];
+        self.since[slot] = has.then(|| before.unwrap_or_else(Instant::now));
+        let all = self.since.iter().filter(|since| since.is_some()).count();
+        // Another one may have lost it since it was looked at, but not all the time that this one has had it.
+        if before.is_some() && has && all > 1 {
+            self.twice += after;
+        }
+        if all == 0 {
+            let nobody = self.nobody.get_or_insert_with(Instant::now).elapsed();
+            self.longest = self.longest.max(nobody);
+        } else {
+            self.nobody = None;
+        }
+    }
 }
 
 impl Watch {
     pub(crate) fn over(vpc: &Vpc) -> Self {
-        let (ends, twice) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Duration::ZERO)));
-        // Since when each has had it without a break.
-        let since = Arc::new(Mutex::new(vec![None::<Instant>; vpc.pods.len()]));
+        let seen = Seen { since: vec![None; vpc.pods.len()], ..Seen::default() };
+        let (ends, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(seen)));
         let threads = vpc.pods.iter().enumerate().map(|(slot, pod)| {
-            let (ends, twice, since) = (ends.clone(), twice.clone(), since.clone());
+            let (ends, seen) = (ends.clone(), seen.clone());
             pod.spawn(move || {
                 let mut last = Instant::now();
                 while !ends.load(Ordering::SeqCst) {
-                    {
-                        // No other one looks meanwhile; who had it when it was last looked at may have lost it since.
-                        let mut since = since.lock().unwrap();
-                        let before = since[slot];
-                        since[slot] = has().then(|| before.unwrap_or_else(Instant::now));
-                        let others = since.iter().enumerate().filter(|(n, at)| *n != slot && at.is_some()).count();
-                        if before.is_some() && since[slot].is_some() && others > 0 {
-                            *twice.lock().unwrap() += last.elapsed();
-                        }
-                        last = Instant::now();
-                    }
+                    // No other one looks meanwhile.
+                    let mut seen = seen.lock().unwrap();
+                    seen.add(slot, has(), last.elapsed());
+                    last = Instant::now();
+                    drop(seen);
                     thread::sleep(Duration::from_millis(5));
                 }
             })
         });
         let threads = threads.collect();
-        Self { ends, twice, threads }
+        Self { ends, seen, threads }
     }
 
     /// How long two had it, all in all and counted from both.
     pub(crate) fn twice(&self) -> Duration {
-        *self.twice.lock().unwrap()
+        self.seen.lock().unwrap().twice
+    }
+
+    /// For how long nobody had it at most, since this was last asked.
+    pub(crate) fn longest_without(&self) -> Duration {
+        let mut seen = self.seen.lock().unwrap();
+        seen.nobody = None;
+        std::mem::take(&mut seen.longest)
     }
 }
 

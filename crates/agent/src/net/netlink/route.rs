@@ -134,7 +134,7 @@ impl Netlink {
         for family in Family::ALL {
             let answers = self.dump(GET, &[family.number(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
             let routes = answers.iter().filter(|m| m.kind == NEW).filter_map(|m| Route::decode(&m.body));
-            all.extend(routes.filter(|route| tables.contains(&route.table)));
+            all.extend(routes.filter(|route| route.family == family && tables.contains(&route.table)));
         }
         Ok(all)
     }

@@ -3,6 +3,7 @@
 use std::{fmt, io, net::IpAddr};
 
 use berth_contract::vpc::Cidr;
+use nix::libc::{EAFNOSUPPORT, EOPNOTSUPP};
 
 use super::{
     Family, Netlink, OURS,
@@ -173,15 +174,16 @@ impl fmt::Display for Rule {
 }
 
 impl Netlink {
-    /// Our rules of both families.
-    pub(in crate::net) fn rules(&mut self) -> io::Result<Vec<Rule>> {
-        let mut all = Vec::new();
-        for family in Family::ALL {
-            let fixed = [family.number(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-            let answers = self.dump(GET, &fixed)?;
-            all.extend(answers.iter().filter(|m| m.kind == NEW).filter_map(|m| Rule::decode(&m.body)));
-        }
-        Ok(all)
+    /// Our rules of a family. None: the kernel has no rules for it, so it has no such addresses either.
+    pub(in crate::net) fn rules(&mut self, family: Family) -> io::Result<Option<Vec<Rule>>> {
+        let fixed = [family.number(), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+        let answers = match self.dump(GET, &fixed) {
+            Ok(answers) => answers,
+            Err(error) if matches!(error.raw_os_error(), Some(EAFNOSUPPORT | EOPNOTSUPP)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let rules = answers.iter().filter(|m| m.kind == NEW).filter_map(|m| Rule::decode(&m.body));
+        Ok(Some(rules.filter(|rule| rule.family == family).collect()))
     }
 
     pub(in crate::net) fn add_rule(&mut self, rule: &Rule) -> io::Result<()> {

@@ -18,6 +18,8 @@ pub(super) const CLAIM: Duration = Duration::from_millis(150);
 pub(super) const LIFETIME: Duration = Duration::from_secs(3);
 /// Who was not here for so long may have lost it.
 const PAUSED: Duration = Duration::from_millis(2500);
+/// So many times the network is told where the address is, with an interval between: what is sent to all may get lost.
+const ANNOUNCEMENTS: u8 = 3;
 /// A peer cannot make others wait for longer than ten of these.
 const LONGEST: Duration = Duration::from_secs(10);
 
@@ -56,7 +58,7 @@ enum State {
     /// Has said that it wants the address.
     Claiming { until: Now },
     /// Has it.
-    Active { next: Now, renewed: Now },
+    Active { next: Now, renewed: Now, announce: u8 },
     /// For ever.
     Stopped,
 }
@@ -126,11 +128,8 @@ impl Machine {
             State::Backup { until } if now >= until => self.claim(now),
             // It was paused: nobody may have heard of the claim.
             State::Claiming { until } if now >= until + CLAIM => self.claim(now),
-            State::Claiming { until } if now >= until => {
-                self.state = State::Active { next: now + INTERVAL, renewed: now };
-                vec![Action::Hold, Action::Send(self.priority), Action::Announce]
-            }
-            State::Active { next, .. } if now >= next => self.renew(now),
+            State::Claiming { until } if now >= until => self.renew(now, ANNOUNCEMENTS),
+            State::Active { next, announce, .. } if now >= next => self.renew(now, announce),
             _ => vec![],
         }
     }
@@ -140,9 +139,13 @@ impl Machine {
         vec![Action::Send(self.priority)]
     }
 
-    fn renew(&mut self, now: Now) -> Vec<Action> {
-        self.state = State::Active { next: now + INTERVAL, renewed: now };
-        vec![Action::Hold, Action::Send(self.priority)]
+    fn renew(&mut self, now: Now, announce: u8) -> Vec<Action> {
+        self.state = State::Active { next: now + INTERVAL, renewed: now, announce: announce.saturating_sub(1) };
+        let mut actions = vec![Action::Hold, Action::Send(self.priority)];
+        if announce > 0 {
+            actions.push(Action::Announce);
+        }
+        actions
     }
 
     fn heard(&mut self, from: Ipv4Addr, priority: u8, interval: Duration, now: Now) -> Vec<Action> {
@@ -160,16 +163,13 @@ impl Machine {
             }
             // It may not have heard of the claim; if it has the address, it gives it up now.
             State::Claiming { .. } => self.claim(now),
+            // The other one tells the network where the address is, once it hears that there were two.
             State::Active { .. } if better => {
                 self.wait(now);
-                vec![Action::Drop]
+                vec![Action::Drop, Action::Send(self.priority)]
             }
-            State::Active { .. } => {
-                let mut actions = self.renew(now);
-                // If it had the address, too, then others look for it there.
-                actions.push(Action::Announce);
-                actions
-            }
+            // If it had the address, too, then others look for it there.
+            State::Active { .. } => self.renew(now, ANNOUNCEMENTS),
             State::Out | State::Stopped => vec![],
         }
     }
@@ -181,7 +181,7 @@ impl Machine {
                 self.state = State::Backup { until: until.min(now + self.skew()) };
                 vec![]
             }
-            State::Active { .. } => self.renew(now),
+            State::Active { announce, .. } => self.renew(now, announce),
             _ => vec![],
         }
     }

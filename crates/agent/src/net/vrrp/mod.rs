@@ -22,7 +22,7 @@ use self::{
     packet::{Checksum, PROTOCOL, Packet, TTL, router},
 };
 use super::{
-    arp::Arp,
+    arp::{Arp, Hears},
     netlink::{Address, Netlink},
 };
 
@@ -59,6 +59,7 @@ impl VirtualIp {
         let slot = slot.or_else(|| net.slots.iter().position(|one| one.address == own));
         let slot = slot.context("virtualIP: no slot has the address of this pod")?;
         ensure!(own != ip, "virtualIP: {ip} is the address of this slot");
+        let addresses = netlink.addresses().context("cannot list addresses")?;
         let mut virtual_ip = Self {
             own,
             ip,
@@ -68,12 +69,12 @@ impl VirtualIp {
             machine: Machine::new(own, priority(slot)),
             start: Instant::now(),
             socket: socket(&net.interface, own).context("cannot listen for VRRP")?,
-            arp: Arp::open(&net.interface).context("cannot send ARP")?,
+            arp: Arp::open(&net.interface, Hears::Nothing).context("cannot send ARP")?,
             health: Health::watch().context("cannot watch the API server")?,
             serves: false,
         };
         virtual_ip.update(net);
-        if netlink.addresses()?.contains(&virtual_ip.address()) {
+        if addresses.contains(&virtual_ip.address()) {
             // Left over from before this process was killed. Whoever takes it now need not wait.
             virtual_ip.act(&[Action::Drop, Action::Send(0)], netlink);
         }

@@ -39,6 +39,7 @@ fn kernel() -> Kernel {
             route("::/0", NET1, Some("fe80::2")),
         ],
         rules: vec![],
+        families: Family::ALL.into(),
     }
 }
 
@@ -175,6 +176,14 @@ fn ipv6_of_the_meta_cluster_goes_over_eth0() {
     ] {
         assert_eq!(flow.led(&wanted), led, "{}", flow.to);
     }
+}
+
+#[test]
+fn a_kernel_without_ipv6_gets_no_rules_of_it() {
+    let kernel = Kernel { families: vec![Family::V4], ..kernel() };
+    let wanted = wanted(&net(), own(), &kernel);
+    assert!(wanted.rules.iter().all(|rule| rule.family == Family::V4));
+    assert_eq!(sent("10.96.0.1", TCP, 443).led(&wanted), "prohibited");
 }
 
 #[test]
