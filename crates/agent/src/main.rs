@@ -1,5 +1,5 @@
 //! `berth-agent` runs with tenants, from an image of its own: upstream images have no shell, so what has to happen before etcd or
-//! an apiserver starts happens here, in the component's container (see [`install`]).
+//! an apiserver starts happens here, in the component's container (see [`install`]). One part is a sidecar (see [`net`]).
 //!
 //! It knows nothing of Kubernetes' API and holds no token. Exit codes: 0 go, 1 error, 2 usage, 42 held (see [`guard`]).
 
@@ -7,6 +7,7 @@ mod dial;
 mod guard;
 mod install;
 mod interface;
+mod net;
 mod volume;
 mod wait;
 
@@ -30,6 +31,9 @@ enum Command {
     Wait(wait::Args),
     /// Decides whether an etcd member may start on its volume; if not, says why and exits with 42.
     Guard(GuardArgs),
+    /// Holds the network of an API server in a VPC, as a sidecar.
+    #[command(subcommand)]
+    Net(net::Command),
     /// Takes connections: the other end of `dial`.
     Listen(dial::ListenArgs),
     /// Finds out whether connections get through.
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
         Command::Install(args) => install::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Wait(args) => wait::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Guard(args) => guard(&args),
+        Command::Net(command) => net::run(&command).map(|()| ExitCode::SUCCESS),
         Command::Listen(args) => dial::listen(&args).map(|()| ExitCode::SUCCESS),
         Command::Dial(args) => dial::dial(&args).map(|()| ExitCode::SUCCESS),
     };

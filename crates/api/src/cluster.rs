@@ -20,7 +20,7 @@ pub use status::{
     AddonStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
     PublishedKubeconfig,
 };
-pub use vpc::{Attachment, Vpc};
+pub use vpc::{Attachment, Route, Vpc};
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -66,6 +66,11 @@ pub const PROTECTED: &str = "berth.dev/protected";
 /// On a NetworkAttachmentDefinition: the namespaces, separated by commas, whose `Cluster`s may use it for `spec.vpc`. Berth never sets it.
 pub const ALLOW_FROM: &str = "berth.dev/allow-from";
 
+/// The label of a namespace that says what Pod Security refuses there.
+pub const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
+/// On the control-plane namespace of a tenant with `spec.vpc`: its pods may have the container `vpc`, and an admission policy holds them in
+/// place of Pod Security. Set when the namespace is made; the operator does not change it afterwards.
+pub const VPC: &str = "berth.dev/vpc";
 /// On each workload of API servers with addresses in a VPC, and on its pods: the place of its address in `spec.vpc.addresses`.
 pub const SLOT: &str = "berth.dev/slot";
 

@@ -17,13 +17,14 @@ enum Probe {
     File(&'static str),
 }
 
-const DEPENDENCIES: [Dependency; 12] = [
+const DEPENDENCIES: [Dependency; 13] = [
     program("iptables", "iptables", "the pods' bridge (masquerading) and host ports"),
     program("nftables", "nft", "kube-proxy"),
     program("conntrack", "conntrack", "kube-proxy"),
     program("ethtool", "ethtool", "kubelet"),
     program("socat", "socat", "port-forward"),
     program("ipset", "ipset", "kube-proxy"),
+    program("keepalived", "keepalived", "a peer of the virtual IP in a test"),
     program("iproute2", "ip", "the cluster's network namespace"),
     program("util-linux", "setsid", "processes that outlive the terminal"),
     program("pkg-config", "pkg-config", "building runc"),

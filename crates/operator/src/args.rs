@@ -39,7 +39,7 @@ pub struct Args {
     /// Maximum concurrent reconciles per controller.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
-    /// Configuration file, as the chart writes it from its values `meta`, `isolation` and `writers`. Default: none.
+    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers` and `vpc`. Default: none.
     #[arg(long, env = "BERTH_CONFIG")]
     pub config: Option<std::path::PathBuf>,
     /// Lifetime of leaf certificates, in minutes. They are renewed at two thirds of it.
@@ -79,6 +79,7 @@ impl Args {
             service_account: (!account.is_empty()).then(|| (self.namespace.clone(), account)),
             isolation: config.isolation(),
             writers: config.writers.clone(),
+            vpc: config.vpc,
             leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(self.leaf_lifetime_minutes)),
             ..Settings::default()
         }

@@ -82,6 +82,16 @@ pub const FLAGS: &[Flag] = &[
     template(API_SERVER, HEADERS, FRONT_PROXY),
     closed(CLIENTS, HEADERS, FRONT_PROXY),
     closed(KUBERNETES, &["requestheader-uid-headers"], FRONT_PROXY),
+    Flag {
+        components: API_SERVER,
+        names: &["enable-aggregator-routing"],
+        // Behind routes are the tenant's pods; to its Services nothing leads from here.
+        source: Source::Field(|spec| {
+            let routes = spec.vpc.as_ref().is_some_and(|vpc| !vpc.routes.is_empty());
+            routes.then(|| "true".to_owned()).into_iter().collect()
+        }),
+        instead: "spec.vpc.routes",
+    },
     // kube-apiserver
     template(API_SERVER, &["etcd-cafile", "etcd-certfile", "etcd-keyfile", "etcd-servers"], "use spec.etcd"),
     closed(API_SERVER, &["etcd-prefix", "etcd-servers-overrides", "storage-backend"], "use spec.etcd"),

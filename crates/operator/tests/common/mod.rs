@@ -18,6 +18,7 @@ use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_plan::observed::{EtcdProbe, MemberProbe};
+use berth_plan::settings::VpcSettings;
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::collections::BTreeMap;
@@ -113,7 +114,9 @@ async fn one_more() -> &'static ApiServer {
 
 /// What the operator under test is configured with.
 pub(crate) fn settings() -> Settings {
-    Settings { service_account: Some(("berth-system".into(), "berth-operator".into())), ..Settings::default() }
+    let vpc = VpcSettings { pods_are_held: true, ..VpcSettings::default() };
+    let account = ("berth-system".into(), "berth-operator".into());
+    Settings { service_account: Some(account), vpc, ..Settings::default() }
 }
 
 /// An operator's context whose calls to the meta cluster and into tenants all go through the plan.

@@ -2,6 +2,7 @@
 
 use super::record;
 use super::subject::{Tenant, ensure, is_ours};
+use super::vpc;
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::objects::ensure_templates;
 use crate::observed::{self, Observed, annotation, deleting, label};
@@ -160,8 +161,14 @@ pub fn adoptable(cluster: &Cluster, observed: &Observed, plan: &Plan) -> Option<
 fn namespace(t: &Tenant<'_>) -> Value {
     let mut all = t.labels();
     all.insert(labels::CLUSTER_UID.into(), t.uid.into());
-    for mode in ["enforce", "warn"] {
-        all.insert(format!("pod-security.kubernetes.io/{mode}"), "restricted".into());
+    let modes: &[_] = if vpc::pods_are_held(t) {
+        all.insert(labels::VPC.into(), "true".into());
+        &[("enforce", "privileged"), ("warn", "restricted"), ("audit", "restricted")]
+    } else {
+        &[("enforce", "restricted"), ("warn", "restricted")]
+    };
+    for (mode, level) in modes {
+        all.insert(format!("pod-security.kubernetes.io/{mode}"), (*level).into());
     }
     let mut notes = json!({
         (labels::KUBERNETES_VERSION): t.pin.version,

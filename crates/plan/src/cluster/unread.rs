@@ -24,6 +24,11 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("apiServer.serviceAccountIssuers", &[(api, "service_account_issuers")]),
         row("vpc.attachment", &[(api, "vpc.interface")]),
         row("vpc.addresses", &[(api, "vpc.address")]),
+        row("vpc.virtualIP", &[(api, "vpc.sidecar")]),
+        row("vpc.routes", &[(api, "vpc.sidecar")]),
+        // Added to rendered pods.
+        row("vpc.podAnnotations", &[]),
+        row("vpc.podLabels", &[]),
         // In certificates and kubeconfigs.
         row("vpc.host", &[]),
         row("endpoint.host", &[]),

@@ -5,6 +5,7 @@ mod config;
 pub use config::Config;
 
 use berth_api::common::AgentDelivery;
+use berth_api::etcd_bootstrap::vpc::Rules;
 use berth_pki::Lifetime;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::Deserialize;
@@ -26,6 +27,8 @@ pub struct Settings {
     pub isolation: Isolation,
     /// What writers of a `Cluster` may ask for.
     pub writers: Writers,
+    /// How tenants' VPCs are kept apart from the meta cluster.
+    pub vpc: VpcSettings,
     /// Life of leaf certificates. Default 90 days.
     pub leaf_lifetime: Lifetime,
     /// Life of CAs. Default 10 years.
@@ -56,8 +59,19 @@ pub struct Writers {
     pub limits: Limits,
     /// Networks in which a tenant's nodes may be (`spec.network.nodeCIDRs`). No names, but ranges.
     pub networks: Vec<IpNet>,
+    /// Annotations and labels of API servers' pods in a VPC, as `key=value`, the value as the spec has it.
+    pub vpc: Vec<String>,
     /// Whether volumes and keys may be kept when a `Cluster` is deleted (`spec.deletion.dataPolicy: Retain`). Default: they may.
     pub retain: Retain,
+}
+
+/// How tenants' VPCs are kept apart from the meta cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VpcSettings {
+    /// What the container `vpc` holds. Default: all that leaves the pod.
+    pub rules: Rules,
+    /// Whether admission policies hold pods where Pod Security does not. Default: none does, and no tenant gets a VPC.
+    pub pods_are_held: bool,
 }
 
 /// Whether `spec.deletion.dataPolicy: Retain` is taken.
@@ -98,6 +112,7 @@ impl Writers {
             pull_secrets: all(),
             limits: Limits::default(),
             networks: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
+            vpc: all(),
             retain: Retain::Allowed,
         }
     }
@@ -153,6 +168,7 @@ impl Default for Settings {
             service_account: None,
             isolation: Isolation::default(),
             writers: Writers::default(),
+            vpc: VpcSettings::default(),
             leaf_lifetime: Lifetime::LEAF_90D,
             ca_lifetime: Lifetime::CA_10Y,
         }

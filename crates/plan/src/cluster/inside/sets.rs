@@ -81,7 +81,9 @@ fn access() -> AccessValues {
 
 fn endpoint(t: &Tenant<'_>) -> Result<EndpointValues, State> {
     if t.cluster.spec.vpc.is_some() {
-        return Ok(EndpointValues { addresses: vpc::serving(t), family: "IPv4".into(), port: vpc::PORT });
+        let addresses = Some(vpc::serving(t)).filter(|all| !all.is_empty());
+        let addresses = addresses.ok_or_else(|| State::waiting("an API server with an address in the VPC"))?;
+        return Ok(EndpointValues { addresses, family: "IPv4".into(), port: vpc::PORT });
     }
     let (address, port) = t.endpoint.advertised.ok_or_else(no_address)?;
     let family = if address.is_ipv4() { "IPv4" } else { "IPv6" };

@@ -4,6 +4,7 @@
 
 pub(super) mod allows;
 pub(super) mod nodes;
+mod pod;
 pub(super) mod private;
 
 use super::subject::{Tenant, ensure};
@@ -46,6 +47,7 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
             (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
         }
     }
+    pod::config_map(t, stage);
 }
 
 /// What is awaited as long as nobody knows what a tenant has to be kept off.

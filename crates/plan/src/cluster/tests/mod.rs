@@ -16,6 +16,7 @@ mod nodes;
 mod trouble;
 mod unread;
 mod vpc;
+mod vpc_net;
 
 use super::{ClusterPlan, Input, plan, status::status};
 use crate::meta_cluster::MetaCluster;
