@@ -139,8 +139,8 @@ const FORMED: &[Case] = &[
     }),
     ("a member was not probed", |e| drop(e.probe().members.remove("etcd-2"))),
     ("a member has no leader", |e| e.answer_of(2).leader = "0".into()),
-    ("a member is a learner", |e| e.probe().list.as_mut().unwrap()[2].2 = true),
-    ("a member is not in the others' list", |e| e.probe().list.as_mut().unwrap()[2].1 = "f".into()),
+    ("a member is a learner", |e| e.probe().list.as_mut().unwrap()[2].learner = true),
+    ("a member is not in the others' list", |e| e.probe().list.as_mut().unwrap()[2].id = "f".into()),
     ("too few members answer", |e| e.answer(&[1], 1)),
     ("a member answers, and too few do for a quorum", |e| {
         e.answer(&[1], 1);

@@ -68,7 +68,7 @@ fn nothing_is_replaced_while_anything_is_wrong() {
                 e.world.pod_status(&Etcd::key(Kind::Pod, &format!("etcd-{i}")), json!({}));
             }
         }),
-        ("a learner", |e| e.probe().list.as_mut().unwrap()[1].2 = true),
+        ("a learner", |e| e.probe().list.as_mut().unwrap()[1].learner = true),
         ("corrupt", |e| e.probe().alarms.push("CORRUPT on etcd-1".into())),
         ("a pod is ending", |e| e.edit(&Etcd::key(Kind::Pod, "etcd-0"))["metadata"]["deletionTimestamp"] = "x".into()),
         ("a pod is missing", |e| e.world.remove(&Etcd::key(Kind::Pod, "etcd-0"))),
