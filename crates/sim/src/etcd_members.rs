@@ -3,11 +3,11 @@
 use berth_plan::MemberChange;
 use berth_plan::observed::{EtcdProbe, ListedMember};
 
-/// Carries out a call. The error is what etcd says.
-pub fn change(probe: &mut EtcdProbe, change: &MemberChange) -> Result<(), String> {
+/// Carries out a call. The error is what etcd says. `new_id`: what a member gets that is added.
+pub fn change(probe: &mut EtcdProbe, change: &MemberChange, new_id: &str) -> Result<(), String> {
     let up: Vec<String> = probe.members.values().flatten().map(|m| m.member_id.clone()).collect();
     let Some(list) = &mut probe.list else { return Err("etcdserver: no leader".to_owned()) };
-    let next = apply(list, &up, change)?;
+    let next = apply(list, &up, change, new_id)?;
     if let Some(leader) = next {
         probe.members.values_mut().flatten().for_each(|m| m.leader.clone_from(&leader));
     }
@@ -15,7 +15,12 @@ pub fn change(probe: &mut EtcdProbe, change: &MemberChange) -> Result<(), String
 }
 
 /// Likewise, of a list alone; `up`: IDs of those that run. Returns the ID of the one that leads from now on, if that changes.
-pub fn apply(list: &mut Vec<ListedMember>, up: &[String], change: &MemberChange) -> Result<Option<String>, String> {
+pub fn apply(
+    list: &mut Vec<ListedMember>,
+    up: &[String],
+    change: &MemberChange,
+    new_id: &str,
+) -> Result<Option<String>, String> {
     let serves = |list: &[ListedMember]| {
         let voters: Vec<_> = list.iter().filter(|m| !m.learner).collect();
         voters.iter().filter(|m| up.contains(&m.id)).count() * 2 > voters.len()
@@ -34,8 +39,7 @@ pub fn apply(list: &mut Vec<ListedMember>, up: &[String], change: &MemberChange)
             if list.iter().any(|m| m.learner) {
                 return Err("etcdserver: too many learner members in cluster".to_owned());
             }
-            let id = (1..).map(|n| format!("f{n:x}")).find(|id| list.iter().all(|m| m.id != *id)).unwrap_or_default();
-            list.push(ListedMember { name: String::new(), id, peer_urls: vec![peer_url.clone()], learner: true });
+            list.push(ListedMember { name: String::new(), id: new_id.to_owned(), peer_urls: vec![peer_url.clone()], learner: true });
         }
         MemberChange::Promote { id } => {
             let at = at(list, id)?;

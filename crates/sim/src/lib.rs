@@ -136,8 +136,9 @@ impl World {
                 self.inside.remove(key);
             }
             Action::ChangeMembers { change, .. } => {
+                self.count += 1;
                 let probe = self.observed.etcd.as_mut().ok_or("etcd does not answer")?;
-                etcd_members::change(probe, change)?;
+                etcd_members::change(probe, change, &format!("f{:x}", self.count))?;
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = self.observed.secrets.get(source).and_then(|s| s.digests.get("value")).cloned();

@@ -101,13 +101,15 @@ impl Change<'_> {
         }
     }
 
-    /// The spec asks for less than what is being added, or for what is being removed.
+    /// The spec asks for less than what is being added, or for what is being removed; or another member lost its data, and comes first.
     fn turned_back(&self) -> Option<Step> {
         let (view, now) = (self.view, self.view.now);
         let wanted = view.ordinal(self.name()) < view.wanted;
         let stage = self.record.map(|r| r.stage);
+        let other_is_lost =
+            view.journal.members.iter().any(|m| m.name != self.name() && view.fact(&m.name).lost);
         match (self.operation.kind, stage) {
-            (OperationKind::Grow, None) if !wanted => {
+            (OperationKind::Grow, None) if !wanted || other_is_lost => {
                 Some(Step::Write(self.journal().with(self.name(), None).done()))
             }
             (OperationKind::Grow, Some(MemberStage::Adding | MemberStage::Joining)) if !wanted => {
@@ -116,7 +118,7 @@ impl Change<'_> {
                 Some(Step::Write(next.beginning(OperationKind::Shrink, self.name(), Phase::Remove, now)))
             }
             (OperationKind::Shrink, Some(MemberStage::Leaving))
-                if wanted && self.listed.is_some_and(|l| !l.learner) && !self.fact.lost =>
+                if (wanted || other_is_lost) && self.listed.is_some_and(|l| !l.learner) && !self.fact.lost =>
             {
                 Some(Step::Write(self.stage(MemberStage::Voter, &self.record?.id).done()))
             }
@@ -144,10 +146,8 @@ impl Change<'_> {
         }
         let voters = self.view.voters(self.list);
         let healthy = voters.values().filter(|well| **well).count();
-        // Growing spares nobody; a replaced one leaves a member less.
-        let needed = if self.operation.kind == OperationKind::Grow { voters.len() } else { quorum(voters.len()) };
         let peer_url = self.record.map(|r| r.peer_url.clone()).unwrap_or_default();
-        self.call((healthy, needed), MemberChange::AddLearner { peer_url })
+        self.call((healthy, quorum(voters.len())), MemberChange::AddLearner { peer_url })
     }
 
     /// It runs and has caught up.
@@ -218,6 +218,10 @@ impl Change<'_> {
             next.replicas = next.replicas.min(view.ordinal(self.name()));
             return Step::Write(next);
         };
+        if self.record.is_some_and(|r| r.id != listed.id) {
+            // Nobody heard that it was added before it was turned back.
+            return Step::Write(self.stage(MemberStage::Leaving, &listed.id));
+        }
         if replaces && self.fact.well && !self.fact.lost && !listed.learner {
             // Its data is back.
             return Step::Write(self.stage(MemberStage::Voter, &listed.id).done());

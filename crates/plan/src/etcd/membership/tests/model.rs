@@ -53,6 +53,8 @@ pub(super) struct State {
     /// A call that etcd may still carry out although nobody waits for it any more.
     pub(super) late: Option<MemberChange>,
     pub(super) faults: u32,
+    /// Members that were ever added: none of them has the ID of another.
+    pub(super) added: u32,
 }
 
 pub(super) const NAME: &str = "e";
@@ -80,6 +82,7 @@ impl State {
             caught_up: vec![],
             late: None,
             faults,
+            added: 0,
         }
     }
 
@@ -128,7 +131,7 @@ impl State {
             wanted: self.wanted,
             is_formed: true,
             can_join: true,
-            is_settled: self.pods.values().all(|pod| matches!(pod, Pod::Runs(_))),
+            is_settled: true,
             has_alarm: false,
             journal: self.journal.clone(),
             list: has_quorum.then(|| self.list.clone()),
@@ -220,8 +223,11 @@ impl State {
     pub(super) fn call(&mut self, change: &MemberChange, bug: Bug) -> Result<(), String> {
         let (had, up) = (self.has_quorum(), self.up());
         // What etcd refuses changes nothing.
-        if let Ok(Some(leader)) = etcd_members::apply(&mut self.list, &up, change) {
-            self.leader = leader;
+        let new_id = format!("f{}", self.added);
+        match etcd_members::apply(&mut self.list, &up, change, &new_id) {
+            Ok(Some(leader)) => self.leader = leader,
+            Ok(None) if matches!(change, MemberChange::AddLearner { .. }) => self.added += 1,
+            Ok(None) | Err(_) => {}
         }
         if let (Bug::VoterFirst, MemberChange::AddLearner { .. }) = (bug, change) {
             self.list.iter_mut().for_each(|m| m.learner = false);
