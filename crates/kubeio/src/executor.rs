@@ -55,7 +55,16 @@ fn ends_its_stage_alone(kind: ErrorKind, waited: Duration) -> bool {
 }
 
 /// Changes the members of an etcd, through the member of that name. The error says what etcd, or the network, said.
-pub type ChangeMembers = Box<dyn Fn(String, MemberChange) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+pub struct ChangeMembers(pub ChangeThrough);
+
+/// What [`ChangeMembers`] calls.
+pub type ChangeThrough = Box<dyn Fn(String, MemberChange) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+impl std::fmt::Debug for ChangeMembers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ChangeMembers")
+    }
+}
 
 /// Carries out the plans of one reconcile, round after round, and remembers what it did meanwhile.
 #[derive(Debug)]
@@ -259,7 +268,7 @@ impl<'a> Executor<'a> {
                 let failed = |kind, message| IoError::new(kind, action.describe(), message);
                 let etcd = self.etcd.ok_or_else(|| failed(ErrorKind::Other, "no connection to etcd".to_owned()))?;
                 io.client().fence().check().map_err(|closed| failed(ErrorKind::Fenced, closed.to_string()))?;
-                etcd(via.clone(), change.clone()).await.map_err(|why| failed(ErrorKind::Transient, why))?;
+                (etcd.0)(via.clone(), change.clone()).await.map_err(|why| failed(ErrorKind::Transient, why))?;
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = snapshot.secret(source, "value").unwrap_or_default().to_vec();

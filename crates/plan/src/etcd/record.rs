@@ -50,7 +50,8 @@ impl RecordSource {
     fn credible(self) -> Self {
         Self {
             cluster_uid: self.cluster_uid.filter(|u| is_uid(u)),
-            replicas: self.replicas.filter(|n| REPLICAS.contains(n)),
+            // Between two odd numbers of members is a change of them.
+            replicas: self.replicas.filter(|n| REPLICAS.contains(n) && (self.serial > 0 || n % 2 == 1)),
             templates: self.templates.filter(|d| is_digest(d)),
             agent_image: self.agent_image.filter(|i| is_image(i)),
             ..self

@@ -79,7 +79,7 @@ impl IdleCheck {
     /// What changes the members that were asked.
     pub(super) fn changes(&self, ctx: &Context) -> ChangeMembers {
         let (change, target) = (ctx.change_etcd.clone(), self.target.clone());
-        Box::new(move |via, what| change(target.clone(), via, what))
+        ChangeMembers(Box::new(move |via, what| change(target.clone(), via, what)))
     }
 
     /// Whether all is as it was.

@@ -9,17 +9,22 @@ use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{BootstrapState, Record};
 use berth_api::{labels, names};
 use berth_render::Kind;
+use std::collections::BTreeSet;
+
+/// As many as there can be, whatever a record says.
+const MOST: i32 = 5;
 
 /// The view of a reconcile.
 pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health) -> View<'a> {
     let probe = s.observed.etcd.as_ref();
-    let most = s.addressed().max(s.etcd.spec.replicas);
-    let names = (0..most).map(|i| names::etcd::member(s.name, i));
+    let target = s.record.operation.as_ref().and_then(|o| names::etcd::ordinal(s.name, &o.target));
+    let most = s.addressed().max(s.etcd.spec.replicas).max(target.map_or(0, |ordinal| ordinal.saturating_add(1)));
+    let names = (0..most.min(MOST)).map(|i| names::etcd::member(s.name, i));
     View {
         name: s.name,
         now: s.now,
         wanted: s.etcd.spec.replicas,
-        is_formed: s.record.bootstrap.state == BootstrapState::Established && health.cluster_id.is_some(),
+        is_formed: s.record.bootstrap.state == BootstrapState::Established && is_one_cluster(s, probe),
         can_join: s.can_join(),
         is_settled: roll::next(s, health) == (None, None) && health.deleting_volume.is_none(),
         has_alarm: !health.alarms.is_empty(),
@@ -27,6 +32,14 @@ pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health) -> View<'a> {
         list: probe.and_then(|p| p.list.clone()),
         facts: names.map(|name| (name.clone(), fact(s, probe, &name))).collect(),
     }
+}
+
+/// Whether all who answer are of the same cluster, and of the recorded one.
+fn is_one_cluster(s: &Subject<'_>, probe: Option<&EtcdProbe>) -> bool {
+    let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
+    let answers = probe.into_iter().flat_map(|p| p.members.values()).flatten();
+    let ids: BTreeSet<&str> = answers.map(|m| m.cluster_id.as_str()).chain(recorded).collect();
+    ids.len() == 1
 }
 
 fn journal(record: &Record) -> Journal {

@@ -208,6 +208,29 @@ const FORMED: &[Case] = &[
         e.hold();
     }),
     ("paused", Etcd::hold),
+    ("five members are asked for, of templates that let none join", |e| {
+        e.older_templates();
+        e.cr.spec.replicas = 5;
+    }),
+    ("five members are asked for: the first of the new ones has no pod yet", |e| e.cr.spec.replicas = 5),
+    ("five members are asked for while a member does not answer", |e| {
+        e.cr.spec.replicas = 5;
+        e.answer(&[0, 1], 0);
+    }),
+    ("five members are asked for, and the database is full", |e| {
+        e.cr.spec.replicas = 5;
+        e.probe().alarms.push("NOSPACE on etcd-0".into());
+    }),
+    ("one member is asked for: the first that goes has a pod yet", |e| e.cr.spec.replicas = 1),
+    ("one member is asked for while one that stays does not answer", |e| {
+        e.cr.spec.replicas = 1;
+        e.answer(&[0, 2], 0);
+    }),
+    ("a member's volume is empty, and the etcd was made by an earlier Berth", |e| {
+        e.older_templates();
+        e.held("etcd-1", LOST);
+        e.answer(&[0, 2], 0);
+    }),
 ];
 
 pub(crate) fn situations() -> Vec<Situation> {

@@ -4,6 +4,7 @@ mod bootstrap;
 mod create;
 mod deletion;
 mod images;
+mod members;
 pub(crate) mod messages;
 mod pki;
 mod refusals;
@@ -85,6 +86,16 @@ impl Etcd {
         self.world = world;
         self.cr.status = Some(status(self.input(&self.world), &planned, None));
         planned
+    }
+
+    /// Pinned to templates that tell the guard nothing of members.
+    fn older_templates(&mut self) {
+        let catalog = berth_render::Catalog::builtin();
+        let set = crate::testing::before(catalog.etcd("3.6".parse().unwrap()).unwrap(), "cluster", "journal = []");
+        self.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
+        self.world.observed.pinned = Some(set);
+        self.reconcile();
+        self.world.log.clear();
     }
 
     fn members_run(&mut self) {
