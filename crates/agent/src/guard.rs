@@ -122,9 +122,7 @@ mod tests {
     /// Where `e-1` joins under the ID `b`, or was added under it and votes by now.
     #[test]
     fn a_member_that_joins() {
-        let ours = |id: Option<&str>| {
-            Found::Marker(Marker { id: id.map(ToOwned::to_owned), ..marker("u", 2, "e-1") })
-        };
+        let ours = |id: Option<&str>| Found::Marker(Marker { id: id.map(ToOwned::to_owned), ..marker("u", 2, "e-1") });
         let (joining, voter) = (MemberStage::Joining, MemberStage::Voter);
         let cases = [
             (joining, Found::Nothing, Data::Empty, "join, marked"),

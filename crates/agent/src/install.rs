@@ -63,10 +63,7 @@ impl ExecArgs {
         };
         Self {
             command: self.command.iter().map(own).collect(),
-            env: vec![
-                (INITIAL_CLUSTER, initial_cluster.to_owned()),
-                (INITIAL_CLUSTER_STATE, "existing".to_owned()),
-            ],
+            env: vec![(INITIAL_CLUSTER, initial_cluster.to_owned()), (INITIAL_CLUSTER_STATE, "existing".to_owned())],
         }
     }
 

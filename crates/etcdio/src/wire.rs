@@ -46,14 +46,12 @@ impl Call {
 }
 
 /// A member's own view.
-pub(crate) const STATUS: Call =
-    Call::new("/v3/maintenance/status", "{}", "asking for the member's status");
+pub(crate) const STATUS: Call = Call::new("/v3/maintenance/status", "{}", "asking for the member's status");
 /// Linearizable, so that it proves a quorum.
 pub(crate) const MEMBERS: Call =
     Call::new("/v3/cluster/member/list", r#"{"linearizable":true}"#, "asking for the member list");
 /// All members' alarms.
-pub(crate) const ALARMS: Call =
-    Call::new("/v3/maintenance/alarm", r#"{"action":"GET"}"#, "asking for alarms");
+pub(crate) const ALARMS: Call = Call::new("/v3/maintenance/alarm", r#"{"action":"GET"}"#, "asking for alarms");
 
 /// An ID, as etcd's own tools print it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -207,8 +205,11 @@ mod tests {
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: etcdserver: no leader");
         let refused = read::<Members>(&MEMBERS, 404, b"404 page not found\n");
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 404: 404 page not found");
-        let refused =
-            read::<Status>(&STATUS, 503, br#"{"message":"write tcp 1.2.3.4:34786->1.2.3.4:41745: write: broken pipe"}"#);
+        let refused = read::<Status>(
+            &STATUS,
+            503,
+            br#"{"message":"write tcp 1.2.3.4:34786->1.2.3.4:41745: write: broken pipe"}"#,
+        );
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: write tcp write: broken pipe");
         let garbled = read::<Status>(&STATUS, 200, b"<html>").unwrap_err();
         assert!(matches!(garbled, CallError::Garbled { call: "/v3/maintenance/status", .. }), "{garbled}");

@@ -39,7 +39,12 @@ pub fn apply(
             if list.iter().any(|m| m.learner) {
                 return Err("etcdserver: too many learner members in cluster".to_owned());
             }
-            list.push(ListedMember { name: String::new(), id: new_id.to_owned(), peer_urls: vec![peer_url.clone()], learner: true });
+            list.push(ListedMember {
+                name: String::new(),
+                id: new_id.to_owned(),
+                peer_urls: vec![peer_url.clone()],
+                learner: true,
+            });
         }
         MemberChange::Promote { id } => {
             let at = at(list, id)?;
@@ -47,9 +52,7 @@ pub fn apply(
                 return Err("etcdserver: can only promote a learner member".to_owned());
             }
             if list[at].name.is_empty() || !up.contains(id) {
-                return Err(
-                    "etcdserver: can only promote a learner member which is in sync with leader".to_owned()
-                );
+                return Err("etcdserver: can only promote a learner member which is in sync with leader".to_owned());
             }
             list[at].learner = false;
         }

@@ -6,7 +6,9 @@ use super::report::{self, Report};
 use super::watches::{self, Watches};
 use crate::context::Context;
 use berth_api::labels;
-use berth_kubeio::{Applied, ChangeMembers, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status};
+use berth_kubeio::{
+    Applied, ChangeMembers, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status,
+};
 use berth_plan::{Failure, MetaCluster, Observed, Plan, Settings};
 use berth_render::Kind;
 use futures::TryStreamExt;

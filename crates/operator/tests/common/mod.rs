@@ -17,7 +17,7 @@ use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::observed::{EtcdProbe, MemberProbe};
+use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::collections::BTreeMap;
@@ -148,10 +148,17 @@ fn healthy(target: &EtcdTarget) -> EtcdProbe {
         member_id: id(n),
         leader: id(0),
         version: "3.6.16".into(),
+        ..MemberProbe::default()
     };
     let names = || target.members.iter().enumerate();
     let members: BTreeMap<_, _> = names().map(|(n, m)| (m.name.clone(), Ok(member(n)))).collect();
-    let list = names().map(|(n, m)| (m.name.clone(), id(n), false)).collect();
+    let listed = |(n, m): (usize, &berth_etcdio::Member)| ListedMember {
+        name: m.name.clone(),
+        id: id(n),
+        peer_urls: vec![format!("https://{}:2380", m.name)],
+        learner: false,
+    };
+    let list = names().map(listed).collect();
     EtcdProbe { members, list: Some(list), alarms: vec![] }
 }
 

@@ -1,7 +1,7 @@
 //! Stage 4: the members: what starts them, and how they are.
 
-use super::subject::{Subject, is_ours};
 use super::membership::Step;
+use super::subject::{Subject, is_ours};
 use super::{EtcdPlan, Health, Member, health, roll, services, validate};
 use crate::model::{Action, Stage, StageId, State};
 use crate::objects::ensure;

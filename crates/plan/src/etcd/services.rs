@@ -48,7 +48,8 @@ fn address_before(s: &Subject<'_>, member: &str) -> Former {
     let known = s.get(Kind::StatefulSet, s.name);
     let peers = || address_in(&s.record.bootstrap.member(member)?.peer_url);
     let told = || s.etcd.status.as_ref()?.endpoints.iter().find(|e| e.name == member)?.address.parse().ok();
-    let cluster_ip = known.and_then(|set| former::of_host(set, &host(member, s.namespace))).or_else(peers).or_else(told);
+    let cluster_ip =
+        known.and_then(|set| former::of_host(set, &host(member, s.namespace))).or_else(peers).or_else(told);
     Former { cluster_ip, node_port: None }
 }
 

@@ -137,10 +137,7 @@ pub(crate) enum Step {
     /// The record first.
     Write(Journal),
     /// etcd is told.
-    Call {
-        via: String,
-        change: MemberChange,
-    },
+    Call { via: String, change: MemberChange },
     /// Another pod reads what is on record by now.
     ReplacePod(String),
     /// The volume of a member that is gone.

@@ -31,7 +31,9 @@ pub(super) fn go_on(view: &View<'_>, list: &[ListedMember], operation: &Operatio
     if newer {
         return Step::Stop(
             Reason::VersionUnsupported,
-            format!("a newer operator changes member {target}, in a way that this one does not know. Run that version again; until then Berth changes no member"),
+            format!(
+                "a newer operator changes member {target}, in a way that this one does not know. Run that version again; until then Berth changes no member"
+            ),
         );
     }
     let change = Change { view, list, operation, record, listed, fact: view.fact(target) };
@@ -95,7 +97,10 @@ impl Change<'_> {
         if self.view.has_alarm {
             return self.wait("alarms have to be disarmed first");
         }
-        match self.view.leader(self.list, if matches!(change, MemberChange::MoveLeader { .. }) { "" } else { self.name() }) {
+        match self
+            .view
+            .leader(self.list, if matches!(change, MemberChange::MoveLeader { .. }) { "" } else { self.name() })
+        {
             Some(via) => Step::Call { via, change },
             None => self.wait("there is no leader at the moment"),
         }
@@ -106,8 +111,7 @@ impl Change<'_> {
         let (view, now) = (self.view, self.view.now);
         let wanted = view.ordinal(self.name()) < view.wanted;
         let stage = self.record.map(|r| r.stage);
-        let other_is_lost =
-            view.journal.members.iter().any(|m| m.name != self.name() && view.fact(&m.name).lost);
+        let other_is_lost = view.journal.members.iter().any(|m| m.name != self.name() && view.fact(&m.name).lost);
         match (self.operation.kind, stage) {
             (OperationKind::Grow, None) if !wanted || other_is_lost => {
                 Some(Step::Write(self.journal().with(self.name(), None).done()))

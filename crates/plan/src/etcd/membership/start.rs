@@ -50,7 +50,8 @@ fn journal(view: &View<'_>, list: &[ListedMember]) -> Result<Journal, Step> {
 /// etcd has a member that is not on record.
 pub(super) fn unknown(stranger: &ListedMember) -> Step {
     let ListedMember { name, id, peer_urls, learner } = stranger;
-    let (kind, name) = (if *learner { "learner" } else { "member" }, if name.is_empty() { "without a name" } else { name });
+    let (kind, name) =
+        (if *learner { "learner" } else { "member" }, if name.is_empty() { "without a name" } else { name });
     Step::Stop(
         Reason::UnknownMember,
         format!(
@@ -71,7 +72,9 @@ fn replace(view: &View<'_>, list: &[ListedMember], journal: &Journal, name: &str
         return Step::Wait(format!("alarms to be disarmed; then Berth replaces member {name}"));
     }
     if others < needed {
-        return Step::Wait(format!("{needed} other members to be well, of which {others} are; then Berth replaces {name}"));
+        return Step::Wait(format!(
+            "{needed} other members to be well, of which {others} are; then Berth replaces {name}"
+        ));
     }
     let record = journal.member(name).cloned().unwrap_or_default();
     let (stage, phase) =

@@ -14,7 +14,8 @@ const CHANGES: [(i32, i32); 7] = [(1, 3), (3, 1), (3, 3), (3, 5), (5, 3), (1, 5)
 fn no_change_of_members_loses_a_quorum_and_each_ends() {
     for (from, to) in CHANGES {
         let faults = if from.max(to) == 5 { 2 } else { 3 };
-        let Report { states, ends } = explore(from, to, faults, Bug::None).unwrap_or_else(|why| panic!("{from} → {to}: {why}"));
+        let Report { states, ends } =
+            explore(from, to, faults, Bug::None).unwrap_or_else(|why| panic!("{from} → {to}: {why}"));
         assert!(ends > 0 && states > 50, "{from} → {to}: {states} states, {ends} ends");
         println!("{from} → {to}: {states} states, {ends} ends");
     }
@@ -24,7 +25,8 @@ fn no_change_of_members_loses_a_quorum_and_each_ends() {
 #[ignore = "make test-all: three faults among five members are a million states"]
 fn no_change_of_five_members_loses_a_quorum_with_three_faults() {
     for (from, to) in CHANGES.into_iter().filter(|(from, to)| *from.max(to) == 5) {
-        let Report { states, ends } = explore(from, to, 3, Bug::None).unwrap_or_else(|why| panic!("{from} → {to}: {why}"));
+        let Report { states, ends } =
+            explore(from, to, 3, Bug::None).unwrap_or_else(|why| panic!("{from} → {to}: {why}"));
         println!("{from} → {to}: {states} states, {ends} ends");
     }
 }

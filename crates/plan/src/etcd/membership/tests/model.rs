@@ -142,7 +142,10 @@ impl State {
             (Bug::VictimByIndex, Step::Call { via, change: MemberChange::Remove { .. } }) => {
                 let target = self.journal.operation.as_ref().map(|o| o.target.clone()).unwrap_or_default();
                 let at = target.strip_prefix("e-").and_then(|n| n.parse::<usize>().ok()).unwrap_or_default();
-                Step::Call { via, change: MemberChange::Remove { id: self.list[at.min(self.list.len() - 1)].id.clone() } }
+                Step::Call {
+                    via,
+                    change: MemberChange::Remove { id: self.list[at.min(self.list.len() - 1)].id.clone() },
+                }
             }
             (Bug::ForgetsTheRecord, Step::Write(next)) if self.list.iter().all(|m| !m.learner) => {
                 match next.members.iter().find(|m| m.stage == MemberStage::Adding) {
@@ -191,7 +194,8 @@ impl State {
         let recorded = |id: &str| self.journal.members.iter().find(|m| m.id == *id);
         match change {
             MemberChange::AddLearner { peer_url } => {
-                let on_record = self.journal.members.iter().any(|m| m.stage == MemberStage::Adding && m.peer_url == *peer_url);
+                let on_record =
+                    self.journal.members.iter().any(|m| m.stage == MemberStage::Adding && m.peer_url == *peer_url);
                 if !on_record {
                     return Err(format!("{peer_url} is added and is not on record"));
                 }
