@@ -55,7 +55,8 @@ fn one_member(world: &World, tenant: &Tenant<'_>) -> Result<()> {
 
 /// With three members: the other two serve, and the third comes back empty under another ID, which copies the data.
 fn three_members(world: &World, tenant: &Tenant<'_>) -> Result<()> {
-    let id = |tenant: &Tenant<'_>, i: usize| -> Result<Value> { Ok(tenant.etcd()?["status"]["members"][i]["id"].clone()) };
+    let id =
+        |tenant: &Tenant<'_>, i: usize| -> Result<Value> { Ok(tenant.etcd()?["status"]["members"][i]["id"].clone()) };
     let before = [id(tenant, 0)?, id(tenant, 1)?, id(tenant, 2)?];
     let others = |pods: Vec<Value>| -> Vec<Value> {
         let other = pods.into_iter().filter(|p| p["metadata"]["name"] != "etcd-1");

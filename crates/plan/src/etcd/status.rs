@@ -8,7 +8,7 @@ use crate::verdicts::{self, LASTING};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
-use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_bootstrap::{BootstrapState, Operation, OperationKind, Phase};
 use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, PinnedTemplates};
 use berth_api::names;
 use berth_render::{Kind, ObjectKey};
@@ -41,7 +41,8 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
         status.members = members(planned, &old);
     }
     if let Some(record) = &planned.record {
-        status.operation.clone_from(&record.operation);
+        let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;
+        status.operation = record.operation.clone().filter(known);
     }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {

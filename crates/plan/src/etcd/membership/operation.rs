@@ -95,7 +95,7 @@ impl Change<'_> {
             return self.wait(format!("{needed} members have to be well, and {healthy} are"));
         }
         if self.view.has_alarm {
-            return self.wait("alarms have to be disarmed first");
+            return Step::Rest;
         }
         match self
             .view

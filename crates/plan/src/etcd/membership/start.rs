@@ -65,16 +65,12 @@ fn replace(view: &View<'_>, list: &[ListedMember], journal: &Journal, name: &str
     let voters = view.voters(list);
     let others = voters.iter().filter(|(other, well)| *other != name && **well).count();
     let needed = quorum(voters.keys().filter(|other| *other != name).count());
-    if !view.can_join {
+    // What is lost, and an alarm, is said elsewhere.
+    if !view.can_join || view.has_alarm {
         return Step::Rest;
     }
-    if view.has_alarm {
-        return Step::Wait(format!("alarms to be disarmed; then Berth replaces member {name}"));
-    }
     if others < needed {
-        return Step::Wait(format!(
-            "{needed} other members to be well, of which {others} are; then Berth replaces {name}"
-        ));
+        return Step::Rest;
     }
     let record = journal.member(name).cloned().unwrap_or_default();
     let (stage, phase) =
@@ -91,7 +87,7 @@ fn shrink(view: &View<'_>, list: &[ListedMember], journal: &Journal, last: &str)
         return Step::Wait(format!("member {ill} to be well; then Berth removes {last}"));
     }
     if view.has_alarm {
-        return Step::Wait(format!("alarms to be disarmed; then Berth removes member {last}"));
+        return Step::Rest;
     }
     if !view.is_settled {
         return Step::Wait(format!("the members' pods and volumes to stay as they are; then Berth removes {last}"));
@@ -110,7 +106,7 @@ fn grow(view: &View<'_>, list: &[ListedMember], journal: &Journal) -> Step {
         return Step::Wait(format!("member {ill} to be well; then Berth adds {next}"));
     }
     if view.has_alarm {
-        return Step::Wait(format!("alarms to be disarmed; then Berth adds member {next}"));
+        return Step::Rest;
     }
     if !view.is_settled {
         return Step::Wait(format!("the members' pods and volumes to stay as they are; then Berth adds {next}"));

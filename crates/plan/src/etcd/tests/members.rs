@@ -7,8 +7,25 @@ use berth_api::labels;
 const LOST: &str = "DataLost: the volume of etcd member etcd-1 is empty";
 
 impl Etcd {
+    /// What its record says of itself is changed, in both places.
+    pub(super) fn rewrite(&mut self, change: impl Fn(&mut Value)) {
+        for key in [Self::set(), Self::key(Kind::ConfigMap, "etcd-bootstrap")] {
+            let live = self.edit(&key);
+            let note = live["metadata"]["annotations"][labels::ETCD_RECORD].as_str().unwrap();
+            let mut record: Value = serde_json::from_str(note).unwrap();
+            change(&mut record);
+            live["metadata"]["annotations"][labels::ETCD_RECORD] = record.to_string().into();
+        }
+    }
+
+    /// Plans and writes the status, but carries nothing out: as when calls to etcd fail.
+    pub(super) fn looks(&mut self) {
+        let planned = self.plan();
+        self.cr.status = Some(status(self.input(&self.world), &planned, None));
+    }
+
     /// The pod of a member that was added runs, and answers as a learner that is so far behind.
-    fn joins(&mut self, i: i32, lag: u64) {
+    pub(super) fn joins(&mut self, i: i32, lag: u64) {
         self.members_run();
         let name = format!("etcd-{i}");
         self.world.run_pod(&Self::key(Kind::Pod, &name));
@@ -26,7 +43,7 @@ impl Etcd {
         members.values().flatten().find(|m| m.leader == m.member_id).unwrap().clone()
     }
 
-    fn passes(&mut self, seconds: i64) {
+    pub(super) fn passes(&mut self, seconds: i64) {
         self.world.now += SignedDuration::from_secs(seconds);
     }
 
