@@ -64,8 +64,10 @@ fn address_in(peer_url: &str) -> Option<IpAddr> {
 pub(super) fn peer_url(s: &Subject<'_>, member: &str) -> Option<String> {
     let address = address(s.observed, s.namespace, s.name, member)?;
     let ordinal = names::etcd::ordinal(s.name, member)?;
+    let name = host(member, s.namespace);
+    let known = |set| former::of_host(set, &name) == Some(address);
     let host = match address {
-        _ if ordinal < s.founders() => host(member, s.namespace),
+        _ if ordinal < s.founders() && s.get(Kind::StatefulSet, s.name).is_none_or(known) => name,
         IpAddr::V4(address) => address.to_string(),
         IpAddr::V6(address) => format!("[{address}]"),
     };
