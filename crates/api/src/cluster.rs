@@ -119,8 +119,8 @@ fn one() -> i32 {
     1
 }
 
-/// The tenant's etcd. Version, replicas and storage cannot be changed yet after creation. Changes of resources and placement restart
-/// one member at a time.
+/// The tenant's etcd. Version and storage cannot be changed yet after creation. Changes of resources and placement restart one member at a
+/// time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Etcd {
@@ -128,7 +128,8 @@ pub struct Etcd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: Option<String>,
-    /// Members: 1, 3 or 5. Default 1.
+    /// Members: 1, 3 or 5. Default 1. It may be raised and lowered: Berth adds and removes one member after the other, while the tenant's API
+    /// serves.
     #[serde(default = "one")]
     #[schemars(extend("enum" = [1, 3, 5]))]
     pub replicas: i32,

@@ -154,7 +154,8 @@ reasons! {
         MinorChangeUnsupported => "Set a patch version of the minor version that runs. What runs stays as it is.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
         NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
-        /// `version` or `replicas` differ from those of the etcd that runs, or of the data that was kept.
+        /// `version` differs from that of the etcd that runs, or of the data that was kept; or `replicas` do, and an etcd that an earlier Berth
+        /// made cannot add a member.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",
         /// A workload, a pod or a Service has something that Berth did not set, and that Berth leaves; the message says what, who added it and
         /// why it stays. Nothing waits for it.
@@ -182,6 +183,10 @@ reasons! {
         DataLost => "Restore the volume and delete the pod. If it is the only member and nobody needs the data: delete the `Cluster` with `dataPolicy` Delete and create it again.",
         /// An etcd member found a volume of another member or cluster; or there are volumes, and nothing records whose they are.
         ForeignData => "Attach the right volume, or restore the ConfigMap that the message names.",
+        /// A member of etcd is being added, replaced or removed; the message says what that waits for.
+        MembersChanging => "Nothing at first. If it stays: describe the pod that the message names. `spec.replicas` as it was before turns back what was begun.",
+        /// etcd lists a member that Berth did not add. Berth changes no member until it is gone.
+        UnknownMember => "",
         /// Too few etcd members are up.
         QuorumLost => "Describe the pods that the message names.",
         /// etcd raised an alarm: `NOSPACE` (the database is full) or `CORRUPT`.

@@ -54,6 +54,8 @@ pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
 pub const ADDITIONS: &str = "berth.dev/additions";
 /// On a Service that was deleted and could not get its address back: the address that it had.
 pub const FORMER_ADDRESS: &str = "berth.dev/former-address";
+/// Label of a member's Service: the member.
+pub const ETCD_MEMBER: &str = "berth.dev/etcd-member";
 /// On the Secret of an etcd client: the client's name in `spec.clients`.
 pub const ETCD_CLIENT: &str = "berth.dev/etcd-client";
 

@@ -79,6 +79,10 @@ pub mod etcd {
     pub fn member(e: &str, ordinal: i32) -> String {
         format!("{e}-{ordinal}")
     }
+    /// The ordinal of a member. None: it is none of this etcd's.
+    pub fn ordinal(e: &str, member: &str) -> Option<i32> {
+        member.strip_prefix(e)?.strip_prefix('-')?.parse().ok().filter(|ordinal| *ordinal >= 0)
+    }
     /// Claim of a member's volume.
     pub fn claim(e: &str, ordinal: i32) -> String {
         format!("data-{e}-{ordinal}")

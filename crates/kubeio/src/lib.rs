@@ -19,7 +19,7 @@ mod tenant;
 
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};
-pub use executor::{Applied, Executor};
+pub use executor::{Applied, ChangeMembers, ChangeThrough, Executor};
 pub use meta_cluster::{RangesError, list_nodes, meta_ranges};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::{refused, without_network};

@@ -175,6 +175,52 @@ pub enum Action {
         /// Its labels.
         labels: BTreeMap<String, String>,
     },
+    /// A call to etcd that changes its members. It is on record before it is made, and whatever is answered, the members are asked anew.
+    ChangeMembers {
+        /// The `EtcdCluster`.
+        etcd: ObjectKey,
+        /// Name of the member that is told: the leader.
+        via: String,
+        /// What changes.
+        change: MemberChange,
+    },
+}
+
+/// A change of an etcd's members. IDs are etcd's, in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum MemberChange {
+    /// A member without a vote, which copies the data first.
+    AddLearner {
+        /// Where its peers reach it.
+        peer_url: String,
+    },
+    /// The learner gets a vote.
+    Promote {
+        /// Its ID.
+        id: String,
+    },
+    /// It is no member any more, for ever: another of its name has another ID.
+    Remove {
+        /// Its ID.
+        id: String,
+    },
+    /// Another member leads.
+    MoveLeader {
+        /// The ID of the one that is to lead.
+        id: String,
+    },
+}
+
+impl MemberChange {
+    /// What a person reads.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::AddLearner { peer_url } => format!("add learner {peer_url}"),
+            Self::Promote { id } => format!("promote member {id}"),
+            Self::Remove { id } => format!("remove member {id}"),
+            Self::MoveLeader { id } => format!("move leadership to member {id}"),
+        }
+    }
 }
 
 impl Action {
@@ -201,7 +247,7 @@ impl Action {
     /// Whether what it does shows only when everything is observed again: it is answered before it is done. No other plan is made from
     /// the same observation after it.
     pub fn shows_later(&self) -> bool {
-        matches!(self, Self::Delete { .. } | Self::Scale { .. })
+        matches!(self, Self::Delete { .. } | Self::Scale { .. } | Self::ChangeMembers { .. })
     }
 
     /// What a person reads in a plan.
@@ -222,6 +268,7 @@ impl Action {
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
+            Self::ChangeMembers { etcd, via, change } => format!("{} of {etcd} through {via}", change.describe()),
         }
     }
 }

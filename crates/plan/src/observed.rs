@@ -156,10 +156,48 @@ impl InsideTenant {
 pub struct EtcdProbe {
     /// By member name.
     pub members: BTreeMap<String, Result<MemberProbe, String>>,
-    /// From a linearizable member list: (name, ID, learner). None: no quorum answered.
-    pub list: Option<Vec<(String, String, bool)>>,
+    /// From a linearizable member list. None: no quorum answered.
+    pub list: Option<Vec<ListedMember>>,
     /// Raised alarms, such as `NOSPACE on etcd-0`.
     pub alarms: Vec<String>,
+}
+
+impl EtcdProbe {
+    /// Whether both say the same, but for numbers that change with every write to etcd.
+    pub fn says_the_same_as(&self, other: &Self) -> bool {
+        let still = |probe: &Self| {
+            let mut probe = probe.clone();
+            probe.members.values_mut().flatten().for_each(|member| member.progress = Progress::default());
+            probe
+        };
+        still(self) == still(other)
+    }
+}
+
+/// A member as etcd lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedMember {
+    /// Its name. Empty: it was added and has not started yet.
+    pub name: String,
+    /// Its ID in hexadecimal.
+    pub id: String,
+    /// Where its peers reach it.
+    pub peer_urls: Vec<String>,
+    /// It has no vote.
+    pub learner: bool,
+}
+
+/// How far a member is with etcd's log, and how large its database is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Index of the last entry of its log that is committed.
+    pub raft_index: u64,
+    /// Index of the last entry that it applied to its database.
+    pub applied_index: u64,
+    /// Bytes of its database.
+    pub db_size: i64,
+    /// Bytes of these that hold something; the rest is free since a compaction.
+    pub db_size_in_use: i64,
 }
 
 /// One member's own status.
@@ -173,6 +211,12 @@ pub struct MemberProbe {
     pub leader: String,
     /// Version.
     pub version: String,
+    /// It has no vote, and says so itself.
+    pub learner: bool,
+    /// What it says is wrong with it, such as an alarm.
+    pub errors: Vec<String>,
+    /// What changes all the time.
+    pub progress: Progress,
 }
 
 /// SHA-256 in hexadecimal.

@@ -81,6 +81,13 @@ impl Object {
         self
     }
 
+    /// The object with the resourceVersion of the one that was observed: applied after somebody else wrote, it is a conflict.
+    #[must_use]
+    pub fn with_resource_version(mut self, version: &str) -> Self {
+        self.value["metadata"]["resourceVersion"] = version.into();
+        self
+    }
+
     /// SHA-256 of the manifest as canonical JSON (sorted keys, no spaces), in hex.
     pub fn digest(&self) -> String {
         digest(&self.value)

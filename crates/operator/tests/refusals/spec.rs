@@ -227,12 +227,6 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
             "spec.etcd.version: a running etcd cannot be changed from 3.6.16 to 3.6.15 yet. Set it back to 3.6.16",
         ),
         (
-            json!({"etcd": {"replicas": 3}}),
-            json!({"etcd": {"replicas": 1}}),
-            "EtcdChangeUnsupported",
-            "spec.etcd.replicas: a running etcd cannot be changed from 1 to 3 yet. Set it back to 1",
-        ),
-        (
             json!({"apiServer": {"extraArgs": [{"name": "secure-port", "value": "1"}]}}),
             json!({"apiServer": {"extraArgs": []}}),
             "InvalidSpec",

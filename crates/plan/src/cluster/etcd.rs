@@ -45,13 +45,13 @@ fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
     limits::storage(asked, &t.settings.writers.limits)
 }
 
-/// Version and number of members that run, or that the data was kept of: the record beside it says so, whatever became of the
-/// `EtcdCluster`, which can be recreated, or changed by hand. What no record says is as it is there.
-fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<(Version, i32)> {
+/// The version that runs, or that the data was kept of: the record beside it says so, whatever became of the `EtcdCluster`, which can be
+/// recreated, or changed by hand. What no record says is as it is there.
+fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<Version> {
     let mut etcd = live.cloned().unwrap_or_else(|| EtcdCluster::new(names::ETCD, spec.clone()));
     etcd.metadata.namespace = Some(t.cp_namespace.clone());
-    let recorded = crate::etcd::running(&etcd, t.observed).map(|r| (r.version, r.replicas));
-    recorded.or_else(|| live.and_then(|l| Some((l.spec.version.parse().ok()?, l.spec.replicas))))
+    let recorded = crate::etcd::running(&etcd, t.observed).map(|r| r.version);
+    recorded.or_else(|| live?.spec.version.parse().ok())
 }
 
 /// The stage.
@@ -103,20 +103,20 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         if resources.is_err() {
             spec.resources.clone_from(&live.spec.resources);
         }
+        if wanted.is_err() {
+            spec.replicas = live.spec.replicas;
+        }
     }
     let mut refusal = None;
-    if let Some((version, replicas)) = running {
+    if let Some(version) = running {
         refusal = match wanted {
             Err(state @ State::Blocked { .. }) => Some(state),
             Ok(v) if etcd.version.is_some() && v != version => {
                 Some(changed("version", &version.to_string(), &v.to_string()))
             }
-            _ if etcd.replicas != replicas => {
-                Some(changed("replicas", &replicas.to_string(), &etcd.replicas.to_string()))
-            }
             _ => None,
         };
-        (spec.version, spec.replicas) = (version.to_string(), replicas);
+        spec.version = version.to_string();
     }
     write(t, &mut stage, &spec);
     if stage.state.is_done() {
@@ -198,6 +198,7 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::CertificateAuthorityInvalid
         | Reason::EtcdChangeUnsupported
         | Reason::NotInTemplates
+        | Reason::UnknownMember
         | Reason::VersionUnsupported => State::Blocked { reason, message },
         _ => State::Reported { reason, message },
     }

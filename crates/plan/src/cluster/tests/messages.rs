@@ -133,7 +133,7 @@ const OF_A_TENANT: &[Case] = &[
     ("a node selector that the chart does not allow", |f| {
         f.cluster.spec.scheduler.placement.node_selector.insert("disk".into(), "ssd".into());
     }),
-    ("another number of etcd members", |f| f.cluster.spec.etcd.replicas = 3),
+    ("another version of etcd", |f| f.cluster.spec.etcd.version = Some("3.6.15".into())),
     ("spec.endpoint.host of the local machine", |f| f.cluster.spec.endpoint.host = Some("localhost".into())),
     ("spec.endpoint.host is a loopback address", |f| f.cluster.spec.endpoint.host = Some("127.0.0.1".into())),
     ("spec.endpoint.host is a short form of an address", |f| f.cluster.spec.endpoint.host = Some("127.1".into())),
