@@ -10,6 +10,8 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
+pub mod backup;
+
 /// Keys of the ConfigMap `<cluster>-bootstrap`.
 pub mod keys {
     /// [`super::Bootstrap`] as JSON, for the guard.
