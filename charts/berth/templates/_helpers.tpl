@@ -55,5 +55,5 @@ spec:
 
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
-{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers | toJson }}
+{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "backups" (omit .Values.backups "image") | toJson }}
 {{- end }}

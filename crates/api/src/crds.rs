@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
 
 use crate::conditions::ConditionType;
-use crate::{Cluster, EtcdCluster};
+use crate::{Cluster, EtcdBackup, EtcdCluster};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
@@ -23,6 +23,11 @@ const TABLE: &[Row] = &[
         kind: "EtcdCluster",
         conditions: ConditionType::ETCD_CLUSTER,
         definition: || finish(EtcdCluster::crd(), "etcd", &[]),
+    },
+    Row {
+        kind: "EtcdBackup",
+        conditions: ConditionType::ETCD_BACKUP,
+        definition: || finish(EtcdBackup::crd(), "before-upgrade", &[]),
     },
 ];
 

@@ -114,9 +114,13 @@ impl Proof {
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-                let line = log.lines().rev().find(|l| l.contains("\"fatal\"") || l.contains("panic")).unwrap_or_default();
+                let line =
+                    log.lines().rev().find(|l| l.contains("\"fatal\"") || l.contains("panic")).unwrap_or_default();
                 let line = line.get(..line.floor_char_boundary(600)).unwrap_or_default();
-                return Err(Problem::lasting(At::Proof, format!("etcd with the restored data ended with {status}: {line}")));
+                return Err(Problem::lasting(
+                    At::Proof,
+                    format!("etcd with the restored data ended with {status}: {line}"),
+                ));
             }
             if self.ctl.members(std::slice::from_ref(&self.url), At::Proof).is_ok_and(|m| !m.is_empty()) {
                 return Ok(());
@@ -245,7 +249,8 @@ fn member(url: &str, answer: &Value) -> Option<MemberStatus> {
 }
 
 fn json(bytes: &[u8]) -> Result<Value, Problem> {
-    serde_json::from_slice(bytes).map_err(|e| Problem::brief(At::Etcd, format!("etcd's programs answer what is no JSON: {e}")))
+    serde_json::from_slice(bytes)
+        .map_err(|e| Problem::brief(At::Etcd, format!("etcd's programs answer what is no JSON: {e}")))
 }
 
 fn url(port: u16) -> String {
@@ -266,7 +271,15 @@ mod tests {
 
     fn of(url: &str, leads: bool, learner: bool, applied: u64) -> MemberStatus {
         let text = |s: &str| s.to_owned();
-        MemberStatus { url: text(url), cluster_id: text("1"), version: text("3.6.0"), revision: 1, leads, learner, applied }
+        MemberStatus {
+            url: text(url),
+            cluster_id: text("1"),
+            version: text("3.6.0"),
+            revision: 1,
+            leads,
+            learner,
+            applied,
+        }
     }
 
     #[test]

@@ -32,7 +32,8 @@ impl Problem {
 
     /// Something about files. A full disk is told as what it is.
     pub fn file(what: &str, error: &std::io::Error) -> Self {
-        let help = if error.kind() == std::io::ErrorKind::StorageFull { ": the volume for scratch is too small" } else { "" };
+        let help =
+            if error.kind() == std::io::ErrorKind::StorageFull { ": the volume for scratch is too small" } else { "" };
         Self::brief(At::Other, format!("{what}: {error}{help}"))
     }
 }

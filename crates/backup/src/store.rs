@@ -39,8 +39,7 @@ impl Remote {
         // A second call in one process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let plain = store.endpoint.starts_with("http://");
-        let retry =
-            RetryConfig { retry_timeout: RETRIES, max_retries: 6, backoff: BackoffConfig::default() };
+        let retry = RetryConfig { retry_timeout: RETRIES, max_retries: 6, backoff: BackoffConfig::default() };
         let mut options = ClientOptions::new()
             .with_allow_http(plain)
             .with_timeout(TIMEOUT)
@@ -92,7 +91,8 @@ impl Remote {
             return self.create(key, first);
         }
         let sent = self.runtime.block_on(async {
-            let mut upload = self.s3.put_multipart(&Key::from(key)).await.map_err(|e| self.problem("write", key, &e))?;
+            let mut upload =
+                self.s3.put_multipart(&Key::from(key)).await.map_err(|e| self.problem("write", key, &e))?;
             let mut next = first;
             let sent = loop {
                 if next.is_empty() {
@@ -145,7 +145,10 @@ impl Remote {
             let end = size.min(done + PART as u64);
             let bytes = self.runtime.block_on(self.s3.get_range(&at, done..end)).map_err(|e| of(&e))?;
             if bytes.len() as u64 != end - done {
-                return Err(Problem::brief(At::Proof, format!("{key}: the store gave {} of {} bytes", bytes.len(), end - done)));
+                return Err(Problem::brief(
+                    At::Proof,
+                    format!("{key}: the store gave {} of {} bytes", bytes.len(), end - done),
+                ));
             }
             hash.update(&bytes);
             file.write_all(&bytes).map_err(|e| Problem::file("the snapshot that was read back", &e))?;
@@ -171,7 +174,8 @@ impl Remote {
             None => words(error),
         };
         let message = format!("store {endpoint}: cannot {verb} {key} in bucket {bucket}: {why}");
-        let refused = matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. } | Error::NotFound { .. });
+        let refused =
+            matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. } | Error::NotFound { .. });
         Problem { lasting: refused, ..Problem::brief(At::Store, message) }
     }
 }
@@ -180,7 +184,9 @@ impl Remote {
 fn read(dir: &Path, name: &str) -> Result<String, Problem> {
     match fs::read_to_string(dir.join(name)) {
         Ok(text) => Ok(text.trim().to_owned()),
-        Err(_) => Err(Problem::lasting(At::Store, format!("the Secret with the store's credentials has no key {name}"))),
+        Err(_) => {
+            Err(Problem::lasting(At::Store, format!("the Secret with the store's credentials has no key {name}")))
+        }
     }
 }
 

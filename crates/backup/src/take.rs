@@ -44,7 +44,9 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
         match ctl.contents(&from.url, revision, At::Etcd) {
             Ok(contents) => break (revision, contents, taken_at),
             // Compacted beyond it meanwhile.
-            Err(_) if attempt < ATTEMPTS => fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?,
+            Err(_) if attempt < ATTEMPTS => {
+                fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?
+            }
             Err(problem) => return Err(problem),
         }
     };
@@ -57,7 +59,9 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
     println!("reading {key} back");
     let (read, length) = remote.read_back(&key, &snapshot)?;
     if (&read, length) != (&sha256, size) {
-        let message = format!("{key}: the store gives back {length} bytes with SHA-256 {read}, and was given {size} with {sha256}");
+        let message = format!(
+            "{key}: the store gives back {length} bytes with SHA-256 {read}, and was given {size} with {sha256}"
+        );
         return Err(Problem::brief(At::Proof, message));
     }
     prove(&programs, place, &snapshot, revision, contents)?;
@@ -82,13 +86,7 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
 }
 
 /// Restores it and compares what an etcd then holds.
-fn prove(
-    programs: &Programs,
-    place: &Place,
-    snapshot: &Path,
-    revision: i64,
-    taken: Contents,
-) -> Result<(), Problem> {
+fn prove(programs: &Programs, place: &Place, snapshot: &Path, revision: i64, taken: Contents) -> Result<(), Problem> {
     let (ports, peer) = ports()?;
     let data = place.scratch.join("proof");
     programs.restore(snapshot, &data, &peer)?;
@@ -96,7 +94,10 @@ fn prove(
     let etcd = programs.start(&data, &place.scratch.join("proof.log"), ports)?;
     let now = etcd.revision()?;
     if now != revision {
-        return Err(Problem::lasting(At::Proof, format!("restored, etcd is at revision {now}, and the snapshot at {revision}")));
+        return Err(Problem::lasting(
+            At::Proof,
+            format!("restored, etcd is at revision {now}, and the snapshot at {revision}"),
+        ));
     }
     let restored = etcd.contents(revision)?;
     differs(taken, restored).map_or(Ok(()), Err)
@@ -104,14 +105,19 @@ fn prove(
 
 fn differs(taken: Contents, restored: Contents) -> Option<Problem> {
     if taken.keys != restored.keys {
-        let message = format!("restored, etcd has {} keys, and had {} when the snapshot was taken", restored.keys, taken.keys);
+        let message =
+            format!("restored, etcd has {} keys, and had {} when the snapshot was taken", restored.keys, taken.keys);
         return Some(Problem::lasting(At::Proof, message));
     }
     if taken.compacted != restored.compacted {
-        return Some(Problem::brief(At::Proof, "etcd was compacted while the snapshot was taken, so hashes cannot be compared"));
+        return Some(Problem::brief(
+            At::Proof,
+            "etcd was compacted while the snapshot was taken, so hashes cannot be compared",
+        ));
     }
     (taken.hash != restored.hash).then(|| {
-        let message = format!("restored, etcd's hash is {}, and was {} when the snapshot was taken", restored.hash, taken.hash);
+        let message =
+            format!("restored, etcd's hash is {}, and was {} when the snapshot was taken", restored.hash, taken.hash);
         Problem::lasting(At::Proof, message)
     })
 }

@@ -1,5 +1,6 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
+use super::backups::{AllowedBackups, Backups};
 use super::{Isolation, Limits, OlderTenants, Retain, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
 use berth_api::quantity;
@@ -14,6 +15,8 @@ pub struct Config {
     pub given: MetaRanges,
     /// What writers of a `Cluster` may ask for.
     pub writers: Writers,
+    /// Where backups go. The image, and the namespace of the stores' Secrets, are the caller's to set.
+    pub backups: Backups,
     /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
     /// over them.
     pub unknown: Vec<String>,
@@ -35,7 +38,7 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers } = file;
+        let File { meta, isolation, writers, backups } = file;
         let Allowed { service, placement, storage, images, networks, limits, retain } = writers;
         let nets = |field: &str, all: &[String]| {
             let one =
@@ -62,6 +65,7 @@ impl Config {
                 networks: nets("writers.networks", &networks)?,
                 retain,
             },
+            backups: backups.read()?,
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
             policies: isolation,
@@ -94,6 +98,7 @@ struct File {
     meta: Meta,
     isolation: Policies,
     writers: Allowed,
+    backups: AllowedBackups,
 }
 
 #[derive(Default, Deserialize)]
