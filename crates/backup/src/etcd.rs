@@ -215,13 +215,14 @@ impl Ctl {
         let rev = format!("--rev={revision}");
         let hash = ["endpoint", "hashkv", &rev, "-w", "json"].map(OsStr::new);
         let hash = json(&self.output(url, at, &hash)?)?;
-        let keys = ["get", "", "--prefix", "--count-only", &rev, "-w", "json"].map(OsStr::new);
-        let keys = json(&self.output(url, at, &keys)?)?;
+        let keys = ["get", "", "--prefix", "--count-only", &rev, "-w", "fields"].map(OsStr::new);
+        let keys = self.output(url, at, &keys)?;
+        let keys = String::from_utf8_lossy(&keys).lines().find_map(|l| l.strip_prefix("\"Count\" : ")?.parse().ok());
         let hash = &hash[0]["HashKV"];
         Ok(Contents {
             hash: hash["hash"].as_u64().ok_or_else(|| Problem::brief(at, "etcdctl endpoint hashkv: no hash"))?,
             compacted: hash["compact_revision"].as_i64().unwrap_or_default(),
-            keys: keys["count"].as_u64().unwrap_or_default(),
+            keys: keys.ok_or_else(|| Problem::brief(at, "etcdctl get --count-only: no count"))?,
         })
     }
 }

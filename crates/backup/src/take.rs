@@ -30,6 +30,8 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
     let programs = Programs(place.programs.clone());
     let ctl = Ctl { programs: programs.clone(), pki: Some(place.etcd_pki.clone()) };
     empty(&place.scratch)?;
+    // Before etcd is asked for anything: whether the store answers at all.
+    remote.exists(&format!("{}/any.json", task.prefix))?;
     let members = ctl.members(&task.members, At::Etcd)?;
     let from = giver(&members).ok_or_else(|| Problem::brief(At::Etcd, "no voting member of etcd answers"))?;
 

@@ -334,6 +334,8 @@ fn no_more_run_at_once_than_the_chart_says_and_one_that_cannot_holds_up_nobody()
     other("runs", Some("Running"), after);
     assert_eq!(world.says(), "Running Waiting: waiting for Job acme-9201d5e7/backup-one to be created");
     world.backup.status = None;
+    let own = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, "one");
+    world.observed.objects.get_mut(&own).unwrap()["status"] = Value::Null;
     world.put(Kind::EtcdBackup, json!({
         "metadata": {"name": "older", "namespace": "team-b", "uid": "older", "creationTimestamp": before}, "status": {"phase": "Queued"},
     }));
