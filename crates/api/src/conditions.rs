@@ -118,7 +118,7 @@ impl ConditionType {
         Self::Reconciling,
         Self::Stalled,
     ];
-    /// What an `EtcdBackup` publishes.
+    /// What an `EtcdBackup` and an `EtcdBackupSchedule` publish.
     pub const ETCD_BACKUP: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];

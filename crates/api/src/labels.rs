@@ -18,6 +18,8 @@ pub const CLUSTER_UID: &str = "berth.dev/cluster-uid";
 pub const ETCD_CLUSTER: &str = "berth.dev/etcd-cluster";
 /// Name of the `EtcdBackup` that an object belongs to.
 pub const ETCD_BACKUP: &str = "berth.dev/etcd-backup";
+/// Name of the `EtcdBackupSchedule` that an `EtcdBackup` belongs to.
+pub const ETCD_BACKUP_SCHEDULE: &str = "berth.dev/etcd-backup-schedule";
 /// Kubernetes' label of a Job's pods.
 pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Namespace of the `EtcdBackup` that an object belongs to.

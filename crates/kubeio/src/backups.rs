@@ -3,6 +3,7 @@
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
+use berth_api::EtcdBackupSchedule;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::{labels, names};
 use berth_plan::backup::asks;
@@ -64,6 +65,20 @@ pub async fn observe_backup(
             Ok(None) => {}
             Err(e) => denied(&mut snapshot, e)?,
         }
+    }
+    Ok(snapshot)
+}
+
+/// Reads the `EtcdBackup`s of a schedule's namespace.
+pub async fn observe_schedule(
+    io: &Io,
+    schedule: &EtcdBackupSchedule,
+    meta: &Arc<MetaCluster>,
+) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::of(meta);
+    let namespace = schedule.metadata.namespace.as_deref().unwrap_or_default();
+    for backup in io.list(Kind::EtcdBackup, namespace, None).await? {
+        snapshot.put(Kind::EtcdBackup, backup);
     }
     Ok(snapshot)
 }

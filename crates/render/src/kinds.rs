@@ -43,8 +43,10 @@ pub enum Kind {
     EtcdCluster,
     /// `berth.dev/v1alpha1` Cluster (read; its status and finalizers are written).
     Cluster,
-    /// `berth.dev/v1alpha1` EtcdBackup (read; its status and finalizers are written).
+    /// `berth.dev/v1alpha1` EtcdBackup.
     EtcdBackup,
+    /// `berth.dev/v1alpha1` EtcdBackupSchedule (read; its status and finalizers are written).
+    EtcdBackupSchedule,
     /// `apps/v1` StatefulSet.
     StatefulSet,
     /// `apps/v1` Deployment.
@@ -120,7 +122,8 @@ const TABLE: &[Row] = &[
     row(Kind::EndpointSlice, "EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", true),
     row(Kind::EtcdCluster, "EtcdCluster", BERTH, "v1alpha1", "etcdclusters", true),
     observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
-    observed(row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true)),
+    row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true),
+    observed(row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true)),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
     row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
@@ -201,7 +204,8 @@ impl Kind {
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
-            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackup) => {
+            (Place::Everywhere, Self::EtcdBackup) => &["get", "list", "watch", "create", "patch", "delete"],
+            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule) => {
                 &["get", "list", "watch", "patch"]
             }
             (

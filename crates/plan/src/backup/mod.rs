@@ -9,7 +9,7 @@ mod queue;
 pub mod status;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use crate::model::{Action, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
 use crate::observed::{self, Observed, label, uid};

@@ -1,5 +1,7 @@
 //! What an `EtcdBackup` does in each situation, from observation to status.
 
+pub(crate) mod messages;
+
 use super::status::status;
 use super::*;
 use crate::secrets::SecretFacts;
