@@ -16,7 +16,6 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("cluster/inside/mod.rs", "a client certificate for the API", "the CA that lacks is said first"),
     ("cluster/inside/sets.rs", "the certificate in {ca}", "without the CA the API is not asked"),
     ("backup/outcome.rs", "its result to be recorded", "the result itself is said"),
-    ("schedule/mod.rs", "EtcdBackup {busy} to end", "how the one before goes is said"),
     ("backup/status.rs", "it failed", "what it failed for is kept"),
     ("settings/backups.rs", "backups.stores: ", "the operator does not start; its log says it"),
     ("settings/backups.rs", "two stores have this name", "the operator does not start; its log says it"),

@@ -13,7 +13,7 @@ use crate::observed::{self, Observed, label};
 use crate::requeue::SOON;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::backup_schedule::EtcdBackupSchedule;
-use berth_api::conditions::Reason;
+use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::labels;
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::tz::TimeZone;
@@ -112,8 +112,12 @@ fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut Schedule
     }
     let ended = |b: &EtcdBackup| matches!(phase_of(b), Some(phase::VERIFIED | phase::FAILED));
     if let Some(busy) = out.backups.iter().find(|b| b.metadata.deletion_timestamp.is_none() && !ended(b)) {
-        let busy = busy.metadata.name.as_deref().unwrap_or_default();
-        stage.state = State::waiting(format!("EtcdBackup {busy} to end, before the next one begins"));
+        let conditions = busy.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+        let ready = conditions::find(conditions, ConditionType::Ready);
+        let reason = ready.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::Waiting);
+        let (name, why) = (busy.metadata.name.as_deref().unwrap_or_default(), ready.map_or("", |c| &c.message));
+        let message = format!("the backup of {at} was missed, since EtcdBackup {name} has not ended: {why}");
+        stage.state = State::blocked(reason, message);
         return;
     }
     let spec = &input.schedule.spec;

@@ -10,6 +10,10 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its first backup is under way", |w| w.backup(1, "Running")),
         ("its last backup is proven", |w| w.backup(1, "Verified")),
         ("its last backup failed", |w| w.backup(1, "Failed")),
+        ("its last backup waits when the next one is due", |w| {
+            w.backup(1, "Waiting");
+            w.now = "2026-01-02T04:00:00Z".parse().unwrap();
+        }),
         ("it is suspended", |w| w.schedule.spec.suspend = true),
         ("its schedule is none", |w| w.schedule.spec.schedule = "every night".into()),
         ("its schedule never comes", |w| w.schedule.spec.schedule = "0 0 30 2 *".into()),

@@ -40,6 +40,8 @@ impl Fixture {
         let degraded = json!({
             "type": "Degraded", "status": "True", "reason": "StoreUnavailable", "message": "it answers 403", "lastTransitionTime": at,
         });
+        let mut ready = degraded.clone();
+        (ready["type"], ready["status"]) = ("Ready".into(), "False".into());
         let backup = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
             "metadata": {
@@ -47,7 +49,7 @@ impl Fixture {
                 "labels": {labels::ETCD_BACKUP_SCHEDULE: "nightly"},
             },
             "spec": {"store": "main"},
-            "status": {"phase": phase, "takenAt": (phase == "Verified").then_some(&at), "conditions": [degraded]},
+            "status": {"phase": phase, "takenAt": (phase == "Verified").then_some(&at), "conditions": [ready, degraded]},
         });
         self.observed.put(ObjectKey::namespaced(Kind::EtcdBackup, TEAM, name), backup);
     }
@@ -78,7 +80,10 @@ fn one_backup_is_created_for_each_time_and_none_while_another_is_under_way() {
     assert!(done.is_empty(), "{done:?}");
     assert_eq!(status.last_schedule_time.unwrap().0.to_string(), "2026-01-01T03:00:00Z");
     world.now = "2026-01-02T04:00:00Z".parse().unwrap();
-    assert!(world.reconcile().0.is_empty(), "the first is still under way");
+    let (done, status) = world.reconcile();
+    assert!(done.is_empty(), "the first is still under way");
+    let said = says(&status);
+    assert!(said.contains("was missed, since EtcdBackup nightly-202601010300 has not ended: it answers 403"), "{said}");
     world.backup(1, "Verified");
     let (done, status) = world.reconcile();
     assert_eq!(done, ["create EtcdBackup team-a/nightly-202601020300"]);
