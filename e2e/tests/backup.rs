@@ -5,6 +5,7 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,7 +13,7 @@ use berth_devcluster::{
     binaries::{self, Selection},
     versions::ETCD,
 };
-use berth_e2e::{Options, Tenant, World, berth, core, operator::SYSTEM, run, tenant::condition, until};
+use berth_e2e::{Options, Tenant, World, berth, core, operator::SYSTEM, run, tenant::condition, until, until_within};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
@@ -37,8 +38,10 @@ fn a_backup_is_proven_and_can_be_restored() {
         ];
         world.install(&Options { values: fields.map(|(f, v)| store(f, v)).into(), ..Options::default() })?;
         let result = backups(world, place.path());
-        for backup in world.kube.list(&berth("", "etcdbackups"))? {
-            world.kube.delete(&path(&backup))?;
+        for plural in ["etcdbackupschedules", "etcdbackups"] {
+            for object in world.kube.list(&berth("", plural))? {
+                world.kube.delete(&path(&object, plural))?;
+            }
         }
         until("no EtcdBackup to be left", || {
             ensure!(world.kube.list(&berth("", "etcdbackups"))?.is_empty(), "some are left");
@@ -78,7 +81,38 @@ fn backups(world: &World, place: &Path) -> Result<()> {
     ensure!(message.contains("403") && !message.contains("wrong") && !message.contains(ACCESS_KEY), "{message}");
     credentials(world, "secret")?;
     taken(world, &tenant, "again", "Verified")?;
+    every_minute(world, &tenant, place)?;
     tenant.let_go()
+}
+
+/// A schedule keeps the last two, and what it deletes is gone from the store.
+fn every_minute(world: &World, tenant: &Tenant<'_>, place: &Path) -> Result<()> {
+    let schedules = berth(&tenant.namespace, "etcdbackupschedules");
+    let schedule = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackupSchedule", "metadata": {"name": "often"},
+        "spec": {
+            "clusterRef": {"name": tenant.name}, "store": "main", "schedule": "* * * * *",
+            "keep": {"last": 2, "daily": 0, "weekly": 0},
+        },
+    });
+    world.kube.create(&schedules, &schedule)?;
+    let proven = || -> Result<Vec<String>> {
+        let all = world.kube.list(&berth(&tenant.namespace, "etcdbackups"))?;
+        let own = all.iter().filter(|b| b["metadata"]["labels"]["berth.dev/etcd-backup-schedule"] == "often");
+        let key =
+            |b: &Value| b["status"]["key"].as_str().map(|key| place.join("berth").join(key).display().to_string());
+        Ok(own.filter_map(key).collect())
+    };
+    let first = until("the first backup of the schedule", || proven()?.pop().context("none is proven"))?;
+    until_within(Duration::from_mins(8), "the first one to be gone, and two newer ones to be there", || {
+        let now = proven()?;
+        ensure!(now.len() == 2 && !now.contains(&first), "{now:?}");
+        ensure!(!Path::new(&first).exists(), "{first} is still in the store");
+        ensure!(now.iter().all(|key| Path::new(key).exists()), "{now:?}");
+        Ok(())
+    })?;
+    world.kube.delete(&format!("{schedules}/often"))?;
+    Ok(())
 }
 
 /// The Secret of the store.
@@ -141,9 +175,9 @@ fn etcds(program: &str) -> Result<Command> {
     Ok(Command::new(binaries::path("etcd", ETCD, program)?))
 }
 
-fn path(backup: &Value) -> String {
-    let meta = |field: &str| backup["metadata"][field].as_str().unwrap_or_default().to_owned();
-    format!("{}/{}", berth(&meta("namespace"), "etcdbackups"), meta("name"))
+fn path(object: &Value, plural: &str) -> String {
+    let meta = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    format!("{}/{}", berth(&meta("namespace"), plural), meta("name"))
 }
 
 /// A process that ends with this value.
