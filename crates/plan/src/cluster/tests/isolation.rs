@@ -93,6 +93,8 @@ fn a_store_for_backups_adds_a_policy_and_a_client_of_etcd_and_restarts_nothing()
     f.others();
     f.settings.backups = Backups::default();
     f.reconcile();
+    f.others();
+    f.reconcile();
     assert!(without(&f), "without a store it goes again");
 }
 
