@@ -1,5 +1,6 @@
 //! Situations of an `EtcdBackup`, for docs/reference/messages.md.
 
+use super::deletion::{deleted, newer};
 use super::*;
 use crate::messages::Situation;
 
