@@ -39,6 +39,7 @@ pub(super) fn parties() -> Vec<Party> {
         ("backup", component(&cp_namespace, "etcd-backup"), "10.1.0.7"),
         ("stray", (cp_namespace.clone(), json!({"app": "debug"})), "10.1.0.6"),
         ("other-etcd", component(&other, "etcd"), "10.1.1.1"),
+        ("other-backup", component(&other, "etcd-backup"), "10.1.1.3"),
         ("other-apiserver", component(&other, "kube-apiserver"), "10.1.1.2"),
         ("operator", ("berth-system".into(), operator.clone()), "10.1.2.1"),
         ("operators-neighbour", ("berth-system".into(), json!({"app": "x"})), "10.1.2.2"),
@@ -141,6 +142,7 @@ const ALLOWED: &str = "
     prometheus           scheduler               10259
     controller-manager scheduler                                         apiserver  6443
     operator operators-neighbour operator-by-name operator-by-component  apiserver  6443
+    other-backup                                                         apiserver  6443
     false-operator dns dns-neighbour                                     apiserver  6443
     false-dns prometheus foreign other-etcd other-apiserver              apiserver  6443
     ingress: etcd etcd-1 stray backup                                    apiserver  6443
