@@ -64,7 +64,7 @@ macro_rules! reasons {
 string_enum! {
     /// Types of conditions. [`ConditionType::CLUSTER`] and [`ConditionType::ETCD_CLUSTER`] say which kind publishes which.
     ConditionType {
-        /// Everything in the spec is applied and works. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
+        /// Everything in the spec is applied and works; of an `EtcdBackup`: it is proven. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
         /// it. Helm 3 does not wait for it, and Argo CD needs a health check, which `examples/gitops` has.
         Ready,
         /// It serves now. `Cluster`: the API answered the operator at its endpoint, and etcd has quorum. With
@@ -118,6 +118,8 @@ impl ConditionType {
         Self::Reconciling,
         Self::Stalled,
     ];
+    /// What an `EtcdBackup` and an `EtcdBackupSchedule` publish.
+    pub const ETCD_BACKUP: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
 }
@@ -197,6 +199,12 @@ reasons! {
         PermissionDenied => "Restore the chart's rights: `helm upgrade` with the same values. For a stand-alone `EtcdCluster`: add its namespace to the chart's value `etcdNamespaces`.",
         /// The meta cluster, a webhook or a policy refused an object or a pod.
         Rejected => "The message quotes the refusal: a quota, a policy, a wrong value. Exempt control-plane namespaces from webhooks and policies that change objects.",
+        /// The store of a backup cannot be used: it is not configured, has no credentials, refuses, or does not answer.
+        StoreUnavailable => "Set up the store as in docs/backup.md. Then create another `EtcdBackup`, if this one has `Failed`.",
+        /// A backup could not be taken; the message says why.
+        BackupFailed => "Correct what the message names, and create another `EtcdBackup`.",
+        /// A backup was taken, and what the store gave back, or an etcd that was started with it, is not the same.
+        BackupNotProven => "Do not rely on it. Create another `EtcdBackup`; if that fails, too, suspect the store.",
         /// `spec.paused` is true: Berth changes, repairs and renews nothing.
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.

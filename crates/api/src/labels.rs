@@ -16,6 +16,14 @@ pub const CLUSTER_NAMESPACE: &str = "berth.dev/cluster-namespace";
 pub const CLUSTER_UID: &str = "berth.dev/cluster-uid";
 /// Name of the `EtcdCluster` that an object belongs to.
 pub const ETCD_CLUSTER: &str = "berth.dev/etcd-cluster";
+/// Name of the `EtcdBackup` that an object belongs to.
+pub const ETCD_BACKUP: &str = "berth.dev/etcd-backup";
+/// Name of the `EtcdBackupSchedule` that an `EtcdBackup` belongs to.
+pub const ETCD_BACKUP_SCHEDULE: &str = "berth.dev/etcd-backup-schedule";
+/// Kubernetes' label of a Job's pods.
+pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// Namespace of the `EtcdBackup` that an object belongs to.
+pub const ETCD_BACKUP_NAMESPACE: &str = "berth.dev/etcd-backup-namespace";
 /// Cluster API's label: which cluster a kubeconfig Secret belongs to.
 pub const CAPI_CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 /// Cluster API's Secret type.
@@ -88,5 +96,7 @@ pub const FINALIZER: &str = "berth.dev/control-plane";
 
 /// Field manager of server-side apply for a `Cluster`'s children.
 pub const MANAGER_CLUSTER: &str = "berth-cluster";
+/// Field manager of what is made for an `EtcdBackup`.
+pub const MANAGER_BACKUP: &str = "berth-etcd-backup";
 /// Field manager of server-side apply for an `EtcdCluster`'s children.
 pub const MANAGER_ETCD: &str = "berth-etcd-cluster";

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 pub mod vpc;
+pub mod backup;
 
 /// Keys of the ConfigMap `<cluster>-bootstrap`.
 pub mod keys {

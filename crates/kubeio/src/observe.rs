@@ -38,7 +38,7 @@ impl std::fmt::Debug for Snapshot {
 }
 
 impl Snapshot {
-    fn of(meta: &Arc<MetaCluster>) -> Self {
+    pub(crate) fn of(meta: &Arc<MetaCluster>) -> Self {
         let observed = Observed { meta: meta.clone(), ..Observed::default() };
         Self { observed, ..Self::default() }
     }

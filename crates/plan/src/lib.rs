@@ -7,6 +7,7 @@
 //! or folder for each stage. What they share: `ending` (what a deletion waits for), [`meta_cluster`] (its addresses and nodes),
 //! [`objects`] (create, apply, drift), [`secrets`], [`settings`], and [`workload`] (rollouts, images, pods).
 
+pub mod backup;
 pub mod cluster;
 pub(crate) mod ending;
 pub mod etcd;
@@ -18,6 +19,7 @@ pub mod model;
 pub mod objects;
 pub mod observed;
 mod requeue;
+pub mod schedule;
 pub mod secrets;
 pub mod settings;
 #[cfg(test)]

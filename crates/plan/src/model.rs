@@ -29,6 +29,8 @@ pub enum StageId {
     Kubeconfig,
     /// Objects inside the tenant.
     Tenant,
+    /// A backup of an etcd.
+    Backup,
     /// Taking everything down.
     Deletion,
 }
@@ -45,6 +47,7 @@ impl StageId {
             Self::ControlPlane(component) => component.name(),
             Self::Kubeconfig => "kubeconfig",
             Self::Tenant => "tenant",
+            Self::Backup => "backup",
             Self::Deletion => "deletion",
         }
     }
@@ -311,6 +314,13 @@ pub enum SecretEntry {
         /// Secret of the CA.
         issuer: ObjectKey,
     },
+    /// A copy of one key of another Secret, under the same name.
+    Copy {
+        /// Key in both.
+        name: String,
+        /// The other Secret.
+        source: ObjectKey,
+    },
     /// A service-account key pair: `tls.crt` public, `tls.key` private.
     ServiceAccountKey,
     /// An `EncryptionConfiguration` with a new secretbox key, in `encryption.yaml`.
@@ -336,6 +346,7 @@ impl SecretEntry {
             Self::Ca(spec) => format!("CA {}", spec.common_name),
             Self::Leaf { name, why, .. } => format!("certificate {name} ({why})"),
             Self::CaCopy { name, .. } => format!("copy of the CA in {name}"),
+            Self::Copy { name, source } => format!("copy of {name} of {source}"),
             Self::ServiceAccountKey => "service-account key".into(),
             Self::EncryptionConfig => "encryption key".into(),
             Self::Kubeconfig { why, .. } => format!("kubeconfig ({why})"),

@@ -160,8 +160,8 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_in_the_table() {
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "b"}});
-        assert_eq!(Object::new(job).unwrap_err(), "batch/v1 Job is not a kind that Berth handles");
+        let job = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": "b"}});
+        assert_eq!(Object::new(job).unwrap_err(), "batch/v1 CronJob is not a kind that Berth handles");
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
         assert_eq!(Object::new(secret).unwrap_err(), "Secret a has no metadata.namespace");
     }

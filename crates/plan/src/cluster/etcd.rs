@@ -16,6 +16,12 @@ use serde_json::json;
 /// Name of the tenant's API server among the etcd's clients.
 pub(super) const CLIENT: &str = names::APISERVER;
 
+/// The API server, and what takes backups where a store is configured. Another client restarts nothing.
+fn clients(t: &Tenant<'_>) -> Vec<EtcdClient> {
+    let backup = t.settings.backups.are_enabled().then_some(names::BACKUP_CLIENT);
+    [CLIENT].into_iter().chain(backup).map(|name| EtcdClient { name: name.into() }).collect()
+}
+
 /// The version to run: the one asked for, or the newest that the Kubernetes minor supports.
 fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
     let Some(asked) = &t.cluster.spec.etcd.version else {
@@ -76,7 +82,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         placement: etcd.placement.clone(),
         images: t.cluster.spec.images.clone(),
         quota_backend_bytes: None,
-        clients: vec![EtcdClient { name: CLIENT.into() }],
+        clients: clients(t),
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
         data_policy: DataPolicy::Retain,
         paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),

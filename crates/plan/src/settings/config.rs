@@ -1,5 +1,6 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
+use super::backups::{AllowedBackups, Backups};
 use super::{Isolation, Limits, OlderTenants, Retain, VpcSettings, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
 use berth_api::quantity;
@@ -16,6 +17,8 @@ pub struct Config {
     pub writers: Writers,
     /// How tenants' VPCs are kept apart from the meta cluster.
     pub vpc: VpcSettings,
+    /// Where backups go. The image, and the namespace of the stores' Secrets, are the caller's to set.
+    pub backups: Backups,
     /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
     /// over them.
     pub unknown: Vec<String>,
@@ -37,7 +40,7 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers, vpc, admission_policies } = file;
+        let File { meta, isolation, writers, vpc, admission_policies, backups } = file;
         let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain } = writers;
         let nets = |field: &str, all: &[String]| {
             let one =
@@ -66,6 +69,7 @@ impl Config {
                 retain,
             },
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
+            backups: backups.read()?,
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
             policies: isolation,
@@ -102,6 +106,7 @@ struct File {
     vpc: OfVpc,
     #[serde(rename = "admissionPolicies")]
     admission_policies: AdmissionPolicies,
+    backups: AllowedBackups,
 }
 
 #[derive(Default, Deserialize)]

@@ -1,7 +1,9 @@
 //! What the operator is configured with; the same for all tenants.
 
+mod backups;
 mod config;
 
+pub use backups::{BackupStore, Backups};
 pub use config::Config;
 
 use berth_api::common::AgentDelivery;
@@ -23,6 +25,8 @@ pub struct Settings {
     /// Service account of the operator, as (namespace, name). It is bound to the namespace role in every control-plane
     /// namespace. None: the operator runs with rights of its own (outside of the meta cluster).
     pub service_account: Option<(String, String)>,
+    /// Where backups go, and what takes them.
+    pub backups: Backups,
     /// What keeps tenants apart from each other and from the meta cluster.
     pub isolation: Isolation,
     /// What writers of a `Cluster` may ask for.
@@ -166,6 +170,7 @@ impl Default for Settings {
             agent_image: "berth.dev/agent:dev".into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,
+            backups: Backups::default(),
             isolation: Isolation::default(),
             writers: Writers::default(),
             vpc: VpcSettings::default(),
