@@ -4,7 +4,7 @@ use crate::access::{Access, parse};
 use crate::args::{Meta, Upgrade};
 use crate::confirm::confirmed;
 use crate::{Outcome, output, paint, plan};
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use berth_api::Cluster;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::version::Version;
@@ -22,7 +22,7 @@ pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
     let access = Access::to_write(meta).await?;
     let of = format!("Cluster {}/{}", access.namespace, args.name);
     let value = access.cluster(&args.name).await?;
-    let cluster = parse(value.clone(), &of)?;
+    let cluster: Cluster = parse(value.clone(), &of)?;
     let to = args.to.to_string();
     if cluster.spec.version == to {
         output::print(&format!("{of}: spec.version is {to} already\n"))?;
@@ -63,7 +63,7 @@ async fn wait(access: &Access, args: &Upgrade, of: &str) -> anyhow::Result<Outco
     let until = Timestamp::now() + args.timeout;
     let mut said = String::new();
     loop {
-        let cluster = parse(access.cluster(&args.name).await?, of)?;
+        let cluster: Cluster = parse(access.cluster(&args.name).await?, of)?;
         let (ended, message) = progress(&cluster, args.to);
         if message != said {
             output::print(&format!("{}\n", paint::safe(&message)))?;
@@ -125,10 +125,10 @@ fn progress(cluster: &Cluster, to: Version) -> (Option<bool>, String) {
     }
 }
 
-/// A duration such as 30m.
-pub(crate) fn timeout(text: &str) -> anyhow::Result<SignedDuration> {
-    let timeout: SignedDuration = text.parse().context("not a duration such as 30m or 1h")?;
-    if timeout.is_positive() { Ok(timeout) } else { bail!("must be more than nothing, such as 30m") }
+/// How long to wait.
+pub(crate) fn timeout(text: &str) -> Result<SignedDuration, String> {
+    let timeout: Option<SignedDuration> = text.parse().ok();
+    timeout.filter(SignedDuration::is_positive).ok_or_else(|| format!("{text}: write it such as 30m or 1h"))
 }
 
 #[cfg(test)]
