@@ -326,3 +326,52 @@ fn a_tenant_of_a_build_without_the_record_counts_as_serving_what_it_is_pinned_to
     assert_eq!(f.world.log, [format!("apply {}", Fixture::namespace())], "once");
     assert_eq!(f.note(labels::SERVED_MINOR).as_deref(), Some("1.36"));
 }
+
+/// What each slot, and then what talks to them, is to run.
+fn in_vpc(f: &Fixture) -> Vec<String> {
+    let of = |kind, name: &str| {
+        let live = f.world.observed.get(&Fixture::key(kind, name)).unwrap();
+        let version = crate::workload::version_of(live).unwrap().to_string();
+        crate::workload::emulates(live).map_or(version.clone(), |minor| format!("{version} as {minor}"))
+    };
+    let slots = (0..3).map(|n| of(Kind::StatefulSet, &names::slot(names::APISERVER, n)));
+    slots.chain(CLIENTS.map(|name| of(Kind::Deployment, name))).collect()
+}
+
+#[test]
+fn slots_take_the_same_steps_one_after_the_other() {
+    let mut spec = vpc::spec();
+    spec["version"] = json!(OLD);
+    spec["upgrade"] = json!({"finalizeAfter": "168h"});
+    let mut f = Fixture::up_in_vpc(spec);
+    f.nodes(Some(OLD));
+    let through = |f: &mut Fixture, goal: &str, reason: &str| {
+        for _ in 0..40 {
+            f.reconcile();
+            let now = in_vpc(f);
+            let (slots, clients) = now.split_at(3);
+            if goal == OLD {
+                let gone = clients.iter().all(|client| client == OLD);
+                assert!(gone || slots.iter().all(|slot| slot != OLD), "the others first: {now:?}");
+            } else {
+                let all = slots.iter().all(|slot| slot == goal);
+                assert!(all || clients.iter().all(|client| client != goal), "the API servers first: {now:?}");
+            }
+            if f.condition("Ready").1 == reason && now.iter().all(|runs| runs == goal) {
+                return;
+            }
+            f.attached();
+        }
+        panic!("{goal}: {:?}, {:?}", in_vpc(f), f.condition("Ready"));
+    };
+    let emulates = format!("{NEW} as 1.35");
+    f.version(NEW);
+    through(&mut f, &emulates, "Emulating");
+    f.version(OLD);
+    through(&mut f, OLD, "AsExpected");
+    f.version(NEW);
+    through(&mut f, &emulates, "Emulating");
+    f.cluster.spec.upgrade.finalize_after = "0s".into();
+    through(&mut f, NEW, "AsExpected");
+    assert_eq!(f.note(labels::SERVED_MINOR).as_deref(), Some("1.36"));
+}
