@@ -104,8 +104,11 @@ impl Change {
 pub(super) fn of(t: &Tenant<'_>) -> (Option<Release>, Option<State>) {
     let live = t.live_namespace();
     let served = live.and_then(record::served);
-    let old = live.and_then(pin);
-    match (live.and_then(record::upgrade), old) {
+    let upgrade = live.and_then(record::upgrade);
+    // A change that is under way goes on, whatever became of the pin beside it.
+    let from = || new_pin(upgrade.as_ref()?.from, t.settings);
+    let old = live.and_then(pin).or_else(from);
+    match (upgrade, old) {
         (Some(upgrade), Some(old)) => {
             let (release, refusal) = under_way(t, upgrade, old, served);
             (Some(release), refusal)

@@ -316,6 +316,18 @@ fn what_is_recorded_holds_without_statuses() {
 }
 
 #[test]
+fn a_change_that_is_under_way_goes_on_without_the_pin() {
+    let mut f = Fixture::up_for_upgrade(json!({"version": OLD}));
+    f.version(NEW);
+    f.rest();
+    f.home_object()["metadata"]["annotations"].as_object_mut().unwrap().remove(labels::KUBERNETES_VERSION);
+    f.rest();
+    assert_eq!(f.all_run(), [(); 3].map(|()| format!("{NEW} as 1.35")), "it does not skip the first step");
+    assert_eq!(f.note(labels::KUBERNETES_VERSION).as_deref(), Some(OLD));
+    assert_eq!(f.condition("Ready").1, "Emulating");
+}
+
+#[test]
 fn a_tenant_of_a_build_without_the_record_counts_as_serving_what_it_is_pinned_to() {
     let mut f = Fixture::up(json!({"version": NEW}));
     f.home_object()["metadata"]["annotations"].as_object_mut().unwrap().remove(labels::SERVED_MINOR);
