@@ -134,7 +134,7 @@ const KEPT: &[(&str, &str, &str)] = &[
     (
         "/api/v1/namespaces/default/limitranges",
         "LimitRange",
-        r#"{"spec":{"limits":[{"type":"Pod","max":{"cpu":"1"}}]}}"#,
+        r#"{"spec":{"limits":[{"type":"PersistentVolumeClaim","max":{"storage":"2Gi"}}]}}"#,
     ),
     ("/api/v1/namespaces/default/services", "Service", r#"{"spec":{"ports":[{"port":80}]}}"#),
     (
@@ -201,7 +201,7 @@ const KEPT: &[(&str, &str, &str)] = &[
     (
         "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
         "ValidatingAdmissionPolicy",
-        r#"{"spec":{"matchConstraints":{"resourceRules":[]},"validations":[{"expression":"true"}]}}"#,
+        r#"{"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["a"]}]},"validations":[{"expression":"true"}]}}"#,
     ),
 ];
 
