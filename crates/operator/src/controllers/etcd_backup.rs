@@ -44,7 +44,7 @@ impl Controller for EtcdBackup {
         _: Timestamp,
     ) -> Result<Observation<()>, IoError> {
         let snapshot = observe_backup(&ctx.io, backup, &ctx.settings, meta).await?;
-        Ok(Observation { snapshot, tenant: None, idle_check: None })
+        Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
     }
 
     fn plan(input: PlanInput<'_, Self>) -> BackupPlan {

@@ -39,7 +39,7 @@ impl Controller for EtcdBackupSchedule {
         _: Timestamp,
     ) -> Result<Observation<()>, IoError> {
         let snapshot = observe_schedule(&ctx.io, schedule, meta).await?;
-        Ok(Observation { snapshot, tenant: None, idle_check: None })
+        Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
     }
 
     fn plan(input: PlanInput<'_, Self>) -> SchedulePlan {
