@@ -41,11 +41,13 @@ impl World {
         let agent = [images::built("agent")?.as_slice(), options.agent_suffix.as_bytes()].concat();
         let operator = images::load_own(&self.cluster, "operator", &program, &[])?;
         let agent = images::load_own(&self.cluster, "agent", &agent, &["approve"])?;
+        let backup = images::load_own(&self.cluster, "backup", &images::built("backup")?, &[])?;
         let operator = format!("operator.image.tag={operator}");
+        let backup = format!("backups.image.tag={backup}");
         let agent = format!("agent.image.tag={agent}");
         let delivery = format!("agent.delivery={}", options.agent_delivery.unwrap_or("Auto"));
         self.chart("berth-crds", &[])?;
-        let mut values = vec!["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &delivery];
+        let mut values = vec!["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &backup, &delivery];
         values.extend(options.values.iter().map(String::as_str));
         self.chart("berth", &values)?;
         if let Some(minutes) = options.leaf_lifetime_minutes {

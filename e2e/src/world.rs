@@ -114,7 +114,7 @@ impl World {
         let Err(error) = self.let_go().and_then(|()| self.nothing_is_left()) else { return Ok(()) };
         println!("    clearing by force, since {error:#}");
         self.stop_operator()?;
-        for plural in ["clusters", "etcdclusters"] {
+        for plural in ["etcdbackupschedules", "etcdbackups", "clusters", "etcdclusters"] {
             for object in self.kube.list(&berth("", plural))? {
                 let path = path_of(&object, plural);
                 self.allow_deletion(&path)?;

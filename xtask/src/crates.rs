@@ -27,6 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("berth-agent", &["berth-contract"]),
     ("berth-approve", &[]),
+    ("berth-backup", &["berth-contract"]),
     ("berth-oci", &[]),
     ("berth-devcluster", &["berth-oci"]),
     ("berth-testkit", &["berth-sim", "berth-plan"]),

@@ -1,5 +1,5 @@
-//! The operator's and the agent's images: static binaries and nothing else. The agent's has two: what is copied into every pod, and
-//! `berth-approve`, which runs from the image.
+//! The images of the operator, of the agent and of `berth-backup`: static binaries and nothing else. The agent's has two: what is copied
+//! into every pod, and `berth-approve`, which runs from the image.
 
 use anyhow::{Context as _, bail};
 use std::fs;
@@ -22,6 +22,7 @@ pub(crate) struct Image {
 pub(crate) struct Images {
     pub(crate) operator: Image,
     pub(crate) agent: Image,
+    pub(crate) backup: Image,
 }
 
 /// What the demo leaves in the checkout: one of another name (`BERTH_CLUSTER`) has files of its own.
@@ -48,10 +49,10 @@ pub(crate) fn devcluster() -> Command {
 /// Builds static binaries (one call, so that everything is compiled once), and makes images of them. Their tag holds a
 /// digest of the content: a tag never changes its meaning, and a tenant stays with the agent that it was made with.
 pub(crate) fn build() -> Result<Images> {
-    say("building berth-operator, berth-agent, berth-approve, kubectl-berth and devcluster");
+    say("building berth-operator, berth-agent, berth-approve, berth-backup, kubectl-berth and devcluster");
     ours()?;
     let triple = host()?;
-    let packages = ["berth-operator", "berth-agent", "berth-approve", "berth-cli", "berth-devcluster"];
+    let packages = ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-cli", "berth-devcluster"];
     run(cargo()
         .args(["build", "--release", "--locked", "--target", &triple])
         .args(packages.iter().flat_map(|package| ["-p", package]))
@@ -60,12 +61,13 @@ pub(crate) fn build() -> Result<Images> {
     for program in ["devcluster", "cni-meta", "kubectl-berth"] {
         install(&built.join(program), &demo_dir().join("bin").join(program))?;
     }
-    Ok(Images { operator: image(&built, "operator")?, agent: image(&built, "agent")? })
+    let image = |name| image(&built, name);
+    Ok(Images { operator: image("operator")?, agent: image("agent")?, backup: image("backup")? })
 }
 
 /// Images by name, and the programs in each. It starts the first.
-pub(crate) const IMAGES: [(&str, &[&str]); 2] =
-    [("operator", &["berth-operator"]), ("agent", &["berth-agent", "berth-approve"])];
+pub(crate) const IMAGES: [(&str, &[&str]); 3] =
+    [("operator", &["berth-operator"]), ("agent", &["berth-agent", "berth-approve"]), ("backup", &["berth-backup"])];
 
 /// The programs in an image.
 pub(crate) fn programs(image: &str) -> &'static [&'static str] {

@@ -30,9 +30,35 @@ system:serviceaccount:{{ .Release.Namespace }}:{{ .Values.serviceAccount.name }}
 (has({{ . }}.metadata.labels) && 'app.kubernetes.io/managed-by' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['app.kubernetes.io/managed-by'] == 'berth')
 {{- end }}
 
+{{- /* CEL: pods of a namespace are held by the policy berth-vpc-pods in place of Pod Security. */}}
+{{- define "berth.vpc" -}}
+(has({{ . }}.metadata.labels) && 'berth.dev/vpc' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['berth.dev/vpc'] == 'true')
+{{- end }}
+
 {{- /* CEL: no pod of a namespace can take a node. */}}
 {{- define "berth.restricted" -}}
 (has({{ . }}.metadata.labels) && 'pod-security.kubernetes.io/enforce' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['pod-security.kubernetes.io/enforce'] == 'restricted')
+{{- end }}
+
+{{- /* What Pod Security restricted demands of a container `c` of a pod, whatever kind of container it is. */}}
+{{- define "berth.restricted.container" -}}
+c.?securityContext.?privileged.orValue(false) == false
+          && c.?securityContext.?allowPrivilegeEscalation.orValue(true) == false
+          && c.?securityContext.?capabilities.?drop.orValue([]).exists(d, d == 'ALL')
+          && c.?securityContext.?capabilities.?add.orValue([]).all(a, a == 'NET_BIND_SERVICE')
+          && c.?securityContext.?runAsNonRoot.orValue(variables.nonRoot) == true
+          && c.?securityContext.?runAsUser.orValue(1) != 0
+          && c.?securityContext.?procMount.orValue('Default') == 'Default'
+          && c.?securityContext.?seccompProfile.?type.orValue(variables.seccomp) in ['RuntimeDefault', 'Localhost']
+          && c.?securityContext.?appArmorProfile.?type.orValue('RuntimeDefault') in ['RuntimeDefault', 'Localhost']
+          && c.?securityContext.?seLinuxOptions.?type.orValue('') in ['', 'container_t', 'container_init_t', 'container_kvm_t', 'container_engine_t']
+          && c.?securityContext.?seLinuxOptions.?user.orValue('') == '' && c.?securityContext.?seLinuxOptions.?role.orValue('') == ''
+          && c.?securityContext.?windowsOptions.?hostProcess.orValue(false) == false
+          && c.?ports.orValue([]).all(p, p.?hostPort.orValue(0) == 0)
+          && c.?livenessProbe.?httpGet.?host.orValue('') == '' && c.?livenessProbe.?tcpSocket.?host.orValue('') == ''
+          && c.?readinessProbe.?httpGet.?host.orValue('') == '' && c.?readinessProbe.?tcpSocket.?host.orValue('') == ''
+          && c.?startupProbe.?httpGet.?host.orValue('') == '' && c.?startupProbe.?tcpSocket.?host.orValue('') == ''
+          && c.?lifecycle.?postStart.?httpGet.?host.orValue('') == '' && c.?lifecycle.?preStop.?httpGet.?host.orValue('') == ''
 {{- end }}
 
 {{- /* CEL: somebody allowed that an object of a tenant is deleted. */}}
@@ -55,5 +81,5 @@ spec:
 
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
-{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers | toJson }}
+{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "backups" (omit .Values.backups "image") | toJson }}
 {{- end }}

@@ -1,10 +1,11 @@
 //! May this etcd member start on this volume? A pure decision.
 //!
 //! A member that lost its data must never come back empty under its old identity: it would have forgotten what it voted for and
-//! acknowledged. So an empty volume starts only in its bootstrap epoch and only until its member was seen in the cluster, and a
-//! volume that holds something starts only if the marker on it says that it belongs to this member of this cluster.
+//! acknowledged. So an empty volume starts only in its bootstrap epoch and only until its member was seen in the cluster, or where its
+//! member joins a running cluster under an ID of its own; and a volume that holds something starts only if the marker on it says that it
+//! belongs to this member of this cluster. Data of an ID that was removed never runs again: it is set aside where the member joins anew.
 
-use berth_contract::{Bootstrap, BootstrapState, Hold, HoldReason, Marker};
+use berth_contract::{Bootstrap, BootstrapState, Hold, HoldReason, Marker, MemberRecord, MemberStage};
 
 /// What was found in place of a marker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,8 +34,23 @@ pub(crate) enum Decision {
     Start,
     /// Etcd may start once this marker is safely on the volume.
     MarkAndStart(Marker),
+    /// Etcd may start as a member that a running cluster waits for.
+    Join(Join),
     /// Etcd must not start.
     Hold(Hold),
+}
+
+/// How a member joins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Join {
+    /// What is in the data directory is of an earlier ID, and goes aside first.
+    pub(crate) set_aside: bool,
+    /// To be written before etcd starts; None: it is on the volume.
+    pub(crate) marker: Option<Marker>,
+    /// etcd's `--initial-cluster`.
+    pub(crate) initial_cluster: String,
+    /// etcd's `--initial-advertise-peer-urls`.
+    pub(crate) peer_url: String,
 }
 
 /// An empty volume starts only until its member was seen in the cluster, and one with data only under its own marker.
@@ -55,15 +71,24 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         ),
     };
     let joined = bootstrap.state == BootstrapState::Established || bootstrap.joined.iter().any(|name| name == member);
+    let record = bootstrap.member(member);
     let hold = match found {
         Found::Garbage => foreign("a marker that cannot be read".to_owned()),
         // Cut off: kubelet keeps the last 4 KiB of a termination message, and the reason is at its beginning.
-        Found::Marker(marker) if *marker != expected => foreign(format!(
+        Found::Marker(marker) if !marker.is_of_the_same_member(&expected) => foreign(format!(
             "the data of member {:.63} of cluster {:.63} in epoch {}",
             marker.member, marker.cluster_uid, marker.epoch
         )),
         Found::Nothing if data != Data::Empty => {
             foreign("data without Berth's marker, so it is unknown whose it is".to_owned())
+        }
+        _ if let Some(record) = record.filter(|r| r.stage == MemberStage::Joining && !r.id.is_empty()) => {
+            return Decision::Join(join(bootstrap, record, found, data));
+        }
+        Found::Marker(Marker { id: Some(id), .. })
+            if data == Data::Present && record.is_some_and(|r| !r.id.is_empty() && r.id != *id) =>
+        {
+            foreign(format!("the data of ID {id:.63}, which is not this member's any more"))
         }
         Found::Marker(_) if data == Data::Present => return Decision::Start,
         // From here on the member is ours, or new, and there is nothing that etcd could go on with.
@@ -74,12 +99,83 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
     Decision::Hold(hold)
 }
 
+/// A member that joins is new: nobody counts on its data before it votes. What another ID left on the volume is none of its own.
+fn join(bootstrap: &Bootstrap, record: &MemberRecord, found: &Found, data: Data) -> Join {
+    let marker = Marker { id: Some(record.id.clone()), ..bootstrap.marker(&record.name) };
+    let is_written = matches!(found, Found::Marker(found) if *found == marker);
+    Join {
+        set_aside: data != Data::Empty && !is_written,
+        marker: (!is_written).then_some(marker),
+        initial_cluster: bootstrap.initial_cluster(),
+        peer_url: record.peer_url.clone(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn marker(cluster_uid: &str, epoch: i64, member: &str) -> Marker {
-        Marker { cluster_uid: cluster_uid.to_owned(), epoch, member: member.to_owned() }
+        Marker { cluster_uid: cluster_uid.to_owned(), epoch, member: member.to_owned(), id: None }
+    }
+
+    /// Where `e-1` joins under the ID `b`, or was added under it and votes by now.
+    #[test]
+    fn a_member_that_joins() {
+        let ours = |id: Option<&str>| Found::Marker(Marker { id: id.map(ToOwned::to_owned), ..marker("u", 2, "e-1") });
+        let (joining, voter) = (MemberStage::Joining, MemberStage::Voter);
+        let cases = [
+            (joining, Found::Nothing, Data::Empty, "join, marked"),
+            (joining, ours(Some("b")), Data::Empty, "join"),
+            (joining, ours(Some("b")), Data::Present, "join"),
+            (joining, ours(None), Data::Empty, "join, marked"),
+            (joining, ours(None), Data::Present, "join, aside, marked"),
+            (joining, ours(Some("a")), Data::Partial, "join, aside, marked"),
+            (joining, ours(Some("a")), Data::Present, "join, aside, marked"),
+            (joining, Found::Nothing, Data::Present, "ForeignData"),
+            (joining, Found::Marker(marker("other", 2, "e-1")), Data::Present, "ForeignData"),
+            (joining, Found::Marker(marker("u", 2, "e-2")), Data::Empty, "ForeignData"),
+            (joining, Found::Garbage, Data::Empty, "ForeignData"),
+            (voter, ours(Some("b")), Data::Present, "start"),
+            (voter, ours(None), Data::Present, "start"),
+            (voter, ours(Some("a")), Data::Present, "ForeignData"),
+            (voter, ours(Some("b")), Data::Empty, "DataLost"),
+            (voter, Found::Nothing, Data::Empty, "DataLost"),
+            (MemberStage::Adding, ours(Some("a")), Data::Present, "start"),
+            (MemberStage::Adding, Found::Nothing, Data::Empty, "DataLost"),
+            (MemberStage::Leaving, Found::Nothing, Data::Empty, "DataLost"),
+            (MemberStage::Other, Found::Nothing, Data::Empty, "DataLost"),
+        ];
+        for (stage, found, data, expected) in cases {
+            let record = |name: &str, id: &str, stage| MemberRecord {
+                name: name.to_owned(),
+                id: id.to_owned(),
+                peer_url: format!("https://{name}"),
+                stage,
+            };
+            let id = if stage == MemberStage::Adding { "" } else { "b" };
+            let bootstrap = Bootstrap {
+                cluster_uid: "u".to_owned(),
+                epoch: 2,
+                state: BootstrapState::Established,
+                serial: 1,
+                members: vec![record("e-0", "f", voter), record("e-1", id, stage)],
+                ..Bootstrap::default()
+            };
+            let said = match decide(&bootstrap, "e-1", &found, data) {
+                Decision::Start => "start".to_owned(),
+                Decision::MarkAndStart(_) => "mark".to_owned(),
+                Decision::Join(join) => {
+                    assert_eq!(join.initial_cluster, "e-0=https://e-0,e-1=https://e-1");
+                    assert_eq!(join.peer_url, "https://e-1");
+                    let marked = join.marker.is_some_and(|m| m.id.as_deref() == Some("b"));
+                    let word = |is: bool, word: &'static str| if is { word } else { "" };
+                    format!("join{}{}", word(join.set_aside, ", aside"), word(marked, ", marked"))
+                }
+                Decision::Hold(hold) => hold.reason.as_str().to_owned(),
+            };
+            assert_eq!(said, expected, "{stage:?} {found:?} {data:?}");
+        }
     }
 
     #[test]
@@ -116,13 +212,14 @@ mod tests {
     /// What is decided for `e-0`, in a word.
     fn said(state: BootstrapState, joined: &[&str], found: &Found, data: Data) -> String {
         let joined = joined.iter().map(|name| (*name).to_owned()).collect();
-        let bootstrap = Bootstrap { cluster_uid: "u".to_owned(), epoch: 2, state, joined };
+        let bootstrap = Bootstrap { cluster_uid: "u".to_owned(), epoch: 2, state, joined, ..Bootstrap::default() };
         match decide(&bootstrap, "e-0", found, data) {
             Decision::Start => "start".to_owned(),
             Decision::MarkAndStart(written) => {
                 assert_eq!(written, marker("u", 2, "e-0"));
                 "mark".to_owned()
             }
+            Decision::Join(join) => panic!("{join:?}"),
             Decision::Hold(hold) => hold.reason.as_str().to_owned(),
         }
     }

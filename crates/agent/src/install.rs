@@ -36,19 +36,41 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What etcd reads from its environment about the cluster that it begins in.
+const INITIAL_CLUSTER: &str = "ETCD_INITIAL_CLUSTER";
+const INITIAL_CLUSTER_STATE: &str = "ETCD_INITIAL_CLUSTER_STATE";
+/// The argument by which etcd says where its peers reach it.
+const ADVERTISE: &str = "--initial-advertise-peer-urls=";
+
 /// The component's program and its arguments, after `--`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct ExecArgs {
     /// What this process becomes once it may start. Without it, it ends with 0.
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+    /// What its environment has beside this program's own.
+    #[arg(skip)]
+    env: Vec<(&'static str, String)>,
 }
 
 impl ExecArgs {
+    /// Likewise, as a member of a running cluster, whatever the template says. In the environment and not as arguments: etcd does not start
+    /// where both say something.
+    pub(crate) fn joining(&self, initial_cluster: &str, peer_url: &str) -> Self {
+        let own = |argument: &OsString| match argument.to_str() {
+            Some(text) if text.starts_with(ADVERTISE) => format!("{ADVERTISE}{peer_url}").into(),
+            _ => argument.clone(),
+        };
+        Self {
+            command: self.command.iter().map(own).collect(),
+            env: vec![(INITIAL_CLUSTER, initial_cluster.to_owned()), (INITIAL_CLUSTER_STATE, "existing".to_owned())],
+        }
+    }
+
     /// Becomes the command; returns only if there is none, or if it cannot be started.
     pub(crate) fn exec(&self) -> anyhow::Result<()> {
         let Some((program, arguments)) = self.command.split_first() else { return Ok(()) };
-        let error = Command::new(program).args(arguments).exec();
+        let error = Command::new(program).args(arguments).envs(self.env.iter().cloned()).exec();
         Err(error).with_context(|| format!("cannot start {}", program.display()))
     }
 }

@@ -4,12 +4,11 @@ use anyhow::Context;
 use nix::ifaddrs::getifaddrs;
 use std::{net::Ipv4Addr, str::FromStr};
 
-/// An interface and the address that it is to have.
+/// An interface and the address that it is to have, with the prefix length. None: any that its network's provider chooses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wanted {
     name: String,
-    address: Ipv4Addr,
-    prefix: u32,
+    address: Option<(Ipv4Addr, u32)>,
 }
 
 impl FromStr for Wanted {
@@ -17,18 +16,23 @@ impl FromStr for Wanted {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let parsed = || {
-            let (name, address) = text.split_once('=')?;
+            let Some((name, address)) = text.split_once('=') else {
+                return Some(Self { name: text.to_owned(), address: None }).filter(|_| !text.contains('/'));
+            };
             let (address, prefix) = address.split_once('/')?;
             let prefix = prefix.parse().ok().filter(|prefix| *prefix <= 32)?;
-            Some(Self { name: name.to_owned(), address: address.parse().ok()?, prefix })
+            Some(Self { name: name.to_owned(), address: Some((address.parse().ok()?, prefix)) })
         };
-        parsed().filter(|w| !w.name.is_empty()).ok_or_else(|| "must be such as net1=172.20.0.2/24".to_owned())
+        parsed().filter(|w| !w.name.is_empty()).ok_or_else(|| "must be such as net1=172.20.0.2/24, or net1".to_owned())
     }
 }
 
 impl std::fmt::Display for Wanted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} at interface {}", address(self.address, self.prefix), self.name)
+        match self.address {
+            Some((ip, prefix)) => write!(f, "{} at interface {}", address(ip, prefix), self.name),
+            None => write!(f, "an IPv4 address at interface {}", self.name),
+        }
     }
 }
 
@@ -47,7 +51,7 @@ impl Wanted {
             .into_iter()
             .filter_map(|one| Some((ip(one.address)?, u32::from(ip(one.netmask)?).count_ones())))
             .collect();
-        if has.contains(&(self.address, self.prefix)) {
+        if self.address.map_or(!has.is_empty(), |wanted| has.contains(&wanted)) {
             return Ok(());
         }
         let has: Vec<_> = has.into_iter().map(|(ip, prefix)| address(ip, prefix)).collect();
@@ -68,7 +72,10 @@ mod tests {
     fn only_an_interface_with_an_address_and_its_prefix_is_understood() {
         let net1 = wanted("net1=172.20.0.2/24").unwrap();
         assert_eq!(net1.to_string(), "172.20.0.2/24 at interface net1");
-        for wrong in ["net1", "net1=172.20.0.2", "=172.20.0.2/24", "net1=172.20.0.2/33", "net1=fd00::2/64", ""] {
+        assert_eq!(wanted("net1").unwrap().to_string(), "an IPv4 address at interface net1");
+        for wrong in
+            ["net1=", "172.20.0.2/24", "net1=172.20.0.2", "=172.20.0.2/24", "net1=172.20.0.2/33", "net1=fd00::2/64", ""]
+        {
             assert!(wanted(wrong).is_err(), "{wrong}");
         }
     }
@@ -80,6 +87,8 @@ mod tests {
         let other = said("lo=127.0.0.7/8").unwrap_err();
         assert!(other.starts_with("lo has ") && other.contains("127.0.0.1/8"), "{other}");
         assert!(said("lo=127.0.0.1/24").is_err(), "another subnet");
+        assert_eq!(said("lo"), Ok(()), "any address");
+        assert_eq!(said("net99"), Err("there is no interface net99".to_owned()));
         assert_eq!(said("net99=172.20.0.2/24"), Err("there is no interface net99".to_owned()));
     }
 }

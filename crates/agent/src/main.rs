@@ -48,7 +48,7 @@ struct GuardArgs {
     /// The member's name.
     #[arg(long)]
     member: String,
-    /// What the operator says about the cluster: `{"clusterUID", "epoch", "state", "joined"}`.
+    /// What the operator says about the cluster: `{"clusterUID", "epoch", "state", "joined", "members"}`.
     #[arg(long)]
     bootstrap: PathBuf,
     /// Where the reason goes when the member is held.
@@ -82,6 +82,21 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         guard::Decision::MarkAndStart(marker) => {
             volume::write_marker(&args.data_dir, &marker)?;
             println!("member {} may start for the first time", args.member);
+        }
+        guard::Decision::Join(join) => {
+            if join.set_aside {
+                let owner = match &marker {
+                    guard::Found::Marker(marker) => marker.id.as_deref(),
+                    _ => None,
+                };
+                println!("data of an earlier member is in {}", volume::set_aside(&args.data_dir, owner)?.display());
+            }
+            if let Some(marker) = &join.marker {
+                volume::write_marker(&args.data_dir, marker)?;
+            }
+            println!("member {} may join {}", args.member, join.initial_cluster);
+            args.then.joining(&join.initial_cluster, &join.peer_url).exec()?;
+            return Ok(ExitCode::SUCCESS);
         }
         guard::Decision::Hold(hold) => {
             eprintln!("{hold}");

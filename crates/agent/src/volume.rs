@@ -42,6 +42,19 @@ pub(crate) fn write_marker(data_dir: &Path, marker: &Marker) -> anyhow::Result<(
     write_durably(&path, &serde_json::to_vec(marker)?).with_context(|| path.display().to_string())
 }
 
+/// Sets aside what another member left in the data directory: whole, on the same volume, and there after a power cut.
+pub(crate) fn set_aside(data_dir: &Path, owner: Option<&str>) -> anyhow::Result<PathBuf> {
+    let volume = marker_path(data_dir)?;
+    let name = format!("removed-{}", owner.unwrap_or("first"));
+    let free = |n: u32| volume.with_file_name(if n == 0 { name.clone() } else { format!("{name}-{n}") });
+    let target = (0..1000).map(free).find(|path| !path.exists()).context("too much was set aside on this volume")?;
+    fs::rename(data_dir, &target).with_context(|| format!("{} to {}", data_dir.display(), target.display()))?;
+    if let Some(parent) = data_dir.parent() {
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(target)
+}
+
 fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let temporary = path.with_extension("json.tmp");
     let mut file = File::create(&temporary)?;
@@ -79,7 +92,7 @@ mod tests {
         let volume = tempfile::tempdir().unwrap();
         let data = volume.path().join("data");
         assert_eq!(read_marker(&data).unwrap(), Found::Nothing);
-        let marker = Marker { cluster_uid: "u".to_owned(), epoch: 1, member: "e-0".to_owned() };
+        let marker = Marker { cluster_uid: "u".to_owned(), epoch: 1, member: "e-0".to_owned(), id: None };
         write_marker(&data, &marker).unwrap();
         assert_eq!(read_marker(&data).unwrap(), Found::Marker(marker));
         assert_eq!(names(volume.path()).unwrap(), [MARKER_FILE]);

@@ -34,7 +34,7 @@ const LOG_EVERY: Duration = Duration::from_secs(10);
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// An interface and the IPv4 address that it is to have, such as net1=172.20.0.2/24; repeat for several.
+    /// An interface and the IPv4 address that it is to have, such as net1=172.20.0.2/24, or net1 for any; repeat for several.
     #[arg(long = "interface")]
     interfaces: Vec<Wanted>,
     /// An HTTPS address to ask; repeat for several.

@@ -69,3 +69,55 @@ fn what_cannot_be_read_proves_nothing() {
     fs::write(volume.join("data"), "a file").unwrap();
     assert_eq!(guard(&volume, "e-0", "Bootstrapping").0, 1);
 }
+
+/// Whatever the template says, a member that joins is told who the members are, and what another ID left is set aside whole.
+#[test]
+fn a_member_joins_a_running_cluster_on_whatever_volume() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = dir.path().join("volume");
+    fs::create_dir(&volume).unwrap();
+    let wal = volume.join("data/member/wal");
+    fs::create_dir_all(&wal).unwrap();
+    fs::write(wal.join("0000000000000000-0000000000000000.wal"), "old").unwrap();
+    fs::write(volume.join("berth-member.json"), r#"{"clusterUID":"u","epoch":1,"member":"e-1"}"#).unwrap();
+    let told = r#"{"clusterUID": "u", "epoch": 1, "state": "Established", "serial": 4, "members": [
+        {"name": "e-0", "id": "a", "peerURL": "https://e-0.ns.svc:2380", "stage": "Voter"},
+        {"name": "e-1", "id": "b", "peerURL": "https://10.96.0.7:2380", "stage": "Joining"}]}"#;
+    let (bootstrap, out) = (dir.path().join("bootstrap.json"), dir.path().join("out"));
+    fs::write(&bootstrap, told).unwrap();
+    let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+    let script = format!("echo \"$ETCD_INITIAL_CLUSTER $ETCD_INITIAL_CLUSTER_STATE $*\" > {}", out.display());
+    let join = || {
+        let status = Command::new(env!("CARGO_BIN_EXE_berth-agent"))
+            .args(["guard".to_owned(), flag("data-dir", &volume.join("data")), "--member=e-1".to_owned()])
+            .args([flag("bootstrap", &bootstrap), flag("termination-log", &dir.path().join("log"))])
+            .args(["--", "sh", "-c", &script, "etcd", "--name=e-1"])
+            .arg("--initial-advertise-peer-urls=https://e-1.ns.svc:2380")
+            .env("ETCD_INITIAL_CLUSTER", "e-0=https://e-0.ns.svc:2380")
+            .env("ETCD_INITIAL_CLUSTER_STATE", "new")
+            .status()
+            .unwrap();
+        assert!(status.success());
+        fs::read_to_string(&out).unwrap()
+    };
+    let expected = "e-0=https://e-0.ns.svc:2380,e-1=https://10.96.0.7:2380 existing --name=e-1 --initial-advertise-peer-urls=https://10.96.0.7:2380\n";
+    assert_eq!(join(), expected);
+    assert!(!volume.join("data").exists(), "etcd begins anew");
+    assert_eq!(
+        fs::read(volume.join("removed-first/member/wal/0000000000000000-0000000000000000.wal")).unwrap(),
+        b"old"
+    );
+    let marker = fs::read_to_string(volume.join("berth-member.json")).unwrap();
+    assert_eq!(marker, r#"{"clusterUID":"u","epoch":1,"member":"e-1","id":"b"}"#);
+    // It restarts with what it copied so far.
+    fs::create_dir_all(&wal).unwrap();
+    fs::write(wal.join("0000000000000000-0000000000000000.wal"), "new").unwrap();
+    assert_eq!(join(), expected);
+    assert_eq!(fs::read(wal.join("0000000000000000-0000000000000000.wal")).unwrap(), b"new");
+    // It votes by now, and its volume is that of an earlier ID again.
+    let votes = told.replace("Joining", "Voter");
+    assert_eq!(guard_told(&volume, "e-1", &votes), (0, String::new()));
+    fs::write(volume.join("berth-member.json"), r#"{"clusterUID":"u","epoch":1,"member":"e-1","id":"9"}"#).unwrap();
+    let (code, message) = guard_told(&volume, "e-1", &votes);
+    assert!(code == 42 && message.starts_with("ForeignData: ") && message.contains("the data of ID 9"), "{message}");
+}

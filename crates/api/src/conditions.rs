@@ -64,7 +64,7 @@ macro_rules! reasons {
 string_enum! {
     /// Types of conditions. [`ConditionType::CLUSTER`] and [`ConditionType::ETCD_CLUSTER`] say which kind publishes which.
     ConditionType {
-        /// Everything in the spec is applied and works. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
+        /// Everything in the spec is applied and works; of an `EtcdBackup`: it is proven. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
         /// it. Helm 3 does not wait for it, and Argo CD needs a health check, which `examples/gitops` has.
         Ready,
         /// It serves now. `Cluster`: the API answered the operator at its endpoint, and etcd has quorum. With
@@ -118,6 +118,8 @@ impl ConditionType {
         Self::Reconciling,
         Self::Stalled,
     ];
+    /// What an `EtcdBackup` and an `EtcdBackupSchedule` publish.
+    pub const ETCD_BACKUP: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
 }
@@ -150,11 +152,18 @@ reasons! {
         NotAllowed => "Remove it, or have it added to `writers` in the values of Berth's chart. What runs stays as it is.",
         /// No templates for that Kubernetes or etcd version, or a pinned template set that this operator version cannot read.
         VersionUnsupported => "Set a version that the message lists, or run an operator version that has it. What runs stays as it is.",
-        /// The spec asks for another minor version than the one that runs.
-        MinorChangeUnsupported => "Set a patch version of the minor version that runs. What runs stays as it is.",
+        /// The spec asks for a minor version that is more than one away from the one that runs.
+        MinorChangeUnsupported => "Set a patch version of the next minor version first. What runs stays as it is.",
+        /// The spec asks for an older minor version than one that the tenant has served: etcd may hold what the older one cannot read.
+        DowngradeUnsafe => "Set a patch version of the minor version that runs. What runs stays as it is.",
+        /// Something stands in the way of the next minor version; the message lists it. Nothing was changed.
+        UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back.",
+        /// The new minor version runs and emulates the one before until `spec.upgrade.finalizeAfter` has passed. The tenant is `Ready`.
+        Emulating => "Nothing. To go back, set `spec.version` to the version in the message before that time.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
         NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
-        /// `version` or `replicas` differ from those of the etcd that runs, or of the data that was kept.
+        /// `version` differs from that of the etcd that runs, or of the data that was kept; or `replicas` do, and an etcd that an earlier Berth
+        /// made cannot add a member.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",
         /// A workload, a pod or a Service has something that Berth did not set, and that Berth leaves; the message says what, who added it and
         /// why it stays. Nothing waits for it.
@@ -182,6 +191,10 @@ reasons! {
         DataLost => "Restore the volume and delete the pod. If it is the only member and nobody needs the data: delete the `Cluster` with `dataPolicy` Delete and create it again.",
         /// An etcd member found a volume of another member or cluster; or there are volumes, and nothing records whose they are.
         ForeignData => "Attach the right volume, or restore the ConfigMap that the message names.",
+        /// A member of etcd is being added, replaced or removed; the message says what that waits for.
+        MembersChanging => "Nothing at first. If it stays: describe the pod that the message names. `spec.replicas` as it was before turns back what was begun.",
+        /// etcd lists a member that Berth did not add. Berth changes no member until it is gone.
+        UnknownMember => "",
         /// Too few etcd members are up.
         QuorumLost => "Describe the pods that the message names.",
         /// etcd raised an alarm: `NOSPACE` (the database is full) or `CORRUPT`.
@@ -192,6 +205,12 @@ reasons! {
         PermissionDenied => "Restore the chart's rights: `helm upgrade` with the same values. For a stand-alone `EtcdCluster`: add its namespace to the chart's value `etcdNamespaces`.",
         /// The meta cluster, a webhook or a policy refused an object or a pod.
         Rejected => "The message quotes the refusal: a quota, a policy, a wrong value. Exempt control-plane namespaces from webhooks and policies that change objects.",
+        /// The store of a backup cannot be used: it is not configured, has no credentials, refuses, or does not answer.
+        StoreUnavailable => "Set up the store as in docs/backup.md. Then create another `EtcdBackup`, if this one has `Failed`.",
+        /// A backup could not be taken; the message says why.
+        BackupFailed => "Correct what the message names, and create another `EtcdBackup`.",
+        /// A backup was taken, and what the store gave back, or an etcd that was started with it, is not the same.
+        BackupNotProven => "Do not rely on it. Create another `EtcdBackup`; if that fails, too, suspect the store.",
         /// `spec.paused` is true: Berth changes, repairs and renews nothing.
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.

@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
 
 use crate::conditions::ConditionType;
-use crate::{Cluster, EtcdCluster};
+use crate::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
@@ -24,6 +24,12 @@ const TABLE: &[Row] = &[
         conditions: ConditionType::ETCD_CLUSTER,
         definition: || finish(EtcdCluster::crd(), "etcd", &[]),
     },
+    Row {
+        kind: "EtcdBackup",
+        conditions: ConditionType::ETCD_BACKUP,
+        definition: || finish(EtcdBackup::crd(), "before-upgrade", &[]),
+    },
+    Row { kind: "EtcdBackupSchedule", conditions: ConditionType::ETCD_BACKUP, definition: schedule },
 ];
 
 /// All CustomResourceDefinitions of Berth.
@@ -39,6 +45,18 @@ pub fn names() -> Vec<String> {
 /// The kinds, each with the types of conditions that it publishes.
 pub fn conditions() -> impl Iterator<Item = (&'static str, &'static [ConditionType])> {
     TABLE.iter().map(|row| (row.kind, row.conditions))
+}
+
+fn schedule() -> CustomResourceDefinition {
+    // The names of its backups have a time at their end.
+    let short = ValidationRule {
+        rule: "size(self.metadata.name) <= 27".into(),
+        message: Some(
+            "metadata.name: must have at most 27 characters: choose a shorter name, such as 'nightly'".into(),
+        ),
+        ..ValidationRule::default()
+    };
+    finish(EtcdBackupSchedule::crd(), "nightly", &[short])
 }
 
 fn cluster() -> CustomResourceDefinition {

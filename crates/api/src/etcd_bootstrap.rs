@@ -3,6 +3,8 @@
 use crate::common::AgentDelivery;
 use crate::conditions::Reason;
 use crate::version::Version;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use berth_contract::*;
@@ -25,6 +27,66 @@ pub struct Record {
     pub agent_image: String,
     /// How the agent gets into the pods.
     pub agent_delivery: AgentDelivery,
+    /// Members that the cluster was formed of. Their names are in all pods, so that peers reach them by name; those that came later are
+    /// reached at their addresses. None: as many as there are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub founders: Option<i32>,
+    /// The change of members that is under way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
+}
+
+/// A change of an etcd's members.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Operation {
+    /// Its number among the changes of this etcd.
+    pub id: i64,
+    /// What it does.
+    #[serde(rename = "type")]
+    pub kind: OperationKind,
+    /// The member that it is about.
+    pub target: String,
+    /// The step that it is at.
+    pub phase: Phase,
+    /// Since when it is at this step.
+    pub since: Time,
+}
+
+/// What a change of members does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum OperationKind {
+    /// Adds a member.
+    Grow,
+    /// Removes a member whose data is lost, and adds it anew under another ID.
+    Replace,
+    /// Removes the member with the highest ordinal, with its volume.
+    Shrink,
+    /// Something that only a newer build knows: this one changes no member then.
+    #[serde(other)]
+    #[schemars(skip)]
+    Other,
+}
+
+/// A step of a change of members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Phase {
+    /// The member gets an address and is named in the certificates.
+    Prepare,
+    /// It is added as a learner.
+    Add,
+    /// Its pod starts, and it copies the data.
+    Start,
+    /// It is given its vote.
+    Promote,
+    /// Its leadership is handed over, and it is removed.
+    Remove,
+    /// Its pod ends, and its volume is deleted.
+    CleanUp,
+    /// Something that only a newer build knows.
+    #[serde(other)]
+    #[schemars(skip)]
+    Other,
 }
 
 impl Record {

@@ -2,6 +2,7 @@
 
 use crate::cluster::DataPolicy;
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
+use crate::etcd_bootstrap::Operation;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
@@ -45,7 +46,8 @@ pub struct EtcdClusterSpec {
     /// etcd version, such as `3.6.16`. It cannot be changed yet once the cluster is formed; a condition refuses it.
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: String,
-    /// Number of members: 1, 3 or 5. Default 1. Cannot be changed yet once the cluster is formed.
+    /// Number of members: 1, 3 or 5. Default 1. It may be raised and lowered: Berth adds and removes one member after the other, while a
+    /// quorum serves.
     #[serde(default = "one")]
     #[schemars(extend("enum" = [1, 3, 5]))]
     pub replicas: i32,
@@ -191,6 +193,9 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMember>,
+    /// The change of members that is under way, if any. What decides is the record in the ConfigMap `<name>-bootstrap`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<Operation>,
     /// Where clients connect: one stable address per member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

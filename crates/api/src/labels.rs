@@ -16,6 +16,14 @@ pub const CLUSTER_NAMESPACE: &str = "berth.dev/cluster-namespace";
 pub const CLUSTER_UID: &str = "berth.dev/cluster-uid";
 /// Name of the `EtcdCluster` that an object belongs to.
 pub const ETCD_CLUSTER: &str = "berth.dev/etcd-cluster";
+/// Name of the `EtcdBackup` that an object belongs to.
+pub const ETCD_BACKUP: &str = "berth.dev/etcd-backup";
+/// Name of the `EtcdBackupSchedule` that an `EtcdBackup` belongs to.
+pub const ETCD_BACKUP_SCHEDULE: &str = "berth.dev/etcd-backup-schedule";
+/// Kubernetes' label of a Job's pods.
+pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
+/// Namespace of the `EtcdBackup` that an object belongs to.
+pub const ETCD_BACKUP_NAMESPACE: &str = "berth.dev/etcd-backup-namespace";
 /// Cluster API's label: which cluster a kubeconfig Secret belongs to.
 pub const CAPI_CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 /// Cluster API's Secret type.
@@ -33,6 +41,12 @@ pub const IMAGE_REGISTRY: &str = "berth.dev/image-registry";
 pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.
 pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
+/// On the control-plane namespace: the change of the minor that is under way, as JSON. Until its second step begins, the annotations
+/// beside it name what ran before, and what an earlier build of the operator goes back to.
+pub const UPGRADE: &str = "berth.dev/upgrade";
+/// On the control-plane namespace: the highest Kubernetes minor that was ever served there without emulation, written before it is. It is
+/// never lowered: what that minor may have written, an older one cannot read.
+pub const SERVED_MINOR: &str = "berth.dev/served-minor";
 /// On the control-plane namespace: `spec.network` that the tenant was made with, as JSON.
 pub const NETWORK: &str = "berth.dev/network";
 /// On the control-plane namespace: `Closed` if the tenant's API servers never could reach private networks that nobody opened. Without it
@@ -54,6 +68,8 @@ pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
 pub const ADDITIONS: &str = "berth.dev/additions";
 /// On a Service that was deleted and could not get its address back: the address that it had.
 pub const FORMER_ADDRESS: &str = "berth.dev/former-address";
+/// Label of a member's Service: the member.
+pub const ETCD_MEMBER: &str = "berth.dev/etcd-member";
 /// On the Secret of an etcd client: the client's name in `spec.clients`.
 pub const ETCD_CLIENT: &str = "berth.dev/etcd-client";
 
@@ -66,6 +82,11 @@ pub const PROTECTED: &str = "berth.dev/protected";
 /// On a NetworkAttachmentDefinition: the namespaces, separated by commas, whose `Cluster`s may use it for `spec.vpc`. Berth never sets it.
 pub const ALLOW_FROM: &str = "berth.dev/allow-from";
 
+/// The label of a namespace that says what Pod Security refuses there.
+pub const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
+/// On the control-plane namespace of a tenant with `spec.vpc`: its pods may have the container `vpc`, and an admission policy holds them in
+/// place of Pod Security. Set when the namespace is made; the operator does not change it afterwards.
+pub const VPC: &str = "berth.dev/vpc";
 /// On each workload of API servers with addresses in a VPC, and on its pods: the place of its address in `spec.vpc.addresses`.
 pub const SLOT: &str = "berth.dev/slot";
 
@@ -81,5 +102,7 @@ pub const FINALIZER: &str = "berth.dev/control-plane";
 
 /// Field manager of server-side apply for a `Cluster`'s children.
 pub const MANAGER_CLUSTER: &str = "berth-cluster";
+/// Field manager of what is made for an `EtcdBackup`.
+pub const MANAGER_BACKUP: &str = "berth-etcd-backup";
 /// Field manager of server-side apply for an `EtcdCluster`'s children.
 pub const MANAGER_ETCD: &str = "berth-etcd-cluster";

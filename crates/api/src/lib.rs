@@ -4,6 +4,8 @@
 
 #![allow(clippy::duplicated_attributes, reason = "printer columns repeat their keys; kube's derive wants them so")]
 
+pub mod backup;
+pub mod backup_schedule;
 pub mod cluster;
 pub mod common;
 pub mod conditions;
@@ -15,6 +17,8 @@ pub mod names;
 pub mod quantity;
 pub mod version;
 
+pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
+pub use backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
 pub use etcd_cluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};
 

@@ -56,6 +56,18 @@ pub const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 pub const SCHEDULER: &str = "kube-scheduler";
 /// The `EtcdCluster` of a tenant.
 pub const ETCD: &str = "etcd";
+/// Label value of pods that take backups, and the NetworkPolicy of these.
+pub const ETCD_BACKUP: &str = "etcd-backup";
+/// Name of the client of etcd that takes backups, in `spec.clients`.
+pub const BACKUP_CLIENT: &str = "backup";
+/// The Job that takes a backup, and the Secret with the store's credentials beside it.
+pub fn backup(backup: &str) -> String {
+    format!("backup-{backup}")
+}
+/// The Job that deletes a backup in the store, and its Secret.
+pub fn backup_deletion(backup: &str) -> String {
+    format!("backup-{backup}-delete")
+}
 /// RoleBinding that lets the operator read Secrets in one control-plane namespace.
 pub const OPERATOR_ROLE_BINDING: &str = "berth-operator";
 /// ClusterRole that [`OPERATOR_ROLE_BINDING`] refers to.
@@ -78,6 +90,10 @@ pub mod etcd {
     /// A member: pod, and the Service that gives it a stable address.
     pub fn member(e: &str, ordinal: i32) -> String {
         format!("{e}-{ordinal}")
+    }
+    /// The ordinal of a member. None: it is none of this etcd's.
+    pub fn ordinal(e: &str, member: &str) -> Option<i32> {
+        member.strip_prefix(e)?.strip_prefix('-')?.parse().ok().filter(|ordinal| *ordinal >= 0)
     }
     /// Claim of a member's volume.
     pub fn claim(e: &str, ordinal: i32) -> String {

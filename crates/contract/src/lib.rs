@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
 pub mod vpc;
+pub mod backup;
 
 /// Keys of the ConfigMap `<cluster>-bootstrap`.
 pub mod keys {
@@ -50,13 +51,67 @@ pub struct Bootstrap {
     /// Members that were seen as part of a quorum before all of them were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<String>,
+    /// How often the members below were written: of two records of one epoch the one with the higher number counts. 0: never.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub serial: i64,
+    /// The members, from the first change of them on. Empty: they are those that the cluster was formed of.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<MemberRecord>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_zero(number: &i64) -> bool {
+    *number == 0
 }
 
 impl Bootstrap {
     /// The marker that the volume of this member has.
     pub fn marker(&self, member: &str) -> Marker {
-        Marker { cluster_uid: self.cluster_uid.clone(), epoch: self.epoch, member: member.to_owned() }
+        Marker { cluster_uid: self.cluster_uid.clone(), epoch: self.epoch, member: member.to_owned(), id: None }
     }
+
+    /// What is on record of this member.
+    pub fn member(&self, name: &str) -> Option<&MemberRecord> {
+        self.members.iter().find(|m| m.name == name)
+    }
+
+    /// etcd's `--initial-cluster` for a member that joins: all that etcd lists, with itself.
+    pub fn initial_cluster(&self) -> String {
+        let listed = self.members.iter().filter(|m| !m.id.is_empty());
+        listed.map(|m| format!("{}={}", m.name, m.peer_url)).collect::<Vec<_>>().join(",")
+    }
+}
+
+/// A member as it is to be, by the ID that etcd gave it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct MemberRecord {
+    /// Its name, which is its pod's.
+    pub name: String,
+    /// etcd's ID in hexadecimal. Empty: etcd has not given it one yet.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub id: String,
+    /// Where its peers reach it.
+    #[serde(rename = "peerURL")]
+    pub peer_url: String,
+    /// How far it is.
+    pub stage: MemberStage,
+}
+
+/// How far a member is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum MemberStage {
+    /// It is about to be added as a learner; etcd has given it no ID yet.
+    Adding,
+    /// etcd knows it as a learner: its volume may be empty, and data of another ID on it is set aside.
+    Joining,
+    /// It votes, or is about to: an empty volume is lost data.
+    #[default]
+    Voter,
+    /// It is about to be removed.
+    Leaving,
+    /// Something that only a newer build knows.
+    #[serde(other)]
+    Other,
 }
 
 /// Whose data a volume holds. The guard writes it before etcd's first start.
@@ -69,6 +124,16 @@ pub struct Marker {
     pub epoch: i64,
     /// The member's name.
     pub member: String,
+    /// etcd's ID in hexadecimal, of a member that joined a running cluster.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+}
+
+impl Marker {
+    /// Whether both are of the same member of the same cluster in the same epoch, under whatever ID.
+    pub fn is_of_the_same_member(&self, other: &Self) -> bool {
+        (&self.cluster_uid, self.epoch, &self.member) == (&other.cluster_uid, other.epoch, &other.member)
+    }
 }
 
 /// Exit code of a guard that holds its member. It is the same for every reason: operators of earlier builds know only this one, and
@@ -213,5 +278,29 @@ mod tests {
         let marker = r#"{"clusterUID":"u","epoch":1,"member":"etcd-0"}"#;
         assert_eq!(serde_json::from_str::<Marker>(marker).unwrap(), begun.marker("etcd-0"));
         assert_eq!(serde_json::to_string(&begun.marker("etcd-0")).unwrap(), marker);
+    }
+
+    /// The forms that this build writes and later ones must read.
+    #[test]
+    fn a_member_that_joins_is_written_so() {
+        let told = r#"{"clusterUID":"u","epoch":1,"state":"Established","serial":3,"members":[{"name":"e-0","id":"8e9e","peerURL":"https://e-0.ns.svc:2380","stage":"Voter"},{"name":"e-1","id":"1f","peerURL":"https://10.96.0.7:2380","stage":"Joining"},{"name":"e-2","peerURL":"https://10.96.0.8:2380","stage":"Adding"}]}"#;
+        let read: Bootstrap = serde_json::from_str(told).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), told);
+        assert_eq!(read.initial_cluster(), "e-0=https://e-0.ns.svc:2380,e-1=https://10.96.0.7:2380");
+        let later = told.replace("Joining", "SomethingNew");
+        let later: Bootstrap = serde_json::from_str(&later).unwrap();
+        assert_eq!(later.member("e-1").unwrap().stage, MemberStage::Other);
+    }
+
+    #[test]
+    fn a_marker_of_a_member_that_joined_is_read_by_earlier_agents() {
+        #[derive(Deserialize)]
+        struct Earlier {
+            member: String,
+        }
+        let ours = Marker { id: Some("1f".to_owned()), ..Bootstrap::default().marker("e-1") };
+        let text = serde_json::to_string(&ours).unwrap();
+        assert_eq!(text, r#"{"clusterUID":"","epoch":0,"member":"e-1","id":"1f"}"#);
+        assert_eq!(serde_json::from_str::<Earlier>(&text).unwrap().member, "e-1");
     }
 }

@@ -1,4 +1,4 @@
-//! The binaries that a cluster needs: where they lie in the cache, and how they are built from Go modules.
+//! The binaries that a cluster needs: where they lie in the cache, and how they are built from Go modules, and one from a crate.
 //!
 //! Layout under [`paths::cache`]`/bin`: `kubernetes/<v1.x.y>/<name>`, `etcd/<v3.x.y>/<name>`,
 //! `tools/<name>-<x.y.z>/<name>`. A file that is there is complete: each is built under a temporary name and renamed.
@@ -43,6 +43,11 @@ pub fn kubectl() -> Result<PathBuf> {
 /// `crane`, which copies images between registries and serves one. Only `make test-all` needs it: [`build`] makes it.
 pub fn crane() -> Result<PathBuf> {
     path("crane", crate::versions::CRANE, "crane")
+}
+
+/// `s3s-fs`, an S3 server on a directory.
+pub fn s3_server() -> Result<PathBuf> {
+    path("s3s-fs", crate::versions::S3S_FS, "s3s-fs")
 }
 
 /// `helm`, in the version that charts are tested with.

@@ -31,6 +31,8 @@ pub(crate) const HELM: &str = "3.22.0";
 pub const HELM_NEXT: &str = "v4.3.1";
 
 pub(crate) const KWOK: &str = "0.8.0";
+/// An S3 server that keeps objects in a directory.
+pub const S3S_FS: &str = "0.14.1";
 /// Its image holds the namespaces of each pod.
 pub const PAUSE: &str = "3.10.1";
 

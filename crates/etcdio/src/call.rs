@@ -63,11 +63,11 @@ impl Connection {
     }
 
     /// Asks.
-    pub(crate) async fn ask<T: DeserializeOwned>(&mut self, call: Call, by: Deadline) -> Result<T, CallError> {
+    pub(crate) async fn ask<T: DeserializeOwned>(&mut self, call: &Call, by: Deadline) -> Result<T, CallError> {
         let request = Request::post(call.path)
             .header("host", &self.host)
             .header("content-type", "application/json")
-            .body(Full::new(Bytes::from_static(call.body.as_bytes())))
+            .body(Full::new(Bytes::copy_from_slice(call.body.as_bytes())))
             .map_err(|e| CallError::Broken(e.to_string()))?;
         let exchange = async {
             let answer = match self.sender.send_request(request).await {

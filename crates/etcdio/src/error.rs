@@ -37,6 +37,12 @@ pub enum CallError {
     /// The connection ended in the middle.
     #[error("the connection was lost: {0}")]
     Broken(String),
+    /// An ID that is none.
+    #[error("{0} is not the ID of a member")]
+    NoId(String),
+    /// There is no member of that name to ask.
+    #[error("no member {0} is known")]
+    NoMember(String),
     /// The answer is not one of etcd's.
     #[error("the answer to {call} cannot be read: {problem}")]
     Garbled {

@@ -1,17 +1,19 @@
-//! The only crate that talks to etcd. Today it asks: who are the members, is there a leader, is there a quorum, is an alarm
-//! raised?
+//! The only crate that talks to etcd. It asks: who are the members, how far are they, is there a leader, is there a quorum, is an alarm
+//! raised? And it changes members: one call at a time, as a plan says.
 //!
 //! It speaks JSON over TLS on the client port, through etcd's own gRPC gateway, with a short-lived certificate that the
 //! operator signs itself. Nothing here resolves names: members are reached at the addresses of their Services and checked
 //! against the names in their certificates. Every call has a deadline, and no answer is remembered between calls.
 
 mod call;
+mod change;
 mod credential;
 mod error;
 mod probe;
 mod target;
 mod wire;
 
+pub use change::{CHANGE_DEADLINE, change};
 pub use credential::Credential;
 pub use error::{CallError, TargetError};
 pub use probe::{DEADLINE, probe};

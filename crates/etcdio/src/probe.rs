@@ -3,8 +3,8 @@
 use crate::call::{Connection, Deadline};
 use crate::error::CallError;
 use crate::target::{EtcdTarget, Member};
-use crate::wire::{ALARMS, Alarms, MEMBERS, Members, STATUS, Status};
-use berth_plan::observed::{EtcdProbe, MemberProbe};
+use crate::wire::{ALARMS, Alarms, Listed, MEMBERS, Members, STATUS, Status};
+use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe};
 use futures::future::{join_all, select_ok};
 use std::time::Duration;
 
@@ -23,9 +23,13 @@ pub async fn probe(target: &EtcdTarget, limit: Duration) -> EtcdProbe {
                     cluster_id: status.header.cluster_id.to_string(),
                     member_id: status.header.member_id.to_string(),
                     leader: status.leader.to_string(),
+                    learner: status.learner,
+                    progress: status.progress(),
+                    errors: status.errors,
                     version: status.version,
                 };
-                if said.leader != "0" {
+                // A learner answers for nobody but itself.
+                if said.leader != "0" && !said.learner {
                     open.push(Box::pin(all(connection, limit)));
                 }
                 Ok(said)
@@ -45,22 +49,27 @@ pub async fn probe(target: &EtcdTarget, limit: Duration) -> EtcdProbe {
         };
         probe.alarms = alarms.alarms.iter().map(|a| format!("{} on {}", a.alarm, name(a.member.to_string()))).collect();
         probe.alarms.sort();
-        probe.list = Some(members.members.into_iter().map(|m| (m.name, m.id.to_string(), m.learner)).collect());
+        probe.list = Some(members.members.into_iter().map(listed).collect());
     }
     probe
+}
+
+fn listed(member: Listed) -> ListedMember {
+    let Listed { id, name, peer_urls, learner } = member;
+    ListedMember { name, id: id.to_string(), peer_urls, learner }
 }
 
 async fn status(member: &Member, target: &EtcdTarget, limit: Duration) -> Result<(Connection, Status), CallError> {
     let by = Deadline::new(limit);
     let mut connection = Connection::open(member, target.credential.tls(), by).await?;
-    let status = connection.ask(STATUS, by).await?;
+    let status = connection.ask(&STATUS, by).await?;
     Ok((connection, status))
 }
 
 /// What needs a quorum: the list is read by consensus, and etcd sends even the question for alarms through its log, as a write.
 async fn all(mut connection: Connection, limit: Duration) -> Result<(Members, Alarms), CallError> {
     let by = Deadline::new(limit);
-    let members = connection.ask(MEMBERS, by).await?;
-    let alarms = connection.ask(ALARMS, by).await?;
+    let members = connection.ask(&MEMBERS, by).await?;
+    let alarms = connection.ask(&ALARMS, by).await?;
     Ok((members, alarms))
 }

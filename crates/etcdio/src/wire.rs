@@ -2,26 +2,56 @@
 
 use crate::error::CallError;
 use berth_api::conditions::shortened;
+use berth_plan::MemberChange;
+use berth_plan::observed::Progress;
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
+use serde_json::json;
+use std::borrow::Cow;
 
 /// A call of the gateway.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) path: &'static str,
-    pub(crate) body: &'static str,
+    pub(crate) body: Cow<'static, str>,
     pub(crate) doing: &'static str,
 }
 
+impl Call {
+    const fn new(path: &'static str, body: &'static str, doing: &'static str) -> Self {
+        Self { path, body: Cow::Borrowed(body), doing }
+    }
+
+    /// A change of members. Err: an ID is none.
+    pub(crate) fn of(change: &MemberChange) -> Result<Self, CallError> {
+        let id = |id: &str| u64::from_str_radix(id, 16).map_err(|_| CallError::NoId(id.to_owned()));
+        let (path, body, doing) = match change {
+            MemberChange::AddLearner { peer_url } => {
+                let body = json!({"peerURLs": [peer_url], "isLearner": true});
+                ("/v3/cluster/member/add", body, "adding a learner")
+            }
+            MemberChange::Promote { id: hex } => {
+                ("/v3/cluster/member/promote", json!({"ID": id(hex)?.to_string()}), "promoting a member")
+            }
+            MemberChange::Remove { id: hex } => {
+                ("/v3/cluster/member/remove", json!({"ID": id(hex)?.to_string()}), "removing a member")
+            }
+            MemberChange::MoveLeader { id: hex } => {
+                let body = json!({"targetID": id(hex)?.to_string()});
+                ("/v3/maintenance/transfer-leadership", body, "moving the leadership")
+            }
+        };
+        Ok(Self { path, body: body.to_string().into(), doing })
+    }
+}
+
 /// A member's own view.
-pub(crate) const STATUS: Call =
-    Call { path: "/v3/maintenance/status", body: "{}", doing: "asking for the member's status" };
+pub(crate) const STATUS: Call = Call::new("/v3/maintenance/status", "{}", "asking for the member's status");
 /// Linearizable, so that it proves a quorum.
 pub(crate) const MEMBERS: Call =
-    Call { path: "/v3/cluster/member/list", body: r#"{"linearizable":true}"#, doing: "asking for the member list" };
+    Call::new("/v3/cluster/member/list", r#"{"linearizable":true}"#, "asking for the member list");
 /// All members' alarms.
-pub(crate) const ALARMS: Call =
-    Call { path: "/v3/maintenance/alarm", body: r#"{"action":"GET"}"#, doing: "asking for alarms" };
+pub(crate) const ALARMS: Call = Call::new("/v3/maintenance/alarm", r#"{"action":"GET"}"#, "asking for alarms");
 
 /// An ID, as etcd's own tools print it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +84,41 @@ pub(crate) struct Status {
     pub(crate) version: String,
     #[serde(default)]
     pub(crate) leader: Id,
+    #[serde(rename = "isLearner", default)]
+    pub(crate) learner: bool,
+    #[serde(default)]
+    pub(crate) errors: Vec<String>,
+    #[serde(rename = "raftIndex", default)]
+    raft_index: Number,
+    #[serde(rename = "raftAppliedIndex", default)]
+    applied_index: Number,
+    #[serde(rename = "dbSize", default)]
+    db_size: Number,
+    #[serde(rename = "dbSizeInUse", default)]
+    db_size_in_use: Number,
+}
+
+impl Status {
+    /// How far it is.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress {
+            raft_index: self.raft_index.0,
+            applied_index: self.applied_index.0,
+            db_size: self.db_size.0.try_into().unwrap_or_default(),
+            db_size_in_use: self.db_size_in_use.0.try_into().unwrap_or_default(),
+        }
+    }
+}
+
+/// A number that is written as a text.
+#[derive(Clone, Copy, Debug, Default)]
+struct Number(u64);
+
+impl<'de> Deserialize<'de> for Number {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map(Self).map_err(|_| D::Error::custom("not a number"))
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,9 +134,15 @@ pub(crate) struct Listed {
     /// Empty until the member has started once.
     #[serde(default)]
     pub(crate) name: String,
+    #[serde(rename = "peerURLs", default)]
+    pub(crate) peer_urls: Vec<String>,
     #[serde(rename = "isLearner", default)]
     pub(crate) learner: bool,
 }
+
+/// An answer of which nothing is read: the members are asked anew.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Done {}
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct Alarms {
@@ -94,7 +165,7 @@ struct Refusal {
 }
 
 /// Reads an answer.
-pub(crate) fn read<T: DeserializeOwned>(call: Call, status: u16, body: &[u8]) -> Result<T, CallError> {
+pub(crate) fn read<T: DeserializeOwned>(call: &Call, status: u16, body: &[u8]) -> Result<T, CallError> {
     if status != 200 {
         let message = serde_json::from_slice::<Refusal>(body).map(|r| r.message).unwrap_or_default();
         let message = if message.is_empty() { String::from_utf8_lossy(body).trim().to_owned() } else { message };
@@ -112,22 +183,35 @@ mod tests {
     #[test]
     fn ids_are_hexadecimal_and_zero_is_left_out() {
         let body = br#"{"header":{"cluster_id":"17237436991929493444","member_id":"9372538179322589801","raft_term":"2"},"version":"3.6.16","dbSize":"20480"}"#;
-        let status: Status = read(STATUS, 200, body).unwrap();
+        let status: Status = read(&STATUS, 200, body).unwrap();
         assert_eq!(status.header.cluster_id.to_string(), "ef37ad9dc622a7c4");
         assert_eq!(status.header.member_id.to_string(), "8211f1d0f64f3269");
         assert_eq!((status.leader.to_string().as_str(), status.version.as_str()), ("0", "3.6.16"));
+        assert_eq!(status.progress(), Progress { db_size: 20480, ..Progress::default() });
+    }
+
+    #[test]
+    fn etcd_is_told_ids_in_decimal() {
+        let body = |change: MemberChange| Call::of(&change).map(|call| call.body.into_owned());
+        let id = || "8211f1d0f64f3269".to_owned();
+        assert_eq!(body(MemberChange::Remove { id: id() }).unwrap(), r#"{"ID":"9372538179322589801"}"#);
+        assert_eq!(body(MemberChange::MoveLeader { id: id() }).unwrap(), r#"{"targetID":"9372538179322589801"}"#);
+        assert!(body(MemberChange::Promote { id: "etcd-0".into() }).is_err());
     }
 
     #[test]
     fn refusals_and_nonsense_are_told_apart() {
-        let refused = read::<Members>(MEMBERS, 503, br#"{"error":"x","code":14,"message":"etcdserver: no leader"}"#);
+        let refused = read::<Members>(&MEMBERS, 503, br#"{"error":"x","code":14,"message":"etcdserver: no leader"}"#);
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: etcdserver: no leader");
-        let refused = read::<Members>(MEMBERS, 404, b"404 page not found\n");
+        let refused = read::<Members>(&MEMBERS, 404, b"404 page not found\n");
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 404: 404 page not found");
-        let refused =
-            read::<Status>(STATUS, 503, br#"{"message":"write tcp 1.2.3.4:34786->1.2.3.4:41745: write: broken pipe"}"#);
+        let refused = read::<Status>(
+            &STATUS,
+            503,
+            br#"{"message":"write tcp 1.2.3.4:34786->1.2.3.4:41745: write: broken pipe"}"#,
+        );
         assert_eq!(refused.unwrap_err().to_string(), "HTTP 503: write tcp write: broken pipe");
-        let garbled = read::<Status>(STATUS, 200, b"<html>").unwrap_err();
+        let garbled = read::<Status>(&STATUS, 200, b"<html>").unwrap_err();
         assert!(matches!(garbled, CallError::Garbled { call: "/v3/maintenance/status", .. }), "{garbled}");
     }
 }

@@ -4,8 +4,9 @@
 
 mod common;
 
-use berth_etcdio::{Credential, EtcdTarget, Member, probe};
+use berth_etcdio::{CHANGE_DEADLINE, Credential, EtcdTarget, Member, change, probe};
 use berth_pki::Usage;
+use berth_plan::MemberChange;
 use berth_plan::observed::EtcdProbe;
 use common::{Etcd, Options, ca, versions};
 use jiff::Timestamp;
@@ -29,7 +30,7 @@ async fn until(target: &EtcdTarget, etcd: &Etcd, what: &str, good: impl Fn(&Etcd
 fn whole(members: usize) -> impl Fn(&EtcdProbe) -> bool {
     move |p| {
         p.members.values().all(|m| m.as_ref().is_ok_and(|m| m.leader != "0"))
-            && p.list.as_ref().is_some_and(|l| l.len() == members && l.iter().all(|(name, _, _)| !name.is_empty()))
+            && p.list.as_ref().is_some_and(|l| l.len() == members && l.iter().all(|m| !m.name.is_empty()))
     }
 }
 
@@ -42,7 +43,15 @@ async fn one_member_answers_for_itself_and_for_the_cluster() {
         let member = said.members["etcd-0"].as_ref().unwrap();
         assert_eq!(member.version, version);
         assert_eq!(member.leader, member.member_id);
-        assert_eq!(said.list.as_deref(), Some(&[("etcd-0".to_owned(), member.member_id.clone(), false)][..]));
+        let list = said.list.unwrap();
+        assert_eq!(
+            (list.len(), &list[0].name, &list[0].id, list[0].learner),
+            (1, &"etcd-0".to_owned(), &member.member_id, false)
+        );
+        assert!(list[0].peer_urls[0].starts_with("https://127.0.0.1:"), "{list:?}");
+        let progress = member.progress;
+        assert!(progress.raft_index >= progress.applied_index && progress.applied_index > 0, "{progress:?}");
+        assert!(progress.db_size >= progress.db_size_in_use && progress.db_size_in_use > 0, "{progress:?}");
         assert!(said.alarms.is_empty(), "{:?}", said.alarms);
         assert!(member.cluster_id.len() > 10 && member.cluster_id.chars().all(|c| c.is_ascii_hexdigit()));
     }
@@ -150,5 +159,64 @@ async fn the_gateway_needs_a_server_certificate_that_is_also_a_clients() {
         }
         let said = probe(&target, LIMIT).await;
         println!("{version}: {}", said.members["etcd-0"].as_ref().unwrap_err());
+    }
+}
+
+/// Each call of a change of members, as Berth makes them: a learner is added, runs, gets its vote, leads, and the first member goes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_learner_is_added_promoted_leads_and_the_first_member_is_removed() {
+    for version in versions() {
+        let mut etcd = Etcd::start(&Options::new(version, 1));
+        let said = until(&etcd.target(), &etcd, "answer", whole(1)).await;
+        let first = said.list.unwrap().remove(0);
+        let peer_url = etcd.next_peer_url();
+        let target = etcd.target();
+        let tell = async |via: &str, what: &MemberChange| change(&target, via, what, CHANGE_DEADLINE).await;
+        let add = MemberChange::AddLearner { peer_url: peer_url.clone() };
+        // A member takes changes once it has run for a few seconds.
+        let end = Instant::now() + Duration::from_mins(1);
+        while let Err(why) = tell("etcd-0", &add).await {
+            assert!(Instant::now() < end, "{why}\n{}", etcd.log());
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let list =
+            until(&target, &etcd, "learner", |p| p.list.as_ref().is_some_and(|l| l.len() == 2)).await.list.unwrap();
+        let learner = list.iter().find(|m| m.id != first.id).unwrap().clone();
+        assert_eq!((learner.name.as_str(), learner.learner, &learner.peer_urls), ("", true, &vec![peer_url.clone()]));
+
+        // The answer was lost, and it is asked again: nobody is added twice.
+        let again = tell("etcd-0", &add).await.unwrap_err().to_string();
+        assert!(again.contains("already exist"), "{again}");
+        let early = tell("etcd-0", &MemberChange::Promote { id: learner.id.clone() }).await.unwrap_err().to_string();
+        assert!(early.contains("in sync with leader"), "{early}");
+
+        etcd.join(&format!("etcd-0={},etcd-1={peer_url}", first.peer_urls[0]));
+        let started = |p: &EtcdProbe| {
+            let runs = p.members.get("etcd-1").is_some_and(|m| m.as_ref().is_ok_and(|m| m.learner && m.leader != "0"));
+            runs && p.list.as_ref().is_some_and(|l| l.iter().all(|m| m.name.starts_with("etcd-")))
+        };
+        until(&target, &etcd, "learner that runs", started).await;
+        let end = Instant::now() + Duration::from_mins(1);
+        while let Err(why) = tell("etcd-0", &MemberChange::Promote { id: learner.id.clone() }).await {
+            assert!(Instant::now() < end, "{why}\n{}", etcd.log());
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let votes = |p: &EtcdProbe| p.list.as_ref().is_some_and(|l| l.len() == 2 && l.iter().all(|m| !m.learner));
+        until(&target, &etcd, "second voter", votes).await;
+
+        tell("etcd-0", &MemberChange::MoveLeader { id: learner.id.clone() }).await.unwrap();
+        let leads = |p: &EtcdProbe| p.members["etcd-1"].as_ref().is_ok_and(|m| m.leader == m.member_id);
+        until(&target, &etcd, "other leader", leads).await;
+        let end = Instant::now() + Duration::from_mins(1);
+        while let Err(why) = tell("etcd-1", &MemberChange::Remove { id: first.id.clone() }).await {
+            assert!(Instant::now() < end, "{why}\n{}", etcd.log());
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+        let alone = until(&target, &etcd, "single member", |p| p.list.as_ref().is_some_and(|l| l.len() == 1)).await;
+        assert_eq!(alone.list.unwrap()[0].id, learner.id, "by its ID, not by its place");
+        let gone = tell("etcd-1", &MemberChange::Remove { id: first.id.clone() }).await.unwrap_err().to_string();
+        assert!(gone.contains("not found"), "{gone}");
+        let nobody = tell("etcd-7", &MemberChange::Remove { id: first.id.clone() }).await.unwrap_err();
+        assert_eq!(nobody.to_string(), "no member etcd-7 is known");
     }
 }

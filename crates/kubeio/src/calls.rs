@@ -82,6 +82,12 @@ impl Io {
         }
     }
 
+    /// All objects of a kind in all namespaces.
+    pub async fn list_all(&self, kind: Kind) -> Result<Vec<Value>, IoError> {
+        let what = format!("list {} of all namespaces", kind.plural());
+        self.listed(kind, what, &collection(kind, None)).await
+    }
+
     /// All objects of a kind in a namespace.
     pub async fn list(&self, kind: Kind, namespace: &str, selector: Option<&str>) -> Result<Vec<Value>, IoError> {
         let mut url = collection(kind, Some(namespace));
@@ -89,7 +95,11 @@ impl Io {
             url = format!("{url}?labelSelector={}", encode(s));
         }
         let what = format!("list {} in {namespace}", kind.plural());
-        let text = self.text(Method::GET, &what, &url, None, None).await.map_err(|e| unserved(e, kind))?;
+        self.listed(kind, what, &url).await
+    }
+
+    async fn listed(&self, kind: Kind, what: String, url: &str) -> Result<Vec<Value>, IoError> {
+        let text = self.text(Method::GET, &what, url, None, None).await.map_err(|e| unserved(e, kind))?;
         let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
         match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),

@@ -9,8 +9,9 @@ use berth_api::labels;
 use berth_pki::Clocks;
 use berth_plan::objects::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
-use berth_plan::{Action, Addition, Plan, StageId};
+use berth_plan::{Action, Addition, MemberChange, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
+use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -53,11 +54,24 @@ fn ends_its_stage_alone(kind: ErrorKind, waited: Duration) -> bool {
     }
 }
 
+/// Changes the members of an etcd, through the member of that name. The error says what etcd, or the network, said.
+pub struct ChangeMembers(pub ChangeThrough);
+
+/// What [`ChangeMembers`] calls.
+pub type ChangeThrough = Box<dyn Fn(String, MemberChange) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+impl std::fmt::Debug for ChangeMembers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ChangeMembers")
+    }
+}
+
 /// Carries out the plans of one reconcile, round after round, and remembers what it did meanwhile.
 #[derive(Debug)]
 pub struct Executor<'a> {
     meta: &'a Io,
     tenant: Option<&'a Io>,
+    etcd: Option<&'a ChangeMembers>,
     manager: &'static str,
     clocks: Clocks,
     /// What was applied, with digests: nothing of it is sent again.
@@ -79,6 +93,7 @@ impl<'a> Executor<'a> {
         Self {
             meta,
             tenant,
+            etcd: None,
             manager,
             clocks,
             sent,
@@ -88,6 +103,12 @@ impl<'a> Executor<'a> {
             wrote: false,
             removed: vec![],
         }
+    }
+
+    /// With what changes an etcd's members, if that etcd can be asked.
+    #[must_use]
+    pub fn with_etcd(self, etcd: Option<&'a ChangeMembers>) -> Self {
+        Self { etcd, ..self }
     }
 
     /// Whether anything was written.
@@ -242,6 +263,12 @@ impl<'a> Executor<'a> {
             Action::TenantDelete { key, uid } => {
                 self.tenant(action)?.delete(key, uid, None).await?;
                 put_tenant_object(snapshot, key, None);
+            }
+            Action::ChangeMembers { via, change, .. } => {
+                let failed = |kind, message| IoError::new(kind, action.describe(), message);
+                let etcd = self.etcd.ok_or_else(|| failed(ErrorKind::Other, "no connection to etcd".to_owned()))?;
+                io.client().fence().check().map_err(|closed| failed(ErrorKind::Fenced, closed.to_string()))?;
+                (etcd.0)(via.clone(), change.clone()).await.map_err(|why| failed(ErrorKind::Transient, why))?;
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = snapshot.secret(source, "value").unwrap_or_default().to_vec();

@@ -5,6 +5,7 @@
 
 #![cfg_attr(test, allow(clippy::disallowed_methods, reason = "API servers in memory"))]
 
+mod backups;
 mod calls;
 mod error;
 mod executor;
@@ -17,9 +18,10 @@ pub mod slim;
 mod status;
 mod tenant;
 
+pub use backups::{observe_backup, observe_schedule};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};
-pub use executor::{Applied, Executor};
+pub use executor::{Applied, ChangeMembers, ChangeThrough, Executor};
 pub use meta_cluster::{RangesError, list_nodes, meta_ranges};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::{refused, without_network};

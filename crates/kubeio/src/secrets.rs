@@ -70,6 +70,10 @@ fn make(snapshot: &Snapshot, entry: &SecretEntry, clocks: Clocks, data: &mut Map
             put(data, &format!("{name}.key"), pair.key_pem.expose_bytes());
         }
         SecretEntry::CaCopy { name, issuer } => put(data, name, ca(snapshot, issuer)?.0),
+        SecretEntry::Copy { name, source } => {
+            let bytes = snapshot.secret(source, name).ok_or_else(|| format!("{source} has no key {name}"))?;
+            put(data, name, bytes);
+        }
         SecretEntry::ServiceAccountKey => {
             let pair = berth_pki::generate_service_account_key().map_err(failed)?;
             put(data, "tls.crt", pair.public_pem.as_bytes());

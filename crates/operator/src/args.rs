@@ -4,7 +4,7 @@ use crate::delivery::Delivery;
 use anyhow::Context as _;
 use berth_pki::Lifetime;
 use berth_plan::Settings;
-use berth_plan::settings::Config;
+use berth_plan::settings::{Backups, Config};
 use clap::Parser;
 use jiff::SignedDuration;
 
@@ -18,6 +18,9 @@ pub struct Args {
     /// How the agent gets into the pods of new tenants. `Auto`: as an image volume if all nodes support that.
     #[arg(long, env = "BERTH_AGENT_DELIVERY", default_value = "Auto", ignore_case = true)]
     pub agent_delivery: Delivery,
+    /// Image of `berth-backup`, for Jobs that take backups.
+    #[arg(long, env = "BERTH_BACKUP_IMAGE", default_value = "")]
+    pub backup_image: String,
     /// Registry with upstream's images under upstream's names. Empty: registry.k8s.io.
     #[arg(long, env = "BERTH_IMAGE_REGISTRY", default_value = "")]
     pub image_registry: String,
@@ -39,7 +42,7 @@ pub struct Args {
     /// Maximum concurrent reconciles per controller.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
-    /// Configuration file, as the chart writes it from its values `meta`, `isolation` and `writers`. Default: none.
+    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc` and `backups`. Default: none.
     #[arg(long, env = "BERTH_CONFIG")]
     pub config: Option<std::path::PathBuf>,
     /// Lifetime of leaf certificates, in minutes. They are renewed at two thirds of it.
@@ -77,8 +80,14 @@ impl Args {
             registry: self.image_registry.clone(),
             agent_image: self.agent_image.clone(),
             service_account: (!account.is_empty()).then(|| (self.namespace.clone(), account)),
+            backups: Backups {
+                image: self.backup_image.clone(),
+                namespace: self.namespace.clone(),
+                ..config.backups.clone()
+            },
             isolation: config.isolation(),
             writers: config.writers.clone(),
+            vpc: config.vpc,
             leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(self.leaf_lifetime_minutes)),
             ..Settings::default()
         }

@@ -47,8 +47,16 @@ fn well(metrics: &Metrics) {
     say(metrics, ("True", "AsExpected"), "True", ("False", "AsExpected"), 60);
     metrics.tenants.orphans_from(Vec::new);
     metrics.leader.set(1);
+    backed_up(metrics, 1);
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
+}
+
+/// A schedule whose newest proven backup is so many hours old.
+fn backed_up(metrics: &Metrics, hours: i64) {
+    let (kind, taken) = ("EtcdBackupSchedule", Time(Timestamp::now() - SignedDuration::from_hours(hours)));
+    metrics.tenants.say(kind, "team-a", "nightly", &[condition("Degraded", "False", "AsExpected")], None);
+    metrics.tenants.backed_up(kind, "team-a", "nightly", &taken);
 }
 
 fn reconciles(metrics: &Metrics, result: &'static str, count: u64) {
@@ -94,7 +102,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 8] = [
+    let cases: [(&[&str], Break); 9] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -108,6 +116,7 @@ async fn each_alert_fires_and_clears() {
             });
         }),
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
+        (&["BerthBackupOld"], |m| backed_up(m, 37)),
         (&["BerthReconcilesFail"], |m| reconciles(m, "error", 100_000)),
     ];
     for (names, broken) in cases {

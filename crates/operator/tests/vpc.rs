@@ -9,10 +9,10 @@ use berth_api::{Cluster, labels};
 use berth_testkit::fixtures::eventually;
 use common::{Team, shared_operator};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
-use kube::{Api, Client};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
 const DEFINITIONS: &str = "network-attachment-definitions";
@@ -55,6 +55,13 @@ fn vpc(addresses: &[&str]) -> Value {
     json!({"attachment": {"name": "vpc-acme", "interface": "net1"}, "addresses": addresses})
 }
 
+/// With an address that moves.
+fn moving(addresses: &[&str]) -> Value {
+    let mut all = vpc(addresses);
+    all["virtualIP"] = json!("172.20.0.10");
+    all
+}
+
 const ADDRESSES: [&str; 3] = ["172.20.0.2/24", "172.20.0.3/24", "172.20.0.4/24"];
 
 async fn replicas(team: &Team) -> Result<Vec<i32>> {
@@ -80,7 +87,7 @@ async fn rests(team: &Team) {
 async fn a_tenant_in_a_vpc_has_an_api_server_for_each_address() {
     let server = shared_operator().await;
     let team = Team::new(server).await;
-    team.create(json!({"replicas": 2, "vpc": vpc(&ADDRESSES)})).await.expect("valid");
+    team.create(json!({"replicas": 2, "vpc": moving(&ADDRESSES)})).await.expect("valid");
     let said = team.says(ConditionType::VPCReady, "InvalidSpec").await;
     assert!(
         said.contains("vpc-acme does not exist. Create it; or, if the meta cluster does not know the kind"),
@@ -93,7 +100,7 @@ async fn a_tenant_in_a_vpc_has_an_api_server_for_each_address() {
     let cluster = team.ready().await.expect("ready");
     let told: Vec<_> = cluster.status.unwrap_or_default().endpoints;
     assert!(
-        told.iter().any(|e| (e.name.as_str(), e.host.as_str(), e.port) == ("nodes", "172.20.0.2", 6443)),
+        told.iter().any(|e| (e.name.as_str(), e.host.as_str(), e.port) == ("nodes", "172.20.0.10", 6443)),
         "{told:?}"
     );
     assert!(team.inside::<Deployment>().get_opt("kube-apiserver").await.expect("get").is_none());
@@ -101,6 +108,26 @@ async fn a_tenant_in_a_vpc_has_an_api_server_for_each_address() {
     let pod = team.inside::<Pod>().get("kube-apiserver-1-0").await.expect("pod");
     let asked = &pod.metadata.annotations.unwrap_or_default()["k8s.v1.cni.cncf.io/networks"];
     assert!(asked.contains(r#""ips":["172.20.0.3/24"]"#), "{asked}");
+
+    let first = pod.spec.as_ref().and_then(|s| s.init_containers.as_ref()?.first()).expect("an init container");
+    assert_eq!((first.name.as_str(), first.restart_policy.as_deref()), ("vpc", Some("Always")));
+    let labels =
+        team.namespaces().get(&team.cp_namespace).await.expect("namespace").metadata.labels.unwrap_or_default();
+    assert_eq!((labels[labels::VPC].as_str(), labels[labels::POD_SECURITY].as_str()), ("true", "privileged"));
+    let net = net(&team).await;
+    assert_eq!((&net["virtualIP"], &net["slots"]), (&json!("172.20.0.10"), &json!(ADDRESSES)));
+    assert_eq!(net["open"][0]["port"], 2379);
+
+    // A route: the pods' container reads it, and kube-apiserver gets its flag.
+    let routes = json!([{"dst": "10.160.0.0/16", "via": "172.20.0.1"}]);
+    team.spec(json!({"vpc": {"routes": routes}})).await.expect("patch");
+    eventually(common::SOON, "the route", async || {
+        let net = self::net(&team).await;
+        ensure!(net["routes"] == routes, "{net}");
+        Ok(())
+    })
+    .await
+    .expect("told");
 
     // Another template: the same end, and new pods.
     let before = pod.metadata.uid;
@@ -120,6 +147,48 @@ async fn a_tenant_in_a_vpc_has_an_api_server_for_each_address() {
     assert_ne!(team.inside::<Pod>().get("kube-apiserver-1-0").await.expect("pod").metadata.uid, before);
     team.delete().await;
     team.gone().await.expect("gone");
+}
+
+/// What the container `vpc` is told.
+async fn net(team: &Team) -> Value {
+    let map = team.inside::<ConfigMap>().get("kube-apiserver-vpc").await.expect("the ConfigMap");
+    serde_json::from_str(&map.data.expect("data")["net.json"]).expect("JSON")
+}
+
+/// The test's world is no network plugin.
+#[tokio::test(flavor = "multi_thread")]
+async fn addresses_may_be_the_providers() {
+    let server = shared_operator().await;
+    let team = Team::new(server).await;
+    install(&team.client).await;
+    define(&team, json!({})).await;
+    let attachment = json!({"name": "vpc-acme", "interface": "net1"});
+    let why = team.create(json!({"vpc": {"attachment": attachment}})).await.expect_err("nobody knows where the API is");
+    assert!(why.to_string().contains("vpc.host is required without vpc.addresses"), "{why}");
+    let vpc = json!({"attachment": attachment, "host": "acme.vpc.example.com"});
+    team.create(json!({"replicas": 2, "vpc": vpc})).await.expect("valid");
+    let pods = team.inside::<Pod>();
+    let of_it = ListParams::default().labels("app.kubernetes.io/component=kube-apiserver");
+    let attach = async || -> Result<()> {
+        let all = pods.list(&of_it).await?.items;
+        ensure!(all.len() == 2, "{} pods", all.len());
+        for (n, pod) in all.iter().enumerate() {
+            let annotations = pod.annotations();
+            let asked = annotations.get("k8s.v1.cni.cncf.io/networks").map(String::as_str).unwrap_or_default();
+            ensure!(asked.contains("vpc-acme") && !asked.contains("ips"), "{asked}");
+            let status = json!([{"interface": "net1", "ips": [format!("172.20.0.20{n}")]}]).to_string();
+            let patch = json!({"metadata": {"annotations": {"k8s.v1.cni.cncf.io/network-status": status}}});
+            pods.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(patch)).await?;
+        }
+        Ok(())
+    };
+    eventually(common::SOON, "two API servers", attach).await.expect("attached");
+    let cluster = team.ready().await.expect("ready");
+    let told = cluster.status.unwrap_or_default().endpoints;
+    assert!(told.iter().any(|e| (e.name.as_str(), e.host.as_str()) == ("nodes", "acme.vpc.example.com")), "{told:?}");
+    let said = team.says(ConditionType::VPCReady, "AsExpected").await;
+    assert!(said.contains("172.20.0.200, 172.20.0.201"), "{said}");
+    assert_eq!(net(&team).await["slots"], Value::Null);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -162,8 +231,32 @@ async fn what_cannot_work_is_refused_at_once() {
         let why = refused(all).await;
         assert!(why.contains(said), "{interface}: {why}");
     }
+    for (fields, said) in [
+        (json!({"virtualIP": "172.20.1.10"}), "vpc.virtualIP must be in the subnet"),
+        (json!({"virtualIP": "172.20.0.3"}), "vpc.virtualIP must not be one of vpc.addresses"),
+        (json!({"virtualIP": "fd00::10"}), "vpc.virtualIP must be an IPv4 address"),
+        (
+            json!({"virtualIP": "172.20.0.10", "addresses": null, "host": "a.example"}),
+            "vpc.virtualIP needs vpc.addresses",
+        ),
+        (json!({"routes": [{"dst": "10.160.0.1/16", "via": "172.20.0.1"}]}), "dst must be an IPv4 network"),
+        (json!({"routes": [{"dst": "fd00:1::/64", "via": "172.20.0.1"}]}), "dst must be an IPv4 network"),
+        (json!({"routes": [{"dst": "10.160.0.0/16", "via": "fd00::1"}]}), "via must be the IPv4 address"),
+        (json!({"podLabels": {"a/b/c": "x"}}), "vpc.podLabels: each key"),
+    ] {
+        let mut all = vpc(&ADDRESSES);
+        all.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        if all["addresses"].is_null() {
+            all.as_object_mut().unwrap().remove("addresses");
+        }
+        let why = refused(all).await;
+        assert!(why.contains(said), "{fields}: {why}");
+    }
     let with: Cluster = team.create(json!({"vpc": vpc(&ADDRESSES)})).await.expect("valid");
     assert!(with.spec.vpc.is_some());
+    let said = team.says(ConditionType::VPCReady, "InvalidSpec").await;
+    assert!(said.contains("set spec.vpc.virtualIP to a free address"), "{said}");
+    team.create_as("moving", json!({"vpc": moving(&ADDRESSES)})).await.expect("valid");
     team.create_as("without", json!({})).await.expect("valid");
     let patch = |name: &'static str, vpc: Value| {
         let clusters = team.clusters();
@@ -177,11 +270,22 @@ async fn what_cannot_work_is_refused_at_once() {
         ("without", vpc(&ADDRESSES), "vpc cannot be added to a Cluster or removed from it"),
         ("acme", json!({"attachment": {"name": "another"}}), "vpc.attachment is immutable"),
         ("acme", json!({"addresses": ["172.20.1.2/24"]}), "the subnet cannot change"),
-        ("acme", json!({"addresses": ["172.20.0.9/24"]}), "the first address cannot change while there is no vpc.host"),
+        (
+            "acme",
+            json!({"addresses": ["172.20.0.9/24"]}),
+            "the first address cannot change while there is neither vpc.host nor",
+        ),
+        ("acme", json!({"virtualIP": "172.20.0.10"}), "vpc.virtualIP is immutable"),
+        ("moving", json!({"virtualIP": "172.20.0.11"}), "vpc.virtualIP is immutable"),
+        ("moving", json!({"virtualIP": null}), "vpc.virtualIP is immutable"),
+        ("acme", json!({"addresses": null, "host": "a.example"}), "vpc.addresses cannot be added or removed"),
     ] {
         let why = patch(name, vpc.clone()).await.expect_err("refused");
         assert!(why.contains(said), "{name} {vpc}: {why}");
     }
     patch("acme", json!({"addresses": ["172.20.0.2/24", "172.20.0.9/24"]})).await.expect("one more, one replaced");
+    patch("moving", json!({"addresses": ["172.20.0.9/24", "172.20.0.3/24"]}))
+        .await
+        .expect("nodes know another address");
     patch("acme", json!({"host": "acme.vpc.example.com"})).await.expect("a name");
 }

@@ -7,6 +7,7 @@
 //! or folder for each stage. What they share: `ending` (what a deletion waits for), [`meta_cluster`] (its addresses and nodes),
 //! [`objects`] (create, apply, drift), [`secrets`], [`settings`], and [`workload`] (rollouts, images, pods).
 
+pub mod backup;
 pub mod cluster;
 pub(crate) mod ending;
 pub mod etcd;
@@ -18,6 +19,7 @@ pub mod model;
 pub mod objects;
 pub mod observed;
 mod requeue;
+pub mod schedule;
 pub mod secrets;
 pub mod settings;
 #[cfg(test)]
@@ -40,7 +42,7 @@ extern crate self as berth_plan;
 
 pub use failure::Failure;
 pub use meta_cluster::MetaCluster;
-pub use model::{Action, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
+pub use model::{Action, MemberChange, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
 pub use objects::additions::Addition;
 pub use observed::Observed;
 pub use secrets::SecretFacts;

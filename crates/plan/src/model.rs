@@ -29,6 +29,8 @@ pub enum StageId {
     Kubeconfig,
     /// Objects inside the tenant.
     Tenant,
+    /// A backup of an etcd.
+    Backup,
     /// Taking everything down.
     Deletion,
 }
@@ -45,6 +47,7 @@ impl StageId {
             Self::ControlPlane(component) => component.name(),
             Self::Kubeconfig => "kubeconfig",
             Self::Tenant => "tenant",
+            Self::Backup => "backup",
             Self::Deletion => "deletion",
         }
     }
@@ -175,6 +178,52 @@ pub enum Action {
         /// Its labels.
         labels: BTreeMap<String, String>,
     },
+    /// A call to etcd that changes its members. It is on record before it is made, and whatever is answered, the members are asked anew.
+    ChangeMembers {
+        /// The `EtcdCluster`.
+        etcd: ObjectKey,
+        /// Name of the member that is told: the leader.
+        via: String,
+        /// What changes.
+        change: MemberChange,
+    },
+}
+
+/// A change of an etcd's members. IDs are etcd's, in hexadecimal.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum MemberChange {
+    /// A member without a vote, which copies the data first.
+    AddLearner {
+        /// Where its peers reach it.
+        peer_url: String,
+    },
+    /// The learner gets a vote.
+    Promote {
+        /// Its ID.
+        id: String,
+    },
+    /// It is no member any more, for ever: another of its name has another ID.
+    Remove {
+        /// Its ID.
+        id: String,
+    },
+    /// Another member leads.
+    MoveLeader {
+        /// The ID of the one that is to lead.
+        id: String,
+    },
+}
+
+impl MemberChange {
+    /// What a person reads.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::AddLearner { peer_url } => format!("add learner {peer_url}"),
+            Self::Promote { id } => format!("promote member {id}"),
+            Self::Remove { id } => format!("remove member {id}"),
+            Self::MoveLeader { id } => format!("move leadership to member {id}"),
+        }
+    }
 }
 
 impl Action {
@@ -201,7 +250,7 @@ impl Action {
     /// Whether what it does shows only when everything is observed again: it is answered before it is done. No other plan is made from
     /// the same observation after it.
     pub fn shows_later(&self) -> bool {
-        matches!(self, Self::Delete { .. } | Self::Scale { .. })
+        matches!(self, Self::Delete { .. } | Self::Scale { .. } | Self::ChangeMembers { .. })
     }
 
     /// What a person reads in a plan.
@@ -222,6 +271,7 @@ impl Action {
             Self::TenantApply(o) => format!("apply {} in the tenant", o.key()),
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
+            Self::ChangeMembers { etcd, via, change } => format!("{} of {etcd} through {via}", change.describe()),
         }
     }
 }
@@ -264,6 +314,13 @@ pub enum SecretEntry {
         /// Secret of the CA.
         issuer: ObjectKey,
     },
+    /// A copy of one key of another Secret, under the same name.
+    Copy {
+        /// Key in both.
+        name: String,
+        /// The other Secret.
+        source: ObjectKey,
+    },
     /// A service-account key pair: `tls.crt` public, `tls.key` private.
     ServiceAccountKey,
     /// An `EncryptionConfiguration` with a new secretbox key, in `encryption.yaml`.
@@ -289,6 +346,7 @@ impl SecretEntry {
             Self::Ca(spec) => format!("CA {}", spec.common_name),
             Self::Leaf { name, why, .. } => format!("certificate {name} ({why})"),
             Self::CaCopy { name, .. } => format!("copy of the CA in {name}"),
+            Self::Copy { name, source } => format!("copy of {name} of {source}"),
             Self::ServiceAccountKey => "service-account key".into(),
             Self::EncryptionConfig => "encryption key".into(),
             Self::Kubeconfig { why, .. } => format!("kubeconfig ({why})"),

@@ -3,6 +3,7 @@
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
+use berth_api::version::Minor;
 use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
@@ -21,6 +22,8 @@ pub struct Observed {
     pub secrets: BTreeMap<ObjectKey, Arc<SecretFacts>>,
     /// The template set that the tenant is pinned to, if that is not the built-in one.
     pub pinned: Option<TemplateSet>,
+    /// The template set of the minor that the tenant changes to, if that is not the built-in one.
+    pub pinned_next: Option<TemplateSet>,
     /// What the tenant's API said, if it was asked.
     pub api: ApiProbe,
     /// The published kubeconfig: fingerprint of its content.
@@ -84,8 +87,8 @@ pub enum ApiProbe {
     NotAsked,
     /// It answered.
     Answered {
-        /// `gitVersion` without `v`, if it was asked for.
-        version: Option<String>,
+        /// What it runs, if it was asked for that.
+        version: Option<ApiVersion>,
         /// What was read inside the tenant in this reconcile.
         read: InsideTenant,
     },
@@ -104,6 +107,15 @@ pub struct Nodes {
     pub count: NodesStatus,
     /// Name and internal address of each that says one.
     pub addresses: Vec<(String, IpAddr)>,
+}
+
+/// What an API server says that it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiVersion {
+    /// `gitVersion` without `v`.
+    pub version: String,
+    /// The minor that it emulates, if that is another one than its own.
+    pub emulates: Option<Minor>,
 }
 
 /// Objects of Berth's inside a tenant, as far as they were read in one reconcile, by their label.
@@ -156,10 +168,48 @@ impl InsideTenant {
 pub struct EtcdProbe {
     /// By member name.
     pub members: BTreeMap<String, Result<MemberProbe, String>>,
-    /// From a linearizable member list: (name, ID, learner). None: no quorum answered.
-    pub list: Option<Vec<(String, String, bool)>>,
+    /// From a linearizable member list. None: no quorum answered.
+    pub list: Option<Vec<ListedMember>>,
     /// Raised alarms, such as `NOSPACE on etcd-0`.
     pub alarms: Vec<String>,
+}
+
+impl EtcdProbe {
+    /// Whether both say the same, but for numbers that change with every write to etcd.
+    pub fn says_the_same_as(&self, other: &Self) -> bool {
+        let still = |probe: &Self| {
+            let mut probe = probe.clone();
+            probe.members.values_mut().flatten().for_each(|member| member.progress = Progress::default());
+            probe
+        };
+        still(self) == still(other)
+    }
+}
+
+/// A member as etcd lists it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ListedMember {
+    /// Its name. Empty: it was added and has not started yet.
+    pub name: String,
+    /// Its ID in hexadecimal.
+    pub id: String,
+    /// Where its peers reach it.
+    pub peer_urls: Vec<String>,
+    /// It has no vote.
+    pub learner: bool,
+}
+
+/// How far a member is with etcd's log, and how large its database is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Index of the last entry of its log that is committed.
+    pub raft_index: u64,
+    /// Index of the last entry that it applied to its database.
+    pub applied_index: u64,
+    /// Bytes of its database.
+    pub db_size: i64,
+    /// Bytes of these that hold something; the rest is free since a compaction.
+    pub db_size_in_use: i64,
 }
 
 /// One member's own status.
@@ -173,6 +223,12 @@ pub struct MemberProbe {
     pub leader: String,
     /// Version.
     pub version: String,
+    /// It has no vote, and says so itself.
+    pub learner: bool,
+    /// What it says is wrong with it, such as an alarm.
+    pub errors: Vec<String>,
+    /// What changes all the time.
+    pub progress: Progress,
 }
 
 /// SHA-256 in hexadecimal.

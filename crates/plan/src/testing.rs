@@ -102,6 +102,7 @@ impl World {
                 pair(name, berth_pki::issue(spec, &cert, &key, self.sim.now).unwrap())
             }
             SecretEntry::CaCopy { name, issuer } => vec![(name.clone(), ca(issuer).0)],
+            SecretEntry::Copy { name, source } => vec![(name.clone(), self.data[source][name].clone())],
             SecretEntry::ServiceAccountKey => {
                 let key = berth_pki::generate_service_account_key().unwrap();
                 let private = key.private_pem.expose_bytes().to_vec();

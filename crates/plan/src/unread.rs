@@ -54,10 +54,12 @@ mod tests {
         "etcd",
         "files",
         "joined",
+        "journal",
         "meta",
         "name",
         "node_port",
         "secrets",
+        "serial",
         "slot",
         "state",
         "workload",
@@ -115,7 +117,8 @@ mod tests {
     fn a_field_is_named_once_a_value_of_it_is_not_read() {
         let mut cluster = json!({
             "version": "1.36.3", "replicas": 3, "images": {"registry": "mirror.example.com"},
-            "vpc": {"attachment": {"name": "vpc-acme"}, "addresses": ["172.20.0.2/24"]},
+            "vpc": {"attachment": {"name": "vpc-acme"}, "addresses": ["172.20.0.2/24"], "virtualIP": "172.20.0.10",
+                "routes": [{"dst": "10.160.0.0/16", "via": "172.20.0.1"}]},
             "network": {"serviceCIDRs": ["10.113.0.0/16"], "podCIDRs": [], "dnsDomain": "a.example"},
             "endpoint": {"type": "LoadBalancer", "port": 443, "service": {
                 "annotations": {"a": "b"}, "loadBalancerClass": "c", "loadBalancerSourceRanges": ["192.0.2.0/24"]}},

@@ -22,7 +22,13 @@ static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| Catalog::from_files(&embedd
 
 /// The contract between templates and this crate: values, and the final pass. It grows when the same template and values would
 /// render something else than before, and then the pass keeps doing for older formats what it did.
-pub const FORMAT: u32 = 1;
+///
+/// - 1: every container is as Pod Security `restricted` has it.
+/// - 2: a container that states its `securityContext` keeps it. Only sets of a Kubernetes minor have need of it.
+pub const FORMAT: u32 = 2;
+
+/// Of sets that every build renders the same.
+const FIRST_FORMAT: u32 = 1;
 
 const FORMAT_KEY: &str = "format";
 const NAME_KEY: &str = "name";
@@ -94,10 +100,10 @@ impl Catalog {
                 texts.into_iter().partition(|(path, _)| path.starts_with(TENANT));
             pinned.extend(common.clone());
             kubernetes.push((minor, TemplateSet::new(format!("v{minor}"), FORMAT, pinned)));
-            tenant.push((minor, TemplateSet::new(format!("tenant-v{minor}"), FORMAT, inside)));
+            tenant.push((minor, TemplateSet::new(format!("tenant-v{minor}"), FIRST_FORMAT, inside)));
         }
         let etcd = under("etcd/v").into_iter().map(|(minor, texts)| {
-            let set = TemplateSet::new(format!("etcd-v{minor}"), FORMAT, texts);
+            let set = TemplateSet::new(format!("etcd-v{minor}"), FIRST_FORMAT, texts);
             (minor, set)
         });
         // A malformed versions.yaml cannot be shipped: a test parses every one.

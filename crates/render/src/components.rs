@@ -93,7 +93,7 @@ pub fn render_apiserver(set: &TemplateSet, values: &ApiServerValues) -> Result<V
         Some(slot) => Derived { name: names::slot(name, slot), replicas: values.vpc.runs.into(), ..Derived::default() },
     };
     let documents = documents_of(set, Binary::ApiServer.folder(), values, derived)?;
-    finish(documents, &values.meta, Some(&values.workload))
+    finish(documents, &values.meta, Some(&values.workload), set.format())
 }
 
 /// Of a component that talks to the apiserver: ConfigMap, Deployment, and from two replicas on a PodDisruptionBudget.
@@ -105,7 +105,7 @@ pub fn render_api_client(
     let replicas = values.workload.replicas;
     let derived = Derived { name: component.name().to_owned(), replicas, ..Derived::default() };
     let documents = documents_of(set, component.folder(), values, derived)?;
-    finish(documents, &values.meta, Some(&values.workload))
+    finish(documents, &values.meta, Some(&values.workload), set.format())
 }
 
 /// The Service `kube-apiserver`, from the set of a Kubernetes minor.
@@ -113,12 +113,12 @@ pub fn render_apiserver_service(
     set: &TemplateSet,
     values: &ApiServerServiceValues,
 ) -> Result<Vec<Object>, RenderError> {
-    finish(documents(set, "common/apiserver", values)?, &values.meta, None)
+    finish(documents(set, "common/apiserver", values)?, &values.meta, None, set.format())
 }
 
 /// The governing Service `<name>` and one Service with an address of its own per member, from the set of an etcd minor.
 pub fn render_etcd_services(set: &TemplateSet, values: &EtcdServicesValues) -> Result<Vec<Object>, RenderError> {
-    finish(documents(set, "services", values)?, &values.meta, None)
+    finish(documents(set, "services", values)?, &values.meta, None, set.format())
 }
 
 /// ConfigMap `<name>-bootstrap`, StatefulSet `<name>`, and from two members on a PodDisruptionBudget, from the set of an etcd minor.
@@ -137,7 +137,12 @@ pub fn render_etcd(set: &TemplateSet, values: &EtcdValues) -> Result<Vec<Object>
             BootstrapState::Established => "existing",
         },
     };
-    finish(documents_of(set, Binary::Etcd.folder(), values, derived)?, &values.meta, Some(&values.workload))
+    finish(
+        documents_of(set, Binary::Etcd.folder(), values, derived)?,
+        &values.meta,
+        Some(&values.workload),
+        set.format(),
+    )
 }
 
 /// Renders a folder of which nothing is derived.

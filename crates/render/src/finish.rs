@@ -24,11 +24,12 @@ pub(crate) struct Document {
     pub(crate) value: Value,
 }
 
-/// Turns the documents of one component into objects in apply order.
+/// Turns the documents of one component, from templates of that format, into objects in apply order.
 pub(crate) fn finish(
     documents: Vec<Document>,
     meta: &Meta,
     workload: Option<&Workload>,
+    format: u32,
 ) -> Result<Vec<Object>, RenderError> {
     let mut objects: BTreeMap<ObjectKey, (String, Object)> = BTreeMap::new();
     for Document { template, mut value } in documents {
@@ -53,7 +54,7 @@ pub(crate) fn finish(
         if object.key().kind.has_pods() {
             let fault = |reason: String| RenderError::Object { template: template.clone(), reason };
             let mut value = object.into_value();
-            pods::finish_workload(&mut value, meta, workload, &checksums).map_err(fault)?;
+            pods::finish_workload(&mut value, meta, workload, &checksums, format).map_err(fault)?;
             out.push(Object::new(value).map_err(fault)?);
         } else {
             out.push(object);

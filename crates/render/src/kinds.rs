@@ -43,12 +43,18 @@ pub enum Kind {
     EtcdCluster,
     /// `berth.dev/v1alpha1` Cluster (read; its status and finalizers are written).
     Cluster,
+    /// `berth.dev/v1alpha1` EtcdBackup.
+    EtcdBackup,
+    /// `berth.dev/v1alpha1` EtcdBackupSchedule (read; its status and finalizers are written).
+    EtcdBackupSchedule,
     /// `apps/v1` StatefulSet.
     StatefulSet,
     /// `apps/v1` Deployment.
     Deployment,
     /// `apps/v1` DaemonSet (in tenants).
     DaemonSet,
+    /// `batch/v1` Job.
+    Job,
     /// `v1` Pod (observed and deleted, made by workloads).
     Pod,
     /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one).
@@ -116,9 +122,12 @@ const TABLE: &[Row] = &[
     row(Kind::EndpointSlice, "EndpointSlice", "discovery.k8s.io", "v1", "endpointslices", true),
     row(Kind::EtcdCluster, "EtcdCluster", BERTH, "v1alpha1", "etcdclusters", true),
     observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
+    row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true),
+    observed(row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true)),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
     row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
+    row(Kind::Job, "Job", "batch", "v1", "jobs", true),
     observed(row(Kind::Pod, "Pod", "", "v1", "pods", true)),
     observed(row(
         Kind::NetworkAttachmentDefinition,
@@ -195,7 +204,10 @@ impl Kind {
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
-            (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
+            (Place::Everywhere, Self::EtcdBackup) => &["get", "list", "watch", "create", "patch", "delete"],
+            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule) => {
+                &["get", "list", "watch", "patch"]
+            }
             (
                 Place::Everywhere,
                 Self::NetworkPolicy
@@ -204,6 +216,7 @@ impl Kind {
                 | Self::Service
                 | Self::StatefulSet
                 | Self::Deployment
+                | Self::Job
                 | Self::Pod,
             ) => &["list", "watch"],
             (
@@ -215,7 +228,8 @@ impl Kind {
                 | Self::Service
                 | Self::EtcdCluster
                 | Self::StatefulSet
-                | Self::Deployment,
+                | Self::Deployment
+                | Self::Job,
             ) => &["get", "list", "create", "patch", "delete"],
             (Place::ControlPlane, Self::PersistentVolumeClaim) => &["get", "list", "patch", "delete"],
             (Place::ControlPlane, Self::Pod) => &["get", "list", "delete"],
@@ -310,7 +324,7 @@ mod tests {
             assert_eq!(kind.order(), index, "{kind}");
             assert_eq!(Kind::from_api_version(&kind.api_version(), kind.name()), Some(kind));
         }
-        assert_eq!(Kind::from_api_version("batch/v1", "Job"), None);
+        assert_eq!(Kind::from_api_version("batch/v1", "CronJob"), None);
     }
 
     #[test]

@@ -58,6 +58,17 @@ fn workload(object: &Object, report: &mut impl FnMut(String)) {
     for key in ["initContainers", "containers"] {
         for one in pod.and_then(|pod| pod.get(key)).and_then(Value::as_array).into_iter().flatten() {
             container(one, report);
+            // It alone may be root: it holds the network of its pod.
+            let is_vpc = key == "initContainers" && one["name"] == "vpc";
+            let security = &one["securityContext"];
+            if !is_vpc && (security["runAsUser"].is_number() || security["runAsNonRoot"] == false) {
+                report(format!("container {}: it may run as root", one["name"]));
+            }
+            let added: &[&str] = if is_vpc { &["NET_ADMIN", "NET_RAW"] } else { &[] };
+            let has = security["capabilities"]["add"].as_array().into_iter().flatten();
+            if !has.into_iter().all(|one| added.iter().any(|added| one == added)) {
+                report(format!("container {}: it has capabilities", one["name"]));
+            }
         }
     }
 }

@@ -81,6 +81,13 @@ impl Object {
         self
     }
 
+    /// The object with the resourceVersion of the one that was observed: applied after somebody else wrote, it is a conflict.
+    #[must_use]
+    pub fn with_resource_version(mut self, version: &str) -> Self {
+        self.value["metadata"]["resourceVersion"] = version.into();
+        self
+    }
+
     /// SHA-256 of the manifest as canonical JSON (sorted keys, no spaces), in hex.
     pub fn digest(&self) -> String {
         digest(&self.value)
@@ -153,8 +160,8 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_in_the_table() {
-        let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "a", "namespace": "b"}});
-        assert_eq!(Object::new(job).unwrap_err(), "batch/v1 Job is not a kind that Berth handles");
+        let job = json!({"apiVersion": "batch/v1", "kind": "CronJob", "metadata": {"name": "a", "namespace": "b"}});
+        assert_eq!(Object::new(job).unwrap_err(), "batch/v1 CronJob is not a kind that Berth handles");
         let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "a"}});
         assert_eq!(Object::new(secret).unwrap_err(), "Secret a has no metadata.namespace");
     }

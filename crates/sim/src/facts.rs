@@ -32,6 +32,10 @@ pub(super) fn of(plan: &SecretPlan, observed: &Observed, now: Timestamp) -> Secr
                 let known = observed.secrets.get(issuer).and_then(|f| f.digests.get("tls.crt")).cloned();
                 facts.digests.insert(name.clone(), known.unwrap_or_else(|| UNKNOWN.to_owned()));
             }
+            SecretEntry::Copy { name, source } => {
+                let known = observed.secrets.get(source).and_then(|f| f.digests.get(name)).cloned();
+                facts.digests.insert(name.clone(), known.unwrap_or_else(|| UNKNOWN.to_owned()));
+            }
             SecretEntry::ServiceAccountKey => {
                 random(&["tls.crt", "tls.key"]);
                 facts.service_account = Some(Ok(UNKNOWN.to_owned()));

@@ -8,6 +8,7 @@
 mod apply;
 mod controllers;
 mod deployments;
+pub mod etcd_members;
 mod facts;
 mod pods;
 mod stateful_sets;
@@ -133,6 +134,11 @@ impl World {
                     return Err(format!("{key} in the tenant is not the one of UID {expected}"));
                 }
                 self.inside.remove(key);
+            }
+            Action::ChangeMembers { change, .. } => {
+                self.count += 1;
+                let probe = self.observed.etcd.as_mut().ok_or("etcd does not answer")?;
+                etcd_members::change(probe, change, &format!("f{:x}", self.count))?;
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = self.observed.secrets.get(source).and_then(|s| s.digests.get("value")).cloned();

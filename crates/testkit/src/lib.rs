@@ -32,5 +32,6 @@ pub mod sweep;
 pub mod world;
 
 pub use apiserver::ApiServer;
+pub use berth_sim::etcd_members;
 pub use fault::{Fault, FaultPlan};
 pub use world::World;

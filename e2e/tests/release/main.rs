@@ -138,7 +138,9 @@ fn removed(site: &Site<'_>, tenants: &[(&str, &str)]) -> Result<()> {
     let teams: Vec<&str> = tenants.iter().map(|(team, _)| *team).collect();
     site.kubectl(&[&["delete", "namespace", "berth-system", "--timeout=2m"], &teams[..]].concat())?;
     // Until a moment after the chart is gone, its policies refuse that.
-    let kinds = ["delete", "customresourcedefinitions", "clusters.berth.dev", "etcdclusters.berth.dev"];
+    let kinds = berth_api::crds::names();
+    let kinds = [vec!["delete".to_owned(), "customresourcedefinitions".to_owned()], kinds].concat();
+    let kinds: Vec<&str> = kinds.iter().map(String::as_str).collect();
     until("the CustomResourceDefinitions to be deleted", || {
         site.kubectl(&[&kinds[..], &["--ignore-not-found"]].concat()).map(drop)
     })?;

@@ -208,13 +208,13 @@ impl Demo {
     /// Imports images that this cluster has not got yet.
     fn load(&self, images: &Images) -> Result<()> {
         let uid = output(self.kubectl().args(["get", "namespace", "kube-system", "-o", "jsonpath={.metadata.uid}"]))?;
-        let want = format!("{uid} {} {}\n", images.operator.tag, images.agent.tag);
+        let want = format!("{uid} {} {} {}\n", images.operator.tag, images.agent.tag, images.backup.tag);
         let mark = self.dir.join("images/loaded");
         if fs::read_to_string(&mark).is_ok_and(|have| have == want) {
             return Ok(());
         }
         println!("loading images");
-        let archives = [&images.operator.archive, &images.agent.archive];
+        let archives = [&images.operator.archive, &images.agent.archive, &images.backup.archive];
         run(devcluster().args(["load", "--name", &self.cluster]).args(archives))?;
         write_if_changed(&mark, want.as_bytes(), 0o644).map(|_| ())
     }
@@ -223,6 +223,7 @@ impl Demo {
         let mut values = vec![
             format!("operator.image.tag={}", images.operator.tag),
             format!("agent.image.tag={}", images.agent.tag),
+            format!("backups.image.tag={}", images.backup.tag),
             "operator.logJSON=false".to_owned(),
         ];
         values.extend_from_slice(more);

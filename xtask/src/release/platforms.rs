@@ -15,7 +15,7 @@ use crate::shell::{Result, cargo, ours, output, run, say, target_dir};
 pub(super) const CLI: &str = "kubectl-berth";
 
 /// What runs in pods, by program and package.
-const IN_PODS: [&str; 3] = ["berth-operator", "berth-agent", "berth-approve"];
+const IN_PODS: [&str; 4] = ["berth-operator", "berth-agent", "berth-approve", "berth-backup"];
 
 /// A platform in Go's words, and what it is to Rust.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,7 +14,7 @@ use crate::root;
 use crate::shell::{Result, cargo, output};
 
 /// What a release has of programs.
-pub(super) const PROGRAMS: [&str; 4] = ["berth-operator", "berth-agent", "berth-approve", CLI];
+pub(super) const PROGRAMS: [&str; 5] = ["berth-operator", "berth-agent", "berth-approve", "berth-backup", CLI];
 
 const REPOSITORY: &str = "https://github.com/berth-dev/berth";
 

@@ -1,9 +1,10 @@
 //! The operator's configuration: what the chart's values say, as the operator reads it.
 
 use super::render;
+use berth_api::etcd_bootstrap::vpc::Rules;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::settings::Config;
-use berth_plan::settings::{Isolation, Limits, Retain, Writers};
+use berth_plan::settings::{Isolation, Limits, Retain, VpcSettings, Writers};
 use berth_testkit::fixtures::from_yaml;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -38,8 +39,10 @@ fn values() -> Value {
             "images": {"registries": ["mirror.example.com/k8s"], "pullSecrets": ["mirror-credentials"]},
             "limits": {"replicas": 3, "cpu": 2, "memory": "8Gi", "storage": "50Gi"},
             "networks": ["10.32.0.0/11"],
+            "vpc": ["example.com/ip=$(IP)"],
             "retain": "Refused",
         },
+        "vpc": {"rules": "Interface"},
     })
 }
 
@@ -94,9 +97,11 @@ fn each_value_arrives_in_its_own_field() {
             storage: Some("50Gi".into()),
         },
         networks: nets("/writers/networks"),
+        vpc: texts("/writers/vpc"),
         retain: Retain::Refused,
     };
     assert_eq!(config.writers, writers);
+    assert_eq!(config.vpc, VpcSettings { rules: Rules::Interface, pods_are_held: true });
     let Isolation { dns, monitoring, api_server_egress, private_networks, older_tenants } = config.isolation();
     let allowed: Vec<_> = private_networks.iter().map(ToString::to_string).collect();
     let networks = json!({"allowed": allowed, "olderTenants": format!("{older_tenants:?}")});
@@ -113,11 +118,12 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/values.yaml");
     let all: Value = from_yaml(&std::fs::read_to_string(file).expect("values.yaml"));
     let ours = values();
-    for section in ["meta", "isolation", "writers"] {
+    for section in ["meta", "isolation", "writers", "vpc"] {
         assert_eq!(paths(&all[section], section), paths(&ours[section], section));
     }
     let (chart, none) = (read(&json!({})), Config::default());
     assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
+    assert_eq!(chart.vpc.rules, none.vpc.rules);
     let policies = |config: &Config| format!("{:?}", config.isolation());
     assert_eq!(policies(&chart), policies(&none));
 }

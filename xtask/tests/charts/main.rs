@@ -10,6 +10,7 @@ mod monitoring;
 mod protection;
 mod rendered;
 mod rights;
+mod vpc;
 
 use berth_api::{labels, names};
 use berth_testkit::fixtures::eventually;

@@ -241,9 +241,11 @@ async fn kubernetes_empties_a_control_plane_namespace_that_ends_and_deletes_no_p
 async fn customresourcedefinitions_of_berth_are_not_deleted_while_it_is_installed() {
     const KIND: &str = "CustomResourceDefinition";
     let admin = server().await.client();
-    for (name, lost) in
-        [("clusters.berth.dev", "every Cluster"), ("etcdclusters.berth.dev", "the etcd of every tenant")]
-    {
+    for (name, lost) in [
+        ("clusters.berth.dev", "every Cluster"),
+        ("etcdclusters.berth.dev", "the etcd of every tenant"),
+        ("etcdbackups.berth.dev", "the record of every backup"),
+    ] {
         let message = refusal(delete(&admin, KIND, "", name, false).await);
         let way_out = format!("first run: kubectl label customresourcedefinition {name} berth.dev/allow-deletion=true");
         assert!(message.contains(lost) && message.contains(&way_out), "{message}");

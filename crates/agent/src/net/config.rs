@@ -7,7 +7,10 @@ use std::{
 };
 
 use anyhow::{Context, ensure};
-use berth_contract::vpc::Net;
+use berth_contract::vpc::{Cidr, Net, Open, Protocol};
+
+/// Kubelet writes it for each pod.
+const RESOLV_CONF: &str = "/etc/resolv.conf";
 
 /// The file as it was last read.
 #[derive(Debug)]
@@ -41,8 +44,23 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Net> {
     parse(&content).with_context(|| path.display().to_string())
 }
 
+/// Opens the pod's own nameservers. The operator knows the meta cluster's DNS as pods, and not by which address a pod asks it.
+fn with_nameservers(mut net: Net, resolv_conf: &str) -> Net {
+    for line in resolv_conf.lines() {
+        let mut words = line.split_whitespace();
+        let (Some("nameserver"), Some(address)) = (words.next(), words.next()) else { continue };
+        let Ok(address) = address.parse::<IpAddr>() else { continue };
+        let to = Cidr { address, prefix: if address.is_ipv4() { 32 } else { 128 } };
+        let open = |protocol| Open { to, port: Some(53), end_port: None, protocol: Some(protocol) };
+        net.open.extend([open(Protocol::Udp), open(Protocol::Tcp)]);
+    }
+    net
+}
+
 fn parse(content: &[u8]) -> anyhow::Result<Net> {
     let net: Net = serde_json::from_slice(content)?;
+    // Without one, nothing is asked.
+    let net = with_nameservers(net, &fs::read_to_string(RESOLV_CONF).unwrap_or_default());
     let name = &net.interface;
     ensure!(!name.is_empty() && name.len() <= 15 && name != "lo", "interface: {name:?} is no interface of a VPC");
     for open in &net.open {
@@ -73,6 +91,16 @@ fn parse(content: &[u8]) -> anyhow::Result<Net> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nameservers_are_open_at_one_port() {
+        let text = "# kubelet\nsearch a.svc.cluster.local\nnameserver 10.96.0.10\nnameserver fd00::a\nnameserver dns\noptions ndots:5\n";
+        let net = with_nameservers(Net::default(), text);
+        let open: Vec<_> = net.open.iter().map(|o| (o.to.to_string(), o.port, o.protocol)).collect();
+        let all = ["10.96.0.10/32", "fd00::a/128"];
+        let one = |to: &str| [Protocol::Udp, Protocol::Tcp].map(|protocol| (to.to_owned(), Some(53), Some(protocol)));
+        assert_eq!(open, all.map(one).concat());
+    }
 
     #[test]
     fn a_file_that_cannot_hold_is_refused_as_a_whole() {

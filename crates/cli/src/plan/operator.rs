@@ -75,6 +75,7 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     }
     settings.isolation = config.isolation();
     settings.writers = config.writers;
+    settings.vpc = config.vpc;
     let meta = MetaCluster { addresses: ranges, ..MetaCluster::default() };
     Found { settings, meta: Arc::new(meta), given, notes }
 }

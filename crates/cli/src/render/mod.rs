@@ -59,6 +59,7 @@ fn settings(args: &Render, config: Config) -> Settings {
         service_account: Some((args.operator_namespace.clone(), "berth-operator".to_owned())),
         isolation: config.isolation(),
         writers: config.writers,
+        vpc: config.vpc,
         ..Settings::default()
     }
 }

@@ -88,6 +88,16 @@ fn compile(
     log: &Path,
 ) -> Result<PathBuf> {
     let built = staging.join(binary);
+    if let Recipe::Cargo { features } = &artifact.recipe {
+        let version = format!("{package}@{}", artifact.version);
+        let mut cargo = Command::new("cargo");
+        // As nobody's toolchain or flags: this may run within another cargo.
+        cargo.env_remove("RUSTFLAGS").env("CARGO_TARGET_DIR", module.with_file_name("target"));
+        cargo.current_dir(std::env::temp_dir()).args(["install", "--locked", "--features", features, "--root"]);
+        run_logged(cargo.arg(staging).arg(version), log)?;
+        fs::rename(staging.join("bin").join(binary), &built).with_context(|| format!("cargo made no {binary}"))?;
+        return Ok(built);
+    }
     let mut go = Command::new("go");
     go.env("CGO_ENABLED", "0").env("GOBIN", staging).env_remove("GOOS").env_remove("GOARCH");
     match &artifact.recipe {
@@ -103,6 +113,7 @@ fn compile(
             }
             go.arg(format!("-ldflags={}", ldflags(artifact))).arg(format!("{package}@v{}", artifact.version));
         }
+        Recipe::Cargo { .. } => bail!("cargo builds {binary}"),
         Recipe::Source { files } => {
             for (name, content) in *files {
                 crate::files::write(&staging.join(name), content)?;

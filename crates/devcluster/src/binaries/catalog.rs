@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use crate::versions::{
     AGNHOST, CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES,
-    KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC,
+    KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC, S3S_FS,
 };
 
 /// Which artifacts to build.
@@ -47,6 +47,8 @@ pub(super) enum Recipe {
     Wrapper { modules: Vec<&'static str>, source_version: &'static str, has_staging: bool, test: bool },
     /// `go install package@version`.
     Install { cgo_tags: Option<&'static str> },
+    /// `cargo install` of a crate with these features.
+    Cargo { features: &'static str },
     /// Embedded sources: files of one folder, with a go.mod if they need modules.
     Source { files: &'static [(&'static str, &'static str)] },
 }
@@ -73,7 +75,7 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["agnhost", "crane", "helm", "helm4", "health", "kwok", "otelcol", "e2e.test"].contains(&self.label)
+        !["agnhost", "crane", "helm", "helm4", "health", "kwok", "otelcol", "s3s-fs", "e2e.test"].contains(&self.label)
             && self.is_newest()
     }
 
@@ -167,6 +169,12 @@ fn catalog() -> Vec<Artifact> {
     all.push(etcd(ETCD_OLDER));
     all.push(conformance(KUBERNETES));
     all.push(tool("kwok", KWOK, "sigs.k8s.io/kwok/cmd/", &["kwok"]));
+    // An S3 server on a directory, for tests of backups.
+    all.push(Artifact {
+        binaries: vec![("s3s-fs", "s3s-fs".to_owned())],
+        recipe: Recipe::Cargo { features: "binary" },
+        ..tool("s3s-fs", S3S_FS, "", &[])
+    });
     let seldom = |artifact| Artifact { core: false, ..artifact };
     let between = KUBERNETES_OLDER.into_iter().filter(|version| *version != KUBERNETES_OLDEST);
     // Under another name: the demo takes what is called helm.

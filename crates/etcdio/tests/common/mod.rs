@@ -93,7 +93,8 @@ impl Etcd {
         let names: Vec<_> = (0..options.members).map(|i| format!("etcd-{i}")).collect();
         let ports = free_ports(options.members * 2);
         let leaf = |name: &str, usage, ca: &KeyPairPem| {
-            let mut dns_names: Vec<_> = names.iter().map(|n| host(n)).collect();
+            // Also of those that come later.
+            let mut dns_names: Vec<_> = (0..5).map(|i| host(&format!("etcd-{i}"))).collect();
             dns_names.push("localhost".into());
             let ip_addresses = vec![IpAddr::V4(Ipv4Addr::LOCALHOST)];
             let spec = CertSpec { dns_names, ip_addresses, ..spec(name, usage) };
@@ -145,6 +146,37 @@ impl Etcd {
             etcd.up(i);
         }
         etcd
+    }
+
+    /// Where the next member will be reached by its peers; [`Self::join`] starts it.
+    pub fn next_peer_url(&mut self) -> String {
+        let ports = free_ports(2);
+        let (first, name) = (&self.members[0], format!("etcd-{}", self.members.len()));
+        let peer_url = format!("https://127.0.0.1:{}", ports[1]);
+        let replaced = |arg: &String| {
+            let (flag, _) = arg.split_once('=').unwrap_or((arg, ""));
+            match flag {
+                "--name" => format!("--name={name}"),
+                "--data-dir" => format!("--data-dir={}", self.path(&name).display()),
+                "--listen-client-urls" | "--advertise-client-urls" => format!("{flag}=https://127.0.0.1:{}", ports[0]),
+                "--listen-peer-urls" | "--initial-advertise-peer-urls" => format!("{flag}={peer_url}"),
+                "--initial-cluster-state" => "--initial-cluster-state=existing".to_owned(),
+                _ => arg.clone(),
+            }
+        };
+        let args = first.args.iter().map(replaced).collect();
+        let next = Process { name: name.clone(), client: ports[0], args, binary: first.binary.clone(), child: None };
+        self.members.push(next);
+        peer_url
+    }
+
+    /// Starts the last member, which is to find these.
+    pub fn join(&mut self, initial_cluster: &str) {
+        let last = self.members.len() - 1;
+        let args = &mut self.members[last].args;
+        args.retain(|arg| !arg.starts_with("--initial-cluster="));
+        args.push(format!("--initial-cluster={initial_cluster}"));
+        self.up(last);
     }
 
     pub fn up(&mut self, i: usize) {

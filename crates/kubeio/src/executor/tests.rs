@@ -301,3 +301,32 @@ async fn an_address_that_is_refused_is_not_asked_for_again() {
         assert_eq!(snapshot.observed.refused_addresses.len(), usize::from(is_refused));
     }
 }
+
+/// Who holds no lease tells etcd nothing; and whatever etcd says, its members are asked anew.
+#[tokio::test]
+async fn etcd_is_told_behind_the_fence() {
+    let told = Arc::new(std::sync::Mutex::new(vec![]));
+    let change = berth_plan::MemberChange::Remove { id: "a1".into() };
+    let etcd = ObjectKey::namespaced(Kind::EtcdCluster, "ns", "etcd");
+    let action = Action::ChangeMembers { etcd, via: "etcd-0".into(), change };
+    let stage = Stage { actions: vec![action], ..Stage::new(StageId::Etcd, State::Ready) };
+    let plan = Plan { stages: vec![stage], ..Plan::default() };
+    let (open, _) = answers(200, json!({}));
+    let closed = Io::new(FencedClient::new((**open.client()).clone(), Fence::closed()), Arc::default(), WRITE_DEADLINE);
+    for (io, answer, expected) in [
+        (&closed, Ok(()), Some(ErrorKind::Fenced)),
+        (&open, Ok(()), None),
+        (&open, Err("etcdserver: request timed out".to_owned()), Some(ErrorKind::Transient)),
+    ] {
+        let log = told.clone();
+        let etcd = ChangeMembers(Box::new(move |via, change| {
+            log.lock().unwrap().push(format!("{via}: {}", change.describe()));
+            Box::pin(std::future::ready(answer.clone()))
+        }));
+        let mut executor = executor(io).with_etcd(Some(&etcd));
+        let applied = executor.apply(&mut Snapshot::default(), &plan).await;
+        assert_eq!(applied.failure.as_ref().map(|e| e.kind), expected);
+        assert!(!applied.can_continue(), "no other plan from what was seen before");
+    }
+    assert_eq!(*told.lock().unwrap(), ["etcd-0: remove member a1"; 2]);
+}

@@ -56,7 +56,7 @@ impl Controller for Cluster {
             snapshot.observed.refused = without_network(&ctx.io, &namespace, pods, now).await;
         }
         let (tenant, idle_check) = probe::tenant(ctx, cluster, &mut snapshot, now).await.unzip();
-        Ok(Observation { snapshot, tenant, idle_check: idle_check.flatten() })
+        Ok(Observation { snapshot, tenant, etcd: None, idle_check: idle_check.flatten() })
     }
 
     fn plan(input: PlanInput<'_, Self>) -> ClusterPlan {
@@ -64,7 +64,7 @@ impl Controller for Cluster {
     }
 
     fn outcome(planned: &ClusterPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.certificates.due }
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
     }
 
     fn new_status(input: PlanInput<'_, Self>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {

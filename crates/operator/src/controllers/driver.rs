@@ -6,7 +6,9 @@ use super::report::{self, Report};
 use super::watches::{self, Watches};
 use crate::context::Context;
 use berth_api::labels;
-use berth_kubeio::{Applied, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status};
+use berth_kubeio::{
+    Applied, ChangeMembers, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status,
+};
 use berth_plan::{Failure, MetaCluster, Observed, Plan, Settings};
 use berth_render::Kind;
 use futures::TryStreamExt;
@@ -49,6 +51,8 @@ pub(super) struct Observation<L> {
     pub(super) snapshot: Snapshot,
     /// The connection to the tenant's API, if it answered.
     pub(super) tenant: Option<Io>,
+    /// What changes its members, if it is an etcd that can be asked.
+    pub(super) etcd: Option<ChangeMembers>,
     /// What to check while the object is idle. None: it cannot be idle.
     pub(super) idle_check: Option<L>,
 }
@@ -285,8 +289,8 @@ async fn observe_and_apply<C: Controller>(
     object: &C,
     now: Timestamp,
 ) -> Result<Reconciled<C>, IoError> {
-    let Observation { mut snapshot, tenant, idle_check } = C::observe(ctx, object, meta, now).await?;
-    let mut executor = Executor::new(&ctx.io, tenant.as_ref(), C::MANAGER, meta.clocks(now));
+    let Observation { mut snapshot, tenant, etcd, idle_check } = C::observe(ctx, object, meta, now).await?;
+    let mut executor = Executor::new(&ctx.io, tenant.as_ref(), C::MANAGER, meta.clocks(now)).with_etcd(etcd.as_ref());
     let mut applied = Applied::default();
     let mut round = 0;
     loop {

@@ -2,6 +2,8 @@
 
 mod cluster;
 mod driver;
+mod etcd_backup;
+mod etcd_backup_schedule;
 mod etcd_cluster;
 mod idle;
 mod report;
@@ -11,7 +13,7 @@ mod tests;
 mod watches;
 
 use crate::context::Context;
-use berth_api::{Cluster, EtcdCluster};
+use berth_api::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster};
 use berth_render::Kind;
 use driver::Controller;
 use futures::future::BoxFuture;
@@ -30,7 +32,7 @@ pub struct Row {
 }
 
 /// All of them.
-pub const ALL: &[Row] = &[row::<Cluster>(), row::<EtcdCluster>()];
+pub const ALL: &[Row] = &[row::<Cluster>(), row::<EtcdCluster>(), row::<EtcdBackup>(), row::<EtcdBackupSchedule>()];
 
 const fn row<C: Controller>() -> Row {
     Row { name: C::NAME, kind: C::KIND, run: |ctx, stop| Box::pin(driver::run::<C>(ctx, stop)) }

@@ -141,6 +141,9 @@ impl Report<'_> {
         let (kind, namespace) =
             (self.resource.key.kind.name(), self.resource.key.namespace.as_deref().unwrap_or_default());
         self.ctx.metrics.tenants.say(kind, namespace, &self.resource.key.name, &conditions, expiry.as_ref());
+        if let Some(taken) = part(&status, "/lastVerifiedTime") {
+            self.ctx.metrics.tenants.backed_up(kind, namespace, &self.resource.key.name, &taken);
+        }
         conditions
     }
 

@@ -34,6 +34,8 @@ struct TenantMetrics {
     /// Type, reason, and 1, 0 or -1.
     conditions: Vec<(String, String, i64)>,
     expiry: Option<i64>,
+    /// When the newest proven backup was taken.
+    backup: Option<i64>,
 }
 
 /// A control-plane namespace whose `Cluster` does not exist, and which that was.
@@ -79,8 +81,16 @@ impl Tenants {
             _ => -1,
         };
         let conditions = conditions.iter().map(|c| (c.type_.clone(), c.reason.clone(), number(c))).collect();
-        let said = TenantMetrics { conditions, expiry: expiry.map(|t| t.0.as_second()) };
+        let said = TenantMetrics { conditions, expiry: expiry.map(|t| t.0.as_second()), backup: None };
         self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(labels(kind, namespace, name), said);
+    }
+
+    /// Takes in when the newest proven backup of a schedule was taken. Its status was taken in before.
+    pub fn backed_up(&self, kind: &'static str, namespace: &str, name: &str, taken: &Time) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(said) = all.get_mut(&labels(kind, namespace, name)) {
+            said.backup = Some(taken.0.as_second());
+        }
     }
 
     /// Forgets an object that is gone.
@@ -97,12 +107,16 @@ impl Tenants {
     pub(super) fn register(&self, registry: &mut Registry) {
         let conditions: Family<ConditionLabels, Gauge> = Family::default();
         let expiries: Family<ObjectLabels, Gauge> = Family::default();
+        let backups: Family<ObjectLabels, Gauge> = Family::default();
         for (object, said) in self.all.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (condition, reason, value) in &said.conditions {
                 let ObjectLabels { kind, namespace, name } = object.clone();
                 let (condition, reason) = (condition.clone(), reason.clone());
                 let labels = ConditionLabels { kind, namespace, name, condition, reason };
                 conditions.get_or_create(&labels).set(*value);
+            }
+            if let Some(taken) = said.backup {
+                backups.get_or_create(object).set(taken);
             }
             if let Some(expiry) = said.expiry {
                 expiries.get_or_create(object).set(expiry);
@@ -115,6 +129,8 @@ impl Tenants {
         }
         let what = "1 for each control-plane namespace whose Cluster does not exist";
         registry.register("control_plane_without_cluster", what, without);
+        let what = "When the newest proven backup of a schedule was taken, in seconds since 1970";
+        registry.register("backup_taken_timestamp_seconds", what, backups);
         registry.register("condition", "A condition of an object: 1 true, 0 false, -1 unknown", conditions);
         registry.register(
             "certificate_expiry_timestamp_seconds",

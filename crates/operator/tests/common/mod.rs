@@ -5,6 +5,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a harness fails by panicking with a message")]
 
 pub(crate) mod canary;
+pub(crate) mod etcd;
 pub(crate) mod log;
 pub(crate) mod roles;
 pub(crate) mod state;
@@ -12,15 +13,13 @@ pub(crate) mod team;
 pub(crate) mod tenant;
 
 use anyhow::Result;
-use berth_etcdio::EtcdTarget;
 use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::observed::{EtcdProbe, MemberProbe};
+use berth_plan::settings::VpcSettings;
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
@@ -113,7 +112,9 @@ async fn one_more() -> &'static ApiServer {
 
 /// What the operator under test is configured with.
 pub(crate) fn settings() -> Settings {
-    Settings { service_account: Some(("berth-system".into(), "berth-operator".into())), ..Settings::default() }
+    let vpc = VpcSettings { pods_are_held: true, ..VpcSettings::default() };
+    let account = ("berth-system".into(), "berth-operator".into());
+    Settings { service_account: Some(account), vpc, ..Settings::default() }
 }
 
 /// An operator's context whose calls to the meta cluster and into tenants all go through the plan.
@@ -122,7 +123,8 @@ pub(crate) fn context(server: &ApiServer, config: kube::Config, plan: &FaultPlan
     let mut context = Context::new(&FencedClient::new(client, Fence::open()), settings(), "test");
     context.update_meta(|m| m.addresses = Ok(MetaRanges::default()));
     context.connect = tenant::connect(server.client(), plan.client(me(server)));
-    context.ask_etcd = Arc::new(|target| Box::pin(async move { healthy(&target) }));
+    context.ask_etcd = Arc::new(|target| Box::pin(async move { etcd::ask(&target) }));
+    context.change_etcd = Arc::new(|target, _, what| Box::pin(async move { etcd::change(&target, &what) }));
     context
 }
 
@@ -138,21 +140,6 @@ pub(crate) const OPERATOR: &str = "berth-operator";
 /// The operator with every right there is.
 pub(crate) fn me(server: &ApiServer) -> kube::Config {
     server.config_as(OPERATOR, &["system:masters"])
-}
-
-/// Members that are well: asked only once their pods run.
-fn healthy(target: &EtcdTarget) -> EtcdProbe {
-    let id = |n: usize| format!("{:x}", 0xe7cd_0000 + n);
-    let member = |n| MemberProbe {
-        cluster_id: "cdf818194e3a8c32".into(),
-        member_id: id(n),
-        leader: id(0),
-        version: "3.6.16".into(),
-    };
-    let names = || target.members.iter().enumerate();
-    let members: BTreeMap<_, _> = names().map(|(n, m)| (m.name.clone(), Ok(member(n)))).collect();
-    let list = names().map(|(n, m)| (m.name.clone(), id(n), false)).collect();
-    EtcdProbe { members, list: Some(list), alarms: vec![] }
 }
 
 /// An operator that runs beside the test until it is dropped.

@@ -9,6 +9,7 @@ mod address;
 mod admission;
 mod adoption;
 mod life;
+mod members;
 mod others;
 mod roots;
 mod spec;

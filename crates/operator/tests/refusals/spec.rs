@@ -211,8 +211,8 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
         (
             json!({"version": "1.35.8"}),
             json!({"version": "1.36.3"}),
-            "MinorChangeUnsupported",
-            "spec.version: 1.35.8 is another minor version than 1.36.3, which runs. Berth cannot change the minor version yet. Set a patch version of 1.36",
+            "DowngradeUnsafe",
+            "spec.version: 1.35.8 is older than 1.36, which this tenant has served: etcd may hold what only 1.36 can read. Set a patch version of 1.36",
         ),
         (
             json!({"version": "1.33.0"}),
@@ -225,12 +225,6 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
             json!({"etcd": {"version": null}}),
             "EtcdChangeUnsupported",
             "spec.etcd.version: a running etcd cannot be changed from 3.6.16 to 3.6.15 yet. Set it back to 3.6.16",
-        ),
-        (
-            json!({"etcd": {"replicas": 3}}),
-            json!({"etcd": {"replicas": 1}}),
-            "EtcdChangeUnsupported",
-            "spec.etcd.replicas: a running etcd cannot be changed from 1 to 3 yet. Set it back to 1",
         ),
         (
             json!({"apiServer": {"extraArgs": [{"name": "secure-port", "value": "1"}]}}),

@@ -42,6 +42,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "deletion.protected", Test("a_protected_cluster_that_is_deleted_all_the_same_is_held")),
     (Kind::Cluster, "deletion*", Test("retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over")),
     (Kind::Cluster, "images*", At("/spec/template/spec/")),
+    (Kind::Cluster, "upgrade*", Test("a_minor_changes_in_two_steps_and_goes_back_in_the_first")),
     (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),
     (Kind::Etcd, "version", At("StatefulSet.apps/acme /spec/template")),
     (Kind::Etcd, "replicas", At("StatefulSet.apps/acme /spec/replicas")),
@@ -77,6 +78,7 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
     ];
     match kind {
         Kind::Cluster => all.extend([
+            ("upgrade.finalizeAfter", vec![json!("0s"), json!("1h30m"), json!("169h"), json!("")]),
             ("version", vec![json!("1.36.2"), json!("1.35.8"), json!("1.36.99999999999"), json!("0.0.0")]),
             ("network.serviceCIDRs", vec![json!(["10.113.0.0/16"]), json!(["10.113.0.0/16", "fd00:113::/112"])]),
             ("network.serviceCIDRs[]", vec![json!("10.{n}.0.0/16"), json!("10.113.0.1/16"), json!("0.0.0.0/0")]),
@@ -95,6 +97,12 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
             ("vpc.attachment.interface", vec![json!("net2"), json!("eth0")]),
             ("vpc.addresses[]", vec![json!("172.20.0.{n}/24"), json!("172.20.0.0/24"), json!("fd00:{n}::1/64")]),
             ("vpc.host", vec![json!("acme.vpc.example.com")]),
+            ("vpc.virtualIP", vec![json!("172.20.0.200"), json!("172.21.0.1"), json!("fd00::10")]),
+            ("vpc.routes[]", vec![json!({"dst": "10.{n}.0.0/16", "via": "172.20.0.1"})]),
+            ("vpc.routes[].dst", vec![json!("10.{n}.0.0/16"), json!("0.0.0.0/0"), json!("10.160.0.1/16")]),
+            ("vpc.routes[].via", vec![json!("172.20.0.1"), json!("172.21.0.1")]),
+            ("vpc.podAnnotations{key}", vec![json!("example.com/sweep-{n}"), json!("berth.dev/sweep")]),
+            ("vpc.podLabels{key}", vec![json!("example.com/sweep-{n}"), json!("berth.dev/sweep")]),
             ("etcd.version", vec![json!("3.5.21"), json!("2.0.0")]),
             ("etcd.storage.size", sizes()),
             ("etcd.storage.className", vec![json!("fast")]),

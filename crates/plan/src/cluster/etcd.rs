@@ -16,6 +16,12 @@ use serde_json::json;
 /// Name of the tenant's API server among the etcd's clients.
 pub(super) const CLIENT: &str = names::APISERVER;
 
+/// The API server, and what takes backups where a store is configured. Another client restarts nothing.
+fn clients(t: &Tenant<'_>) -> Vec<EtcdClient> {
+    let backup = t.settings.backups.are_enabled().then_some(names::BACKUP_CLIENT);
+    [CLIENT].into_iter().chain(backup).map(|name| EtcdClient { name: name.into() }).collect()
+}
+
 /// The version to run: the one asked for, or the newest that the Kubernetes minor supports.
 fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
     let Some(asked) = &t.cluster.spec.etcd.version else {
@@ -28,7 +34,7 @@ fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
             Reason::VersionUnsupported,
             format!(
                 "spec.etcd.version: {asked} is not supported with Kubernetes {}. Set a patch version of {}",
-                t.pin.version,
+                t.pin().version,
                 Minor::list(supported)
             ),
         )
@@ -45,13 +51,13 @@ fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
     limits::storage(asked, &t.settings.writers.limits)
 }
 
-/// Version and number of members that run, or that the data was kept of: the record beside it says so, whatever became of the
-/// `EtcdCluster`, which can be recreated, or changed by hand. What no record says is as it is there.
-fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<(Version, i32)> {
+/// The version that runs, or that the data was kept of: the record beside it says so, whatever became of the `EtcdCluster`, which can be
+/// recreated, or changed by hand. What no record says is as it is there.
+fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<Version> {
     let mut etcd = live.cloned().unwrap_or_else(|| EtcdCluster::new(names::ETCD, spec.clone()));
     etcd.metadata.namespace = Some(t.cp_namespace.clone());
-    let recorded = crate::etcd::running(&etcd, t.observed).map(|r| (r.version, r.replicas));
-    recorded.or_else(|| live.and_then(|l| Some((l.spec.version.parse().ok()?, l.spec.replicas))))
+    let recorded = crate::etcd::running(&etcd, t.observed).map(|r| r.version);
+    recorded.or_else(|| live?.spec.version.parse().ok())
 }
 
 /// The stage.
@@ -76,7 +82,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         placement: etcd.placement.clone(),
         images: t.cluster.spec.images.clone(),
         quota_backend_bytes: None,
-        clients: vec![EtcdClient { name: CLIENT.into() }],
+        clients: clients(t),
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
         data_policy: DataPolicy::Retain,
         paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
@@ -103,20 +109,20 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         if resources.is_err() {
             spec.resources.clone_from(&live.spec.resources);
         }
+        if wanted.is_err() {
+            spec.replicas = live.spec.replicas;
+        }
     }
     let mut refusal = None;
-    if let Some((version, replicas)) = running {
+    if let Some(version) = running {
         refusal = match wanted {
             Err(state @ State::Blocked { .. }) => Some(state),
             Ok(v) if etcd.version.is_some() && v != version => {
                 Some(changed("version", &version.to_string(), &v.to_string()))
             }
-            _ if etcd.replicas != replicas => {
-                Some(changed("replicas", &replicas.to_string(), &etcd.replicas.to_string()))
-            }
             _ => None,
         };
-        (spec.version, spec.replicas) = (version.to_string(), replicas);
+        spec.version = version.to_string();
     }
     write(t, &mut stage, &spec);
     if stage.state.is_done() {
@@ -198,6 +204,7 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::CertificateAuthorityInvalid
         | Reason::EtcdChangeUnsupported
         | Reason::NotInTemplates
+        | Reason::UnknownMember
         | Reason::VersionUnsupported => State::Blocked { reason, message },
         _ => State::Reported { reason, message },
     }

@@ -1,17 +1,21 @@
 //! A tenant's VPC: what pods ask of the network plugin, what it says it gave them, and where nodes find the API.
 
+mod ask;
+
 use super::subject::Tenant;
 use super::validate;
 use crate::observed::{Observed, annotation, label};
 use crate::workload;
 use berth_api::cluster::{Cluster, ClusterSpec, Vpc};
 use berth_api::conditions::{ConditionType, Reason, Verdict};
+use berth_api::etcd_bootstrap::vpc::ADDRESS_TAKEN;
 use berth_api::{labels, names};
 use berth_render::{Binary, Kind};
 use ipnet::Ipv4Net;
-use serde::Serialize;
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr};
+
+pub(super) use ask::{FILLED, ask, values};
 
 /// The port of the API in the VPC: no Service is between it and the nodes.
 pub(super) const PORT: i32 = 6443;
@@ -22,15 +26,6 @@ const NETWORK_STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// On a definition: the resource that a pod must be given for it.
 pub(super) const RESOURCE_NAME: &str = "k8s.v1.cni.cncf.io/resourceName";
 
-/// One element of [`NETWORKS`]. Its bytes are part of pod templates.
-#[derive(Serialize)]
-struct Selection<'a> {
-    name: &'a str,
-    namespace: &'a str,
-    interface: &'a str,
-    ips: [&'a str; 1],
-}
-
 /// An address with its prefix length.
 pub(super) fn parse(address: &str) -> Option<Ipv4Net> {
     address.parse().ok().filter(|_| address.contains('/'))
@@ -39,14 +34,6 @@ pub(super) fn parse(address: &str) -> Option<Ipv4Net> {
 /// The address without its prefix length.
 fn ip(address: &str) -> Option<Ipv4Addr> {
     parse(address).map(|net| net.addr())
-}
-
-/// The annotation of the pod with that address.
-pub(super) fn networks_annotation(vpc: &Vpc, namespace: &str, address: &str) -> (String, String) {
-    let attachment = &vpc.attachment;
-    let namespace = attachment.namespace.as_deref().unwrap_or(namespace);
-    let one = Selection { name: &attachment.name, namespace, interface: &attachment.interface, ips: [address] };
-    (NETWORKS.to_owned(), serde_json::to_string(&[one]).unwrap_or_default())
 }
 
 /// The address that a pod, or a workload's pod template, asks for.
@@ -65,7 +52,7 @@ pub(super) fn of_workload(workload: &Value) -> Option<Ipv4Addr> {
 pub(super) fn endpoint(spec: &ClusterSpec) -> Option<(String, i32)> {
     let vpc = spec.vpc.as_ref()?;
     let first = || ip(vpc.addresses.first()?).map(|ip| ip.to_string());
-    Some((vpc.host.clone().or_else(first)?, PORT))
+    Some((vpc.host.clone().or_else(|| vpc.virtual_ip.clone()).or_else(first)?, PORT))
 }
 
 /// Whether an API server reaches an address over its interface there.
@@ -79,20 +66,48 @@ pub(super) fn leads_to(spec: &ClusterSpec, address: IpAddr) -> bool {
 pub(super) fn names(spec: &ClusterSpec) -> Vec<String> {
     let Some(vpc) = &spec.vpc else { return vec![] };
     let addresses = vpc.addresses.iter().filter_map(|a| ip(a)).map(|ip| ip.to_string());
-    addresses.chain(vpc.host.clone()).collect()
+    addresses.chain(vpc.virtual_ip.clone()).chain(vpc.host.clone()).collect()
 }
 
-/// Addresses of the API servers that serve, in the order of the slots. While none does: those that are to.
+/// Whether the container `vpc` is in the pods: where an admission policy holds them in place of Pod Security. For a namespace that is not
+/// there yet: whether it will be.
+pub(super) fn pods_are_held(t: &Tenant<'_>) -> bool {
+    let says = |live: &Value, name: &str, value: &str| label(live, name) == Some(value);
+    t.live_namespace().map_or(t.cluster.spec.vpc.is_some(), |live| {
+        says(live, labels::VPC, "true") && says(live, labels::POD_SECURITY, "privileged")
+    })
+}
+
+/// Where the tenant's own `kubernetes` Service leads to: the address that moves; or addresses of the API servers that serve, in the order
+/// of the slots, and while none does, of those that are to.
 pub(super) fn serving(t: &Tenant<'_>) -> Vec<IpAddr> {
+    let Some(vpc) = &t.cluster.spec.vpc else { return vec![] };
+    if let Some(address) = vpc.virtual_ip.as_ref().and_then(|address| address.parse().ok()) {
+        return vec![address];
+    }
+    if vpc.addresses.is_empty() {
+        return of_pods(t, vpc);
+    }
     let ready = |set: &&Value| workload::rollout(set).serving;
     let workloads = t.workloads(Binary::ApiServer);
     let all: Vec<_> = workloads.live().filter(ready).filter_map(of_workload).map(IpAddr::V4).collect();
     if !all.is_empty() {
         return all;
     }
-    let spec = &t.cluster.spec;
-    let addresses = spec.vpc.iter().flat_map(|vpc| &vpc.addresses).filter_map(|a| ip(a)).map(IpAddr::V4);
-    addresses.take(replicas(spec)).collect()
+    let addresses = vpc.addresses.iter().filter_map(|a| ip(a)).map(IpAddr::V4);
+    addresses.take(replicas(&t.cluster.spec)).collect()
+}
+
+/// Addresses that the provider gave to API servers that are ready.
+fn of_pods(t: &Tenant<'_>, vpc: &Vpc) -> Vec<IpAddr> {
+    let ready = pods(t).filter(|pod| workload::pod_ready(pod)).filter_map(|pod| annotation(pod, NETWORK_STATUS));
+    let mut all: Vec<_> = ready.flat_map(|status| given(status, &vpc.attachment.interface)).map(IpAddr::V4).collect();
+    all.sort_unstable();
+    all
+}
+
+fn pods<'a>(t: &'a Tenant<'_>) -> impl Iterator<Item = &'a Value> {
+    workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER).map(|(_, pod)| pod)
 }
 
 /// API servers at rest.
@@ -115,17 +130,82 @@ pub(super) fn verdict(t: &Tenant<'_>) -> Verdict {
     let of = |status, reason, message: String| Verdict::new(ConditionType::VPCReady, status, reason, message);
     let spec = &t.cluster.spec;
     let Some(vpc) = &spec.vpc else { return of(None, Reason::NotYetObserved, "not checked yet".into()) };
-    let judged = validate::vpc::spec(spec).and_then(|()| validate::vpc::resource(t).map(|_| ()));
+    let judged = match t.live_namespace() {
+        None => validate::vpc::new_tenant(t),
+        Some(_) => validate::vpc::of_pods(t).map(|_| ()),
+    };
     if let Err(state) = judged {
         let (reason, message) = state.sentence().unwrap_or((Reason::InvalidSpec, String::new()));
         return of(Some(false), reason, message);
     }
     let replicas = replicas(spec);
-    let problem = (0..replicas).find_map(|slot| without_address(t, vpc, slot));
+    let problem = match vpc.addresses.len() {
+        0 => without_any_address(t, vpc, replicas),
+        _ => (0..replicas).find_map(|slot| without_address(t, vpc, slot)),
+    };
     if let Some((reason, message)) = problem {
         return of(Some(false), reason, message);
     }
-    of(Some(true), Reason::AsExpected, format!("{replicas} API servers have their address in the VPC"))
+    let mut message = format!("{replicas} API servers have their address in the VPC");
+    if vpc.addresses.is_empty() {
+        let all: Vec<_> = of_pods(t, vpc).iter().map(ToString::to_string).collect();
+        message = format!("{message}: {}", all.join(", "));
+    }
+    if !pods_are_held(t) {
+        message = format!(
+            "{message}. Nothing limits what they reach there: namespace {ns} was made by an earlier build of Berth. To have rules, which replaces their pods, a cluster administrator runs: kubectl label --overwrite namespace {ns} {vpc}=true {enforce}=privileged",
+            ns = t.cp_namespace,
+            vpc = labels::VPC,
+            enforce = labels::POD_SECURITY,
+        );
+    } else if t.workloads(Binary::ApiServer).live().any(|workload| !is_held(workload)) {
+        message = format!(
+            "{message}. Nothing limits what those reach there whose pods have no container vpc: they get it with another spec.version"
+        );
+    }
+    of(Some(true), Reason::AsExpected, message)
+}
+
+/// Whether a workload's pods have the container that holds their network: templates of an earlier build do not know it.
+fn is_held(workload: &Value) -> bool {
+    let all = workload.pointer("/spec/template/spec/initContainers").and_then(Value::as_array);
+    all.into_iter().flatten().any(|container| container["name"] == "vpc")
+}
+
+/// Why one of the API servers that the provider gives addresses to has none, if so.
+fn without_any_address(t: &Tenant<'_>, vpc: &Vpc, replicas: usize) -> Option<(Reason, String)> {
+    let waits = |pod: &&Value| !crate::observed::deleting(pod) && !workload::pod_ready(pod);
+    let told = pods(t).filter(waits).find_map(|pod| {
+        let name = pod.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("?");
+        if let Some(why) = t.observed.refused.get(name) {
+            return Some((Reason::PodsNotReady, format!("pod {name} does not get its network: {why}")));
+        }
+        if let Some(problem) = workload::pod_problem(pod) {
+            return Some(problem);
+        }
+        without_interface(pod, name, &vpc.attachment.interface)
+    });
+    let ready = of_pods(t, vpc).len();
+    let few = || format!("{ready} of {replicas} API servers are ready with an address in the VPC");
+    told.filter(|_| ready < replicas).or_else(|| (ready < replicas).then(|| (Reason::PodsNotReady, few())))
+}
+
+/// What the network plugin did not do.
+fn without_interface(pod: &Value, name: &str, interface: &str) -> Option<(Reason, String)> {
+    let Some(status) = annotation(pod, NETWORK_STATUS) else {
+        return Some((
+            Reason::PodsNotReady,
+            format!(
+                "pod {name} has no annotation {NETWORK_STATUS} yet, so it is not attached to the VPC. If it stays, see that the meta cluster's CNI meta-plugin (such as Multus) runs on its node"
+            ),
+        ));
+    };
+    given(status, interface).is_empty().then(|| {
+        let message = format!(
+            "pod {name} has no interface {interface} with an IPv4 address. See that the network's IPAM, or the provider, gives each pod one"
+        );
+        (Reason::PodsNotReady, message)
+    })
 }
 
 /// Why the API server of a slot does not have its address, if so.
@@ -145,17 +225,15 @@ fn without_address(t: &Tenant<'_>, vpc: &Vpc, slot: usize) -> Option<(Reason, St
     if let Some(why) = t.observed.refused.get(name) {
         return Some((Reason::PodsNotReady, format!("pod {name} does not get its network, with {address}: {why}")));
     }
+    if let Some(message) = taken(pod) {
+        let message =
+            format!("pod {name}: {message}. Take {address} away from it, or replace it in spec.vpc.addresses");
+        return Some((Reason::PodsNotReady, message));
+    }
     if let Some(problem) = workload::pod_problem(pod) {
         return Some(problem);
     }
-    let Some(status) = annotation(pod, NETWORK_STATUS) else {
-        return Some((
-            Reason::PodsNotReady,
-            format!(
-                "pod {name} has no annotation {NETWORK_STATUS} yet, so it is not attached to the VPC. If it stays, see that the meta cluster's CNI meta-plugin (such as Multus) runs on its node"
-            ),
-        ));
-    };
+    let Some(status) = annotation(pod, NETWORK_STATUS) else { return without_interface(pod, name, interface) };
     let given = given(status, interface);
     if ip(address).is_some_and(|ip| given.contains(&ip)) {
         return Some((Reason::PodsNotReady, format!("pod {name} has {address} and is not ready")));
@@ -168,6 +246,15 @@ fn without_address(t: &Tenant<'_>, vpc: &Vpc, slot: usize) -> Option<(Reason, St
             "pod {name} was to get {address} at {interface}, and has {has}. See that the network's IPAM gives the addresses that pods ask for (capability ips)"
         ),
     ))
+}
+
+/// What the container `vpc` says of somebody else in the VPC that has the pod's address.
+fn taken(pod: &Value) -> Option<&str> {
+    let all = pod.pointer("/status/initContainerStatuses")?.as_array()?;
+    let vpc = all.iter().find(|c| c["name"] == "vpc" && c["started"] != true)?;
+    let ended = ["/state/terminated/message", "/lastState/terminated/message"];
+    let message = ended.iter().find_map(|path| vpc.pointer(path)?.as_str())?.trim();
+    message.lines().last().filter(|line| line.starts_with(ADDRESS_TAKEN))
 }
 
 /// The pod of a slot; of two the one that does not end.
@@ -206,9 +293,12 @@ mod tests {
             "attachment": {"name": "vpc-acme", "namespace": "networks"}, "addresses": ["172.20.0.2/24"],
         }))
         .unwrap();
-        let (key, value) = networks_annotation(&vpc, "team-a", "172.20.0.2/24");
+        let (key, value) = ask::networks_annotation(&vpc, "team-a", Some("172.20.0.2/24"));
         assert_eq!(value, r#"[{"name":"vpc-acme","namespace":"networks","interface":"net1","ips":["172.20.0.2/24"]}]"#);
         assert_eq!(asked(Some(&json!({(key): value}))), Some([172, 20, 0, 2].into()));
+        let (key, value) = ask::networks_annotation(&vpc, "team-a", None);
+        assert_eq!(value, r#"[{"name":"vpc-acme","namespace":"networks","interface":"net1"}]"#);
+        assert_eq!(asked(Some(&json!({(key): value}))), None);
         assert_eq!(asked(Some(&json!({}))), None);
     }
 

@@ -154,13 +154,13 @@ fn deleting_volume(s: &Subject<'_>) -> Option<String> {
         s.pod(&member)?;
         let (name, claim) = claim(s, &member).filter(|(_, claim)| deleting(claim))?;
         let volume = claim["spec"]["volumeName"].as_str().map(|v| format!(" {v}")).unwrap_or_default();
-        let others = if s.record.replicas == 1 {
-            ""
+        let then = if s.record.replicas > 1 && s.can_join() {
+            format!("Then Berth replaces {member} by an empty member, which copies the data from the others")
         } else {
-            "; it does not copy it from other members, because replacing a member by an empty one is not supported yet"
+            format!("On a new volume {member} does not start before you restore its data")
         };
         Some(format!(
-            "PersistentVolumeClaim {name} is being deleted, which cannot be undone: when pod {member} ends, Kubernetes deletes the volume with the member's data. Before that, set persistentVolumeReclaimPolicy of PersistentVolume{volume} to Retain, or copy the data. Until then Berth replaces no member. On a new volume {member} does not start before you restore its data{others}"
+            "PersistentVolumeClaim {name} is being deleted, which cannot be undone: when pod {member} ends, Kubernetes deletes the volume with the member's data. Before that, set persistentVolumeReclaimPolicy of PersistentVolume{volume} to Retain, or copy the data. Until then Berth replaces no pod of this etcd. {then}"
         ))
     })
 }
@@ -182,13 +182,13 @@ fn from_probe(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
     member.answered = true;
     member.id = Some(said.member_id.clone());
     member.leader = said.leader == said.member_id;
-    let listed = probe.list.as_ref().map(|l| l.iter().find(|(_, id, _)| *id == said.member_id));
+    let listed = probe.list.as_ref().map(|l| l.iter().find(|listed| listed.id == said.member_id));
     member.problem = match listed {
         _ if recorded.is_some_and(|r| r != said.cluster_id) => Some(format!("it is of cluster {}", said.cluster_id)),
         _ if said.leader == "0" => Some("it has no leader".into()),
         None => Some("too few members answer for a quorum".into()),
         Some(None) => Some("it is not in the member list".into()),
-        Some(Some((_, _, true))) => Some("it is a learner".into()),
+        Some(Some(listed)) if listed.learner => Some("it is a learner".into()),
         Some(Some(_)) => None,
     };
     member.joined = member.problem.is_none();
@@ -214,18 +214,22 @@ fn is_data(reason: Reason) -> bool {
 
 /// What a guard said, and what a person can do.
 fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
+    // Whoever is being replaced is empty, and is to be.
+    let replaced = |m: &str| s.record.operation.as_ref().is_some_and(|o| o.target == m);
     let (member, (reason, said)) = s.members().into_iter().find_map(|m| {
         let found = s.pod(&m).and_then(pod_problem).filter(|(r, _)| is_data(*r))?;
-        Some((m, found))
+        (found.0 != Reason::DataLost || !replaced(&m)).then_some((m, found))
     })?;
     let volume = format!("data-{member}");
     let way_out = if s.record.replicas == 1 {
         format!(
             "Restore volume {volume} from a backup and delete pod {member}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again"
         )
+    } else if reason == Reason::DataLost && s.can_join() {
+        format!("Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes")
     } else {
         format!(
-            "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: replacing a member by an empty one is not supported yet"
+            "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: this etcd was made by an earlier version of Berth, whose agent lets no empty member join"
         )
     };
     Some((reason, format!("{said}. Member {member} does not start, and nothing is overwritten. {way_out}")))

@@ -1,8 +1,9 @@
 //! Stage 4: the members: what starts them, and how they are.
 
+use super::membership::Step;
 use super::subject::{Subject, is_ours};
 use super::{EtcdPlan, Health, Member, health, roll, services, validate};
-use crate::model::{Stage, StageId, State};
+use crate::model::{Action, Stage, StageId, State};
 use crate::objects::ensure;
 use crate::observed::sha256;
 use crate::workload;
@@ -16,8 +17,8 @@ use std::collections::BTreeMap;
 /// Size of the database, unless asked for: 2 GiB, as etcd's own default.
 const QUOTA: i64 = 2 * 1024 * 1024 * 1024;
 
-/// The stage.
-pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
+/// The stage; `step`: what happens to the members next.
+pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
     let mut is_known = true;
     match objects(s, &out.health) {
@@ -37,8 +38,17 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
             }
         }
     }
-    if let Some(state) = judge(s, &out.health, &stage.state) {
+    if matches!(step, Step::Write(_)) {
+        on_its_version(s, &mut stage);
+    }
+    let others = out.plan.stages.iter().filter(|other| other.id != StageId::Spec);
+    let is_whole = stage.state.is_done() && others.into_iter().all(|other| other.state.is_done());
+    if let Some(state) = judge(s, &out.health, &stage.state, &step) {
         stage.state = state;
+    }
+    if s.record.operation.is_some() {
+        stage.actions.extend(action(s, step).filter(|_| is_whole && is_known && stage.actions.is_empty()));
+        return stage;
     }
     // Where nobody knows what the template is to be, it may be somebody else's.
     if is_known && stage.actions.is_empty() {
@@ -61,6 +71,50 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan) -> Stage {
     stage
 }
 
+/// The ConfigMap with the record is written only if nobody else has written it since: what is on record happens.
+fn on_its_version(s: &Subject<'_>, stage: &mut Stage) {
+    let map = names::etcd::bootstrap(s.name);
+    let version = s.get(Kind::ConfigMap, &map).and_then(|live| live["metadata"]["resourceVersion"].as_str());
+    for action in &mut stage.actions {
+        if let (Action::Apply(object), Some(version)) = (action, version)
+            && object.key() == &s.key(Kind::ConfigMap, &*map)
+        {
+            *object = object.clone().with_resource_version(version);
+        }
+    }
+}
+
+/// What is done to the members.
+fn action(s: &Subject<'_>, step: Step) -> Option<Action> {
+    let delete = |kind, name: String| {
+        let key = s.key(kind, name);
+        Some(Action::delete(&key, s.observed.get(&key)?, None))
+    };
+    match step {
+        Step::Call { via, change } => {
+            Some(Action::ChangeMembers { etcd: s.key(Kind::EtcdCluster, s.name), via, change })
+        }
+        Step::ReplacePod(member) => delete(Kind::Pod, member),
+        Step::DeleteClaim(member) => delete(Kind::PersistentVolumeClaim, format!("data-{member}")),
+        Step::Rest | Step::Wait(_) | Step::Stop(..) | Step::Write(_) => None,
+    }
+}
+
+/// What the change of members waits for.
+fn changing(s: &Subject<'_>, step: &Step) -> Option<State> {
+    let waiting = |on: String| State::Waiting { reason: Reason::MembersChanging, on };
+    let target = s.record.operation.as_ref().map(|o| o.target.clone()).unwrap_or_default();
+    match step {
+        Step::Rest => None,
+        Step::Stop(reason, message) => Some(State::blocked(*reason, message.clone())),
+        Step::Wait(on) => Some(waiting(on.clone())),
+        Step::Write(_) => Some(waiting(format!("the next step with member {target} to be on record"))),
+        Step::Call { change, .. } => Some(waiting(format!("etcd to {}", change.describe()))),
+        Step::ReplacePod(member) => Some(waiting(format!("pod {member} to be replaced"))),
+        Step::DeleteClaim(member) => Some(waiting(format!("the volume of member {member} to be deleted"))),
+    }
+}
+
 /// The ConfigMap, the StatefulSet and the PodDisruptionBudget, or what is missing for them.
 fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     let templates = s.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
@@ -68,7 +122,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     let mut record = s.record.clone();
     record.bootstrap.state = health::bootstrap_state(s, health);
     record.bootstrap.joined = health::joined(s, health);
-    let Bootstrap { cluster_uid, epoch, state, joined } = record.bootstrap.clone();
+    let Bootstrap { cluster_uid, epoch, state, joined, serial, members } = record.bootstrap.clone();
     let values = EtcdValues {
         meta: s.meta(),
         workload: process(s)?,
@@ -77,6 +131,8 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         epoch,
         state,
         joined,
+        serial,
+        journal: members,
         members: s.members(),
         storage: EtcdStorage {
             class_name: s.etcd.spec.storage.class_name.clone(),
@@ -96,8 +152,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
 }
 
 fn process(s: &Subject<'_>) -> Result<Workload, State> {
-    let addresses = services::addresses(s.observed, s.namespace, s.name, s.record.replicas)
-        .ok_or_else(|| State::waiting("addresses of the members' Services"))?;
+    let addresses = services::aliases(s).ok_or_else(|| State::waiting("addresses of the members' Services"))?;
     let alias = |(member, address): &(String, std::net::IpAddr)| HostAlias {
         ip: address.to_string(),
         hostnames: vec![services::host(member, s.namespace)],
@@ -147,7 +202,7 @@ fn run_as_user(s: &Subject<'_>) -> i64 {
 }
 
 /// How the members are, if that is worth more than what the stage says already.
-fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
+fn judge(s: &Subject<'_>, health: &Health, so_far: &State, step: &Step) -> Option<State> {
     if matches!(so_far, State::Blocked { .. }) {
         return None;
     }
@@ -170,6 +225,9 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State) -> Option<State> {
     }
     if !health.alarms.is_empty() {
         return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(s, health) });
+    }
+    if let Some(state) = changing(s, step) {
+        return Some(state);
     }
     if !health.all_ready() {
         let reason = health.pods.as_ref().map_or(if formed { Reason::PodsNotReady } else { Reason::Waiting }, |p| p.0);

@@ -6,6 +6,7 @@
 mod deletion;
 mod health;
 mod members;
+mod membership;
 mod pki;
 mod probe;
 mod record;
@@ -27,7 +28,7 @@ use crate::secrets::Certificates;
 use crate::settings::Settings;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
-use berth_api::labels;
+use berth_api::{labels, names};
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -94,15 +95,17 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
         out.requeue_after = Some(requeue::SLOW);
         return out;
     };
-    let s = Subject::new(input, record);
+    let mut s = Subject::new(input, record);
+    out.health = health::judge(&s);
+    let step = step(&mut s, &mut out.health);
     if s.templates().is_some() {
         out.plan.stages.push(services::stage(&s));
     }
-    out.endpoints = services::endpoints(s.observed, s.namespace, s.name, s.record.replicas);
+    out.endpoints = services::published(&s);
     let pki = pki::stage(&s, &mut out);
-    out.health = health::judge(&s);
-    let etcd = members::stage(&s, &out);
-    out.plan.stages.extend([pki, etcd]);
+    out.plan.stages.push(pki);
+    let etcd = members::stage(&s, &out, step);
+    out.plan.stages.push(etcd);
     clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {
         out.plan.stages.iter_mut().for_each(|stage| stage.actions.clear());
@@ -115,14 +118,38 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     out
 }
 
-/// Certificates of clients that are no longer named. Nothing else of ours can be left over.
+/// What happens to the members next. What is to be written down is in the record from here on.
+fn step(s: &mut Subject<'_>, health: &mut Health) -> membership::Step {
+    if s.etcd.spec.paused || s.templates().is_none() {
+        return membership::Step::Rest;
+    }
+    let step = membership::decide(&membership::view::of(s, health));
+    if let membership::Step::Write(journal) = &step {
+        membership::view::take(&mut s.record, journal);
+        *health = health::judge(s);
+    }
+    step
+}
+
+/// Certificates of clients that are no longer named, addresses of members that are gone, and the PodDisruptionBudget of a single one.
 fn prune(s: &Subject<'_>) -> Vec<Action> {
     let named = |secret: &Value| {
         label(secret, labels::ETCD_CLIENT).is_none_or(|c| s.etcd.spec.clients.iter().any(|n| n.name == c))
     };
-    s.observed
-        .of_kind(Kind::Secret, s.namespace)
-        .filter(|(_, o)| label(o, labels::ETCD_CLUSTER) == Some(s.name) && !named(o) && !observed::deleting(o))
+    let gone = |service: &Value| {
+        let ordinal = label(service, labels::ETCD_MEMBER).and_then(|member| names::etcd::ordinal(s.name, member));
+        ordinal.is_some_and(|ordinal| ordinal >= s.addressed())
+    };
+    let left = |kind: Kind, object: &Value| match kind {
+        Kind::Secret => !named(object),
+        Kind::Service => gone(object),
+        _ => s.record.replicas == 1,
+    };
+    [Kind::Secret, Kind::Service, Kind::PodDisruptionBudget]
+        .into_iter()
+        .flat_map(|kind| s.observed.of_kind(kind, s.namespace))
+        .filter(|(_, o)| label(o, labels::ETCD_CLUSTER) == Some(s.name) && !observed::deleting(o))
+        .filter(|(key, o)| left(key.kind, o))
         .map(|(key, o)| Action::delete(key, o, None))
         .collect()
 }

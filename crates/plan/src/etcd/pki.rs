@@ -59,7 +59,7 @@ fn leaf(s: &Subject<'_>, name: String, spec: CertSpec, ca: String) -> SecretSpec
 
 /// Certificates of the members; one for all of them, with every name and address. None: addresses are not known yet.
 fn of_members(s: &Subject<'_>) -> Option<[SecretSpec; 2]> {
-    let addresses = services::addresses(s.observed, s.namespace, s.name, s.record.replicas)?;
+    let addresses = services::addresses(s.observed, s.namespace, s.name, s.addressed())?;
     let mut dns_names = vec!["localhost".to_owned()];
     for (member, _) in &addresses {
         let host = services::host(member, s.namespace);

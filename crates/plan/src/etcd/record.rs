@@ -10,15 +10,16 @@ use crate::observed::{Observed, annotation, deleting, label};
 use crate::workload::{pod_ready, pods_of, version_of, waits_for};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, Record, keys};
+use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, Operation, Record, keys};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_render::{Catalog, Kind, ObjectKey, relocated};
 use serde::{Deserialize, Deserializer};
+use std::ops::RangeInclusive;
 
-/// Numbers of members that the CRD allows.
-pub(super) const REPLICAS: [i32; 3] = [1, 3, 5];
+/// Numbers of members that there can be; the CRD allows the odd ones, and between two of them is one more.
+pub(super) const REPLICAS: RangeInclusive<i32> = 1..=5;
 
 /// What one source says; sources may be damaged, so every field is optional.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -36,6 +37,11 @@ struct RecordSource {
     agent_image: Option<String>,
     /// Goes with the image of the same source.
     agent_delivery: Option<AgentDelivery>,
+    founders: Option<i32>,
+    /// This and what follows count whole, with the replicas: those of the highest epoch and serial.
+    serial: i64,
+    members: Vec<MemberRecord>,
+    operation: Option<Operation>,
 }
 
 impl RecordSource {
@@ -44,7 +50,8 @@ impl RecordSource {
     fn credible(self) -> Self {
         Self {
             cluster_uid: self.cluster_uid.filter(|u| is_uid(u)),
-            replicas: self.replicas.filter(|n| REPLICAS.contains(n)),
+            // Between two odd numbers of members is a change of them.
+            replicas: self.replicas.filter(|n| REPLICAS.contains(n) && (self.serial > 0 || n % 2 == 1)),
             templates: self.templates.filter(|d| is_digest(d)),
             agent_image: self.agent_image.filter(|i| is_image(i)),
             ..self
@@ -108,10 +115,12 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
         // Templates and image were those of a StatefulSet that may be gone: new pods may start with newer ones.
         let noted = parse(annotation(map, labels::ETCD_RECORD));
         all.push(RecordSource { templates: None, agent_image: None, agent_delivery: None, ..noted });
+        // Without what changes under way: that is in the annotation alone.
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
         let members = data(keys::INITIAL_CLUSTER).map(|m| m.split(',').count());
         all.push(RecordSource {
             replicas: members.and_then(|n| i32::try_from(n).ok()),
+            serial: 0,
             ..parse(data(keys::BOOTSTRAP))
         });
     }
@@ -138,15 +147,23 @@ fn merge(etcd: &EtcdCluster, all: &[RecordSource]) -> Option<Record> {
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
     let version = all.iter().find_map(|s| s.version).or_else(|| etcd.spec.version.parse().ok())?;
     let agent = all.iter().find(|s| s.agent_image.is_some());
-    let replicas = all.iter().find_map(|s| s.replicas).unwrap_or(etcd.spec.replicas);
+    let epoch = all.iter().filter_map(|s| s.epoch).max().unwrap_or(1);
+    // The first of the newest.
+    let journal = all.iter().rev().filter(|s| s.serial > 0 && s.epoch == Some(epoch)).max_by_key(|s| s.serial);
+    let replicas = journal.and_then(|s| s.replicas).or_else(|| all.iter().find_map(|s| s.replicas));
+    let replicas = replicas.unwrap_or(etcd.spec.replicas);
     let seen = |member: &String| all.iter().any(|s| s.joined.contains(member));
     Some(Record {
         bootstrap: Bootstrap {
             cluster_uid: identity,
-            epoch: all.iter().filter_map(|s| s.epoch).max().unwrap_or(1),
+            epoch,
             state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
             joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
+            serial: journal.map(|s| s.serial).unwrap_or_default(),
+            members: journal.map(|s| s.members.clone()).unwrap_or_default(),
         },
+        founders: journal.and_then(|s| s.founders),
+        operation: journal.and_then(|s| s.operation.clone()),
         replicas,
         templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(version)),
         agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
@@ -199,6 +216,8 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
                 templates: builtin(version),
                 agent_image: settings.agent_image.clone(),
                 agent_delivery: settings.agent_delivery,
+                founders: None,
+                operation: None,
             })
         }
     }

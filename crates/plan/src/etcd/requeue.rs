@@ -9,6 +9,8 @@ use serde_json::Value;
 
 /// Members that have just started are about to answer.
 const FORMING: SignedDuration = SignedDuration::from_millis(250);
+/// A member is coming or going: it is looked at twice before it gets its vote.
+const CHANGING: SignedDuration = SignedDuration::from_secs(1);
 /// Something is not as it should be, and members do not send events.
 const UNWELL: SignedDuration = SignedDuration::from_secs(5);
 /// Nothing can be made of the spec, or not everything is made yet.
@@ -24,6 +26,9 @@ const STARTING: SignedDuration = SignedDuration::from_mins(1);
 pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     if out.health.all_ready() && out.plan.first_problem().is_none() {
         return WELL;
+    }
+    if s.record.operation.is_some() {
+        return CHANGING;
     }
     let running: Vec<_> = s.members().into_iter().filter_map(|m| s.pod(&m).filter(|p| pod_running(p))).collect();
     // What kubelet does before a container runs is not announced, and is told of when it takes long.

@@ -8,7 +8,7 @@ use crate::verdicts::{self, LASTING};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
-use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_bootstrap::{BootstrapState, Operation, OperationKind, Phase};
 use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, PinnedTemplates};
 use berth_api::names;
 use berth_render::{Kind, ObjectKey};
@@ -17,6 +17,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// A member may be away this long before the cluster counts as degraded.
 const DEGRADED_AFTER: SignedDuration = SignedDuration::from_mins(2);
+
+/// A member that does not come, for whatever reason.
+const DISTURBED: [Reason; 2] = [Reason::PodsNotReady, Reason::MembersChanging];
 
 /// The new status. `input.observed` is what was observed, with the answers to this reconcile's writes in it.
 pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
@@ -36,6 +39,10 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     if planned.record.is_some() {
         status.ready_members = Some(format!("{}/{}", health.ready(), health.members.len()));
         status.members = members(planned, &old);
+    }
+    if let Some(record) = &planned.record {
+        let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;
+        status.operation = record.operation.clone().filter(known);
     }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
@@ -156,7 +163,7 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let blocked = planned.plan.blocked().is_some();
     match problem(&planned.plan) {
         Some((reason, message)) if blocked || LASTING.contains(&reason) => yes(reason, message),
-        Some((reason, message)) if reason == Reason::PodsNotReady && long_down(input) => yes(reason, message),
+        Some((reason, message)) if DISTURBED.contains(&reason) && long_down(input) => yes(reason, message),
         _ => {
             let note = planned.plan.notes().map(|note| (Reason::ForeignFields, note));
             verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), note)

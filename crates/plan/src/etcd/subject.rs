@@ -3,11 +3,11 @@
 use super::Input;
 use crate::observed::{Observed, annotation, label};
 use crate::settings::Settings;
-use berth_api::etcd_bootstrap::Record;
+use berth_api::etcd_bootstrap::{OperationKind, Record};
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::{labels, names};
 use berth_render::values::Meta;
-use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
+use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -60,6 +60,23 @@ impl<'a> Subject<'a> {
     /// Names of the members that run, or will.
     pub(super) fn members(&self) -> Vec<String> {
         (0..self.record.replicas).map(|i| names::etcd::member(self.name, i)).collect()
+    }
+
+    /// How many members have an address and are named in certificates: one that is being added gets them before it has a pod.
+    pub(super) fn addressed(&self) -> i32 {
+        let added = self.record.operation.as_ref().filter(|o| o.kind == OperationKind::Grow);
+        let added = added.and_then(|o| names::etcd::ordinal(self.name, &o.target));
+        added.map_or(self.record.replicas, |ordinal| self.record.replicas.max(ordinal.saturating_add(1)))
+    }
+
+    /// Members whose names are in all pods.
+    pub(super) fn founders(&self) -> i32 {
+        self.record.founders.unwrap_or(self.record.replicas)
+    }
+
+    /// Whether the members' guard lets one join a running cluster: it comes with templates that tell it who the members are.
+    pub(super) fn can_join(&self) -> bool {
+        self.templates().is_some_and(|set| set.reads(Binary::Etcd.folder(), "journal"))
     }
 
     /// The template set that the members are pinned to, if it is at hand.

@@ -15,7 +15,6 @@ use berth_render::{Catalog, Kind};
 /// The stage, and what the members run with. Without a record nothing can be made.
 pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
     let mut stage = Stage::new(StageId::Spec, State::Ready);
-    let spec = &input.etcd.spec;
     let s = match record::of(input) {
         Ok(record) => Subject::new(input, record),
         Err(state) => {
@@ -24,7 +23,7 @@ pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
         }
     };
     pinned(&s, &mut stage);
-    if let Some(refusal) = refusal(spec, &s.record)
+    if let Some(refusal) = refusal(&s)
         && !matches!(stage.state, State::Blocked { .. })
     {
         stage.state = refusal;
@@ -69,7 +68,8 @@ pub(super) fn resources(spec: &EtcdClusterSpec) -> Result<(), State> {
 }
 
 /// A wish that cannot be fulfilled. What runs goes on as it is, and the rest of the spec still takes effect.
-fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
+fn refusal(s: &Subject<'_>) -> Option<State> {
+    let (spec, record) = (&s.etcd.spec, &s.record);
     if spec.clients.iter().any(|c| c.name == "ca") {
         let message = "spec.clients: the name ca is reserved for the client CA's Secret. Choose another name";
         return Some(State::blocked(Reason::InvalidSpec, message));
@@ -85,10 +85,15 @@ fn refusal(spec: &EtcdClusterSpec, record: &Record) -> Option<State> {
     if spec.version.parse() != Ok(record.version) {
         return Some(changed("version", &record.version.to_string(), &spec.version));
     }
-    if spec.replicas != record.replicas {
-        return Some(changed("replicas", &record.replicas.to_string(), &spec.replicas.to_string()));
-    }
-    None
+    let (there, wanted) = (record.replicas, spec.replicas);
+    (wanted > there && !s.can_join() && s.templates().is_some()).then(|| {
+        State::blocked(
+            Reason::EtcdChangeUnsupported,
+            format!(
+                "spec.replicas: this etcd was made by an earlier version of Berth, whose agent lets no member join: it cannot grow from {there} to {wanted} members. Set it back to {there} (spec.etcd.replicas of its Cluster); until then etcd runs unchanged"
+            ),
+        )
+    })
 }
 
 /// Keeps the template set beside the members, for operators that no longer have it built in.

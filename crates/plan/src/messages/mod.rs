@@ -3,7 +3,7 @@
 
 mod literals;
 
-use crate::{cluster, etcd};
+use crate::{backup, cluster, etcd, schedule};
 use berth_api::conditions::{ConditionType, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
@@ -67,6 +67,8 @@ struct Row {
 fn situations() -> Vec<Situation> {
     let mut all = cluster::tests::messages::situations();
     all.extend(etcd::tests::messages::situations());
+    all.extend(backup::tests::messages::situations());
+    all.extend(schedule::tests::messages::situations());
     all
 }
 

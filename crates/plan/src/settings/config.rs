@@ -1,6 +1,7 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
-use super::{Isolation, Limits, OlderTenants, Retain, Writers};
+use super::backups::{AllowedBackups, Backups};
+use super::{Isolation, Limits, OlderTenants, Retain, VpcSettings, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
 use berth_api::quantity;
 use ipnet::IpNet;
@@ -14,6 +15,10 @@ pub struct Config {
     pub given: MetaRanges,
     /// What writers of a `Cluster` may ask for.
     pub writers: Writers,
+    /// How tenants' VPCs are kept apart from the meta cluster.
+    pub vpc: VpcSettings,
+    /// Where backups go. The image, and the namespace of the stores' Secrets, are the caller's to set.
+    pub backups: Backups,
     /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
     /// over them.
     pub unknown: Vec<String>,
@@ -35,8 +40,8 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers } = file;
-        let Allowed { service, placement, storage, images, networks, limits, retain } = writers;
+        let File { meta, isolation, writers, vpc, admission_policies, backups } = file;
+        let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain } = writers;
         let nets = |field: &str, all: &[String]| {
             let one =
                 |text: &String| network(text).ok_or(format!("{field}: {text} is neither a CIDR nor an IP address"));
@@ -60,8 +65,11 @@ impl Config {
                 pull_secrets: images.pull_secrets,
                 limits: limits.read()?,
                 networks: nets("writers.networks", &networks)?,
+                vpc: vpc_pods,
                 retain,
             },
+            vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
+            backups: backups.read()?,
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
             policies: isolation,
@@ -70,7 +78,8 @@ impl Config {
 
     /// Defaults, and writers may ask for everything: for when nobody says what they may.
     pub fn anything() -> Self {
-        Self { writers: Writers::anything(), ..Self::default() }
+        let vpc = VpcSettings { pods_are_held: true, ..VpcSettings::default() };
+        Self { writers: Writers::anything(), vpc, ..Self::default() }
     }
 
     /// What NetworkPolicies are made from.
@@ -94,6 +103,39 @@ struct File {
     meta: Meta,
     isolation: Policies,
     writers: Allowed,
+    vpc: OfVpc,
+    #[serde(rename = "admissionPolicies")]
+    admission_policies: AdmissionPolicies,
+    backups: AllowedBackups,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct OfVpc {
+    rules: Rules,
+}
+
+/// A word that is not known is refused here: the agent takes it for the first.
+#[derive(Clone, Copy, Default, Deserialize)]
+enum Rules {
+    #[default]
+    All,
+    Interface,
+}
+
+impl From<Rules> for berth_api::etcd_bootstrap::vpc::Rules {
+    fn from(rules: Rules) -> Self {
+        match rules {
+            Rules::All => Self::All,
+            Rules::Interface => Self::Interface,
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AdmissionPolicies {
+    enabled: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -134,6 +176,7 @@ struct Allowed {
     storage: AllowedStorage,
     images: AllowedImages,
     networks: Vec<String>,
+    vpc: Vec<String>,
     limits: AllowedAmounts,
     retain: Retain,
 }
@@ -215,6 +258,9 @@ mod tests {
         let config = Config::parse(text).unwrap();
         assert_eq!(config.writers.load_balancer_classes, ["x"]);
         assert_eq!(config.writers.retain, Retain::Allowed);
+        assert!(!config.vpc.pods_are_held, "nothing says that it is so");
+        let vpc = Config::parse("vpc: {rules: Interface}\nadmissionPolicies: {enabled: true}").unwrap().vpc;
+        assert_eq!(vpc, VpcSettings { rules: berth_api::etcd_bootstrap::vpc::Rules::Interface, pods_are_held: true });
         assert_eq!(Config::parse("writers: {retain: Refused}").unwrap().writers.retain, Retain::Refused);
         assert_eq!(config.unknown, ["later", "meta.podcidrs", "writers.service.new"]);
     }
@@ -229,6 +275,7 @@ mod tests {
             wrong("isolation:\n  monitoring: all")
         );
         assert!(wrong("writers: {limits: {memory: 4GB}}").contains("writers.limits.memory: 4GB is not a quantity"));
+        assert!(wrong("vpc: {rules: Some}").contains("unknown variant"));
         assert!(Config::parse("").is_ok_and(|c| c.unknown.is_empty()));
     }
 }

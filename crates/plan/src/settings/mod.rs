@@ -1,10 +1,13 @@
 //! What the operator is configured with; the same for all tenants.
 
+mod backups;
 mod config;
 
+pub use backups::{BackupStore, Backups};
 pub use config::Config;
 
 use berth_api::common::AgentDelivery;
+use berth_api::etcd_bootstrap::vpc::Rules;
 use berth_pki::Lifetime;
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::Deserialize;
@@ -22,10 +25,14 @@ pub struct Settings {
     /// Service account of the operator, as (namespace, name). It is bound to the namespace role in every control-plane
     /// namespace. None: the operator runs with rights of its own (outside of the meta cluster).
     pub service_account: Option<(String, String)>,
+    /// Where backups go, and what takes them.
+    pub backups: Backups,
     /// What keeps tenants apart from each other and from the meta cluster.
     pub isolation: Isolation,
     /// What writers of a `Cluster` may ask for.
     pub writers: Writers,
+    /// How tenants' VPCs are kept apart from the meta cluster.
+    pub vpc: VpcSettings,
     /// Life of leaf certificates. Default 90 days.
     pub leaf_lifetime: Lifetime,
     /// Life of CAs. Default 10 years.
@@ -56,8 +63,19 @@ pub struct Writers {
     pub limits: Limits,
     /// Networks in which a tenant's nodes may be (`spec.network.nodeCIDRs`). No names, but ranges.
     pub networks: Vec<IpNet>,
+    /// Annotations and labels of API servers' pods in a VPC, as `key=value`, the value as the spec has it.
+    pub vpc: Vec<String>,
     /// Whether volumes and keys may be kept when a `Cluster` is deleted (`spec.deletion.dataPolicy: Retain`). Default: they may.
     pub retain: Retain,
+}
+
+/// How tenants' VPCs are kept apart from the meta cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VpcSettings {
+    /// What the container `vpc` holds. Default: all that leaves the pod.
+    pub rules: Rules,
+    /// Whether admission policies hold pods where Pod Security does not. Default: none does, and no tenant gets a VPC.
+    pub pods_are_held: bool,
 }
 
 /// Whether `spec.deletion.dataPolicy: Retain` is taken.
@@ -98,6 +116,7 @@ impl Writers {
             pull_secrets: all(),
             limits: Limits::default(),
             networks: vec![Ipv4Net::default().into(), Ipv6Net::default().into()],
+            vpc: all(),
             retain: Retain::Allowed,
         }
     }
@@ -151,8 +170,10 @@ impl Default for Settings {
             agent_image: "berth.dev/agent:dev".into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,
+            backups: Backups::default(),
             isolation: Isolation::default(),
             writers: Writers::default(),
+            vpc: VpcSettings::default(),
             leaf_lifetime: Lifetime::LEAF_90D,
             ca_lifetime: Lifetime::CA_10Y,
         }

@@ -18,6 +18,7 @@ pub(super) fn finish_workload(
     meta: &Meta,
     workload: &Workload,
     checksums: &BTreeMap<String, String>,
+    format: u32,
 ) -> Result<(), String> {
     let selector = selector(object);
     let deployment = object["kind"] == "Deployment";
@@ -39,7 +40,7 @@ pub(super) fn finish_workload(
     }
     for key in ["initContainers", "containers"] {
         for container in pod.get_mut(key).and_then(Value::as_array_mut).into_iter().flatten() {
-            finish_container(container)?;
+            finish_container(container, format)?;
         }
     }
     let main = pod.get_mut("containers").and_then(|containers| containers.get_mut(0)).ok_or("there is no container")?;
@@ -72,7 +73,7 @@ fn pod_security(pod: &mut Map<String, Value>, user: i64) {
     );
 }
 
-fn finish_container(container: &mut Value) -> Result<(), String> {
+fn finish_container(container: &mut Value, format: u32) -> Result<(), String> {
     let name = container["name"].as_str().unwrap_or_default().to_owned();
     let requests = container.pointer("/resources/requests");
     if !requests.is_some_and(|requests| requests["cpu"].is_string() && requests["memory"].is_string()) {
@@ -80,11 +81,13 @@ fn finish_container(container: &mut Value) -> Result<(), String> {
     }
     container["imagePullPolicy"] = "IfNotPresent".into();
     container["terminationMessagePolicy"] = "FallbackToLogsOnError".into();
-    container["securityContext"] = json!({
-        "allowPrivilegeEscalation": false,
-        "capabilities": {"drop": ["ALL"]},
-        "readOnlyRootFilesystem": true,
-    });
+    if format < 2 || container["securityContext"].is_null() {
+        container["securityContext"] = json!({
+            "allowPrivilegeEscalation": false,
+            "capabilities": {"drop": ["ALL"]},
+            "readOnlyRootFilesystem": true,
+        });
+    }
     Ok(())
 }
 

@@ -14,7 +14,7 @@ pub struct ApiServerValues {
     /// None: one Deployment `kube-apiserver` with `workload.replicas` pods. Some(n): a StatefulSet `kube-apiserver-<n>` of at most one pod,
     /// for one VPC address; render once per slot and drop the repeated PodDisruptionBudget by its key.
     pub slot: Option<usize>,
-    /// Of a slot.
+    /// Of a tenant with a VPC.
     pub vpc: VpcSlot,
     /// `--advertise-address`: an address of the API. What the tenant's `kubernetes` Service points to is not taken from it.
     pub advertise_address: String,
@@ -32,15 +32,17 @@ pub struct ApiServerValues {
     pub jwt: Vec<serde_json::Value>,
 }
 
-/// A slot's place in the VPC. Empty without slots.
+/// A place in the VPC. Empty without one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct VpcSlot {
     /// Name of the interface.
     pub interface: String,
-    /// Its address with the prefix length, such as `172.20.0.2/24`.
+    /// Of a slot: its address with the prefix length, such as `172.20.0.2/24`. Empty: the provider chooses addresses.
     pub address: String,
     /// Whether the slot has its pod: a spare has none while nobody needs it.
     pub runs: bool,
+    /// Whether the container `vpc` holds the pod's network: the namespace must let it.
+    pub sidecar: bool,
 }
 
 /// How a component reaches etcd.

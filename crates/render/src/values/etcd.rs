@@ -1,6 +1,6 @@
 //! Values of an etcd cluster.
 
-use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_bootstrap::{BootstrapState, MemberRecord};
 use serde::Serialize;
 
 use super::{Meta, Workload};
@@ -33,6 +33,10 @@ pub struct EtcdValues {
     pub state: BootstrapState,
     /// Members whose volume may not be empty any more, whatever the state says.
     pub joined: Vec<String>,
+    /// How often `journal` was written.
+    pub serial: i64,
+    /// The members as they are to be, once they were changed. A guard that is given it lets a member join a running cluster.
+    pub journal: Vec<MemberRecord>,
     /// Names of the members in `--initial-cluster`, at least one; only read by a member whose data directory is empty.
     pub members: Vec<String>,
     /// Volumes.

@@ -3,7 +3,7 @@
 use crate::context::Context;
 use berth_api::{EtcdCluster, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{ResourceRef, Snapshot, fingerprint, refused};
+use berth_kubeio::{ChangeMembers, ResourceRef, Snapshot, fingerprint, refused};
 use berth_pki::Clocks;
 use berth_plan::etcd::{can_probe, endpoints, missing_members};
 use berth_plan::observed::EtcdProbe;
@@ -76,6 +76,12 @@ impl IdleCheck {
         }
     }
 
+    /// What changes the members that were asked.
+    pub(super) fn changes(&self, ctx: &Context) -> ChangeMembers {
+        let (change, target) = (ctx.change_etcd.clone(), self.target.clone());
+        ChangeMembers(Box::new(move |via, what| change(target.clone(), via, what)))
+    }
+
     /// Whether all is as it was.
     pub(super) async fn is_unchanged(&self, ctx: &Context) -> bool {
         let listed = *self.listed.lock().unwrap_or_else(PoisonError::into_inner);
@@ -88,7 +94,7 @@ impl IdleCheck {
             same
         };
         let (same, answer) = futures::join!(same, (ctx.ask_etcd)(self.target.clone()));
-        same && answer == self.answer
+        same && answer.says_the_same_as(&self.answer)
     }
 }
 

@@ -5,7 +5,7 @@ use super::{Asked, Component, Prepared, Rendered, slots};
 use crate::cluster::isolation::allows::{Allow, End, Port, allow};
 use crate::cluster::pki::{KUBELET_CLIENT, client, keep_former_names};
 use crate::cluster::subject::Tenant;
-use crate::cluster::{endpoint, etcd};
+use crate::cluster::{endpoint, etcd, vpc};
 use crate::model::State;
 use crate::secrets::Content;
 use berth_api::names;
@@ -62,7 +62,12 @@ fn certificates(t: &Tenant<'_>) -> Option<Vec<Content>> {
 
 fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workload) -> Prepared {
     if let Some(vpc) = &t.cluster.spec.vpc {
-        return slots::objects(t, templates, workload, vpc);
+        if !vpc.addresses.is_empty() {
+            return slots::objects(t, templates, workload, vpc);
+        }
+        let mut values = vpc::values(t, templates, values_of(t, workload)?)?;
+        vpc::ask(&mut values, t.namespace, vpc, None);
+        return Ok(render_apiserver(templates, &values).map(Rendered::from));
     }
     Ok(render_apiserver(templates, &values_of(t, workload)?).map(Rendered::from))
 }

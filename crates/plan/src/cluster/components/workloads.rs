@@ -2,7 +2,7 @@
 
 use crate::observed::Observed;
 use crate::workload::{self, Rollout};
-use berth_api::version::Version;
+use berth_api::version::{Minor, Version};
 use berth_api::{Cluster, names};
 use berth_render::{Binary, Kind, ObjectKey};
 use serde_json::Value;
@@ -15,12 +15,14 @@ pub(crate) struct Workloads<'a> {
 }
 
 impl<'a> Workloads<'a> {
-    /// Of a control plane: a Deployment; or a StatefulSet for each of the API servers' addresses in a VPC, in their order. Not all that is
+    /// Of a control plane: a Deployment; or a StatefulSet for each of the addresses that `spec.vpc` gives API servers, in their order. Not all that is
     /// there under these names has to be Berth's.
     pub(crate) fn of(cluster: &Cluster, observed: &'a Observed, cp_namespace: &str, binary: Binary) -> Self {
         let slot = |n| ObjectKey::namespaced(Kind::StatefulSet, cp_namespace, names::slot(binary.name(), n));
         let keys = match &cluster.spec.vpc {
-            Some(vpc) if binary == Binary::ApiServer => (0..vpc.addresses.len()).map(slot).collect(),
+            Some(vpc) if binary == Binary::ApiServer && !vpc.addresses.is_empty() => {
+                (0..vpc.addresses.len()).map(slot).collect()
+            }
             _ => vec![ObjectKey::namespaced(Kind::Deployment, cp_namespace, binary.name())],
         };
         let live = keys.iter().filter_map(|key| observed.get(key)).collect();
@@ -56,5 +58,10 @@ impl<'a> Workloads<'a> {
     /// The version that they run or roll out; of several the oldest.
     pub(crate) fn version(&self) -> Option<Version> {
         self.live().filter_map(workload::version_of).min()
+    }
+
+    /// The minor that they emulate, or are to; of several the oldest.
+    pub(crate) fn emulates(&self) -> Option<Minor> {
+        self.live().filter_map(workload::emulates).min()
     }
 }

@@ -10,6 +10,10 @@ pub(in crate::cluster) enum End {
     Etcd,
     /// Pods of a component of the control plane.
     Component(Binary),
+    /// Pods that take backups, where a store is configured.
+    Backup,
+    /// The stores of backups.
+    Stores,
     /// Berth's operator.
     Operator,
     /// The meta cluster's DNS.
@@ -25,7 +29,7 @@ pub(in crate::cluster) enum End {
 impl End {
     /// Pods of these make up a tenant.
     pub(super) fn pods() -> impl Iterator<Item = Self> {
-        [Self::Etcd].into_iter().chain(components::ALL.iter().map(|c| Self::Component(c.binary)))
+        [Self::Etcd, Self::Backup].into_iter().chain(components::ALL.iter().map(|c| Self::Component(c.binary)))
     }
 }
 
@@ -38,6 +42,8 @@ pub(in crate::cluster) enum Port {
     Dns,
     /// Every port.
     Any,
+    /// The ports of the stores' endpoints.
+    Stores,
 }
 
 /// A row.
@@ -60,7 +66,15 @@ const ETCD: [Allow; 3] = [
     allow(End::Monitoring, End::Etcd, Port::Tcp(2381)),
 ];
 
-/// The table.
-pub(super) fn all() -> impl Iterator<Item = &'static Allow> {
-    components::ALL.iter().flat_map(|c| c.connections).chain(&ETCD)
+/// Those of Jobs that take backups.
+const BACKUPS: [Allow; 3] = [
+    allow(End::Backup, End::Etcd, Port::Tcp(2379)),
+    allow(End::Backup, End::Dns, Port::Dns),
+    allow(End::Backup, End::Stores, Port::Stores),
+];
+
+/// The table. `backups`: whether a store is configured.
+pub(super) fn all(backups: bool) -> impl Iterator<Item = &'static Allow> {
+    let backups = BACKUPS.iter().filter(move |_| backups);
+    components::ALL.iter().flat_map(|c| c.connections).chain(&ETCD).chain(backups)
 }

@@ -4,6 +4,7 @@
 
 pub(super) mod allows;
 pub(super) mod nodes;
+mod pod;
 pub(super) mod private;
 
 use super::subject::{Tenant, ensure};
@@ -36,7 +37,8 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
             None
         }
     };
-    let pods = End::pods().filter_map(|end| Some((name(end)?, Some(end))));
+    let backups = t.settings.backups.are_enabled();
+    let pods = End::pods().filter(|end| backups || *end != End::Backup).filter_map(|end| Some((name(end)?, Some(end))));
     for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
         let needs_ranges = end == Some(API);
         match (known, needs_ranges) {
@@ -46,6 +48,7 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
             (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
         }
     }
+    pod::config_map(t, stage);
 }
 
 /// What is awaited as long as nobody knows what a tenant has to be kept off.
@@ -69,6 +72,7 @@ fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
 fn name(end: End) -> Option<&'static str> {
     match end {
         End::Etcd => Some(names::ETCD),
+        End::Backup => Some(names::ETCD_BACKUP),
         End::Component(binary) => Some(binary.name()),
         _ => None,
     }
@@ -78,7 +82,7 @@ fn name(end: End) -> Option<&'static str> {
 /// not listed is denied.
 fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
     let rules = |mine: fn(&Allow) -> End, other: fn(&Allow) -> End, key: &str| -> Vec<Value> {
-        let rows: Vec<&Allow> = allows::all().filter(|a| of == Some(mine(a))).collect();
+        let rows: Vec<&Allow> = allows::all(t.settings.backups.are_enabled()).filter(|a| of == Some(mine(a))).collect();
         // Where everybody is let in, the others need no rule of their own.
         let open =
             |a: &Allow| other(a) != End::Anyone && rows.iter().any(|r| other(r) == End::Anyone && r.port == a.port);
@@ -101,7 +105,8 @@ fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
 /// One rule; none if nobody is at the other end.
 fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) -> Option<Value> {
     let mut rule = json!({});
-    if other != End::Anyone {
+    // A store's address is as its name says, which no policy knows.
+    if !(other == End::Anyone || other == End::Stores && t.settings.backups.peers.is_empty()) {
         let peers = peers(t, other, meta);
         if peers.is_empty() {
             return None;
@@ -112,6 +117,7 @@ fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) ->
     match port {
         Port::Tcp(n) => rule["ports"] = json!([tcp(n)]),
         Port::Dns => rule["ports"] = json!([{"protocol": "UDP", "port": 53}, tcp(53)]),
+        Port::Stores => rule["ports"] = t.settings.backups.ports().into_iter().map(tcp).collect(),
         Port::Any => {}
     }
     Some(rule)
@@ -123,9 +129,10 @@ fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
         End::Operator => t.settings.service_account.iter().map(|(namespace, _)| operator(namespace)).collect(),
         End::Dns => isolation.dns.clone(),
         End::Monitoring => isolation.monitoring.clone(),
+        End::Stores => t.settings.backups.peers.clone(),
         End::Anyone => vec![],
         End::Outside => outside(t, meta),
-        End::Etcd | End::Component(_) => {
+        End::Etcd | End::Backup | End::Component(_) => {
             name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
         }
     }

@@ -16,17 +16,12 @@ fn a_patch_rolls_the_api_server_first() {
 }
 
 #[test]
-fn another_minor_is_refused_and_what_runs_goes_on() {
-    let mut f = Fixture::up(json!({"version": "1.35.4"}));
-    f.cluster.spec.version = "1.36.3".into();
-    let message = blocked(&f.reconcile(), StageId::Spec, Reason::MinorChangeUnsupported);
-    assert!(
-        message.contains("1.35")
-            && message.contains("1.36.3")
-            && message.contains("cannot change the minor version yet"),
-        "{message}"
-    );
-    assert!(f.image(names::APISERVER).ends_with(":v1.35.4"));
+fn an_older_minor_is_refused_and_what_runs_goes_on() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.cluster.spec.version = "1.35.4".into();
+    let message = blocked(&f.reconcile(), StageId::Spec, Reason::DowngradeUnsafe);
+    assert!(message.contains("1.35.4 is older than 1.36, which this tenant has served"), "{message}");
+    assert!(f.image(names::APISERVER).ends_with(":v1.36.3"));
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     // Drift is repaired all the same.
     f.world.remove(&Fixture::key(Kind::Service, names::APISERVER));
@@ -92,13 +87,24 @@ fn a_tenant_from_before_image_volumes_keeps_its_pods() {
 #[test]
 fn etcd_stays_as_it_was_created() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.cluster.spec.etcd.replicas = 3;
-    let message = blocked(&f.reconcile(), StageId::Etcd, Reason::EtcdChangeUnsupported);
-    assert!(message.contains("spec.etcd.replicas") && message.contains("Set it back to 1"), "{message}");
-    f.cluster.spec.etcd.replicas = 1;
     f.cluster.spec.etcd.version = Some("3.5.35".into());
     blocked(&f.reconcile(), StageId::Etcd, Reason::EtcdChangeUnsupported);
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+}
+
+#[test]
+fn etcd_is_told_how_many_members_there_are_to_be() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    for replicas in [3, 5, 1] {
+        f.cluster.spec.etcd.replicas = replicas;
+        f.reconcile();
+        assert_eq!(etcd(&f)["replicas"], replicas);
+    }
+    // Not while something else of the etcd is refused.
+    f.cluster.spec.etcd.replicas = 3;
+    f.cluster.spec.etcd.version = Some("3.9.0".into());
+    f.reconcile();
+    assert_eq!(etcd(&f)["replicas"], 1);
 }
 
 /// The etcd controller keeps this beside the data.
@@ -115,12 +121,7 @@ fn etcd(f: &Fixture) -> Value {
 
 #[test]
 fn an_etcd_that_is_made_anew_is_as_its_data_was_kept() {
-    let wishes: [(Value, Reason, &str); 3] = [
-        (
-            json!({"replicas": 3}),
-            Reason::EtcdChangeUnsupported,
-            "spec.etcd.replicas: a running etcd cannot be changed from 1 to 3 yet. Set it back to 1",
-        ),
+    let wishes: [(Value, Reason, &str); 2] = [
         (
             json!({"version": "3.5.35"}),
             Reason::EtcdChangeUnsupported,

@@ -6,6 +6,8 @@ mod parties;
 
 use super::*;
 use crate::meta_cluster::addresses::{MetaRanges, network};
+use crate::settings::{BackupStore, Backups};
+use berth_api::backup::Store;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use matrix::Matrix;
 use mutants::mutants;
@@ -28,6 +30,7 @@ fn fixture() -> Fixture {
     f.meta().addresses = Ok(meta());
     f.settings.isolation.monitoring =
         vec![json!({"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}})];
+    f.settings.backups = store();
     f.settings.isolation.api_server_egress = vec![json!({
         "to": [{
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "policy-webhooks"}},
@@ -36,6 +39,14 @@ fn fixture() -> Fixture {
         "ports": [{"protocol": "TCP", "port": 8443}],
     })];
     f
+}
+
+/// A store for backups, at the address `internet`.
+fn store() -> Backups {
+    let store = Store { endpoint: "https://store.example.com:9000".into(), ..Store::default() };
+    let store = BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into() };
+    let peers = vec![json!({"ipBlock": {"cidr": "203.0.113.9/32"}})];
+    Backups { stores: vec![store], peers, ..Backups::default() }
 }
 
 fn policies(f: &Fixture) -> Vec<NetworkPolicy> {
@@ -49,7 +60,7 @@ fn every_pair_is_as_the_list_says() {
     let mut f = fixture();
     f.reconcile();
     let policies = policies(&f);
-    assert_eq!(policies.len(), 2 + components().count(), "one for each, one for etcd, and default-deny");
+    assert_eq!(policies.len(), 3 + components().count(), "one for each, for etcd and for backups, and default-deny");
     let (matrix, wanted) = (Matrix::new(), allowed());
     for name in components() {
         assert!(matrix.has(name), "{name} has no row in isolation/parties.rs");
@@ -63,6 +74,31 @@ fn every_pair_is_as_the_list_says() {
 }
 
 #[test]
+fn a_store_for_backups_adds_a_policy_and_a_client_of_etcd_and_restarts_nothing() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let without = |f: &Fixture| f.world.observed.get(&Fixture::key(Kind::NetworkPolicy, names::ETCD_BACKUP)).is_none();
+    assert!(without(&f));
+    f.settings.backups = Backups { peers: vec![], ..store() };
+    f.reconcile();
+    let mut log = std::mem::take(&mut f.world.log);
+    log.sort();
+    let home = Fixture::cp_namespace();
+    let changed = ["EtcdCluster", "NetworkPolicy", "NetworkPolicy"].iter().zip(["etcd", "etcd", "etcd-backup"]);
+    assert_eq!(log, changed.map(|(kind, name)| format!("apply {kind} {home}/{name}")).collect::<Vec<_>>());
+    let etcd = f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap();
+    assert_eq!(etcd["spec"]["clients"], json!([{"name": "kube-apiserver"}, {"name": "backup"}]));
+    let policy = f.world.observed.get(&Fixture::key(Kind::NetworkPolicy, names::ETCD_BACKUP)).unwrap();
+    let anywhere = json!({"ports": [{"protocol": "TCP", "port": 9000}]});
+    assert!(policy["spec"]["egress"].as_array().unwrap().contains(&anywhere), "{policy}");
+    f.others();
+    f.settings.backups = Backups::default();
+    f.reconcile();
+    f.others();
+    f.reconcile();
+    assert!(without(&f), "without a store it goes again");
+}
+
+#[test]
 fn dropping_or_widening_any_rule_is_seen() {
     let mut f = fixture();
     f.reconcile();
@@ -72,7 +108,8 @@ fn dropping_or_widening_any_rule_is_seen() {
         .filter(|(_, mutant)| [false, true].iter().all(|b| matrix.agrees(mutant, *b, &wanted)))
         .map(|(what, _)| what)
         .collect();
-    assert_eq!(survivors, Vec::<String>::new());
+    // Nobody is let in there, which `default-deny` says, too.
+    assert_eq!(survivors, ["etcd-backup: not about ingress"]);
 }
 
 /// What the policy of kube-apiserver opens, as networks with their exceptions.

@@ -2,6 +2,7 @@
 
 mod additions;
 mod addons;
+mod minor;
 mod nodes;
 mod pods;
 mod vpc;
@@ -25,11 +26,11 @@ impl Fixture {
         Self { world: world.clone(), cluster: cluster.clone(), settings: settings.clone() }
     }
 
-    fn live(&mut self, kind: Kind, name: &str) -> &mut Value {
+    pub(super) fn live(&mut self, kind: Kind, name: &str) -> &mut Value {
         self.world.observed.objects.get_mut(&Self::key(kind, name)).unwrap()
     }
 
-    fn home_object(&mut self) -> &mut Value {
+    pub(super) fn home_object(&mut self) -> &mut Value {
         self.world.observed.objects.get_mut(&Self::namespace()).unwrap()
     }
 
@@ -121,7 +122,7 @@ const NEW: &[Case] = &[
 const OF_A_TENANT: &[Case] = &[
     ("at rest", |_| {}),
     // The spec.
-    ("another minor", |f| f.cluster.spec.version = "1.35.4".into()),
+    ("an older minor", |f| f.cluster.spec.version = "1.35.4".into()),
     ("an extra flag that Berth owns", |f| {
         f.cluster.spec.api_server.extra_args =
             vec![serde_json::from_value(json!({"name": "etcd-servers", "value": "x"})).unwrap()];
@@ -133,7 +134,7 @@ const OF_A_TENANT: &[Case] = &[
     ("a node selector that the chart does not allow", |f| {
         f.cluster.spec.scheduler.placement.node_selector.insert("disk".into(), "ssd".into());
     }),
-    ("another number of etcd members", |f| f.cluster.spec.etcd.replicas = 3),
+    ("another version of etcd", |f| f.cluster.spec.etcd.version = Some("3.6.15".into())),
     ("spec.endpoint.host of the local machine", |f| f.cluster.spec.endpoint.host = Some("localhost".into())),
     ("spec.endpoint.host is a loopback address", |f| f.cluster.spec.endpoint.host = Some("127.0.0.1".into())),
     ("spec.endpoint.host is a short form of an address", |f| f.cluster.spec.endpoint.host = Some("127.1".into())),
@@ -399,7 +400,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         f.fails(*reason, message);
         all.push(of(text, &f));
     }
-    for (text, f) in unread::situations().into_iter().chain(vpc::situations()) {
+    for (text, f) in unread::situations().into_iter().chain(vpc::situations()).chain(minor::situations()) {
         all.push(of(text, &f));
     }
     all

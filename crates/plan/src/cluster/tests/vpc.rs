@@ -11,6 +11,7 @@ pub(super) fn vpc() -> Value {
     json!({
         "attachment": {"name": "vpc-acme", "interface": "net1"},
         "addresses": ["172.20.0.2/24", "172.20.0.3/24", "172.20.0.4/24"],
+        "host": "acme.vpc.example.com",
     })
 }
 
@@ -28,16 +29,17 @@ pub(super) fn definition(annotations: Value) -> AttachmentSeen {
 pub(super) fn new(spec: Value) -> Fixture {
     let mut f = Fixture::new(spec);
     f.world.observed.attachment = definition(json!({}));
+    f.settings.vpc.pods_are_held = true;
     f
 }
 
 impl Fixture {
-    fn slot(&self, slot: usize) -> &Value {
+    pub(super) fn slot(&self, slot: usize) -> &Value {
         self.world.observed.get(&Self::key(Kind::StatefulSet, &names::slot(names::APISERVER, slot))).unwrap()
     }
 
     /// Replicas of each slot.
-    fn slots(&self) -> Vec<i64> {
+    pub(super) fn slots(&self) -> Vec<i64> {
         let all = self.cluster.spec.vpc.as_ref().unwrap().addresses.len();
         (0..all).map(|slot| self.slot(slot)["spec"]["replicas"].as_i64().unwrap()).collect()
     }
@@ -50,7 +52,10 @@ impl Fixture {
             let asked = object.pointer("/metadata/annotations/k8s.v1.cni.cncf.io~1networks").and_then(Value::as_str);
             let (Kind::Pod, Some(asked)) = (key.kind, asked) else { continue };
             let asked: Value = serde_json::from_str(asked).unwrap();
-            let ip = asked[0]["ips"][0].as_str().unwrap().split('/').next().unwrap().to_owned();
+            let given = |name: &str| format!("172.20.0.{}", 201 + name.bytes().map(usize::from).sum::<usize>() % 50);
+            let ip = asked[0]["ips"][0]
+                .as_str()
+                .map_or_else(|| given(&key.name), |ip| ip.split('/').next().unwrap().to_owned());
             let status = json!([{"name": "cbr0", "interface": "eth0"}, {"name": "team-a/vpc-acme", "interface": "net1", "ips": [ip]}]);
             object["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"] = status.to_string().into();
         }
@@ -98,14 +103,19 @@ fn each_address_has_a_slot_and_spares_wait() {
     assert!(certificate.ip_addresses.contains(&[172, 20, 0, 4].into()), "a spare's, too");
     let endpoints = &f.cluster.status.as_ref().unwrap().endpoints;
     let told: Vec<_> = endpoints.iter().map(|e| (e.name.as_str(), e.host.as_str(), e.port)).collect();
-    assert_eq!(told[1], ("nodes", "172.20.0.2", 6443));
+    assert_eq!(told[1], ("nodes", "acme.vpc.example.com", 6443));
     assert_eq!(f.condition("VPCReady").0, "True");
     let slice = ObjectKey::namespaced(Kind::EndpointSlice, "default", "kubernetes");
     let slice = f.world.inside[&slice].value();
     let addresses: Vec<_> = slice["endpoints"].as_array().unwrap().iter().map(|e| &e["addresses"][0]).collect();
     assert_eq!(addresses, ["172.20.0.2", "172.20.0.3"]);
     let info = ObjectKey::namespaced(Kind::ConfigMap, "kube-public", "cluster-info");
-    assert!(f.world.inside[&info].value()["data"]["kubeconfig"].as_str().unwrap().contains("https://172.20.0.2:6443"));
+    assert!(
+        f.world.inside[&info].value()["data"]["kubeconfig"]
+            .as_str()
+            .unwrap()
+            .contains("https://acme.vpc.example.com:6443")
+    );
 }
 
 #[test]
@@ -229,7 +239,7 @@ fn a_definition_that_is_lost_stops_changes_and_takes_nothing_away() {
 
 #[test]
 fn pods_ask_for_the_resource_that_the_network_needs() {
-    let mut f = Fixture::new(spec());
+    let mut f = new(spec());
     f.world.observed.attachment = definition(json!({"k8s.v1.cni.cncf.io/resourceName": "example.com/eni"}));
     for _ in 0..3 {
         f.reconcile();

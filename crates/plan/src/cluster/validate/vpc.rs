@@ -2,15 +2,18 @@
 
 use crate::cluster::isolation;
 use crate::cluster::subject::Tenant;
-use crate::cluster::vpc::{RESOURCE_NAME, of_workload, parse, replicas};
+use crate::cluster::vpc::{RESOURCE_NAME, of_workload, parse, pods_are_held, replicas};
 use crate::model::State;
 use crate::observed::{AttachmentSeen, annotation, label};
-use berth_api::cluster::{ClusterSpec, Vpc};
+use berth_api::cluster::{ClusterSpec, Route, Vpc};
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_render::Kind;
 use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
+use std::net::Ipv4Addr;
+
+mod keys;
 
 fn invalid(message: String) -> State {
     State::blocked(Reason::InvalidSpec, message)
@@ -19,8 +22,19 @@ fn invalid(message: String) -> State {
 /// Whether a tenant of which nothing is made yet can be made with its VPC.
 pub(in crate::cluster) fn new_tenant(t: &Tenant<'_>) -> Result<(), State> {
     let Some(vpc) = &t.cluster.spec.vpc else { return Ok(()) };
+    if !t.settings.vpc.pods_are_held {
+        return Err(State::blocked(
+            Reason::NotAllowed,
+            "spec.vpc: the admission policies of Berth's chart are off, and without them nothing holds the pods of its control-plane namespace, where Pod Security lets the container vpc be root. Ask the platform team to set admissionPolicies.enabled in the values of Berth's chart; or delete this Cluster and create it without spec.vpc",
+        ));
+    }
     spec(&t.cluster.spec)?;
-    resource(t)?;
+    if vpc.addresses.len() > 1 && vpc.host.is_none() && vpc.virtual_ip.is_none() {
+        return Err(invalid(
+            "spec.vpc has several addresses, and nodes need one: set spec.vpc.virtualIP to a free address of the subnet, or spec.vpc.host to the name or address of a load balancer in front of them".into(),
+        ));
+    }
+    of_pods(t)?;
     let Some(subnet) = vpc.addresses.first().and_then(|a| parse(a)).map(|net| net.trunc()) else { return Ok(()) };
     let meta = t.observed.meta.addresses.as_ref().map_err(|why| isolation::without_ranges(why))?;
     match meta.overlap(IpNet::V4(subnet)) {
@@ -31,28 +45,121 @@ pub(in crate::cluster) fn new_tenant(t: &Tenant<'_>) -> Result<(), State> {
     }
 }
 
+/// Whether pods can be as the spec asks, and the resource that they must be given to be attached, if any.
+pub(in crate::cluster) fn of_pods(t: &Tenant<'_>) -> Result<Option<String>, State> {
+    spec(&t.cluster.spec)?;
+    routes(t)?;
+    keys::allowed(t)?;
+    resource(t)
+}
+
 /// What the spec shows by itself. The CRD refuses most of it; the command line and objects from elsewhere do not pass by there.
 pub(in crate::cluster) fn spec(spec: &ClusterSpec) -> Result<(), State> {
     let Some(vpc) = &spec.vpc else { return Ok(()) };
     let nets = addresses(vpc).map_err(invalid)?;
+    let subnet = nets.first().map(Ipv4Net::trunc);
+    virtual_ip(vpc, &nets).map_err(invalid)?;
     let replicas = replicas(spec);
-    if nets.len() < replicas {
+    if !nets.is_empty() && nets.len() < replicas {
         return Err(invalid(format!(
             "spec.vpc.addresses has {} and there are to be {replicas} API servers: add an address for each, and one more as a spare, or lower the replicas",
             nets.len()
         )));
     }
+    if nets.is_empty() && vpc.host.is_none() {
+        return Err(invalid(
+            "spec.vpc.host is required without spec.vpc.addresses: set it to the name or address of the provider's load balancer in front of the API servers".into(),
+        ));
+    }
     let networks = &spec.network;
     let services = networks.service_cidrs.iter().map(|c| ("serviceCIDRs", c));
     for (field, cidr) in services.chain(networks.pod_cidrs.iter().map(|c| ("podCIDRs", c))) {
-        let (Ok(own), Some(subnet)) = (cidr.parse::<IpNet>(), nets.first().map(Ipv4Net::trunc)) else { continue };
-        if own.contains(&IpNet::V4(subnet)) || IpNet::V4(subnet).contains(&own) {
+        let (Ok(own), Some(subnet)) = (cidr.parse::<IpNet>(), subnet) else { continue };
+        if overlap(own, IpNet::V4(subnet)) {
             return Err(invalid(format!(
                 "spec.vpc.addresses: {subnet} overlaps {cidr} of spec.network.{field}. Use a subnet and networks that share no address"
             )));
         }
     }
+    vpc.routes.iter().try_for_each(|route| router(route, subnet, &networks.service_cidrs)).map_err(invalid)
+}
+
+fn overlap(a: IpNet, b: IpNet) -> bool {
+    a.contains(&b) || b.contains(&a)
+}
+
+fn virtual_ip(vpc: &Vpc, nets: &[Ipv4Net]) -> Result<(), String> {
+    let Some(text) = &vpc.virtual_ip else { return Ok(()) };
+    let wrong = |why: &str| Err(format!("spec.vpc.virtualIP: {text} {why}"));
+    let Ok(address) = text.parse::<Ipv4Addr>() else {
+        return wrong("is not an IPv4 address without a prefix length, such as 172.20.0.10");
+    };
+    let Some(subnet) = nets.first().map(Ipv4Net::trunc) else {
+        return wrong("needs spec.vpc.addresses: it is another address of their subnet");
+    };
+    if !subnet.contains(&address) {
+        return wrong(&format!("is not in {subnet}, the subnet of spec.vpc.addresses: use a free address there"));
+    }
+    if subnet.prefix_len() < 31 && (address == subnet.network() || address == subnet.broadcast()) {
+        return wrong("is the address of the subnet itself, or its broadcast address: use another one in it");
+    }
+    if nets.iter().any(|net| net.addr() == address) {
+        return wrong(
+            "is one of spec.vpc.addresses: use a free address, which moves between the API servers beside the address of each",
+        );
+    }
     Ok(())
+}
+
+/// A route by itself. Without a subnet nobody knows where its router is.
+fn router(route: &Route, subnet: Option<Ipv4Net>, services: &[String]) -> Result<(), String> {
+    let (dst, via) = (&route.dst, &route.via);
+    let Some(net) = dst.parse::<Ipv4Net>().ok().filter(|net| *net == net.trunc()) else {
+        return Err(format!(
+            "spec.vpc.routes: dst {dst} is not an IPv4 network in CIDR notation, such as 10.160.0.0/16"
+        ));
+    };
+    let Ok(router) = via.parse::<Ipv4Addr>() else {
+        return Err(format!("spec.vpc.routes: via {via} is not the IPv4 address of a router, such as 172.20.0.1"));
+    };
+    if let Some(subnet) = subnet.filter(|subnet| !subnet.contains(&router)) {
+        return Err(format!(
+            "spec.vpc.routes: via {via} is not in {subnet}, the subnet of spec.vpc.addresses: no API server reaches a router elsewhere"
+        ));
+    }
+    let own = services.iter().filter(|_| net.prefix_len() > 0);
+    match own.filter_map(|cidr| cidr.parse::<IpNet>().ok()).find(|own| overlap(*own, IpNet::V4(net))) {
+        Some(own) => Err(format!(
+            "spec.vpc.routes: dst {dst} overlaps {own} of spec.network.serviceCIDRs, which exists on the tenant's nodes only. Remove the route, or name smaller networks"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// What routes must not lead to, and where nothing lays them.
+pub(in crate::cluster) fn routes(t: &Tenant<'_>) -> Result<(), State> {
+    let Some(vpc) = &t.cluster.spec.vpc else { return Ok(()) };
+    let Some(first) = vpc.routes.first() else { return Ok(()) };
+    if !pods_are_held(t) {
+        return Err(invalid(format!(
+            "spec.vpc.routes: nothing lays the route to {}, because namespace {ns} was made by an earlier build of Berth. Remove it, or ask a cluster administrator to run: kubectl label --overwrite namespace {ns} {}=true {}=privileged",
+            first.dst,
+            labels::VPC,
+            labels::POD_SECURITY,
+            ns = t.cp_namespace,
+        )));
+    }
+    let meta = t.observed.meta.addresses.as_ref().ok();
+    let leads = |route: &Route| {
+        let net = route.dst.parse::<Ipv4Net>().ok().filter(|net| net.prefix_len() > 0)?;
+        Some((route.dst.clone(), meta?.overlap(IpNet::V4(net))?))
+    };
+    match vpc.routes.iter().find_map(leads) {
+        Some((dst, (whose, range))) => Err(invalid(format!(
+            "spec.vpc.routes: dst {dst} overlaps {range}, where the meta cluster has its {whose}, which no tenant reaches. Remove the route, or name smaller networks"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn addresses(vpc: &Vpc) -> Result<Vec<Ipv4Net>, String> {
@@ -77,7 +184,7 @@ fn addresses(vpc: &Vpc) -> Result<Vec<Ipv4Net>, String> {
 }
 
 /// The resource that pods must be given to be attached, if any; or why the network cannot be used.
-pub(in crate::cluster) fn resource(t: &Tenant<'_>) -> Result<Option<String>, State> {
+fn resource(t: &Tenant<'_>) -> Result<Option<String>, State> {
     let Some(vpc) = &t.cluster.spec.vpc else { return Ok(None) };
     let (name, namespace) = (&vpc.attachment.name, vpc.attachment.namespace.as_deref().unwrap_or(t.namespace));
     let what = format!("spec.vpc.attachment: NetworkAttachmentDefinition {namespace}/{name}");
@@ -160,6 +267,52 @@ mod tests {
         }
         let why = judged(&json!({"addresses": ["172.20.0.2/24"]}), 2);
         assert!(why.starts_with("spec.vpc.addresses has 1 and there are to be 2 API servers"), "{why}");
+    }
+
+    fn other(fields: &Value) -> String {
+        let mut vpc = json!({"addresses": ["172.20.0.2/24", "172.20.0.3/24"]});
+        vpc.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
+        judged(&vpc, 2)
+    }
+
+    #[test]
+    fn a_virtual_ip_is_a_free_address_of_the_subnet() {
+        for (address, said) in [
+            ("172.20.0.10/24", "is not an IPv4 address without a prefix length"),
+            ("172.20.1.10", "is not in 172.20.0.0/24, the subnet of spec.vpc.addresses"),
+            ("172.20.0.0", "is the address of the subnet itself"),
+            ("172.20.0.255", "is the address of the subnet itself, or its broadcast address"),
+            ("172.20.0.3", "is one of spec.vpc.addresses"),
+        ] {
+            let why = other(&json!({"virtualIP": address}));
+            assert!(why.starts_with(&format!("spec.vpc.virtualIP: {address} ")) && why.contains(said), "{why}");
+        }
+        assert_eq!(other(&json!({"virtualIP": "172.20.0.10"})), "");
+        let without = judged(&json!({"virtualIP": "172.20.0.10", "host": "a.example"}), 2);
+        assert!(without.contains("needs spec.vpc.addresses"), "{without}");
+    }
+
+    #[test]
+    fn routes_lead_to_routers_of_the_subnet_and_not_to_services() {
+        for (dst, via, said) in [
+            ("10.160.0.1/16", "172.20.0.1", "is not an IPv4 network in CIDR notation"),
+            ("fd00::/64", "172.20.0.1", "is not an IPv4 network in CIDR notation"),
+            ("10.160.0.0/16", "router", "is not the IPv4 address of a router"),
+            ("10.160.0.0/16", "172.20.1.1", "is not in 172.20.0.0/24, the subnet of spec.vpc.addresses"),
+            ("10.112.8.0/24", "172.20.0.1", "overlaps 10.112.0.0/16 of spec.network.serviceCIDRs"),
+            ("10.0.0.0/8", "172.20.0.1", "overlaps 10.112.0.0/16 of spec.network.serviceCIDRs"),
+        ] {
+            let why = other(&json!({"routes": [{"dst": dst, "via": via}]}));
+            assert!(why.starts_with("spec.vpc.routes: ") && why.contains(said), "{dst} {via}: {why}");
+        }
+        let all = json!({"routes": [{"dst": "10.160.0.0/16", "via": "172.20.0.1"}, {"dst": "0.0.0.0/0", "via": "172.20.0.1"}]});
+        assert_eq!(other(&all), "");
+    }
+
+    #[test]
+    fn without_addresses_a_host_is_required() {
+        assert!(judged(&json!({}), 2).starts_with("spec.vpc.host is required without spec.vpc.addresses"));
+        assert_eq!(judged(&json!({"host": "acme.vpc.example.com"}), 2), "");
     }
 
     #[test]

@@ -81,7 +81,7 @@ pub(in crate::cluster) fn data_policy(asked: DataPolicy, writers: &Writers) -> R
     ))
 }
 
-fn allowed(list: &[String], name: &str) -> bool {
+pub(in crate::cluster) fn allowed(list: &[String], name: &str) -> bool {
     list.iter().any(|allowed| fits(allowed, name))
 }
 

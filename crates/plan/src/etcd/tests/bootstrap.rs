@@ -18,8 +18,8 @@ fn it_is_formed_exactly_when_all_members_agree_in_one_probe() {
         ("no leader", |p| p.members.get_mut("etcd-2").unwrap().as_mut().unwrap().leader = "0".into()),
         ("two leaders", |p| p.members.get_mut("etcd-2").unwrap().as_mut().unwrap().leader = "a2".into()),
         ("no quorum", |p| p.list = None),
-        ("a member too many", |p| p.list.as_mut().unwrap().push(("x".into(), "a9".into(), false))),
-        ("a learner", |p| p.list.as_mut().unwrap()[2].2 = true),
+        ("a member too many", |p| p.list.as_mut().unwrap().push(listed("x", "a9"))),
+        ("a learner", |p| p.list.as_mut().unwrap()[2].learner = true),
     ];
     for (name, flaw) in flaws {
         let mut e = Etcd::new(3);

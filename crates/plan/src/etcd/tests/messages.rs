@@ -139,8 +139,8 @@ const FORMED: &[Case] = &[
     }),
     ("a member was not probed", |e| drop(e.probe().members.remove("etcd-2"))),
     ("a member has no leader", |e| e.answer_of(2).leader = "0".into()),
-    ("a member is a learner", |e| e.probe().list.as_mut().unwrap()[2].2 = true),
-    ("a member is not in the others' list", |e| e.probe().list.as_mut().unwrap()[2].1 = "f".into()),
+    ("a member is a learner", |e| e.probe().list.as_mut().unwrap()[2].learner = true),
+    ("a member is not in the others' list", |e| e.probe().list.as_mut().unwrap()[2].id = "f".into()),
     ("too few members answer", |e| e.answer(&[1], 1)),
     ("a member answers, and too few do for a quorum", |e| {
         e.answer(&[1], 1);
@@ -208,6 +208,57 @@ const FORMED: &[Case] = &[
         e.hold();
     }),
     ("paused", Etcd::hold),
+    ("five members are asked for, of templates that let none join", |e| {
+        e.older_templates();
+        e.cr.spec.replicas = 5;
+    }),
+    ("five members are asked for: the first of the new ones has no pod yet", |e| e.cr.spec.replicas = 5),
+    ("five members are asked for while a member does not answer", |e| {
+        e.cr.spec.replicas = 5;
+        e.answer(&[0, 1], 0);
+    }),
+    ("five members are asked for, and the database is full", |e| {
+        e.cr.spec.replicas = 5;
+        e.probe().alarms.push("NOSPACE on etcd-0".into());
+    }),
+    ("one member is asked for: the first that goes has a pod yet", |e| e.cr.spec.replicas = 1),
+    ("one member is asked for while one that stays does not answer", |e| {
+        e.cr.spec.replicas = 1;
+        e.answer(&[0, 2], 0);
+    }),
+    ("three of five members' volumes are empty or away: nobody is replaced", |e| {
+        e.held("etcd-1", LOST);
+        e.answer(&[0], 0);
+    }),
+    ("a member's volume is empty while an alarm is raised", |e| {
+        e.held("etcd-1", LOST);
+        e.answer(&[0, 2], 0);
+        e.probe().alarms.push("NOSPACE on etcd-0".into());
+    }),
+    ("etcd lists a member that Berth did not add, and that has not started", |e| {
+        let stranger = crate::observed::ListedMember { learner: true, ..super::listed("", "beef") };
+        e.probe().list.as_mut().unwrap().push(stranger);
+    }),
+    ("five members are asked for while pods are to be replaced", |e| {
+        e.new_template();
+        e.reconcile();
+        e.cr.spec.replicas = 5;
+    }),
+    ("one member is asked for while pods are to be replaced", |e| {
+        e.new_template();
+        e.reconcile();
+        e.cr.spec.replicas = 1;
+    }),
+    ("a newer operator changes members", |e| {
+        e.cr.spec.replicas = 5;
+        e.reconcile();
+        e.rewrite(|record| record["operation"]["type"] = "Split".into());
+    }),
+    ("a member's volume is empty, and the etcd was made by an earlier Berth", |e| {
+        e.older_templates();
+        e.held("etcd-1", LOST);
+        e.answer(&[0, 2], 0);
+    }),
 ];
 
 pub(crate) fn situations() -> Vec<Situation> {
@@ -231,6 +282,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     deleting.claim(0, json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"volumeName": "pvc-0"}}));
     deleting.reconcile();
     all.push(deleting.said("somebody deletes the only member's PersistentVolumeClaim"));
+    all.extend(changes(&formed, &single));
     for (mut e, text) in [(formed, "deletion: three members end"), (single, "deletion: the only member ends")] {
         e.cr.metadata.deletion_timestamp = Some(Time(e.world.now));
         let planned = e.plan();
@@ -238,4 +290,74 @@ pub(crate) fn situations() -> Vec<Situation> {
         all.push(e.said(text));
     }
     all
+}
+
+/// What is said while members come and go, and calls to etcd fail.
+fn changes(formed: &Etcd, single: &Etcd) -> Vec<Situation> {
+    let mut all = vec![];
+    let mut e = single.clone();
+    e.cr.spec.replicas = 3;
+    e.until("Add");
+    e.looks();
+    all.push(e.said("three members are asked for, and etcd does not add the second one"));
+    e.reconcile();
+    e.joins(1, 2000);
+    e.reconcile();
+    all.push(e.said("a member that was added copies the data"));
+    e.joins(1, 0);
+    e.reconcile();
+    all.push(e.said("a member that was added has all data"));
+    e.passes(2);
+    e.looks();
+    all.push(e.said("a member that was added has all data, and etcd gives it no vote"));
+    let mut e = formed.clone();
+    e.cr.spec.replicas = 1;
+    e.answer(&[0, 1, 2], 2);
+    let planned = e.plan();
+    e.carry_out(&planned);
+    e.looks();
+    all.push(e.said("one member is asked for, and the one that goes leads and stays so"));
+    e.answer(&[0, 1, 2], 0);
+    e.looks();
+    all.push(e.said("one member is asked for, and etcd does not remove it"));
+    e.answer(&[0, 2], 0);
+    e.looks();
+    all.push(e.said("one member is asked for, one is about to be removed, and another does not answer"));
+    e.answer(&[0, 2], 2);
+    e.answer_of(0).leader = "0".into();
+    e.looks();
+    all.push(e.said("one member is asked for, and only the one that goes is well"));
+    e.answer(&[0, 1, 2], 0);
+    e.reconcile();
+    e.members_run();
+    e.edit(&Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-2"))["metadata"]["deletionTimestamp"] = "x".into();
+    e.reconcile();
+    all.push(e.said("a member was removed, and its volume is being deleted"));
+    all
+}
+
+impl Etcd {
+    fn carry_out(&mut self, planned: &EtcdPlan) {
+        for action in planned.plan.actions() {
+            self.world.apply_action(action);
+        }
+    }
+
+    /// Carries plans out until the change of members is at that step.
+    fn until(&mut self, phase: &str) {
+        for _ in 0..10 {
+            let planned = self.plan();
+            if planned
+                .record
+                .as_ref()
+                .and_then(|r| r.operation.as_ref())
+                .is_some_and(|o| format!("{:?}", o.phase) == phase)
+                && planned.plan.actions().any(|a| matches!(a, crate::model::Action::ChangeMembers { .. }))
+            {
+                return;
+            }
+            self.carry_out(&planned);
+        }
+        panic!("{phase} never came");
+    }
 }

@@ -4,6 +4,7 @@ mod bootstrap;
 mod create;
 mod deletion;
 mod images;
+mod members;
 pub(crate) mod messages;
 mod pki;
 mod refusals;
@@ -14,7 +15,7 @@ mod unread;
 use super::status::status;
 use super::{EtcdPlan, Input, plan};
 use crate::model::{StageId, State};
-use crate::observed::{EtcdProbe, MemberProbe};
+use crate::observed::{EtcdProbe, ListedMember, MemberProbe};
 use crate::settings::Settings;
 use crate::testing::World;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -87,6 +88,16 @@ impl Etcd {
         planned
     }
 
+    /// Pinned to templates that tell the guard nothing of members.
+    fn older_templates(&mut self) {
+        let catalog = berth_render::Catalog::builtin();
+        let set = crate::testing::before(catalog.etcd("3.6".parse().unwrap()).unwrap(), "cluster", "journal = []");
+        self.cr.status.as_mut().unwrap().templates.as_mut().unwrap().digest = set.digest();
+        self.world.observed.pinned = Some(set);
+        self.reconcile();
+        self.world.log.clear();
+    }
+
     fn members_run(&mut self) {
         self.world.run_controllers();
     }
@@ -112,11 +123,12 @@ impl Etcd {
                 member_id: format!("a{i}"),
                 leader: leader.clone(),
                 version: "3.6.16".into(),
+                ..MemberProbe::default()
             };
             let refused = format!("10.96.0.{i}: connection refused");
             (format!("etcd-{i}"), if up.contains(&i) { Ok(said) } else { Err(refused) })
         };
-        let list = (0..n).map(|i| (format!("etcd-{i}"), format!("a{i}"), false)).collect();
+        let list = (0..n).map(|i| listed(&format!("etcd-{i}"), &format!("a{i}"))).collect();
         self.world.observed.etcd =
             Some(EtcdProbe { members: (0..n).map(member).collect(), list: quorum.then_some(list), alarms: vec![] });
     }
@@ -155,6 +167,12 @@ impl Etcd {
         let guard = json!({"name": "etcd", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended});
         self.world.pod_status(&Self::key(Kind::Pod, member), json!({"containerStatuses": [guard]}));
     }
+}
+
+/// A voter, as etcd lists it.
+fn listed(name: &str, id: &str) -> ListedMember {
+    let peer_urls = vec![format!("https://{name}.{NAMESPACE}.svc:2380")];
+    ListedMember { name: name.into(), id: id.into(), peer_urls, learner: false }
 }
 
 fn state(planned: &EtcdPlan, component: StageId) -> &State {

@@ -12,13 +12,10 @@ use crate::objects::diff::contains;
 use crate::observed::annotation;
 use crate::workload;
 use berth_api::cluster::Vpc;
-use berth_api::common::Resources;
-use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{ApiServerValues, VpcSlot, Workload};
-use berth_render::{Binary, Kind, Object, ObjectKey, RenderError, TemplateSet, render_apiserver};
+use berth_render::{Kind, Object, ObjectKey, RenderError, TemplateSet, render_apiserver};
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use serde_json::Value;
 
 /// As long as a new slot may start before a spare takes its place.
@@ -85,18 +82,8 @@ fn decide(slots: &[Slot], replicas: usize, was_up: bool) -> Vec<Option<bool>> {
 
 /// The objects of all slots that are to be written now.
 pub(super) fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workload, vpc: &Vpc) -> Prepared {
-    validate::vpc::spec(&t.cluster.spec)?;
     validate::vpc::places(t)?;
-    let resource = validate::vpc::resource(t)?;
-    if !templates.reads(Binary::ApiServer.folder(), "vpc.address") {
-        let message = "the templates that this tenant is pinned to have no spec.vpc. Set spec.version to another patch version, which rolls the tenant to this operator's templates";
-        return Err(State::blocked(Reason::NotInTemplates, message));
-    }
-    let mut values = values_of(t, workload)?;
-    if let Some(name) = resource {
-        let limits = values.workload.resources.get_or_insert_with(Resources::default).limits.get_or_insert_default();
-        limits.insert(name, Quantity("1".into()));
-    }
+    let values = vpc::values(t, templates, values_of(t, workload)?)?;
     rendered(t, templates, &values, vpc)
 }
 
@@ -158,11 +145,10 @@ fn rendered(
 fn of_slot(values: &ApiServerValues, t: &Tenant<'_>, vpc: &Vpc, (slot, runs): (usize, bool)) -> ApiServerValues {
     let address = vpc.addresses.get(slot).cloned().unwrap_or_default();
     let mut values = values.clone();
-    let (key, value) = vpc::networks_annotation(vpc, t.namespace, &address);
-    values.workload.pod_annotations.insert(key, value);
+    vpc::ask(&mut values, t.namespace, vpc, Some((slot, &address)));
     values.advertise_address = vpc::parse(&address).map(|net| net.addr().to_string()).unwrap_or_default();
     values.slot = Some(slot);
-    values.vpc = VpcSlot { interface: vpc.attachment.interface.clone(), address, runs };
+    values.vpc = VpcSlot { address, runs, ..values.vpc };
     values
 }
 

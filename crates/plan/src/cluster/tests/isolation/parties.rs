@@ -36,8 +36,10 @@ pub(super) fn parties() -> Vec<Party> {
         ("apiserver", component(&cp_namespace, "kube-apiserver"), "10.1.0.3"),
         ("controller-manager", component(&cp_namespace, "kube-controller-manager"), "10.1.0.4"),
         ("scheduler", component(&cp_namespace, "kube-scheduler"), "10.1.0.5"),
+        ("backup", component(&cp_namespace, "etcd-backup"), "10.1.0.7"),
         ("stray", (cp_namespace.clone(), json!({"app": "debug"})), "10.1.0.6"),
         ("other-etcd", component(&other, "etcd"), "10.1.1.1"),
+        ("other-backup", component(&other, "etcd-backup"), "10.1.1.3"),
         ("other-apiserver", component(&other, "kube-apiserver"), "10.1.1.2"),
         ("operator", ("berth-system".into(), operator.clone()), "10.1.2.1"),
         ("operators-neighbour", ("berth-system".into(), json!({"app": "x"})), "10.1.2.2"),
@@ -120,7 +122,7 @@ pub(super) fn parties() -> Vec<Party> {
 
 /// The ports of the list; those beside them, which a range would take in; and the last one.
 pub(super) fn ports() -> impl Iterator<Item = (Protocol, u16)> {
-    let listed = [53, 443, 2379, 2380, 2381, 6443, 8443, 10257, 10259];
+    let listed = [53, 443, 2379, 2380, 2381, 6443, 8443, 9000, 10257, 10259];
     let ports: BTreeSet<u16> = listed.into_iter().flat_map(|port| [port - 1, port, port + 1]).chain([65535]).collect();
     ports.into_iter().flat_map(|port| [(Protocol::Tcp, port), (Protocol::Udp, port)])
 }
@@ -130,6 +132,9 @@ pub(super) fn ports() -> impl Iterator<Item = (Protocol, u16)> {
 const ALLOWED: &str = "
     apiserver            etcd etcd-1             2379
     operator             etcd etcd-1             2379
+    backup               etcd etcd-1             2379
+    backup               dns                     53 53/UDP
+    backup               internet                9000
     etcd                 etcd-1                  2380
     etcd-1               etcd                    2380
     prometheus           etcd etcd-1             2381
@@ -137,9 +142,10 @@ const ALLOWED: &str = "
     prometheus           scheduler               10259
     controller-manager scheduler                                         apiserver  6443
     operator operators-neighbour operator-by-name operator-by-component  apiserver  6443
+    other-backup                                                         apiserver  6443
     false-operator dns dns-neighbour                                     apiserver  6443
     false-dns prometheus foreign other-etcd other-apiserver              apiserver  6443
-    ingress: etcd etcd-1 stray                                           apiserver  6443
+    ingress: etcd etcd-1 stray backup                                    apiserver  6443
     node meta-service meta-apiserver metadata metadata-alibaba           apiserver  6443
     metadata-azure metadata-oracle metadata-v6 link-local-v6             apiserver  6443
     first-pod last-pod last-service link-local last-link-local-v6        apiserver  6443

@@ -23,6 +23,31 @@ const NEW: &[Case] = &[
     ("spec.vpc: an address twice", |f| addresses(f, &["172.20.0.3/24", "172.20.0.3/24"])),
     ("spec.vpc: addresses of two subnets", |f| addresses(f, &["172.20.0.2/24", "172.20.1.3/24"])),
     ("spec.vpc: fewer addresses than API servers", |f| addresses(f, &["172.20.0.2/24"])),
+    ("spec.vpc: several addresses, and none for nodes", |f| vpc(f).host = None),
+    ("spec.vpc: neither addresses nor a host", |f| {
+        vpc(f).addresses.clear();
+        vpc(f).host = None;
+    }),
+    ("spec.vpc: the virtual IP is not in the subnet", |f| vpc(f).virtual_ip = Some("172.20.1.10".into())),
+    ("spec.vpc: the virtual IP is one of the addresses", |f| vpc(f).virtual_ip = Some("172.20.0.3".into())),
+    ("spec.vpc: a virtual IP with a prefix length", |f| vpc(f).virtual_ip = Some("172.20.0.10/24".into())),
+    ("spec.vpc: the virtual IP is the subnet's broadcast address", |f| vpc(f).virtual_ip = Some("172.20.0.255".into())),
+    ("spec.vpc: a virtual IP without addresses", |f| {
+        vpc(f).addresses.clear();
+        vpc(f).virtual_ip = Some("172.20.0.10".into());
+    }),
+    ("spec.vpc: a route that is no network", |f| route(f, "10.160.0.1/16", "172.20.0.1")),
+    ("spec.vpc: a route by a name", |f| route(f, "10.160.0.0/16", "router")),
+    ("spec.vpc: a route by a router elsewhere", |f| route(f, "10.160.0.0/16", "172.20.1.1")),
+    ("spec.vpc: a route to the tenant's Services", |f| route(f, "10.112.0.0/24", "172.20.0.1")),
+    ("spec.vpc: a key that nobody allowed", |f| annotation(f, "example.com/ip", "$(IP)")),
+    ("spec.vpc: a key of the network itself", |f| annotation(f, "k8s.v1.cni.cncf.io/networks", "[]")),
+    ("spec.vpc: a value that only addresses fill in", |f| {
+        vpc(f).addresses.clear();
+        annotation(f, "example.com/ip", "$(IP)");
+        f.settings.writers.vpc = vec!["example.com/ip=$(IP)".into()];
+    }),
+    ("spec.vpc: the chart's admission policies are off", |f| f.settings.vpc.pods_are_held = false),
     ("spec.vpc: a subnet that overlaps spec.network", |f| addresses(f, &["10.112.0.2/24", "10.112.0.3/24"])),
     ("spec.vpc: a subnet that overlaps the meta cluster", |f| {
         f.meta().addresses = Ok(MetaRanges { pods: vec![network("172.16.0.0/12").unwrap()], ..MetaRanges::default() });
@@ -45,7 +70,31 @@ const UP: &[Case] = &[
         );
         addresses(f, &["172.20.0.2/24", "172.20.0.3/24", "172.20.0.4/24", "172.20.0.9/24"]);
     }),
+    ("spec.vpc: a route into the meta cluster", |f| {
+        f.meta().addresses = Ok(MetaRanges { pods: vec![network("10.244.0.0/16").unwrap()], ..MetaRanges::default() });
+        route(f, "10.244.0.0/16", "172.20.0.1");
+    }),
+    ("spec.vpc: a namespace of a build without rules", restricted),
+    ("spec.vpc: pods of a build without rules", |f| {
+        f.hold();
+        for slot in 0..3 {
+            let set = f.live(Kind::StatefulSet, &names::slot(names::APISERVER, slot));
+            set["spec"]["template"]["spec"]["initContainers"] = json!([]);
+        }
+    }),
+    ("spec.vpc: routes, and a namespace of a build without rules", |f| {
+        restricted(f);
+        route(f, "10.160.0.0/16", "172.20.0.1");
+    }),
     ("spec.vpc: there is no pod", |f| f.world.remove(&pod())),
+    ("spec.vpc: somebody else has the address", |f| {
+        let message =
+            "AddressTaken: 172.20.0.3 is in use by 02:00:00:00:00:01; the API server is not started while it is";
+        let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
+        let last = json!({"terminated": {"exitCode": 1, "message": message}});
+        let vpc = json!({"name": "vpc", "started": false, "state": waiting, "lastState": last});
+        f.world.observed.objects.get_mut(&pod()).unwrap()["status"] = json!({"initContainerStatuses": [vpc]});
+    }),
     ("spec.vpc: a node cannot attach the pod", |f| {
         unready(f);
         let why = "Failed to create pod sandbox: plugin type=\"macvlan\" failed (add): Link not found";
@@ -73,6 +122,35 @@ const UP: &[Case] = &[
     }),
 ];
 
+/// A tenant whose provider chooses the addresses.
+const PROVIDED: &[Case] = &[
+    ("spec.vpc without addresses: at rest", |_| {}),
+    ("spec.vpc without addresses: a node cannot attach the pod", |f| {
+        let pod = provided(f);
+        let live = f.world.observed.objects.get_mut(&pod).unwrap();
+        live["status"]["conditions"] = json!([]);
+        f.world.observed.refused.insert(pod.name, "Failed to create pod sandbox: no free address".into());
+    }),
+    ("spec.vpc without addresses: the provider gives none", |f| {
+        let pod = provided(f);
+        let live = f.world.observed.objects.get_mut(&pod).unwrap();
+        live["status"]["conditions"] = json!([]);
+        live["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"] = "[]".into();
+    }),
+    ("spec.vpc without addresses: no API server is ready", |f| {
+        let pods: Vec<_> =
+            f.world.observed.of_kind(Kind::Pod, &Fixture::cp_namespace()).map(|(key, _)| key.clone()).collect();
+        pods.iter().for_each(|pod| f.world.remove(pod));
+    }),
+];
+
+/// One of its API servers.
+fn provided(f: &Fixture) -> ObjectKey {
+    let namespace = Fixture::cp_namespace();
+    let pods = f.world.observed.of_kind(Kind::Pod, &namespace).map(|(key, _)| key);
+    pods.filter(|key| key.name.starts_with(names::APISERVER)).next().unwrap().clone()
+}
+
 /// What is not reached by carrying a plan out to its end: a template that an API server is to get, when another one is not ready.
 fn held(up: &Fixture) -> Fixture {
     let mut f = up.copy();
@@ -93,6 +171,25 @@ fn addresses(f: &mut Fixture, all: &[&str]) {
     f.cluster.spec.vpc.as_mut().unwrap().addresses = all.iter().map(|a| (*a).to_owned()).collect();
 }
 
+fn vpc(f: &mut Fixture) -> &mut berth_api::cluster::Vpc {
+    f.cluster.spec.vpc.as_mut().unwrap()
+}
+
+fn route(f: &mut Fixture, dst: &str, via: &str) {
+    vpc(f).routes = vec![berth_api::cluster::Route { dst: dst.into(), via: via.into() }];
+}
+
+fn annotation(f: &mut Fixture, key: &str, value: &str) {
+    vpc(f).pod_annotations.insert(key.into(), value.into());
+}
+
+/// As the build before made it.
+fn restricted(f: &mut Fixture) {
+    let all = f.home_object()["metadata"]["labels"].as_object_mut().unwrap();
+    all.remove(labels::VPC);
+    all.insert(labels::POD_SECURITY.into(), "restricted".into());
+}
+
 fn unready(f: &mut Fixture) {
     f.world.observed.objects.get_mut(&pod()).unwrap()["status"]["conditions"] = json!([]);
 }
@@ -104,7 +201,11 @@ fn gets(f: &mut Fixture, status: &Value) {
 
 pub(super) fn situations() -> Vec<(&'static str, Fixture)> {
     let (fresh, up) = (new(spec()), Fixture::up_in_vpc(spec()));
+    let mut without = spec();
+    without["vpc"].as_object_mut().unwrap().remove("addresses");
+    let provided = Fixture::up_in_vpc(without);
     let cases = NEW.iter().map(|case| (case, &fresh)).chain(UP.iter().map(|case| (case, &up)));
+    let cases = cases.chain(PROVIDED.iter().map(|case| (case, &provided)));
     let situation = |((text, happens), from): (&Case, &Fixture)| {
         let mut f = from.copy();
         happens(&mut f);

@@ -1,9 +1,11 @@
 //! A tenant whose API servers have addresses in its VPC: a machine there reaches each of them and joins; a new version and a lost pod change
-//! who serves, and no address is ever on two pods.
+//! who serves, and no address is ever on two pods. One more address moves between them, and rules in their pods keep the two networks apart.
+
+mod moves;
+mod reach;
 
 use std::{
     collections::BTreeMap,
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -15,7 +17,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow, ensure};
 use berth_devcluster::{Vpc, Worker, binaries};
 use berth_e2e::{
-    Kube, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, kube_client::path, paths, run::run, tenant::name_of, until,
+    Kube, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, kube_client::path, run::run, tenant::name_of, until,
 };
 use serde_json::{Value, json};
 
@@ -24,9 +26,11 @@ const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 const STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// Two that run, and a spare.
 const ADDRESSES: [&str; 3] = ["172.20.0.2", "172.20.0.3", "172.20.0.4"];
+/// Where one of them is reached at a time.
+const VIRTUAL: &str = "172.20.0.10";
 
 #[test]
-#[ignore = "make test-all: four minutes, and a machine with a kubelet of its own"]
+#[ignore = "make test-all: six minutes, and machines with kubelets of their own"]
 fn api_servers_keep_their_addresses_in_a_vpc() {
     run("vpc", |world| {
         let vpc = world.cluster.vpc("a")?;
@@ -38,22 +42,50 @@ fn api_servers_keep_their_addresses_in_a_vpc() {
 
 fn in_a_vpc(world: &World, vpc: &Vpc) -> Result<()> {
     let tenant = created(world, vpc)?;
-    for address in &ADDRESSES[..2] {
+    for address in ADDRESSES[..2].iter().chain(&[VIRTUAL]) {
         answers(&tenant, vpc, address)?;
     }
     addresses_are_on_the_interface(&tenant, vpc)?;
     ensure!(slots(world, &tenant)? == [1, 1, 0], "the spare is at rest");
+    let other = world.cluster.vpc("b")?;
+    let twin = with_the_same_addresses(world, &tenant, &other)?;
+    moves::comes_back_when_its_holder_is_killed(&tenant, vpc)?;
+    tenant.wait_ready()?;
     rolled(world, &tenant, vpc)?;
     comes_back(world, &tenant, vpc)?;
-    let worker = world.cluster.add_worker("in-vpc", Some("a"), &[])?;
-    let result = joins(world, &tenant, &worker);
+    let workers = ["in-vpc", "in-vpc-2"].map(|name| world.cluster.add_worker(name, Some("a"), &[]));
+    let workers = workers.into_iter().collect::<Result<Vec<_>>>()?;
+    let result = workers
+        .iter()
+        .try_for_each(|worker| joins(&tenant, worker))
+        .and_then(|()| reach::only_what_is_open(world, (&tenant, &twin), vpc, &workers[0]));
     if result.is_err() {
-        let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
-        let lines: Vec<_> = log.lines().rev().take(40).collect();
-        println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
+        for worker in &workers {
+            let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
+            let lines: Vec<_> = log.lines().rev().take(40).collect();
+            println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
+        }
     }
-    result.and(worker.remove())?;
+    let removed = workers.iter().map(Worker::remove).collect::<Vec<_>>().into_iter().collect::<Result<()>>();
+    result.and(removed)?;
+    twin.delete()?;
     tenant.delete()
+}
+
+/// Another tenant on another VPC has the same addresses, and is another API.
+fn with_the_same_addresses<'w>(world: &'w World, tenant: &Tenant<'_>, vpc: &Vpc) -> Result<Tenant<'w>> {
+    let definitions = path("/apis/k8s.cni.cncf.io/v1", TEAM, "network-attachment-definitions");
+    world.kube.ensure(&definitions, &vpc.definition(TEAM))?;
+    let spec = json!({"vpc": {
+        "attachment": {"name": vpc.master(), "interface": "net1"},
+        "addresses": [format!("{}/24", ADDRESSES[0])], "virtualIP": VIRTUAL,
+    }});
+    let twin = Tenant::ready(world, "netted-twin", &spec)?;
+    for address in [ADDRESSES[0], VIRTUAL] {
+        answers(&twin, vpc, address)?;
+        ensure!(asks(tenant, vpc, address).is_err(), "the same API answers at {address} in both VPCs");
+    }
+    Ok(twin)
 }
 
 /// What is missing is said, and made good by the definition.
@@ -65,6 +97,7 @@ fn created<'w>(world: &'w World, vpc: &Vpc) -> Result<Tenant<'w>> {
         "vpc": {
             "attachment": {"name": vpc.master(), "interface": "net1"},
             "addresses": ADDRESSES.map(|address| format!("{address}/24")),
+            "virtualIP": VIRTUAL,
         },
     });
     let tenant = Tenant::create(world, "netted", &spec)?;
@@ -78,18 +111,21 @@ fn created<'w>(world: &'w World, vpc: &Vpc) -> Result<Tenant<'w>> {
 
 /// The API answers there, asked from within the VPC, and its certificate names the address.
 fn answers(tenant: &Tenant<'_>, vpc: &Vpc, address: &str) -> Result<()> {
+    until(&format!("the API to answer at {address}"), || asks(tenant, vpc, address))
+}
+
+/// Once.
+fn asks(tenant: &Tenant<'_>, vpc: &Vpc, address: &str) -> Result<()> {
     let dir = tempfile::tempdir()?;
     let file = dir.path().join("kubeconfig");
     std::fs::write(&file, tenant.kubeconfig()?)?;
     let server = format!("--server=https://{address}:6443");
-    until(&format!("the API to answer at {address}"), || {
-        let mut kubectl = vpc.command(&binaries::kubectl()?.to_string_lossy());
-        kubectl.arg("--kubeconfig").arg(&file).args([&*server, "--request-timeout=5s", "get", "--raw", "/readyz"]);
-        let output = kubectl.output()?;
-        let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-        ensure!(output.status.success() && said[0] == "ok", "{said:?}");
-        Ok(())
-    })
+    let mut kubectl = vpc.command(&binaries::kubectl()?.to_string_lossy());
+    kubectl.arg("--kubeconfig").arg(&file).args([&*server, "--request-timeout=2s", "get", "--raw", "/readyz"]);
+    let output = kubectl.output()?;
+    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+    ensure!(output.status.success() && said[0] == "ok", "{said:?}");
+    Ok(())
 }
 
 /// Of each slot with a pod: the address that it asks for is the one that it got, and who answers on the wire is that pod.
@@ -142,15 +178,11 @@ fn comes_back(world: &World, tenant: &Tenant<'_>, vpc: &Vpc) -> Result<()> {
 }
 
 /// A machine in the VPC becomes a node, by what `kubectl berth join-command` prints.
-fn joins(world: &World, tenant: &Tenant<'_>, worker: &Worker) -> Result<()> {
-    let mut command = Command::new(paths::program("kubectl-berth")?);
-    command.args(["join-command", &tenant.name, "-n", &tenant.namespace, "--ttl", "1h"]);
-    let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let arguments = said.trim().strip_prefix("kubeadm join ").context("it prints a command")?;
-    ensure!(arguments.starts_with(&format!("{}:6443 ", ADDRESSES[0])), "nodes reach the API in the VPC: {arguments}");
-    worker.join(&arguments.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
+fn joins(tenant: &Tenant<'_>, worker: &Worker) -> Result<()> {
+    let arguments = tenant.join_arguments()?;
+    let first = arguments.first().context("an address")?;
+    ensure!(*first == format!("{VIRTUAL}:6443"), "nodes reach the API in the VPC: {first}");
+    worker.join(&arguments)?;
     worker.configure_pods()?;
     let node = format!("{}/{}", core("", "nodes"), worker.name());
     let api: Kube = tenant.api()?;

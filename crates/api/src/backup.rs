@@ -1,0 +1,155 @@
+//! `EtcdBackup`: a snapshot of an etcd in an object store, proven by restoring it.
+
+use crate::common::conditions_schema;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+pub use berth_contract::backup::*;
+
+/// One backup of a `Cluster`'s etcd, or of an `EtcdCluster`, in its namespace: a snapshot in an object store that was read back,
+/// restored and compared. It is taken once; for another one, create another `EtcdBackup`.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "berth.dev",
+    version = "v1alpha1",
+    kind = "EtcdBackup",
+    namespaced,
+    status = "EtcdBackupStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "etcdb",
+    category = "berth",
+    crates(
+        kube_core = "kube_core",
+        k8s_openapi = "k8s_openapi",
+        schemars = "schemars",
+        serde = "serde",
+        serde_json = "serde_json"
+    ),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Revision", type_ = "integer", json_path = ".status.revision"),
+    printcolumn(name = "Size", type_ = "integer", json_path = ".status.size"),
+    printcolumn(name = "Verified", type_ = "date", json_path = ".status.verifiedAt"),
+    printcolumn(
+        name = "Status",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
+    {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdBackup"},
+    {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdBackup"},
+    {"rule": "self.store == oldSelf.store", "message": "store is immutable: create another EtcdBackup"}
+])))]
+pub struct EtcdBackupSpec {
+    /// The `Cluster` whose etcd it is, in this namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<BackupRef>,
+    /// The stand-alone `EtcdCluster`, in this namespace. It needs a client `backup` in its `spec.clients`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_cluster_ref: Option<BackupRef>,
+    /// Where it is kept: the name of a store of the platform (chart value `backups.stores`).
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub store: String,
+    /// What happens to the snapshot in the store when the EtcdBackup is deleted. Retain leaves it there. Delete deletes it, if a newer
+    /// backup of the same data was proven and is kept; the last one always stays. Default Retain.
+    #[serde(default)]
+    pub deletion_policy: DeletionPolicy,
+}
+
+/// What is backed up, by name, in the namespace of the object that refers to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BackupRef {
+    /// Name.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+}
+
+/// What happens to the snapshot in the store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DeletionPolicy {
+    /// It stays.
+    #[default]
+    Retain,
+    /// It is deleted, if a newer one was proven.
+    Delete,
+}
+
+/// What became of a backup.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdBackupStatus {
+    /// Generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Waiting (for what the conditions say), Queued, Running, Verified, Failed or Deleting, for people; use conditions in scripts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// Key of the snapshot in the bucket. The manifest is beside it, with `.json` instead of `.db`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<String>,
+    /// SHA-256 of the snapshot in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sha256: Option<String>,
+    /// Size of the snapshot in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<i64>,
+    /// etcd's revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// Keys at that revision.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keys: Option<i64>,
+    /// etcd's cluster ID in hexadecimal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_id: Option<String>,
+    /// UID of the `EtcdCluster` that the data was first made for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// Epoch of the data.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// etcd's version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_version: Option<String>,
+    /// Kubernetes version of the tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// SHA-256 of the tenant's EncryptionConfiguration, without which its Secrets in the snapshot cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_key: Option<String>,
+    /// When the snapshot was taken.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_at: Option<Time>,
+    /// When it was proven: read back from the store, restored, and compared with the etcd that it is of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub verified_at: Option<Time>,
+    /// Ready, Degraded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions_schema")]
+    pub conditions: Vec<Condition>,
+}
+
+/// Values of [`EtcdBackupStatus::phase`].
+pub mod phase {
+    /// Something is missing.
+    pub const WAITING: &str = "Waiting";
+    /// Others are first.
+    pub const QUEUED: &str = "Queued";
+    /// Its Job is there.
+    pub const RUNNING: &str = "Running";
+    /// It is proven. The end.
+    pub const VERIFIED: &str = "Verified";
+    /// It failed. The end.
+    pub const FAILED: &str = "Failed";
+    /// It is being deleted.
+    pub const DELETING: &str = "Deleting";
+}

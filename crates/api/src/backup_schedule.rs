@@ -1,0 +1,140 @@
+//! `EtcdBackupSchedule`: backups at times, and how many are kept.
+
+use crate::backup::BackupRef;
+use crate::common::conditions_schema;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// Creates `EtcdBackup`s at times, and deletes those that are not to be kept, with their snapshots in the store. Nothing is deleted
+/// before a newer backup is proven.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "berth.dev",
+    version = "v1alpha1",
+    kind = "EtcdBackupSchedule",
+    namespaced,
+    status = "EtcdBackupScheduleStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "etcdbs",
+    category = "berth",
+    crates(
+        kube_core = "kube_core",
+        k8s_openapi = "k8s_openapi",
+        schemars = "schemars",
+        serde = "serde",
+        serde_json = "serde_json"
+    ),
+    printcolumn(name = "Schedule", type_ = "string", json_path = ".spec.schedule"),
+    printcolumn(name = "Suspend", type_ = "boolean", json_path = ".spec.suspend"),
+    printcolumn(name = "Last proven", type_ = "date", json_path = ".status.lastVerifiedTime"),
+    printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
+    printcolumn(
+        name = "Status",
+        type_ = "string",
+        json_path = ".status.conditions[?(@.type=='Ready')].message",
+        priority = 1
+    ),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"}
+])))]
+pub struct EtcdBackupScheduleSpec {
+    /// The `Cluster` whose etcd it is, in this namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<BackupRef>,
+    /// The stand-alone `EtcdCluster`, in this namespace. It needs a client `backup` in its `spec.clients`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_cluster_ref: Option<BackupRef>,
+    /// Where backups are kept: the name of a store of the platform (chart value `backups.stores`).
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub store: String,
+    /// When, in cron's five fields (minute, hour, day of the month, month, day of the week), such as `0 3 * * *`. Backups of many
+    /// schedules are spread over the first minutes.
+    #[schemars(length(min = 9, max = 100))]
+    pub schedule: String,
+    /// Time zone of the schedule and of days and weeks in `keep`, such as `Europe/Berlin`. Default UTC.
+    #[serde(default = "utc")]
+    #[schemars(length(min = 1, max = 60))]
+    pub time_zone: String,
+    /// Which proven backups are kept.
+    #[serde(default)]
+    pub keep: Keep,
+    /// True: no more are created, and none is deleted. Default false.
+    #[serde(default)]
+    pub suspend: bool,
+}
+
+fn utc() -> String {
+    "UTC".into()
+}
+
+/// Which proven backups are kept: those that one of these asks for. The newest always is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "self.last + self.hourly + self.daily + self.weekly > 0", "message": "keep: with nothing to keep no backup is of use: set last, hourly, daily or weekly"}
+])))]
+pub struct Keep {
+    /// The last ones, whatever their age. Default 3.
+    #[serde(default = "three")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub last: u32,
+    /// The newest of each of so many hours that have one. Default 0.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1000))]
+    pub hourly: u32,
+    /// The newest of each of so many days that have one. Default 7.
+    #[serde(default = "seven")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub daily: u32,
+    /// The newest of each of so many weeks, from Monday, that have one. Default 4.
+    #[serde(default = "four")]
+    #[schemars(range(min = 0, max = 1000))]
+    pub weekly: u32,
+}
+
+fn three() -> u32 {
+    3
+}
+
+fn seven() -> u32 {
+    7
+}
+
+fn four() -> u32 {
+    4
+}
+
+impl Default for Keep {
+    fn default() -> Self {
+        Self { last: three(), hourly: 0, daily: seven(), weekly: four() }
+    }
+}
+
+/// How a schedule goes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdBackupScheduleStatus {
+    /// Generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The time that the last backup was created for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_schedule_time: Option<Time>,
+    /// When the snapshot of the newest proven backup was taken: what is younger is lost with the etcd.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_verified_time: Option<Time>,
+    /// Name of that EtcdBackup.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_verified: Option<String>,
+    /// Ready, Degraded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions_schema")]
+    pub conditions: Vec<Condition>,
+}

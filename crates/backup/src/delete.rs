@@ -1,0 +1,15 @@
+//! Deletes a snapshot whose successor was proven. The manifest goes first: what has none is no backup.
+
+use crate::problem::Problem;
+use crate::store::{Remote, manifest_key};
+use berth_contract::backup::Delete;
+use std::path::Path;
+
+/// Deletes both objects. Gone already is as good.
+pub fn run(task: &Delete, credentials: &Path) -> Result<(), Problem> {
+    let remote = Remote::open(&task.store, credentials)?;
+    remote.delete(&manifest_key(&task.key))?;
+    remote.delete(&task.key)?;
+    println!("{} is deleted", task.key);
+    Ok(())
+}

@@ -1,0 +1,10 @@
+//! The parts of `berth-backup`: one file a concern.
+
+pub mod delete;
+pub mod etcd;
+pub mod install;
+pub mod problem;
+pub mod store;
+pub mod take;
+
+pub use problem::Problem;

@@ -1,0 +1,99 @@
+//! `berth-backup` runs in a Job beside etcd's own programs: it keeps a snapshot in an object store and proves that it can be
+//! restored. Its image has nothing else; in the pod it is a volume of a container with etcd's image, which has `etcd`, `etcdctl` and
+//! `etcdutl` of the members' version and no shell.
+//!
+//! It knows nothing of Kubernetes' API and holds no token. What it is to do is in the environment, and how it ended is in the
+//! container's termination message (see [`berth_contract::backup`]). Exit codes: 0 done, 1 error, 2 usage, 42 not worth another try.
+
+use berth_backup::{delete, install, take};
+use berth_contract::backup::{At, Failure, GIVE_UP, Outcome, TASK, Task};
+use clap::{Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+#[derive(Debug, Parser)]
+#[command(name = "berth-backup", version, about = "Keeps snapshots of etcd, and proves that they can be restored")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Copies this program to where etcd's container finds it.
+    Install {
+        /// The directory.
+        #[arg(long)]
+        to: PathBuf,
+    },
+    /// Does the task in the environment.
+    Run(Run),
+}
+
+#[derive(Debug, clap::Args)]
+struct Run {
+    /// Directory with a client's certificate for etcd: ca.crt, tls.crt, tls.key.
+    #[arg(long)]
+    etcd_pki: PathBuf,
+    /// Directory with the store's credentials.
+    #[arg(long)]
+    credentials: PathBuf,
+    /// Directory for the snapshot and for the etcd that it is restored into. It is emptied first.
+    #[arg(long)]
+    scratch: PathBuf,
+    /// Directory of etcd's programs. Default: those in PATH.
+    #[arg(long)]
+    programs: Option<PathBuf>,
+    /// Where the outcome goes.
+    #[arg(long, default_value = "/dev/termination-log")]
+    termination_log: PathBuf,
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Install { to } => match install::run(&to) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("berth-backup: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
+        Command::Run(run) => {
+            let result = run.task();
+            let (outcome, code) = match result {
+                Ok(outcome) => (outcome, ExitCode::SUCCESS),
+                Err(problem) => {
+                    eprintln!("berth-backup: {}", problem.failure.message);
+                    let code = if problem.lasting { GIVE_UP } else { 1 };
+                    (Outcome::Failed(problem.failure), ExitCode::from(code))
+                }
+            };
+            let text = serde_json::to_string(&outcome).unwrap_or_default();
+            if let Err(error) = std::fs::write(&run.termination_log, text) {
+                eprintln!("berth-backup: {}: {error}", run.termination_log.display());
+                return ExitCode::FAILURE;
+            }
+            code
+        }
+    }
+}
+
+impl Run {
+    fn task(&self) -> Result<Outcome, berth_backup::Problem> {
+        let text = std::env::var(TASK).unwrap_or_default();
+        let task: Task = serde_json::from_str(&text).map_err(|error| berth_backup::Problem {
+            failure: Failure { at: At::Other, message: format!("environment variable {TASK}: {error}") },
+            lasting: true,
+        })?;
+        let place = take::Place {
+            etcd_pki: self.etcd_pki.clone(),
+            credentials: self.credentials.clone(),
+            scratch: self.scratch.clone(),
+            programs: self.programs.clone(),
+        };
+        match task {
+            Task::Take(task) => take::run(&task, &place).map(Outcome::Verified),
+            Task::Delete(task) => delete::run(&task, &self.credentials).map(|()| Outcome::Deleted),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Takes a snapshot, and says that it is a backup only once an etcd ran with what the store gave back.
+
+use crate::etcd::{Contents, Ctl, Programs, giver, ports};
+use crate::problem::Problem;
+use crate::store::{Remote, digest, manifest_key};
+use berth_contract::backup::{At, Manifest, Take};
+use jiff::{Timestamp, Zoned, tz::TimeZone};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// How often a snapshot is taken anew because etcd was compacted before its contents were known.
+const ATTEMPTS: usize = 3;
+
+/// What is where.
+#[derive(Clone, Debug)]
+pub struct Place {
+    /// Directory with a client's certificate for etcd.
+    pub etcd_pki: PathBuf,
+    /// Directory with the store's credentials.
+    pub credentials: PathBuf,
+    /// Directory that may be emptied.
+    pub scratch: PathBuf,
+    /// Directory of etcd's programs. None: those in PATH.
+    pub programs: Option<PathBuf>,
+}
+
+/// Takes a snapshot and proves it. The manifest is what is kept beside it.
+pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
+    let remote = Remote::open(&task.store, &place.credentials)?;
+    let programs = Programs(place.programs.clone());
+    let ctl = Ctl { programs: programs.clone(), pki: Some(place.etcd_pki.clone()) };
+    empty(&place.scratch)?;
+    // Before etcd is asked for anything: whether the store answers at all.
+    remote.exists(&format!("{}/any.json", task.prefix))?;
+    let members = ctl.members(&task.members, At::Etcd)?;
+    let from = giver(&members).ok_or_else(|| Problem::brief(At::Etcd, "no voting member of etcd answers"))?;
+
+    let snapshot = place.scratch.join("snapshot.db");
+    let mut attempt = 0;
+    let (revision, contents, taken_at) = loop {
+        attempt += 1;
+        println!("taking a snapshot of {}", from.url);
+        let taken_at = Timestamp::now();
+        ctl.save(&from.url, &snapshot)?;
+        let revision = programs.revision_of(&snapshot)?;
+        match ctl.contents(&from.url, revision, At::Etcd) {
+            Ok(contents) => break (revision, contents, taken_at),
+            // Compacted beyond it meanwhile.
+            Err(_) if attempt < ATTEMPTS => {
+                fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?
+            }
+            Err(problem) => return Err(problem),
+        }
+    };
+    let (sha256, size) = digest(&snapshot)?;
+    let key = format!("{}/{}-{revision}.db", task.prefix, time(taken_at));
+    println!("revision {revision}, {size} bytes: writing {key}");
+    remote.put_file(&key, &snapshot)?;
+
+    fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?;
+    println!("reading {key} back");
+    let (read, length) = remote.read_back(&key, &snapshot)?;
+    if (&read, length) != (&sha256, size) {
+        let message = format!(
+            "{key}: the store gives back {length} bytes with SHA-256 {read}, and was given {size} with {sha256}"
+        );
+        return Err(Problem::brief(At::Proof, message));
+    }
+    prove(&programs, place, &snapshot, revision, contents)?;
+    let manifest = Manifest {
+        key,
+        sha256,
+        size,
+        revision,
+        keys: contents.keys,
+        hash: contents.hash,
+        cluster_id: from.cluster_id.clone(),
+        etcd_version: from.version.clone(),
+        taken_at: taken_at.to_string(),
+        verified_at: Timestamp::now().to_string(),
+        of: task.of.clone(),
+    };
+    let text = serde_json::to_vec_pretty(&manifest).map_err(|e| Problem::lasting(At::Other, e.to_string()))?;
+    remote.create(&manifest_key(&manifest.key), text)?;
+    println!("verified: {}", manifest.key);
+    empty(&place.scratch)?;
+    Ok(manifest)
+}
+
+/// Restores it and compares what an etcd then holds.
+fn prove(programs: &Programs, place: &Place, snapshot: &Path, revision: i64, taken: Contents) -> Result<(), Problem> {
+    let (ports, peer) = ports()?;
+    let data = place.scratch.join("proof");
+    programs.restore(snapshot, &data, &peer)?;
+    println!("starting etcd with what was restored");
+    let etcd = programs.start(&data, &place.scratch.join("proof.log"), ports)?;
+    let now = etcd.revision()?;
+    if now != revision {
+        return Err(Problem::lasting(
+            At::Proof,
+            format!("restored, etcd is at revision {now}, and the snapshot at {revision}"),
+        ));
+    }
+    let restored = etcd.contents(revision)?;
+    differs(taken, restored).map_or(Ok(()), Err)
+}
+
+fn differs(taken: Contents, restored: Contents) -> Option<Problem> {
+    if taken.keys != restored.keys {
+        let message =
+            format!("restored, etcd has {} keys, and had {} when the snapshot was taken", restored.keys, taken.keys);
+        return Some(Problem::lasting(At::Proof, message));
+    }
+    if taken.compacted != restored.compacted {
+        return Some(Problem::brief(
+            At::Proof,
+            "etcd was compacted while the snapshot was taken, so hashes cannot be compared",
+        ));
+    }
+    (taken.hash != restored.hash).then(|| {
+        let message =
+            format!("restored, etcd's hash is {}, and was {} when the snapshot was taken", restored.hash, taken.hash);
+        Problem::lasting(At::Proof, message)
+    })
+}
+
+/// The time as a part of a key that sorts by it.
+fn time(at: Timestamp) -> String {
+    Zoned::new(at, TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ").to_string()
+}
+
+/// What another try left goes. The directory itself is a mount.
+fn empty(scratch: &Path) -> Result<(), Problem> {
+    let failed = |e| Problem::file("scratch", &e);
+    fs::create_dir_all(scratch).map_err(failed)?;
+    for entry in fs::read_dir(scratch).map_err(failed)?.flatten() {
+        let path = entry.path();
+        if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) }.map_err(failed)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn keys_sort_by_time() {
+        assert_eq!(time("2026-01-02T03:04:05.6Z".parse().unwrap()), "20260102T030405Z");
+    }
+
+    #[test]
+    fn each_difference_is_told() {
+        let taken = Contents { hash: 1, compacted: 2, keys: 3 };
+        assert_eq!(differs(taken, taken), None);
+        for (restored, lasting) in [
+            (Contents { keys: 4, ..taken }, true),
+            (Contents { compacted: 4, ..taken }, false),
+            (Contents { hash: 4, ..taken }, true),
+        ] {
+            assert_eq!(differs(taken, restored).map(|p| p.lasting), Some(lasting), "{restored:?}");
+        }
+    }
+}

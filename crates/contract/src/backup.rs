@@ -1,0 +1,163 @@
+//! What the operator and `berth-backup` in a Job agree on: the task, which is in the environment, and the outcome, which is the
+//! container's termination message. Both are of the same Berth, but for a Job that runs while the operator is replaced.
+
+use serde::{Deserialize, Serialize};
+
+/// Environment variable with the [`Task`] as JSON. It holds no secret.
+pub const TASK: &str = "BERTH_BACKUP_TASK";
+
+/// Exit code of a task that fails again however often it is tried.
+pub const GIVE_UP: u8 = 42;
+
+/// Keys of the Secret of a store, which are files for the program.
+pub mod keys {
+    /// Access key.
+    pub const ACCESS_KEY_ID: &str = "accessKeyID";
+    /// Secret key.
+    pub const SECRET_ACCESS_KEY: &str = "secretAccessKey";
+    /// CAs in PEM of the store's certificate. Not needed with `http`.
+    pub const CA: &str = "ca.crt";
+}
+
+/// What is to be done.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Task {
+    /// Take a snapshot, keep it in the store, and prove that it can be restored.
+    Take(Take),
+    /// Delete a snapshot and its manifest.
+    Delete(Delete),
+}
+
+/// A snapshot to take.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Take {
+    /// Where it is kept.
+    pub store: Store,
+    /// What its key begins with, without a slash at the end.
+    pub prefix: String,
+    /// URLs of the members for clients.
+    pub members: Vec<String>,
+    /// What it is a backup of.
+    pub of: Subject,
+}
+
+/// A snapshot to delete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Delete {
+    /// Where it is.
+    pub store: Store,
+    /// Its key.
+    pub key: String,
+}
+
+/// Where backups are kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Store {
+    /// URL of an S3-compatible server.
+    pub endpoint: String,
+    /// Bucket.
+    pub bucket: String,
+    /// Region that requests are signed for.
+    pub region: String,
+    /// Whether the bucket is part of the path, and not of the host's name.
+    pub path_style: bool,
+}
+
+/// Whose data it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    /// Namespace of the `Cluster` or `EtcdCluster`.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// UID of the `EtcdCluster` that the data was first made for.
+    pub identity: String,
+    /// Grows each time that the data is started from nothing or from a backup.
+    pub epoch: i64,
+    /// Kubernetes version of a tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// SHA-256 of the `EncryptionConfiguration` without which a tenant's Secrets in it cannot be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_key: Option<String>,
+}
+
+/// What is kept beside a snapshot that was proven, under its key with `.json` at the end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Manifest {
+    /// Key of the snapshot in the bucket.
+    pub key: String,
+    /// SHA-256 of the snapshot in hexadecimal.
+    pub sha256: String,
+    /// Its size in bytes.
+    pub size: u64,
+    /// etcd's revision.
+    pub revision: i64,
+    /// Keys at that revision.
+    pub keys: u64,
+    /// etcd's hash of keys and values at that revision.
+    pub hash: u64,
+    /// etcd's cluster ID in hexadecimal.
+    pub cluster_id: String,
+    /// etcd's version.
+    pub etcd_version: String,
+    /// When it was taken, by the clock of the node.
+    pub taken_at: String,
+    /// When it was proven.
+    pub verified_at: String,
+    /// What it is a backup of.
+    pub of: Subject,
+}
+
+/// How a task ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Outcome {
+    /// It was restored, and is the same.
+    Verified(Manifest),
+    /// It is gone.
+    Deleted,
+    /// It failed.
+    Failed(Failure),
+}
+
+/// Why a task failed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What is at fault.
+    pub at: At,
+    /// What is wrong, without credentials.
+    pub message: String,
+}
+
+/// What is at fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum At {
+    /// The store: it refuses, or does not answer.
+    Store,
+    /// etcd: no member answers, or it gives no snapshot.
+    Etcd,
+    /// What was read back is not what was taken.
+    Proof,
+    /// Anything else.
+    #[serde(other)]
+    Other,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_newer_programs_words_are_understood() {
+        let text = r#"{"failed": {"at": "Moon", "message": "m", "more": 1}}"#;
+        let failure = Failure { at: At::Other, message: "m".into() };
+        assert_eq!(serde_json::from_str::<Outcome>(text).unwrap(), Outcome::Failed(failure));
+    }
+}

@@ -1,0 +1,104 @@
+//! Reading what a plan for an `EtcdBackup` looks at.
+
+use crate::calls::Io;
+use crate::error::{ErrorKind, IoError};
+use crate::observe::Snapshot;
+use berth_api::EtcdBackupSchedule;
+use berth_api::backup::{EtcdBackup, phase};
+use berth_api::{labels, names};
+use berth_plan::backup::asks;
+use berth_plan::observed::label;
+use berth_plan::{MetaCluster, Settings};
+use berth_render::{Kind, ObjectKey};
+use std::sync::Arc;
+
+/// Reads the etcd that it is of, its Job and the pods of that, and, as long as it has not ended, the store's Secret and who else is
+/// waiting.
+pub async fn observe_backup(
+    io: &Io,
+    backup: &EtcdBackup,
+    settings: &Settings,
+    meta: &Arc<MetaCluster>,
+) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::of(meta);
+    let asks = asks(backup, settings);
+    let name = backup.metadata.name.as_deref().unwrap_or_default();
+    let own = backup.metadata.namespace.as_deref().unwrap_or_default();
+    let space = asks.namespace.as_str();
+    if asks.cluster.is_some() {
+        let namespace = io.get(&ObjectKey::cluster(Kind::Namespace, space)).await?;
+        // In what is no control plane there is nothing of ours, and no right to look.
+        let ours = namespace.as_ref().is_some_and(|n| label(n, labels::CLUSTER_NAMESPACE) == Some(own));
+        if let Some(namespace) = namespace {
+            snapshot.put(Kind::Namespace, namespace);
+        }
+        if !ours {
+            return fleet(io, &mut snapshot, backup).await.map(|()| snapshot);
+        }
+    }
+    let jobs = [names::backup(name), names::backup_deletion(name)];
+    let mut keys: Vec<ObjectKey> = jobs
+        .iter()
+        .flat_map(|job| [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, space, job)))
+        .collect();
+    let ended = backup.status.as_ref().and_then(|s| s.phase.as_deref());
+    let at_rest =
+        [Some(phase::VERIFIED), Some(phase::FAILED)].contains(&ended) && backup.metadata.deletion_timestamp.is_none();
+    if !at_rest {
+        keys.extend(asks.cluster.clone());
+        keys.push(asks.etcd.clone());
+        keys.push(ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() });
+        keys.extend(
+            asks.cluster.iter().map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)),
+        );
+        keys.extend(asks.credentials.clone());
+        let selector = format!("{}={name},{}={own}", labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE);
+        match io.list(Kind::Pod, space, Some(&selector)).await {
+            Ok(pods) => pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod)),
+            Err(e) => denied(&mut snapshot, e)?,
+        }
+        fleet(io, &mut snapshot, backup).await?;
+    }
+    for key in keys {
+        match io.get(&key).await {
+            Ok(Some(object)) => snapshot.put(key.kind, object),
+            Ok(None) => {}
+            Err(e) => denied(&mut snapshot, e)?,
+        }
+    }
+    Ok(snapshot)
+}
+
+/// Reads the `EtcdBackup`s of a schedule's namespace.
+pub async fn observe_schedule(
+    io: &Io,
+    schedule: &EtcdBackupSchedule,
+    meta: &Arc<MetaCluster>,
+) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::of(meta);
+    let namespace = schedule.metadata.namespace.as_deref().unwrap_or_default();
+    for backup in io.list(Kind::EtcdBackup, namespace, None).await? {
+        snapshot.put(Kind::EtcdBackup, backup);
+    }
+    Ok(snapshot)
+}
+
+/// All `EtcdBackup`s: whose turn it is, and which one is newer.
+async fn fleet(io: &Io, snapshot: &mut Snapshot, backup: &EtcdBackup) -> Result<(), IoError> {
+    if backup.metadata.deletion_timestamp.is_none() || backup.status.as_ref().is_some_and(|s| s.key.is_some()) {
+        for other in io.list_all(Kind::EtcdBackup).await? {
+            snapshot.put(Kind::EtcdBackup, other);
+        }
+    }
+    Ok(())
+}
+
+/// A right that is missing, as after a namespace that is about to be gone; anything else is a failure.
+fn denied(snapshot: &mut Snapshot, error: IoError) -> Result<(), IoError> {
+    if error.kind != ErrorKind::Forbidden {
+        return Err(error);
+    }
+    snapshot.observed.denied = true;
+    snapshot.denied.get_or_insert(error);
+    Ok(())
+}

@@ -1,0 +1,172 @@
+//! An `EtcdBackup` against a real API server. The test is the Job's controller and its pod.
+#![allow(clippy::unwrap_used, clippy::panic, clippy::disallowed_methods, reason = "a test fails by panicking")]
+
+mod common;
+
+use anyhow::{Context as _, Result, ensure};
+use berth_api::backup::{At, EtcdBackup, Failure, Manifest, Outcome, Store, Subject, TASK, Task};
+use berth_api::conditions::{ConditionType, find};
+use berth_api::{EtcdCluster, labels, names};
+use berth_plan::settings::{BackupStore, Backups};
+use berth_testkit::FaultPlan;
+use berth_testkit::fixtures::eventually;
+use common::{Running, SOON, Team, alone_at_a_server, settings};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+
+const SYSTEM: &str = "berth-system";
+
+fn backups() -> Backups {
+    let store =
+        Store { endpoint: "http://10.9.9.9:9000".into(), bucket: "b".into(), region: "r".into(), path_style: true };
+    let store = BackupStore { name: "main".into(), store, prefix: "prod".into(), secret: "s3".into() };
+    Backups { image: "backup:1".into(), namespace: SYSTEM.into(), stores: vec![store], ..Backups::default() }
+}
+
+async fn create(team: &Team, name: &str, policy: &str) -> Api<EtcdBackup> {
+    let all: Api<EtcdBackup> = Api::namespaced(team.client.clone(), &team.ns);
+    let backup = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": name},
+        "spec": {"clusterRef": {"name": "acme"}, "store": "main", "deletionPolicy": policy},
+    });
+    all.create(&PostParams::default(), &serde_json::from_value(backup).unwrap()).await.unwrap();
+    all
+}
+
+async fn says(all: &Api<EtcdBackup>, name: &str, phase: &str) -> EtcdBackup {
+    let attempt = async || {
+        let backup = all.get(name).await?;
+        let status = backup.status.clone().unwrap_or_default();
+        ensure!(status.phase.as_deref() == Some(phase), "{:?}", status);
+        Ok(backup)
+    };
+    eventually(SOON, &format!("{name} to be {phase}"), attempt).await.unwrap_or_else(|e| panic!("{e:#}"))
+}
+
+/// What a Job's controller and kubelet make of it.
+async fn ends(team: &Team, name: &str, condition: &str, outcome: &Outcome) -> Task {
+    let jobs = team.inside::<Job>();
+    let job = eventually(SOON, "the Job", async || jobs.get(name).await.context("no Job")).await.unwrap();
+    let template = job.spec.unwrap().template;
+    let mut labels = template.metadata.unwrap().labels.unwrap();
+    labels.insert(labels::JOB_NAME.into(), name.into());
+    let spec = template.spec.unwrap();
+    let task = spec.containers[0].env.clone().unwrap_or_default().into_iter().find(|e| e.name == TASK).unwrap();
+    let pod = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name, "labels": labels}, "spec": spec});
+    let pods = team.inside::<Pod>();
+    pods.create(&PostParams::default(), &serde_json::from_value(pod).unwrap()).await.unwrap();
+    let end = json!({
+        "exitCode": 0, "message": serde_json::to_string(outcome).unwrap(),
+        "startedAt": "2026-01-01T00:00:00Z", "finishedAt": "2026-01-01T00:00:10Z",
+    });
+    let container = json!({"name": "backup", "image": "i", "imageID": "i", "ready": false, "restartCount": 0, "state": {"terminated": end}});
+    // The world's kubelet says that it runs, until it is told otherwise.
+    let status = json!({"status": {"phase": "Succeeded", "containerStatuses": [container]}});
+    pods.patch_status(name, &PatchParams::default(), &Patch::Merge(&status)).await.unwrap();
+    let at = "2026-01-01T00:00:10Z";
+    let met = |type_: &str| json!({"type": type_, "status": "True", "reason": "Test", "message": "too often", "lastTransitionTime": at, "lastProbeTime": at});
+    let before = if condition == "Complete" { "SuccessCriteriaMet" } else { "FailureTarget" };
+    let mut status = json!({"startTime": "2026-01-01T00:00:00Z", "conditions": [met(before), met(condition)]});
+    if condition == "Complete" {
+        status["completionTime"] = at.into();
+        status["succeeded"] = 1.into();
+    }
+    jobs.patch_status(name, &PatchParams::default(), &Patch::Merge(&json!({"status": status}))).await.unwrap();
+    serde_json::from_str(&task.value.unwrap()).unwrap()
+}
+
+fn verified(identity: &str, at: &str) -> Outcome {
+    Outcome::Verified(Manifest {
+        key: format!("prod/team/acme/{identity}/{at}-7.db"),
+        sha256: "ab".into(),
+        size: 9,
+        revision: 7,
+        keys: 3,
+        hash: 1,
+        cluster_id: "c1".into(),
+        etcd_version: "3.6.16".into(),
+        taken_at: at.into(),
+        verified_at: at.into(),
+        of: Subject { identity: identity.into(), epoch: 1, ..Subject::default() },
+    })
+}
+
+async fn gone<K>(all: Api<K>, name: &str) -> Result<()>
+where
+    K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + kube::Resource,
+{
+    let attempt = async || {
+        ensure!(all.get_opt(name).await?.is_none(), "{name} is there");
+        Ok(())
+    };
+    eventually(SOON, &format!("{name} to be gone"), attempt).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded() {
+    let (_turn, server) = alone_at_a_server().await;
+    let team = Team::with_cluster(server).await;
+    let client = team.client.clone();
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let _ = namespaces
+        .create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": SYSTEM}})).unwrap())
+        .await;
+    let plan = FaultPlan::new();
+    let with = berth_plan::Settings { backups: backups(), ..settings() };
+    let _operator = Running::start_with(server, with, &plan);
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    let all = create(&team, "one", "Delete").await;
+    let waits = says(&all, "one", "Waiting").await.status.unwrap();
+    let ready = find(&waits.conditions, ConditionType::Ready).unwrap();
+    assert!(ready.message.contains("Secret berth-system/s3"), "{}", ready.message);
+
+    let secret = json!({"metadata": {"name": "s3"}, "stringData": {"accessKeyID": "A", "secretAccessKey": "B"}});
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), SYSTEM);
+    secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
+    says(&all, "one", "Running").await;
+    let copy = team.inside::<Secret>().get("backup-one").await.unwrap().data.unwrap();
+    assert_eq!(copy["secretAccessKey"].0, b"B");
+    let policies = team.inside::<NetworkPolicy>();
+    let egress = policies.get(names::ETCD_BACKUP).await.unwrap().spec.unwrap().egress.unwrap();
+    let port = |rule: &k8s_openapi::api::networking::v1::NetworkPolicyEgressRule| {
+        serde_json::to_value(rule).unwrap()["ports"][0]["port"].clone()
+    };
+    assert!(egress.iter().any(|rule| port(rule) == 9000), "{egress:?}");
+
+    let etcd = team.inside::<EtcdCluster>().get(names::ETCD).await.unwrap();
+    let identity = etcd.status.unwrap().identity.unwrap();
+    let task = ends(&team, "backup-one", "Complete", &verified(&identity, "2026-01-01T00:00:00Z")).await;
+    let Task::Take(take) = task else { panic!("{task:?}") };
+    assert_eq!(take.prefix, format!("prod/{}/acme/{identity}", team.ns));
+    assert_eq!(take.members, [format!("https://etcd-0.{}.svc:2379", team.cp_namespace)]);
+    assert!(
+        take.of.encryption_key.is_some() && take.of.kubernetes_version.as_deref() == Some("1.36.3"),
+        "{:?}",
+        take.of
+    );
+    let status = says(&all, "one", "Verified").await.status.unwrap();
+    assert_eq!((status.revision, status.keys), (Some(7), Some(3)));
+    gone(team.inside::<Job>(), "backup-one").await.unwrap();
+    gone(team.inside::<Secret>(), "backup-one").await.unwrap();
+
+    // One that fails supersedes nothing; one that is proven does.
+    create(&team, "two", "Delete").await;
+    let why = Failure { at: At::Store, message: "it answers 403".into() };
+    ends(&team, "backup-two", "Failed", &Outcome::Failed(why)).await;
+    let failed = says(&all, "two", "Failed").await.status.unwrap();
+    assert_eq!(find(&failed.conditions, ConditionType::Stalled).unwrap().message, "it answers 403");
+    create(&team, "three", "Delete").await;
+    ends(&team, "backup-three", "Complete", &verified(&identity, "2026-01-02T00:00:00Z")).await;
+    says(&all, "three", "Verified").await;
+    all.delete("one", &DeleteParams::default()).await.unwrap();
+    let task = ends(&team, "backup-one-delete", "Complete", &Outcome::Deleted).await;
+    assert!(matches!(task, Task::Delete(ref delete) if delete.key.contains("2026-01-01")), "{task:?}");
+    gone(all.clone(), "one").await.unwrap();
+    all.delete("three", &DeleteParams::default()).await.unwrap();
+    gone(all.clone(), "three").await.unwrap();
+    assert!(team.inside::<Job>().get_opt("backup-three-delete").await.unwrap().is_none(), "the last one stays");
+}

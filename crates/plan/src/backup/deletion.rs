@@ -1,0 +1,94 @@
+//! Taking a backup down. What is in the store stays, unless the spec asks for its deletion and a newer backup of the same data was
+//! proven: of each etcd, the last one always stays, also where a whole namespace is deleted.
+
+use super::place::{find, is_home_of, store};
+use super::{BackupPlan, Input, SOON, WAITING, asks, credentials, job, outcome};
+use crate::model::{Action, Stage, StageId, State};
+use crate::observed::deleting;
+use crate::workload::image_of;
+use berth_api::backup::{DeletionPolicy, EtcdBackup, Outcome, phase};
+use berth_api::conditions::Reason;
+use berth_api::names;
+use berth_render::{Kind, ObjectKey};
+
+/// The plan while `deletionTimestamp` is set.
+pub(super) fn plan(input: Input<'_>) -> BackupPlan {
+    let mut stage = Stage::new(StageId::Deletion, State::Ready);
+    let asks = asks(input.backup, input.settings);
+    if !input.clean(&mut stage, &names::backup(input.name()), &asks.namespace) {
+        stage.state = State::waiting("the Job that takes it to be gone");
+    } else if let Some(key) = to_delete(input) {
+        stage.state = delete(input, &mut stage, key);
+    }
+    let again = if stage.actions.is_empty() { WAITING } else { SOON };
+    let mut out = BackupPlan { phase: phase::DELETING, requeue_after: Some(again), ..BackupPlan::default() };
+    out.plan.finished = stage.state.is_done() && stage.actions.is_empty();
+    out.plan.stages.push(stage);
+    out
+}
+
+/// The snapshot to delete in the store, if any is.
+fn to_delete(input: Input<'_>) -> Option<&str> {
+    let asks = asks(input.backup, input.settings);
+    let key = input.backup.status.as_ref()?.key.as_deref()?;
+    // Without a namespace that is there no Job runs, and nothing may hang for that.
+    let possible = is_home_of(input, &asks) && input.observed.get(&asks.etcd).is_some() && store(input).is_ok();
+    (input.backup.spec.deletion_policy == DeletionPolicy::Delete && possible && is_superseded(input)).then_some(key)
+}
+
+/// Whether a newer backup of the same data is proven and stays.
+fn is_superseded(input: Input<'_>) -> bool {
+    let Some(own) = input.backup.status.as_ref() else { return false };
+    let newer = |other: &EtcdBackup| {
+        let Some(status) = &other.status else { return false };
+        other.metadata.deletion_timestamp.is_none()
+            && other.spec.store == input.backup.spec.store
+            && status.phase.as_deref() == Some(phase::VERIFIED)
+            && status.identity == own.identity
+            && status.taken_at > own.taken_at
+    };
+    let others = input.observed.of_kind(Kind::EtcdBackup, input.namespace()).filter(|(_, o)| !deleting(o));
+    others.filter_map(|(_, o)| serde_json::from_value(o.clone()).ok()).any(|other| newer(&other))
+}
+
+fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
+    let asks = asks(input.backup, input.settings);
+    let key = ObjectKey::namespaced(Kind::Job, &asks.namespace, names::backup_deletion(input.name()));
+    stage.owns.push(key.clone());
+    if let Some(live) = input.get(&key) {
+        return match outcome::of(input, live) {
+            Some(Outcome::Failed(failure)) => State::blocked(
+                outcome::reason(&failure),
+                format!(
+                    "cannot delete it in the store: {}. Set spec.deletionPolicy to Retain to leave it there",
+                    failure.message
+                ),
+            ),
+            Some(_) => {
+                // The Job goes last: it is what says that the snapshot is gone.
+                input.clean(stage, &key.name, &asks.namespace);
+                stage.actions.retain(|action| !matches!(action, Action::Delete { key, .. } if key.kind == Kind::Job));
+                if stage.actions.is_empty() { State::Ready } else { State::waiting("the Secret of its Job to be gone") }
+            }
+            None => State::waiting("a Job to delete it in the store"),
+        };
+    }
+    let made = store(input).and_then(|store| {
+        let secret = credentials(input, store, &key)?;
+        let place = find(input, &asks).ok();
+        let set = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
+        let image = input.observed.get(&set).and_then(image_of).map(str::to_owned);
+        let image = image.or_else(|| place.as_ref().map(|p| p.image.clone()));
+        let image = image.ok_or_else(|| State::waiting(format!("{set}, whose image the Job has")))?;
+        let job = job::delete(input, store, (snapshot, &image), place.as_ref().map(|p| &p.etcd), &key);
+        Ok((secret, job.map_err(|e| State::blocked(Reason::Error, e))?))
+    });
+    match made {
+        Ok((secret, job)) => {
+            stage.actions.extend(secret.map(Action::Secret));
+            stage.actions.push(Action::Create(job));
+            State::waiting(format!("{key} to be created"))
+        }
+        Err(state) => state,
+    }
+}

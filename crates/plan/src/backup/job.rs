@@ -1,0 +1,152 @@
+//! The Job: a container with etcd's image, which has etcd's programs of the members' version, and `berth-backup` on a volume in it, as
+//! the agent is in the members (ADR 13). It has no token, and nothing of it is pinned: it is over before the next operator comes.
+
+use super::Input;
+use super::outcome::CONTAINER;
+use super::place::Place;
+use crate::settings::BackupStore;
+use berth_api::EtcdCluster;
+use berth_api::backup::{Delete, GIVE_UP, TASK, Take, Task};
+use berth_api::common::AgentDelivery;
+use berth_render::{Object, ObjectKey};
+use serde_json::{Value, json};
+
+/// How long it may take with all its tries, in seconds: 8 GiB at 5 MiB/s, there and back.
+const DEADLINE: i64 = 3600;
+/// User of the processes.
+const USER: i64 = 65532;
+
+/// The Job that takes a backup.
+pub(super) fn take(input: Input<'_>, place: &Place<'_>, key: &ObjectKey) -> Result<Object, String> {
+    let status = place.etcd.status.clone().unwrap_or_default();
+    let of = place.subject.clone();
+    let parts = [&*place.store.prefix, &of.namespace, &of.name, &of.identity];
+    let prefix: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
+    let task = Task::Take(Take {
+        store: place.store.store.clone(),
+        prefix: prefix.join("/"),
+        members: status.endpoints.iter().map(|e| e.url.clone()).collect(),
+        of,
+    });
+    let aliases: Vec<Value> =
+        status.endpoints.iter().map(|e| json!({"ip": e.address, "hostnames": [e.host]})).collect();
+    let mut object = job(input, &task, key, &place.image, Some(&place.etcd))?;
+    let pod = &mut object["spec"]["template"]["spec"];
+    pod["hostAliases"] = aliases.into();
+    add(pod, "etcd", "/etc/berth/etcd", json!({"secret": {"secretName": place.client, "defaultMode": 0o440}}));
+    Object::new(object)
+}
+
+/// The Job that deletes a backup in the store.
+pub(super) fn delete(
+    input: Input<'_>,
+    store: &BackupStore,
+    (snapshot, image): (&str, &str),
+    etcd: Option<&EtcdCluster>,
+    key: &ObjectKey,
+) -> Result<Object, String> {
+    let task = Task::Delete(Delete { store: store.store.clone(), key: snapshot.to_owned() });
+    let mut object = job(input, &task, key, image, etcd)?;
+    // With the finalizer of its EtcdBackup nobody is left to delete it.
+    object["spec"]["ttlSecondsAfterFinished"] = 600.into();
+    Object::new(object)
+}
+
+fn add(pod: &mut Value, name: &str, path: &str, source: Value) {
+    let mut volume = source;
+    volume["name"] = name.into();
+    let mount = json!({"name": name, "mountPath": path});
+    if let Some(volumes) = pod["volumes"].as_array_mut() {
+        volumes.push(volume);
+    }
+    if let Some(mounts) = pod["containers"][0]["volumeMounts"].as_array_mut() {
+        mounts.push(mount);
+    }
+}
+
+fn job(
+    input: Input<'_>,
+    task: &Task,
+    key: &ObjectKey,
+    image: &str,
+    etcd: Option<&EtcdCluster>,
+) -> Result<Value, String> {
+    let task = serde_json::to_string(task).map_err(|e| e.to_string())?;
+    let restricted = json!({
+        "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
+    });
+    let mut pod = json!({
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": false,
+        "enableServiceLinks": false,
+        "terminationGracePeriodSeconds": 5,
+        "securityContext": {
+            "runAsNonRoot": true, "runAsUser": USER, "runAsGroup": USER, "fsGroup": USER,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "containers": [{
+            "name": CONTAINER,
+            "image": image,
+            "command": ["/berth/berth-backup", "run"],
+            "args": ["--etcd-pki=/etc/berth/etcd", "--credentials=/etc/berth/store", "--scratch=/scratch"],
+            "env": [{"name": TASK, "value": task}],
+            // A restored etcd loads all keys into memory.
+            "resources": {"requests": {"cpu": "50m", "memory": "128Mi"}, "limits": {"memory": "4Gi"}},
+            "volumeMounts": [],
+            "securityContext": restricted,
+        }],
+        "volumes": [],
+    });
+    add(&mut pod, "scratch", "/scratch", json!({"emptyDir": {}}));
+    add(&mut pod, "store", "/etc/berth/store", json!({"secret": {"secretName": key.name, "defaultMode": 0o440}}));
+    deliver(&mut pod, input, &restricted);
+    if let Some(etcd) = etcd {
+        let placement = &etcd.spec.placement;
+        let fields = [
+            ("nodeSelector", json!(placement.node_selector)),
+            ("tolerations", json!(placement.tolerations)),
+            ("imagePullSecrets", etcd.spec.images.pull_secrets.iter().map(|name| json!({"name": name})).collect()),
+        ];
+        for (field, value) in fields {
+            let empty = value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(|o| o.is_empty());
+            if !empty {
+                pod[field] = value;
+            }
+        }
+    }
+    let labels = json!(input.labels());
+    Ok(json!({
+        "apiVersion": "batch/v1", "kind": "Job",
+        "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
+        "spec": {
+            "backoffLimit": 2,
+            "activeDeadlineSeconds": DEADLINE,
+            "podFailurePolicy": {"rules": [{
+                "action": "FailJob",
+                "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": [GIVE_UP]},
+            }]},
+            "template": {"metadata": {"labels": labels}, "spec": pod},
+        },
+    }))
+}
+
+/// Brings the program into the container, as the agent comes into the members' pods.
+fn deliver(pod: &mut Value, input: Input<'_>, restricted: &Value) {
+    let image = &input.settings.backups.image;
+    match input.settings.agent_delivery {
+        AgentDelivery::ImageVolume => {
+            add(pod, "berth", "/berth", json!({"image": {"reference": image, "pullPolicy": "IfNotPresent"}}));
+        }
+        AgentDelivery::InitContainer => {
+            add(pod, "berth", "/berth", json!({"emptyDir": {}}));
+            pod["initContainers"] = json!([{
+                "name": "install",
+                "image": image,
+                "command": ["/berth-backup", "install", "--to=/berth"],
+                "resources": {"requests": {"cpu": "10m", "memory": "16Mi"}, "limits": {"memory": "64Mi"}},
+                "volumeMounts": [{"name": "berth", "mountPath": "/berth"}],
+                "securityContext": restricted,
+            }]);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! How a Job goes, and how it ended.
+
+use super::Input;
+use crate::model::State;
+use crate::observed::label;
+use crate::workload::pod_problem;
+use berth_api::backup::{At, Failure, Outcome};
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use berth_render::Kind;
+use serde_json::Value;
+
+/// The container of a Job's pod.
+pub(super) const CONTAINER: &str = "backup";
+
+/// How it ended, once the Job does not try again.
+pub(super) fn of(input: Input<'_>, job: &Value) -> Option<Outcome> {
+    let said = said(input, job);
+    if let Some(done @ (Outcome::Verified(_) | Outcome::Deleted)) = said.last() {
+        return Some(done.clone());
+    }
+    let condition = |type_: &str| {
+        let all = job.pointer("/status/conditions").and_then(Value::as_array);
+        all.into_iter().flatten().find(|c| c["type"] == type_ && c["status"] == "True").cloned()
+    };
+    if let Some(failed) = condition("Failed") {
+        let why = failed["message"].as_str().unwrap_or("no message");
+        let silent = || Outcome::Failed(Failure { at: At::Other, message: format!("its Job failed: {why}") });
+        return Some(said.last().cloned().unwrap_or_else(silent));
+    }
+    // It did its work, and nobody knows what: the pod was deleted before it was looked at.
+    let lost = || {
+        Outcome::Failed(Failure { at: At::Other, message: "its Job's pod is gone, and with it what it said".into() })
+    };
+    condition("Complete").map(|_| lost())
+}
+
+/// What it is doing, for people.
+pub(super) fn progress(input: Input<'_>, job: &Value, ended: Option<&Outcome>) -> State {
+    if ended.is_some() {
+        return State::waiting("its result to be recorded");
+    }
+    let problem = pods(input, job).filter(|pod| pod["status"]["phase"] == "Pending").find_map(pod_problem);
+    if let Some((reason, on)) = problem {
+        return State::Waiting { reason, on };
+    }
+    match said(input, job).pop() {
+        Some(Outcome::Failed(failure)) => {
+            State::waiting(format!("another try of its Job; the last one: {}", failure.message))
+        }
+        _ => State::Waiting { reason: Reason::Waiting, on: "its Job to take the snapshot, and to prove it".into() },
+    }
+}
+
+fn pods<'a>(input: Input<'a>, job: &'a Value) -> impl Iterator<Item = &'a Value> {
+    let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::Pod).map(|(_, pod)| pod);
+    let name = job["metadata"]["name"].as_str();
+    all.filter(move |pod| input.is_ours(pod) && label(pod, labels::JOB_NAME) == name)
+}
+
+/// What its pods said, in the order of their ends; what proves something comes last.
+fn said(input: Input<'_>, job: &Value) -> Vec<Outcome> {
+    let one = |pod: &Value| {
+        let all = pod.pointer("/status/containerStatuses")?.as_array()?;
+        let end = &all.iter().find(|c| c["name"] == CONTAINER)?["state"]["terminated"];
+        let outcome: Outcome = serde_json::from_str(end["message"].as_str()?).ok()?;
+        Some((!matches!(outcome, Outcome::Failed(_)), end["finishedAt"].as_str()?.to_owned(), outcome))
+    };
+    let mut said: Vec<_> = pods(input, job).filter_map(one).collect();
+    said.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+    said.into_iter().map(|(.., outcome)| outcome).collect()
+}
+
+/// The reason that a condition has for it.
+pub(super) fn reason(failure: &Failure) -> Reason {
+    match failure.at {
+        At::Store => Reason::StoreUnavailable,
+        At::Proof => Reason::BackupNotProven,
+        At::Etcd | At::Other => Reason::BackupFailed,
+    }
+}

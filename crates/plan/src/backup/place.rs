@@ -1,0 +1,142 @@
+//! Where an etcd is, and whether a backup of it can be taken now.
+
+use super::Input;
+use crate::model::State;
+use crate::observed::{deleting, label};
+use crate::settings::{BackupStore, Settings};
+use crate::workload::image_of;
+use berth_api::backup::{EtcdBackup, Subject};
+use berth_api::conditions::Reason;
+use berth_api::version::Version;
+use berth_api::{Cluster, EtcdCluster, labels, names};
+use berth_render::{Binary, Kind, ObjectKey, image};
+use serde::de::DeserializeOwned;
+
+/// What has to be read for an `EtcdBackup`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// Where its Job runs: where etcd does.
+    pub namespace: String,
+    /// The `Cluster`, if it is a tenant's.
+    pub cluster: Option<ObjectKey>,
+    /// The etcd.
+    pub etcd: ObjectKey,
+    /// The store's Secret, if the store is known.
+    pub credentials: Option<ObjectKey>,
+}
+
+/// What has to be read for it.
+pub fn asks(backup: &EtcdBackup, settings: &Settings) -> Asks {
+    let home = backup.metadata.namespace.as_deref().unwrap_or_default();
+    let named = |r: &Option<berth_api::backup::BackupRef>| r.as_ref().map(|r| r.name.clone());
+    let cluster = named(&backup.spec.cluster_ref);
+    let namespace = cluster.as_ref().map_or_else(|| home.to_owned(), |c| names::control_plane_namespace(home, c));
+    let etcd = named(&backup.spec.etcd_cluster_ref).filter(|_| cluster.is_none()).unwrap_or_else(|| names::ETCD.into());
+    let store = settings.backups.store(&backup.spec.store);
+    Asks {
+        etcd: ObjectKey::namespaced(Kind::EtcdCluster, &*namespace, etcd),
+        cluster: cluster.map(|name| ObjectKey::namespaced(Kind::Cluster, home, name)),
+        credentials: store.map(|s| ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*s.secret)),
+        namespace,
+    }
+}
+
+/// An etcd that can be backed up.
+#[derive(Clone, Debug)]
+pub(super) struct Place<'a> {
+    pub(super) store: &'a BackupStore,
+    pub(super) etcd: EtcdCluster,
+    /// Image of the members, which has etcd's programs of their version.
+    pub(super) image: String,
+    /// Secret with the client certificate.
+    pub(super) client: String,
+    pub(super) subject: Subject,
+}
+
+/// The etcd, or what is awaited.
+pub(super) fn find<'a>(input: Input<'a>, asks: &Asks) -> Result<Place<'a>, State> {
+    let store = store(input)?;
+    let cluster: Option<Cluster> = match &asks.cluster {
+        Some(key) => Some(read(input, key)?),
+        None => None,
+    };
+    if cluster.is_some() && !is_home_of(input, asks) {
+        return Err(State::waiting(format!("namespace {} of the control plane", asks.namespace)));
+    }
+    let etcd: EtcdCluster = read(input, &asks.etcd)?;
+    if etcd.metadata.deletion_timestamp.is_some() {
+        return Err(State::waiting(format!("{}, which is being deleted", asks.etcd)));
+    }
+    let status = etcd.status.clone().unwrap_or_default();
+    let formed = status.cluster_id.is_some() && !status.endpoints.is_empty();
+    let Some(identity) = status.identity.clone().filter(|_| formed) else {
+        return Err(State::waiting(format!("{} to be formed", asks.etcd)));
+    };
+    let Some(client) = status.clients.iter().find(|c| c.name == names::BACKUP_CLIENT) else {
+        let how = if cluster.is_some() {
+            String::new()
+        } else {
+            format!(": add {{name: {}}} to its spec.clients", names::BACKUP_CLIENT)
+        };
+        return Err(State::waiting(format!("client {} of {}{how}", names::BACKUP_CLIENT, asks.etcd)));
+    };
+    let set = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
+    let runs = input.observed.get(&set).and_then(image_of).map(str::to_owned);
+    let version: Option<Version> = etcd.spec.version.parse().ok();
+    let registry = etcd.spec.images.registry.as_deref().unwrap_or(&input.settings.registry);
+    let image = runs.or_else(|| Some(image(registry, Binary::Etcd, version?)));
+    let key = ObjectKey::namespaced(Kind::Secret, &*asks.namespace, names::APISERVER_ENCRYPTION);
+    let of = cluster.as_ref().and_then(|c| c.metadata.name.clone()).unwrap_or_else(|| asks.etcd.name.clone());
+    Ok(Place {
+        store,
+        image: image.ok_or_else(|| State::waiting(format!("spec.version of {} to be a version", asks.etcd)))?,
+        client: client.secret_ref.name.clone(),
+        subject: Subject {
+            namespace: input.namespace().to_owned(),
+            name: of,
+            identity,
+            epoch: status.epoch.unwrap_or_default(),
+            kubernetes_version: cluster.as_ref().and_then(|c| c.status.as_ref()?.version.clone()),
+            encryption_key: cluster
+                .as_ref()
+                .and_then(|_| input.observed.secrets.get(&key)?.digests.get("encryption.yaml").cloned()),
+        },
+        etcd,
+    })
+}
+
+/// The store that the spec names.
+pub(super) fn store(input: Input<'_>) -> Result<&BackupStore, State> {
+    let backups = &input.settings.backups;
+    let asked = &input.backup.spec.store;
+    let problem = |message: String| State::blocked(Reason::StoreUnavailable, message);
+    if backups.image.is_empty() && backups.are_enabled() {
+        return Err(problem("the operator was started without --backup-image: upgrade Berth's chart".into()));
+    }
+    backups.store(asked).ok_or_else(|| {
+        let known: Vec<&str> = backups.stores.iter().map(|s| s.name.as_str()).collect();
+        let known =
+            if known.is_empty() { "none is configured".to_owned() } else { format!("there are {}", known.join(", ")) };
+        problem(format!(
+            "spec.store: no store {asked}: {known}. The platform team adds it to the chart value backups.stores"
+        ))
+    })
+}
+
+/// Whether the control-plane namespace is there, and the one of that `Cluster`.
+pub(super) fn is_home_of(input: Input<'_>, asks: &Asks) -> bool {
+    let Some(cluster) = &asks.cluster else { return true };
+    let namespace = input.observed.get(&ObjectKey::cluster(Kind::Namespace, &*asks.namespace));
+    namespace.is_some_and(|n| {
+        !deleting(n)
+            && label(n, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+            && label(n, labels::CLUSTER_NAME) == Some(&cluster.name)
+            && label(n, labels::CLUSTER_NAMESPACE) == cluster.namespace.as_deref()
+    })
+}
+
+fn read<T: DeserializeOwned>(input: Input<'_>, key: &ObjectKey) -> Result<T, State> {
+    let live = input.observed.get(key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
+    serde_json::from_value(live.clone())
+        .map_err(|e| State::blocked(Reason::Error, format!("{key} cannot be read: {e}")))
+}

@@ -1,0 +1,76 @@
+//! What becomes of the Job, and of the snapshot in the store, when an `EtcdBackup` is deleted.
+
+use super::*;
+use berth_api::backup::DeletionPolicy;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// A newer backup of the same etcd.
+pub(super) fn newer(world: &mut Fixture, change: &dyn Fn(&mut Value)) {
+    let mut other = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": "two", "namespace": TEAM, "uid": "u2"},
+        "spec": {"clusterRef": {"name": "acme"}, "store": "main"},
+        "status": {"phase": "Verified", "identity": "id", "takenAt": "2026-01-01T00:00:30Z"},
+    });
+    change(&mut other);
+    world.put(Kind::EtcdBackup, other);
+}
+
+pub(super) fn deleted() -> Fixture {
+    let mut world = Fixture::new();
+    world.ends("backup-one", Some("Complete"), &[verified()]);
+    world.reconcile();
+    world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
+    world.backup.metadata.deletion_timestamp = Some(Time(world.now));
+    world
+}
+
+#[test]
+fn the_last_proven_backup_stays_in_the_store_whatever_happens_to_its_object() {
+    assert!(deleted().plan().plan.finished, "it is the only one");
+    let stays = |change: &dyn Fn(&mut Value)| {
+        let mut world = deleted();
+        newer(&mut world, change);
+        let planned = world.plan();
+        assert!(planned.plan.finished && described(&planned).is_empty(), "{:?}", described(&planned));
+    };
+    stays(&|other| other["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into());
+    stays(&|other| other["status"]["phase"] = "Failed".into());
+    stays(&|other| other["status"]["identity"] = "another".into());
+    stays(&|other| other["status"]["takenAt"] = "2025-01-01T00:00:00Z".into());
+    let mut world = deleted();
+    newer(&mut world, &|_| {});
+    world.backup.spec.deletion_policy = DeletionPolicy::Retain;
+    assert!(world.plan().plan.finished, "nobody asked for it");
+    let mut world = deleted();
+    newer(&mut world, &|_| {});
+    world.observed.objects.remove(&ObjectKey::cluster(Kind::Namespace, world.home()));
+    assert!(world.plan().plan.finished, "no Job can run, and nothing hangs for that");
+}
+
+#[test]
+fn one_that_is_superseded_is_deleted_in_the_store_first() {
+    let mut world = deleted();
+    newer(&mut world, &|_| {});
+    let planned = world.plan();
+    assert!(!planned.plan.finished);
+    let job = job_of(&planned);
+    assert_eq!(job.key().name, "backup-one-delete");
+    let task = job.get("/spec/template/spec/containers/0/env/0/value").and_then(Value::as_str).unwrap();
+    assert!(task.contains("20260101T000000Z-7.db"), "{task}");
+    world.ends("backup-one-delete", Some("Failed"), &[failed(At::Store, "it answers 403")]);
+    let said = world.says();
+    assert!(said.contains("it answers 403. Set spec.deletionPolicy to Retain to leave it there"), "{said}");
+    world.observed.objects.retain(|key, _| key.kind != Kind::Pod);
+    world.ends("backup-one-delete", Some("Complete"), &[Outcome::Deleted]);
+    assert!(world.plan().plan.finished);
+}
+
+#[test]
+fn a_running_one_that_is_deleted_leaves_no_job() {
+    let mut world = Fixture::new();
+    world.ends("backup-one", None, &[]);
+    world.backup.metadata.deletion_timestamp = Some(Time(world.now));
+    let planned = world.plan();
+    assert!(!planned.plan.finished);
+    assert_eq!(described(&planned), [format!("delete Job {}/backup-one", world.home())]);
+}

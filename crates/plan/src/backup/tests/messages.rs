@@ -1,0 +1,117 @@
+//! Situations of an `EtcdBackup`, for docs/reference/messages.md.
+
+use super::deletion::{deleted, newer};
+use super::*;
+use crate::messages::Situation;
+
+type Change = fn(&mut Fixture);
+
+/// Each message that an `EtcdBackup` can have.
+pub(crate) fn situations() -> Vec<Situation> {
+    let all: &[(&str, Change)] = &[
+        ("an EtcdBackup is created", |_| {}),
+        ("its Cluster does not exist", |w| remove(w, Kind::Cluster, "acme")),
+        ("its Cluster has no control plane yet", |w| {
+            let home = w.home();
+            remove(w, Kind::Namespace, &home);
+        }),
+        ("its Cluster cannot be read", |w| live(w, Kind::Cluster)["spec"]["etcd"] = json!({"replicas": "three"})),
+        ("its etcd is being deleted", |w| {
+            live(w, Kind::EtcdCluster)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into()
+        }),
+        ("its etcd is not formed yet", |w| live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null),
+        ("the client certificate is not issued yet", |w| live(w, Kind::EtcdCluster)["status"]["clients"] = json!([])),
+        ("a stand-alone EtcdCluster has no client `backup`", |w| {
+            let mut etcd = live(w, Kind::EtcdCluster).clone();
+            etcd["metadata"]["namespace"] = TEAM.into();
+            etcd["status"]["clients"] = json!([]);
+            w.put(Kind::EtcdCluster, etcd);
+            w.backup.spec.cluster_ref = None;
+            w.backup.spec.etcd_cluster_ref = Some(berth_api::backup::BackupRef { name: "etcd".into() });
+        }),
+        ("its etcd has no version", |w| live(w, Kind::EtcdCluster)["spec"]["version"] = "x".into()),
+        ("no store is configured", |w| w.settings.backups.stores.clear()),
+        ("the store is not configured", |w| w.backup.spec.store = "other".into()),
+        ("the chart is older than backups", |w| w.settings.backups.image.clear()),
+        ("the store's Secret is not there", |w| remove(w, Kind::Secret, "s3")),
+        ("the store's Secret lacks a key", |w| w.secret("berth-system", "s3", &["accessKeyID"])),
+        ("somebody else's Job has its name", |w| {
+            w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": w.home()}}));
+        }),
+        ("many backups are due at once", |w| {
+            for n in 0..4 {
+                let at = "2025-12-31T00:00:00Z";
+                w.put(Kind::EtcdBackup, json!({
+                    "metadata": {"name": format!("b{n}"), "namespace": "team-b", "uid": format!("b{n}"), "creationTimestamp": at},
+                    "status": {"phase": "Running"},
+                }));
+            }
+        }),
+        ("its Job runs", |w| w.ends("backup-one", None, &[])),
+        ("its Job tries again", |w| w.ends("backup-one", None, &[failed(At::Store, STORE)])),
+        ("the store refuses", |w| w.ends("backup-one", Some("Failed"), &[failed(At::Store, STORE)])),
+        ("etcd has no quorum", |w| {
+            w.ends("backup-one", Some("Failed"), &[failed(At::Etcd, "etcdctl: Error: context deadline exceeded")])
+        }),
+        ("the store gives back something else", |w| w.ends("backup-one", Some("Failed"), &[failed(At::Proof, PROOF)])),
+        ("its Job takes too long", |w| {
+            w.ends("backup-one", Some("Failed"), &[]);
+            live(w, Kind::Job)["status"]["conditions"][0]["message"] =
+                "Job was active longer than specified deadline".into();
+        }),
+        ("its Job failed without a message", |w| {
+            w.ends("backup-one", Some("Failed"), &[]);
+            live(w, Kind::Job)["status"]["conditions"][0]["message"] = Value::Null;
+        }),
+        ("the pod of its Job is deleted at its end", |w| w.ends("backup-one", Some("Complete"), &[])),
+        ("it is proven", |w| w.ends("backup-one", Some("Complete"), &[verified()])),
+    ];
+    let mut situations: Vec<Situation> = all.iter().map(|(text, change)| of(Fixture::new(), text, *change)).collect();
+    let deletions: &[(&str, Change)] = &[
+        ("it is deleted, and so is its snapshot", |w| newer(w, &|_| {})),
+        ("it is deleted, and so is its snapshot: the Job runs", |w| {
+            newer(w, &|_| {});
+            w.ends("backup-one-delete", None, &[]);
+        }),
+        ("its snapshot cannot be deleted", |w| {
+            newer(w, &|_| {});
+            w.ends("backup-one-delete", Some("Failed"), &[failed(At::Store, STORE)]);
+        }),
+        ("its snapshot is deleted", |w| {
+            newer(w, &|_| {});
+            w.ends("backup-one-delete", Some("Complete"), &[Outcome::Deleted]);
+            let (home, labels) = (w.home(), w.input().labels());
+            w.put(
+                Kind::Secret,
+                json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": labels}}),
+            );
+        }),
+        ("it is deleted while its etcd has no StatefulSet", |w| {
+            newer(w, &|_| {});
+            live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null;
+        }),
+        ("it is deleted while its Job runs", |w| w.ends("backup-one", None, &[])),
+    ];
+    situations.extend(deletions.iter().map(|(text, change)| of(deleted(), text, *change)));
+    situations
+}
+
+const STORE: &str = "store https://s3:9000: cannot look for prod/team-a/acme/id/any.json in bucket b: it answers 403: the credentials do not allow it";
+const PROOF: &str = "restored, etcd has 2 keys, and had 3 when the snapshot was taken";
+
+fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {
+    change(&mut world);
+    world.reconcile();
+    Situation::of("EtcdBackup", text, &world.backup)
+}
+
+fn live(world: &mut Fixture, kind: Kind) -> &mut Value {
+    let found = world.observed.objects.iter_mut().find(|(key, _)| key.kind == kind);
+    found.map(|(_, object)| object).expect("it is there")
+}
+
+fn remove(world: &mut Fixture, kind: Kind, name: &str) {
+    let is = |key: &ObjectKey| key.kind == kind && key.name == name;
+    world.observed.objects.retain(|key, _| !is(key));
+    world.observed.secrets.retain(|key, _| !is(key));
+}

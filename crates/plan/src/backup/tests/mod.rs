@@ -1,0 +1,347 @@
+//! What an `EtcdBackup` does in each situation, from observation to status.
+
+mod deletion;
+pub(crate) mod messages;
+
+use super::status::status;
+use super::*;
+use crate::secrets::SecretFacts;
+use berth_api::backup::{At, EtcdBackupStatus, Failure, Manifest, Store, Subject};
+use berth_api::conditions::{self, ConditionType};
+use berth_render::Object;
+use serde_json::json;
+
+/// A tenant with a formed etcd, a store, and an `EtcdBackup`.
+struct Fixture {
+    backup: EtcdBackup,
+    observed: Observed,
+    settings: Settings,
+    now: Timestamp,
+}
+
+const TEAM: &str = "team-a";
+
+impl Fixture {
+    fn new() -> Self {
+        let backup = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
+            "metadata": {"name": "one", "namespace": TEAM, "uid": "u1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"clusterRef": {"name": "acme"}, "store": "main", "deletionPolicy": "Delete"},
+        });
+        let store = BackupStore {
+            name: "main".into(),
+            store: Store {
+                endpoint: "https://s3:9000".into(),
+                bucket: "b".into(),
+                region: "r".into(),
+                path_style: true,
+            },
+            prefix: "prod".into(),
+            secret: "s3".into(),
+        };
+        let mut settings = Settings::default();
+        settings.backups.image = "backup:1".into();
+        settings.backups.namespace = "berth-system".into();
+        settings.backups.stores.push(store);
+        let now = "2026-01-01T00:01:00Z".parse().unwrap();
+        let mut world = Self {
+            backup: serde_json::from_value(backup.clone()).unwrap(),
+            observed: Observed::default(),
+            settings,
+            now,
+        };
+        let home = world.home();
+        let labels =
+            json!({labels::MANAGED_BY: "berth", labels::CLUSTER_NAME: "acme", labels::CLUSTER_NAMESPACE: TEAM});
+        world.put(Kind::Namespace, json!({"metadata": {"name": home, "labels": labels}}));
+        world.put(
+            Kind::Cluster,
+            json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "acme", "namespace": TEAM},
+                "spec": {"version": "1.36.3"}, "status": {"version": "1.36.3"},
+            }),
+        );
+        world.put(Kind::EtcdCluster, json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "etcd", "namespace": home},
+            "spec": {"version": "3.6.16"},
+            "status": {
+                "identity": "id", "epoch": 1, "clusterId": "c1",
+                "endpoints": [{"name": "etcd-0", "url": "https://etcd-0.x.svc:2379", "host": "etcd-0.x.svc", "address": "10.0.0.1"}],
+                "clients": [{"name": "backup", "secretRef": {"name": "etcd-client-backup"}}],
+            },
+        }));
+        world.secret("berth-system", "s3", &["accessKeyID", "secretAccessKey", "ca.crt"]);
+        world.secret(&home, names::APISERVER_ENCRYPTION, &["encryption.yaml"]);
+        world.put(Kind::EtcdBackup, backup);
+        world
+    }
+
+    fn home(&self) -> String {
+        names::control_plane_namespace(TEAM, "acme")
+    }
+
+    fn put(&mut self, kind: Kind, mut object: Value) {
+        if object["metadata"]["uid"].is_null() {
+            object["metadata"]["uid"] = "u".into();
+        }
+        self.observed.put(ObjectKey::of(kind, &object), object);
+    }
+
+    fn secret(&mut self, namespace: &str, name: &str, keys: &[&str]) {
+        let data = keys.iter().map(|key| ((*key).to_owned(), key.as_bytes().to_vec())).collect();
+        let key = ObjectKey::namespaced(Kind::Secret, namespace, name);
+        self.observed.secrets.insert(key, SecretFacts::read("Opaque", &data).into());
+        self.put(Kind::Secret, json!({"metadata": {"name": name, "namespace": namespace}}));
+    }
+
+    fn input(&self) -> Input<'_> {
+        Input { backup: &self.backup, observed: &self.observed, settings: &self.settings, now: self.now }
+    }
+
+    fn plan(&self) -> BackupPlan {
+        plan(self.input())
+    }
+
+    /// Plans and takes the status in, as the driver does; what it says.
+    fn reconcile(&mut self) -> (BackupPlan, EtcdBackupStatus) {
+        let planned = self.plan();
+        let status = status(self.input(), &planned, None);
+        self.backup.status = Some(status.clone());
+        let mut live = serde_json::to_value(&self.backup).unwrap();
+        live["metadata"]["uid"] = "u1".into();
+        self.put(Kind::EtcdBackup, live);
+        (planned, status)
+    }
+
+    fn says(&mut self) -> String {
+        let (_, status) = self.reconcile();
+        let ready = conditions::find(&status.conditions, ConditionType::Ready).unwrap();
+        format!("{} {}: {}", status.phase.unwrap_or_default(), ready.reason, ready.message)
+    }
+
+    /// The Job is there, and its pod ended with this.
+    fn ends(&mut self, job: &str, condition: Option<&str>, messages: &[Outcome]) {
+        let (home, labels) = (self.home(), self.input().labels());
+        let conditions: Vec<_> = condition
+            .map(|type_| json!({"type": type_, "status": "True", "message": "too often"}))
+            .into_iter()
+            .collect();
+        self.put(Kind::Job, json!({
+            "metadata": {"name": job, "namespace": home, "labels": labels, "uid": "job"}, "status": {"conditions": conditions},
+        }));
+        for (n, message) in messages.iter().enumerate() {
+            let mut labels = labels.clone();
+            labels.insert(labels::JOB_NAME.into(), job.into());
+            let message = serde_json::to_string(message).unwrap();
+            let end = json!({"exitCode": 1, "finishedAt": format!("2026-01-01T00:00:0{n}Z"), "message": message});
+            self.put(Kind::Pod, json!({
+                "metadata": {"name": format!("{job}-{n}"), "namespace": home, "labels": labels},
+                "status": {"phase": "Failed", "containerStatuses": [{"name": "backup", "state": {"terminated": end}}]},
+            }));
+        }
+    }
+}
+
+fn verified() -> Outcome {
+    Outcome::Verified(Manifest {
+        key: "prod/team-a/acme/id/20260101T000000Z-7.db".into(),
+        sha256: "ab".into(),
+        size: 9,
+        revision: 7,
+        keys: 3,
+        hash: 1,
+        cluster_id: "c1".into(),
+        etcd_version: "3.6.16".into(),
+        taken_at: "2026-01-01T00:00:00Z".into(),
+        verified_at: "2026-01-01T00:00:30Z".into(),
+        of: Subject { identity: "id".into(), epoch: 1, ..Subject::default() },
+    })
+}
+
+fn failed(at: At, message: &str) -> Outcome {
+    Outcome::Failed(Failure { at, message: message.into() })
+}
+
+fn described(planned: &BackupPlan) -> Vec<String> {
+    planned.plan.actions().map(Action::describe).collect()
+}
+
+fn job_of(planned: &BackupPlan) -> Object {
+    let jobs = planned.plan.actions().filter_map(|a| if let Action::Create(o) = a { Some(o.clone()) } else { None });
+    jobs.last().expect("a Job")
+}
+
+#[test]
+fn a_job_runs_beside_etcd_with_a_copy_of_the_credentials_and_nothing_else() {
+    let world = Fixture::new();
+    let planned = world.plan();
+    let home = world.home();
+    assert_eq!(
+        described(&planned),
+        [
+            format!(
+                "create Secret {home}/backup-one: copy of accessKeyID of Secret berth-system/s3, copy of secretAccessKey of Secret berth-system/s3, copy of ca.crt of Secret berth-system/s3"
+            ),
+            format!("create Job {home}/backup-one"),
+        ]
+    );
+    let job = job_of(&planned);
+    let pod = job.get("/spec/template/spec").unwrap();
+    assert_eq!(pod["automountServiceAccountToken"], false);
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    assert_eq!(pod["containers"][0]["image"], "registry.k8s.io/etcd:3.6.16-0");
+    assert_eq!(pod["hostAliases"], json!([{"ip": "10.0.0.1", "hostnames": ["etcd-0.x.svc"]}]));
+    let task: Value = serde_json::from_str(pod["containers"][0]["env"][0]["value"].as_str().unwrap()).unwrap();
+    assert_eq!(task["take"]["prefix"], "prod/team-a/acme/id");
+    assert_eq!(task["take"]["of"]["kubernetesVersion"], "1.36.3");
+    assert_eq!(task["take"]["of"]["encryptionKey"].as_str().map(str::len), Some(64));
+    let volumes: Vec<_> = pod["volumes"].as_array().unwrap().iter().map(|v| v["name"].clone()).collect();
+    assert_eq!(volumes, ["scratch", "store", "berth", "etcd"]);
+    let findings = berth_render::lint(&[job.clone()]);
+    assert!(findings.is_empty(), "{findings:?}");
+}
+
+#[test]
+fn an_image_volume_needs_no_init_container() {
+    let mut world = Fixture::new();
+    world.settings.agent_delivery = berth_api::common::AgentDelivery::ImageVolume;
+    let job = job_of(&world.plan());
+    assert_eq!(job.get("/spec/template/spec/initContainers"), None);
+    assert_eq!(job.get("/spec/template/spec/volumes/2/image/reference"), Some(&json!("backup:1")));
+}
+
+#[test]
+fn what_is_missing_is_named_with_the_way_out() {
+    let says = |change: &dyn Fn(&mut Fixture)| {
+        let mut world = Fixture::new();
+        change(&mut world);
+        world.says()
+    };
+    let home = Fixture::new().home();
+    let remove = |kind, namespace: &str, name: &str| {
+        let key = if kind == Kind::Namespace {
+            ObjectKey::cluster(kind, name)
+        } else {
+            ObjectKey::namespaced(kind, namespace, name)
+        };
+        move |world: &mut Fixture| {
+            world.observed.objects.remove(&key);
+            world.observed.secrets.remove(&key);
+        }
+    };
+    let starts = |said: String, wanted: &str| assert!(said.starts_with(wanted), "{said}");
+    starts(
+        says(&remove(Kind::Cluster, TEAM, "acme")),
+        "Waiting Waiting: waiting for Cluster team-a/acme, which does not exist",
+    );
+    starts(says(&remove(Kind::Namespace, "", &home)), "Waiting Waiting: waiting for namespace acme-");
+    starts(says(&remove(Kind::EtcdCluster, &home, "etcd")), "Waiting Waiting: waiting for EtcdCluster");
+    starts(
+        says(&remove(Kind::Secret, "berth-system", "s3")),
+        "Waiting StoreUnavailable: waiting for Secret berth-system/s3, with the credentials of store main",
+    );
+    starts(
+        says(&|w| w.secret("berth-system", "s3", &["accessKeyID", "secretAccessKey"])),
+        "Waiting StoreUnavailable: waiting for key ca.crt of Secret berth-system/s3",
+    );
+    starts(
+        says(&|w| w.backup.spec.store = "other".into()),
+        "Waiting StoreUnavailable: spec.store: no store other: there are main",
+    );
+    starts(
+        says(&|w| w.settings.backups.image.clear()),
+        "Waiting StoreUnavailable: the operator was started without --backup-image",
+    );
+    let no_clients = |w: &mut Fixture| {
+        let key = asks(&w.backup, &w.settings).etcd;
+        w.observed.objects.get_mut(&key).unwrap()["status"]["clients"] = json!([]);
+    };
+    starts(says(&no_clients), "Waiting Waiting: waiting for client backup of EtcdCluster");
+    let alone = |w: &mut Fixture| {
+        no_clients(w);
+        let mut etcd = w.observed.objects[&asks(&w.backup, &w.settings).etcd].clone();
+        etcd["metadata"]["namespace"] = TEAM.into();
+        w.put(Kind::EtcdCluster, etcd);
+        w.backup.spec.cluster_ref = None;
+        w.backup.spec.etcd_cluster_ref = Some(berth_api::backup::BackupRef { name: "etcd".into() });
+    };
+    starts(
+        says(&alone),
+        "Waiting Waiting: waiting for client backup of EtcdCluster team-a/etcd: add {name: backup} to its spec.clients",
+    );
+    let foreign =
+        |w: &mut Fixture| w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": w.home()}}));
+    starts(says(&foreign), "Waiting ForeignObject: Job acme-");
+}
+
+#[test]
+fn what_the_pod_says_becomes_the_status_and_stays_when_the_job_is_gone() {
+    let mut world = Fixture::new();
+    world.ends("backup-one", None, &[failed(At::Store, "no connection")]);
+    let said = world.says();
+    assert_eq!(said, "Running Waiting: waiting for another try of its Job; the last one: no connection");
+    world.ends("backup-one", Some("Complete"), &[failed(At::Store, "no connection"), verified()]);
+    let (planned, status) = world.reconcile();
+    assert!(described(&planned).is_empty(), "the Job stays until its result is recorded");
+    assert_eq!((status.revision, status.keys, status.phase.as_deref()), (Some(7), Some(3), Some("Verified")));
+    let home = world.home();
+    let (planned, _) = world.reconcile();
+    assert_eq!(described(&planned), [format!("delete Job {home}/backup-one")]);
+    world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
+    let (planned, again) = world.reconcile();
+    assert!(described(&planned).is_empty());
+    assert_eq!((again.phase, again.revision), (status.phase, status.revision));
+    assert!(conditions::is_true(&again.conditions, ConditionType::Ready));
+}
+
+#[test]
+fn a_failure_is_the_end_and_says_what_is_at_fault() {
+    for (outcome, wanted) in [
+        (failed(At::Store, "it answers 403"), "Failed StoreUnavailable: it answers 403"),
+        (failed(At::Proof, "another hash"), "Failed BackupNotProven: another hash"),
+        (failed(At::Etcd, "no member"), "Failed BackupFailed: no member"),
+    ] {
+        let mut world = Fixture::new();
+        world.ends("backup-one", Some("Failed"), &[outcome]);
+        assert_eq!(world.says(), wanted);
+        world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
+        assert_eq!(world.says(), wanted, "and stays");
+        assert!(described(&world.plan()).is_empty(), "it is not tried again");
+    }
+    let mut world = Fixture::new();
+    world.ends("backup-one", Some("Failed"), &[]);
+    assert_eq!(world.says(), "Failed BackupFailed: its Job failed: too often");
+    let mut world = Fixture::new();
+    world.ends("backup-one", Some("Complete"), &[]);
+    assert_eq!(world.says(), "Failed BackupFailed: its Job's pod is gone, and with it what it said");
+}
+
+#[test]
+fn no_more_run_at_once_than_the_chart_says_and_one_that_cannot_holds_up_nobody() {
+    let mut world = Fixture::new();
+    world.settings.backups.concurrent = 2;
+    let mut other = |name: &str, phase: Option<&str>, created: &str| {
+        world.put(
+            Kind::EtcdBackup,
+            json!({
+                "metadata": {"name": name, "namespace": "team-b", "uid": name, "creationTimestamp": created},
+                "status": {"phase": phase},
+            }),
+        );
+    };
+    let (before, after) = ("2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z");
+    other("waits", Some("Waiting"), before);
+    other("done", Some("Verified"), before);
+    other("younger", None, after);
+    other("runs", Some("Running"), after);
+    assert_eq!(world.says(), "Running Waiting: waiting for Job acme-9201d5e7/backup-one to be created");
+    world.backup.status = None;
+    let own = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, "one");
+    world.observed.objects.get_mut(&own).unwrap()["status"] = Value::Null;
+    world.put(Kind::EtcdBackup, json!({
+        "metadata": {"name": "older", "namespace": "team-b", "uid": "older", "creationTimestamp": before}, "status": {"phase": "Queued"},
+    }));
+    let (planned, _) = world.reconcile();
+    assert_eq!(planned.phase, "Queued");
+    assert!(described(&planned).is_empty());
+}

@@ -1,0 +1,256 @@
+//! A change is under way: its next step.
+
+use super::start::unknown;
+use super::{BETWEEN_LOOKS, Fact, Journal, MAX_LAG, Step, View, quorum};
+use crate::model::MemberChange;
+use crate::observed::ListedMember;
+use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::{MemberRecord, MemberStage, Operation, OperationKind, Phase};
+
+/// The change with what it is about.
+struct Change<'a> {
+    view: &'a View<'a>,
+    list: &'a [ListedMember],
+    operation: &'a Operation,
+    /// The member, as it is on record.
+    record: Option<&'a MemberRecord>,
+    /// As etcd lists it.
+    listed: Option<&'a ListedMember>,
+    fact: Fact,
+}
+
+pub(super) fn go_on(view: &View<'_>, list: &[ListedMember], operation: &Operation) -> Step {
+    let target = &operation.target;
+    let record = view.journal.member(target);
+    let listed = list.iter().find(|l| record.is_some_and(|r| is_of(l, r)));
+    let known = |l: &ListedMember| view.journal.members.iter().any(|r| is_of(l, r));
+    if let Some(stranger) = list.iter().find(|l| !known(l)) {
+        return unknown(stranger);
+    }
+    let newer = record.is_some_and(|r| r.stage == MemberStage::Other) || operation.kind == OperationKind::Other;
+    if newer {
+        return Step::Stop(
+            Reason::VersionUnsupported,
+            format!(
+                "a newer operator changes member {target}, in a way that this one does not know. Run that version again; until then Berth changes no member"
+            ),
+        );
+    }
+    let change = Change { view, list, operation, record, listed, fact: view.fact(target) };
+    if let Some(step) = change.turned_back() {
+        return step;
+    }
+    match record.map(|r| r.stage) {
+        None if operation.kind == OperationKind::Shrink => change.clean_up(),
+        None => change.prepared(),
+        Some(MemberStage::Adding) => change.added(),
+        Some(MemberStage::Joining) => change.joined(),
+        Some(MemberStage::Leaving) => change.removed(),
+        Some(MemberStage::Voter | MemberStage::Other) => change.promoted(),
+    }
+}
+
+/// By its ID; or, until etcd has given it one, a learner at its peer URL.
+fn is_of(listed: &ListedMember, record: &MemberRecord) -> bool {
+    if record.id.is_empty() {
+        listed.learner && listed.peer_urls.contains(&record.peer_url)
+    } else {
+        listed.id == record.id
+    }
+}
+
+impl Change<'_> {
+    fn name(&self) -> &str {
+        &self.operation.target
+    }
+
+    fn journal(&self) -> &Journal {
+        &self.view.journal
+    }
+
+    /// The record with the member at that stage, under that ID.
+    fn stage(&self, stage: MemberStage, id: &str) -> Journal {
+        let old = self.record.cloned().unwrap_or_default();
+        let peer_url = match stage {
+            MemberStage::Adding => self.fact.peer_url.clone().unwrap_or(old.peer_url),
+            _ => old.peer_url,
+        };
+        let record = MemberRecord { name: self.name().to_owned(), id: id.to_owned(), peer_url, stage };
+        self.journal().with(self.name(), Some(record))
+    }
+
+    fn wait(&self, on: impl AsRef<str>) -> Step {
+        let what = match self.operation.kind {
+            OperationKind::Grow => "added",
+            OperationKind::Replace => "replaced",
+            OperationKind::Shrink | OperationKind::Other => "removed",
+        };
+        Step::Wait(format!("member {} to be {what}: {}", self.name(), on.as_ref()))
+    }
+
+    /// Why etcd is not told now: it would lose its quorum, or there is nobody to tell.
+    fn call(&self, healthy_of: (usize, usize), change: MemberChange) -> Step {
+        let (healthy, needed) = healthy_of;
+        if healthy < needed {
+            return self.wait(format!("{needed} members have to be well, and {healthy} are"));
+        }
+        if self.view.has_alarm {
+            return Step::Rest;
+        }
+        match self
+            .view
+            .leader(self.list, if matches!(change, MemberChange::MoveLeader { .. }) { "" } else { self.name() })
+        {
+            Some(via) => Step::Call { via, change },
+            None => self.wait("there is no leader at the moment"),
+        }
+    }
+
+    /// The spec asks for less than what is being added, or for what is being removed; or another member lost its data, and comes first.
+    fn turned_back(&self) -> Option<Step> {
+        let (view, now) = (self.view, self.view.now);
+        let wanted = view.ordinal(self.name()) < view.wanted;
+        let stage = self.record.map(|r| r.stage);
+        let other_is_lost = view.journal.members.iter().any(|m| m.name != self.name() && view.fact(&m.name).lost);
+        match (self.operation.kind, stage) {
+            (OperationKind::Grow, None) if !wanted || other_is_lost => {
+                Some(Step::Write(self.journal().with(self.name(), None).done()))
+            }
+            (OperationKind::Grow, Some(MemberStage::Adding | MemberStage::Joining)) if !wanted => {
+                let id = self.listed.map(|l| l.id.clone()).or_else(|| self.record.map(|r| r.id.clone()));
+                let next = self.stage(MemberStage::Leaving, &id.unwrap_or_default());
+                Some(Step::Write(next.beginning(OperationKind::Shrink, self.name(), Phase::Remove, now)))
+            }
+            (OperationKind::Shrink, Some(MemberStage::Leaving))
+                if (wanted || other_is_lost) && self.listed.is_some_and(|l| !l.learner) && !self.fact.lost =>
+            {
+                Some(Step::Write(self.stage(MemberStage::Voter, &self.record?.id).done()))
+            }
+            _ => None,
+        }
+    }
+
+    /// It has an address, which is in the certificates.
+    fn prepared(&self) -> Step {
+        match &self.fact.peer_url {
+            Some(_) => Step::Write(self.stage(MemberStage::Adding, "").at(Phase::Add, self.view.now)),
+            None => self.wait("its Service has no address yet"),
+        }
+    }
+
+    /// etcd lists it as a learner.
+    fn added(&self) -> Step {
+        if let Some(listed) = self.listed {
+            let mut next = self.stage(MemberStage::Joining, &listed.id).at(Phase::Start, self.view.now);
+            next.replicas = next.replicas.max(self.view.ordinal(self.name()).saturating_add(1));
+            return Step::Write(next);
+        }
+        if let Some(other) = self.list.iter().find(|l| l.learner) {
+            return unknown(other);
+        }
+        let voters = self.view.voters(self.list);
+        let healthy = voters.values().filter(|well| **well).count();
+        let peer_url = self.record.map(|r| r.peer_url.clone()).unwrap_or_default();
+        self.call((healthy, quorum(voters.len())), MemberChange::AddLearner { peer_url })
+    }
+
+    /// It runs and has caught up.
+    fn joined(&self) -> Step {
+        let Some(listed) = self.listed else {
+            return Step::Write(self.stage(MemberStage::Adding, "").at(Phase::Add, self.view.now));
+        };
+        let votes = || Step::Write(self.stage(MemberStage::Voter, &listed.id).at(Phase::Promote, self.view.now));
+        if !listed.learner {
+            return votes();
+        }
+        if self.fact.lost {
+            // Its guard was told something older.
+            return match self.fact.pod_ends {
+                false => Step::ReplacePod(self.name().to_owned()),
+                true => self.wait("its pod is being replaced"),
+            };
+        }
+        match self.has_caught_up(listed) {
+            Ok(()) => votes(),
+            Err(wait) => wait,
+        }
+    }
+
+    fn has_caught_up(&self, listed: &ListedMember) -> Result<(), Step> {
+        if listed.name.is_empty() || !self.fact.well {
+            return Err(self.wait("it has not started yet"));
+        }
+        match self.fact.lag {
+            Some(lag) if lag < MAX_LAG => Ok(()),
+            // How far it is changes all the time, and a message with it would be a write each time.
+            _ => Err(self.wait("it copies the data")),
+        }
+    }
+
+    /// It votes.
+    fn promoted(&self) -> Step {
+        let (now, Some(listed)) = (self.view.now, self.listed) else {
+            return Step::Write(self.stage(MemberStage::Adding, "").at(Phase::Add, self.view.now));
+        };
+        if !listed.learner {
+            return Step::Write(self.journal().with(self.name(), self.record.cloned()).done());
+        }
+        if self.fact.lost {
+            let next = self.stage(MemberStage::Leaving, &listed.id);
+            return Step::Write(next.beginning(OperationKind::Replace, self.name(), Phase::Remove, now));
+        }
+        if let Err(wait) = self.has_caught_up(listed) {
+            return wait;
+        }
+        if now.duration_since(self.operation.since.0).as_secs() < BETWEEN_LOOKS {
+            return self.wait("it has caught up, and gets its vote in a moment");
+        }
+        let voters = self.view.voters(self.list);
+        let healthy = voters.values().filter(|well| **well).count();
+        self.call((healthy + 1, quorum(voters.len() + 1)), MemberChange::Promote { id: listed.id.clone() })
+    }
+
+    /// etcd lists it no more.
+    fn removed(&self) -> Step {
+        let (view, now) = (self.view, self.view.now);
+        let replaces = self.operation.kind != OperationKind::Shrink;
+        let Some(listed) = self.listed else {
+            if replaces {
+                return Step::Write(self.stage(MemberStage::Adding, "").at(Phase::Add, now));
+            }
+            let mut next = self.journal().with(self.name(), None).at(Phase::CleanUp, now);
+            next.replicas = next.replicas.min(view.ordinal(self.name()));
+            return Step::Write(next);
+        };
+        if self.record.is_some_and(|r| r.id != listed.id) {
+            // Nobody heard that it was added before it was turned back.
+            return Step::Write(self.stage(MemberStage::Leaving, &listed.id));
+        }
+        if replaces && self.fact.well && !self.fact.lost && !listed.learner {
+            // Its data is back.
+            return Step::Write(self.stage(MemberStage::Voter, &listed.id).done());
+        }
+        let voters = view.voters(self.list);
+        let others: Vec<_> = voters.iter().filter(|(name, _)| *name != self.name()).collect();
+        let healthy: Vec<_> = others.iter().filter(|(_, well)| **well).map(|(name, _)| *name).collect();
+        let enough = (healthy.len(), quorum(others.len()));
+        if !listed.learner && self.fact.leads && self.fact.well {
+            let heir = self.list.iter().find(|l| !l.learner && healthy.contains(&&view.name_of(l)));
+            return match heir {
+                Some(heir) => self.call(enough, MemberChange::MoveLeader { id: heir.id.clone() }),
+                None => self.wait("no other member is well"),
+            };
+        }
+        self.call(enough, MemberChange::Remove { id: listed.id.clone() })
+    }
+
+    /// Its pod and then its volume are gone.
+    fn clean_up(&self) -> Step {
+        match (self.fact.pod, self.fact.claim) {
+            (true, _) => self.wait("its pod ends"),
+            (false, Some(false)) => Step::DeleteClaim(self.name().to_owned()),
+            (false, Some(true)) => self.wait("its volume is being deleted"),
+            (false, None) => Step::Write(self.journal().with(self.name(), None).done()),
+        }
+    }
+}

@@ -1,0 +1,115 @@
+//! No change is under way: is one to begin?
+
+use super::{Journal, Step, View, quorum};
+use crate::observed::ListedMember;
+use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::{MemberRecord, MemberStage, OperationKind, Phase};
+use std::collections::BTreeSet;
+
+/// First whoever lost its data, then whoever is too many, then whoever is missing.
+pub(super) fn begin(view: &View<'_>, list: &[ListedMember]) -> Step {
+    let journal = match journal(view, list) {
+        Ok(journal) => journal,
+        Err(stop) => return stop,
+    };
+    let (wanted, there) = (view.wanted, journal.replicas);
+    let listed: BTreeSet<String> =
+        journal.members.iter().filter(|m| list.iter().any(|l| l.id == m.id)).map(|m| m.name.clone()).collect();
+    // The one that is to go anyway is not replaced first.
+    let last = view.member(there - 1);
+    let goes = |name: &String| wanted < there && *name == last;
+    let names: Vec<_> = (0..there).map(|i| view.member(i)).collect();
+    let lost = |name: &&String| !listed.contains(*name) || view.fact(name).lost;
+    if let Some(name) = names.iter().filter(|name| !goes(name)).find(lost).filter(|_| there > 1) {
+        return replace(view, list, &journal, name, listed.contains(name));
+    }
+    if wanted < there { shrink(view, list, &journal, &last) } else { grow(view, list, &journal) }
+}
+
+/// The record with all members in it, from what etcd lists if none was changed yet.
+fn journal(view: &View<'_>, list: &[ListedMember]) -> Result<Journal, Step> {
+    let mut journal = view.journal.clone();
+    if journal.members.is_empty() {
+        let recorded = |name: String| {
+            let listed = list.iter().find(|l| l.name == name);
+            MemberRecord {
+                id: listed.map(|l| l.id.clone()).unwrap_or_default(),
+                peer_url: listed.and_then(|l| l.peer_urls.first().cloned()).unwrap_or_default(),
+                stage: MemberStage::Voter,
+                name,
+            }
+        };
+        journal.members = (0..journal.replicas).map(|i| recorded(view.member(i))).collect();
+    }
+    match list.iter().find(|l| l.learner || !journal.members.iter().any(|m| m.id == l.id)) {
+        Some(stranger) => Err(unknown(stranger)),
+        None => Ok(journal),
+    }
+}
+
+/// etcd has a member that is not on record.
+pub(super) fn unknown(stranger: &ListedMember) -> Step {
+    let ListedMember { name, id, peer_urls, learner } = stranger;
+    let (kind, name) =
+        (if *learner { "learner" } else { "member" }, if name.is_empty() { "without a name" } else { name });
+    Step::Stop(
+        Reason::UnknownMember,
+        format!(
+            "etcd lists a {kind} that Berth did not add: ID {id}, {name}, at {}. Berth adds, removes and replaces no member until it is gone; etcd serves meanwhile. Remove it with `etcdctl member remove {id}`",
+            peer_urls.join(", ")
+        ),
+    )
+}
+
+fn replace(view: &View<'_>, list: &[ListedMember], journal: &Journal, name: &str, is_listed: bool) -> Step {
+    let voters = view.voters(list);
+    let others = voters.iter().filter(|(other, well)| *other != name && **well).count();
+    let needed = quorum(voters.keys().filter(|other| *other != name).count());
+    // What is lost, and an alarm, is said elsewhere.
+    if !view.can_join || view.has_alarm {
+        return Step::Rest;
+    }
+    if others < needed {
+        return Step::Rest;
+    }
+    let record = journal.member(name).cloned().unwrap_or_default();
+    let (stage, phase) =
+        if is_listed { (MemberStage::Leaving, Phase::Remove) } else { (MemberStage::Adding, Phase::Add) };
+    let id = if is_listed { record.id } else { String::new() };
+    let peer_url = view.fact(name).peer_url.unwrap_or(record.peer_url);
+    let record = MemberRecord { name: name.to_owned(), id, peer_url, stage };
+    Step::Write(journal.with(name, Some(record)).beginning(OperationKind::Replace, name, phase, view.now))
+}
+
+fn shrink(view: &View<'_>, list: &[ListedMember], journal: &Journal, last: &str) -> Step {
+    let voters = view.voters(list);
+    if let Some((ill, _)) = voters.iter().find(|(name, well)| *name != last && !**well) {
+        return Step::Wait(format!("member {ill} to be well; then Berth removes {last}"));
+    }
+    if view.has_alarm {
+        return Step::Rest;
+    }
+    if !view.is_settled {
+        return Step::Wait(format!("the members' pods and volumes to stay as they are; then Berth removes {last}"));
+    }
+    let leaving = journal.member(last).map(|m| MemberRecord { stage: MemberStage::Leaving, ..m.clone() });
+    Step::Write(journal.with(last, leaving).beginning(OperationKind::Shrink, last, Phase::Remove, view.now))
+}
+
+fn grow(view: &View<'_>, list: &[ListedMember], journal: &Journal) -> Step {
+    let there = journal.replicas;
+    if view.wanted <= there || !view.can_join {
+        return Step::Rest;
+    }
+    let next = view.member(there);
+    if let Some((ill, _)) = view.voters(list).iter().find(|(_, well)| !**well) {
+        return Step::Wait(format!("member {ill} to be well; then Berth adds {next}"));
+    }
+    if view.has_alarm {
+        return Step::Rest;
+    }
+    if !view.is_settled {
+        return Step::Wait(format!("the members' pods and volumes to stay as they are; then Berth adds {next}"));
+    }
+    Step::Write(journal.with(&next, None).beginning(OperationKind::Grow, &next, Phase::Prepare, view.now))
+}

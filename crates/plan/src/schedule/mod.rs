@@ -1,0 +1,162 @@
+//! The plan for an `EtcdBackupSchedule`: one `EtcdBackup` for each time, never two at once, and away with those that are not kept once a
+//! newer one is proven.
+
+mod keep;
+pub mod status;
+mod times;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::model::{Action, Plan, Stage, StageId, State};
+use crate::observed::{self, Observed, label};
+use crate::requeue::SOON;
+use berth_api::backup::{EtcdBackup, phase};
+use berth_api::backup_schedule::EtcdBackupSchedule;
+use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::labels;
+use berth_render::{Kind, Object, ObjectKey};
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use std::collections::BTreeMap;
+use times::Times;
+
+/// What a plan for an `EtcdBackupSchedule` is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The schedule as it was read.
+    pub schedule: &'a EtcdBackupSchedule,
+    /// The `EtcdBackup`s of its namespace.
+    pub observed: &'a Observed,
+    /// The time of this reconcile.
+    pub now: Timestamp,
+}
+
+/// A plan, and what the status needs beside it.
+#[derive(Clone, Debug, Default)]
+pub struct SchedulePlan {
+    /// What to do.
+    pub plan: Plan,
+    /// Reconcile again after this long, even without an event.
+    pub requeue_after: Option<SignedDuration>,
+    /// The time that the newest backup is for.
+    pub scheduled: Option<Timestamp>,
+    /// Its backups, from the oldest.
+    pub backups: Vec<EtcdBackup>,
+}
+
+/// Failed backups that are kept, for people to read.
+const FAILED: usize = 3;
+/// An hour has no more news than a minute of it, but a spec may be mended.
+const SLOW: SignedDuration = SignedDuration::from_mins(10);
+
+impl<'a> Input<'a> {
+    fn name(&self) -> &'a str {
+        self.schedule.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &'a str {
+        self.schedule.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// Its backups, from the oldest.
+    fn backups(&self) -> Vec<EtcdBackup> {
+        let all = self.observed.of_kind(Kind::EtcdBackup, self.namespace());
+        let own = all.filter(|(_, o)| label(o, labels::ETCD_BACKUP_SCHEDULE) == Some(self.name()));
+        let mut own: Vec<EtcdBackup> = own.filter_map(|(_, o)| serde_json::from_value(o.clone()).ok()).collect();
+        own.sort_by_key(|backup| (backup.metadata.creation_timestamp.clone(), backup.metadata.name.clone()));
+        own
+    }
+}
+
+/// The plan for an `EtcdBackupSchedule`. Its backups stay when it is deleted.
+pub fn plan(input: Input<'_>) -> SchedulePlan {
+    let mut out = SchedulePlan { backups: input.backups(), ..SchedulePlan::default() };
+    if input.schedule.metadata.deletion_timestamp.is_some() {
+        out.plan.finished = true;
+        return out;
+    }
+    let mut stage = Stage::new(StageId::Backup, State::Ready);
+    let spec = &input.schedule.spec;
+    let seed = format!("{}/{}", input.namespace(), input.name());
+    match Times::read(&spec.schedule, &spec.time_zone, &seed, input.now) {
+        Err(message) => {
+            stage.state = State::blocked(Reason::InvalidSpec, message);
+            out.requeue_after = Some(SLOW);
+        }
+        Ok(_) if spec.suspend => out.requeue_after = Some(SLOW),
+        Ok(times) => {
+            create(input, &times, &mut stage, &mut out);
+            stage.actions.extend(superseded(input, &out.backups, &times.zone));
+            let again = if stage.actions.is_empty() { times.wait(input.now) } else { SOON };
+            // A turn that was missed comes when the one before has ended, which is announced.
+            out.requeue_after = Some(again.clamp(SOON, SLOW));
+        }
+    }
+    out.plan.stages.push(stage);
+    out
+}
+
+/// The backup that is due, unless one is under way.
+fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut SchedulePlan) {
+    let status = input.schedule.status.as_ref();
+    let last = status.and_then(|s| s.last_schedule_time.as_ref()).map(|t| t.0);
+    let made = input.schedule.metadata.creation_timestamp.as_ref().map_or(input.now, |t| t.0);
+    let Some(at) = times.due(last.unwrap_or(made), input.now) else { return };
+    let name = format!("{}-{}", input.name(), at.strftime("%Y%m%d%H%M"));
+    let key = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), &*name);
+    if input.observed.get(&key).is_some() {
+        out.scheduled = Some(at);
+        return;
+    }
+    let ended = |b: &EtcdBackup| matches!(phase_of(b), Some(phase::VERIFIED | phase::FAILED));
+    if let Some(busy) = out.backups.iter().find(|b| b.metadata.deletion_timestamp.is_none() && !ended(b)) {
+        let conditions = busy.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+        let ready = conditions::find(conditions, ConditionType::Ready);
+        let reason = ready.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::Waiting);
+        let (name, why) = (busy.metadata.name.as_deref().unwrap_or_default(), ready.map_or("", |c| &c.message));
+        let message = format!("the backup of {at} was missed, since EtcdBackup {name} has not ended: {why}");
+        stage.state = State::blocked(reason, message);
+        return;
+    }
+    let spec = &input.schedule.spec;
+    let labels =
+        BTreeMap::from([(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::ETCD_BACKUP_SCHEDULE, input.name())]);
+    let mut of = json!({"store": spec.store, "deletionPolicy": "Delete"});
+    for (field, reference) in [("clusterRef", &spec.cluster_ref), ("etcdClusterRef", &spec.etcd_cluster_ref)] {
+        if let Some(reference) = reference {
+            of[field] = json!(reference);
+        }
+    }
+    let object = Object::new(json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
+        "metadata": {"name": name, "namespace": input.namespace(), "labels": labels}, "spec": of,
+    }));
+    match object {
+        Ok(object) => stage.actions.push(Action::Create(object)),
+        Err(why) => stage.state = State::blocked(Reason::Error, why),
+    }
+}
+
+fn phase_of(backup: &EtcdBackup) -> Option<&str> {
+    backup.status.as_ref().and_then(|s| s.phase.as_deref())
+}
+
+/// Proven backups that nobody asked to keep, and failed ones that are old news. What is deleted has a newer one that was proven.
+fn superseded(input: Input<'_>, backups: &[EtcdBackup], zone: &TimeZone) -> Vec<Action> {
+    let staying = || backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none());
+    let taken = |b: &&EtcdBackup| b.status.as_ref().and_then(|s| s.taken_at.as_ref()).map(|t| t.0);
+    let proven: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::VERIFIED) && taken(b).is_some()).collect();
+    let times: Vec<Timestamp> = proven.iter().filter_map(taken).collect();
+    let kept = keep::kept(&times, &input.schedule.spec.keep, zone);
+    let old = proven.iter().enumerate().filter(|(place, _)| !kept.contains(place)).map(|(_, backup)| *backup);
+    let failed: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::FAILED)).collect();
+    let stale = failed.iter().take(failed.len().saturating_sub(FAILED)).copied();
+    let delete = |backup: &EtcdBackup| {
+        let key = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), backup.metadata.name.clone()?);
+        let live = input.observed.get(&key).filter(|o| !observed::deleting(o))?;
+        Some(Action::delete(&key, live, None))
+    };
+    old.chain(stale).filter_map(delete).collect()
+}

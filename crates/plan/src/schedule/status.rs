@@ -1,0 +1,73 @@
+//! What an `EtcdBackupSchedule` says of itself.
+
+use super::{Input, SchedulePlan, phase_of};
+use crate::failure::Failure;
+use crate::model::{Action, State};
+use crate::verdicts;
+use berth_api::backup::{EtcdBackup, phase};
+use berth_api::backup_schedule::EtcdBackupScheduleStatus;
+use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// The new status.
+pub fn status(input: Input<'_>, planned: &SchedulePlan, failure: Option<&Failure>) -> EtcdBackupScheduleStatus {
+    let old = input.schedule.status.clone().unwrap_or_default();
+    let generation = input.schedule.metadata.generation.unwrap_or_default();
+    let mut status = EtcdBackupScheduleStatus { observed_generation: Some(generation), ..old.clone() };
+    status.last_schedule_time = old.last_schedule_time.clone().max(planned.scheduled.map(Time));
+    let taken = |b: &&EtcdBackup| b.status.as_ref().and_then(|s| s.taken_at.clone());
+    let proven = planned.backups.iter().filter(|b| phase_of(b) == Some(phase::VERIFIED));
+    if let Some(newest) = proven.max_by_key(taken) {
+        status.last_verified_time = taken(&newest);
+        status.last_verified.clone_from(&newest.metadata.name);
+    }
+    let verdicts = verdicts(input, planned, failure, &status);
+    status.conditions = verdicts::publish(&old.conditions, verdicts, generation, input.now, false);
+    status
+}
+
+fn verdicts(
+    input: Input<'_>,
+    planned: &SchedulePlan,
+    failure: Option<&Failure>,
+    new: &EtcdBackupScheduleStatus,
+) -> Vec<Verdict> {
+    let bad = |reason, message: String| {
+        vec![
+            Verdict::new(T::Ready, Some(false), reason, message.clone()),
+            Verdict::new(T::Degraded, Some(true), reason, message),
+        ]
+    };
+    let fine = |ready: Option<bool>, reason, message: String| {
+        let well = Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong");
+        vec![Verdict::new(T::Ready, ready, reason, message), well]
+    };
+    if let Some(failure) = failure {
+        return bad(failure.reason, failure.message.clone());
+    }
+    let state = planned.plan.stages.first().map(|s| &s.state);
+    if let Some(State::Blocked { reason, message }) = state {
+        return bad(*reason, message.clone());
+    }
+    let ended = |b: &&EtcdBackup| matches!(phase_of(b), Some(phase::VERIFIED | phase::FAILED));
+    let last = planned.backups.iter().rfind(ended);
+    if let Some(failed) = last.filter(|b| phase_of(b) == Some(phase::FAILED)) {
+        let conditions = failed.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+        let degraded = conditions::find(conditions, T::Degraded);
+        let reason = degraded.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::BackupFailed);
+        let name = failed.metadata.name.as_deref().unwrap_or_default();
+        let why = degraded.map(|c| c.message.as_str()).unwrap_or_default();
+        return bad(reason, format!("the last backup, EtcdBackup {name}, failed: {why}"));
+    }
+    let creates = planned.plan.actions().any(|a| matches!(a, Action::Create(_)));
+    match (&new.last_verified, input.schedule.spec.suspend) {
+        (_, true) => fine(Some(true), Reason::Paused, "spec.suspend is true: no backup is created or deleted".into()),
+        (Some(name), _) => {
+            fine(Some(true), Reason::AsExpected, format!("the last backup, EtcdBackup {name}, is proven"))
+        }
+        (None, _) if creates || !planned.backups.is_empty() => {
+            fine(Some(false), Reason::Waiting, "waiting for the first backup to be proven".into())
+        }
+        (None, _) => fine(Some(false), Reason::Waiting, "waiting for the first time of the schedule".into()),
+    }
+}

@@ -1,0 +1,29 @@
+//! Situations of an `EtcdBackupSchedule`, for docs/reference/messages.md.
+
+use super::*;
+use crate::messages::Situation;
+
+/// Each message that an `EtcdBackupSchedule` can have.
+pub(crate) fn situations() -> Vec<Situation> {
+    let all: &[(&str, fn(&mut Fixture))] = &[
+        ("a schedule is created, and its time has not come", |w| w.now = "2026-01-01T02:00:00Z".parse().unwrap()),
+        ("its first backup is under way", |w| w.backup(1, "Running")),
+        ("its last backup is proven", |w| w.backup(1, "Verified")),
+        ("its last backup failed", |w| w.backup(1, "Failed")),
+        ("its last backup waits when the next one is due", |w| {
+            w.backup(1, "Waiting");
+            w.now = "2026-01-02T04:00:00Z".parse().unwrap();
+        }),
+        ("it is suspended", |w| w.schedule.spec.suspend = true),
+        ("its schedule is none", |w| w.schedule.spec.schedule = "every night".into()),
+        ("its schedule never comes", |w| w.schedule.spec.schedule = "0 0 30 2 *".into()),
+        ("its time zone is none", |w| w.schedule.spec.time_zone = "Mars/Base".into()),
+    ];
+    let of = |(text, change): &(&'static str, fn(&mut Fixture))| {
+        let mut world = Fixture::new();
+        change(&mut world);
+        world.reconcile();
+        Situation::of("EtcdBackupSchedule", text, &world.schedule)
+    };
+    all.iter().map(of).collect()
+}

@@ -1,0 +1,169 @@
+//! Where backups go: the chart's value `backups`.
+
+use berth_api::backup::Store;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// Where backups go, and what takes them. Default: nowhere.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backups {
+    /// Image of `berth-backup`.
+    pub image: String,
+    /// Namespace of the stores' Secrets: the operator's own.
+    pub namespace: String,
+    /// The stores.
+    pub stores: Vec<BackupStore>,
+    /// Where the stores are, as peers of a NetworkPolicy. Default: anywhere, at their ports.
+    pub peers: Vec<Value>,
+    /// Backups that are taken at once in the fleet. Default 4.
+    pub concurrent: usize,
+}
+
+/// A store of the platform.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BackupStore {
+    /// How an `EtcdBackup` calls it.
+    pub name: String,
+    /// Server and bucket.
+    pub store: Store,
+    /// What keys in it begin with, without slashes at its ends. Default: nothing.
+    pub prefix: String,
+    /// Secret with its credentials.
+    pub secret: String,
+}
+
+impl Default for Backups {
+    fn default() -> Self {
+        Self { image: String::new(), namespace: String::new(), stores: vec![], peers: vec![], concurrent: CONCURRENT }
+    }
+}
+
+/// Default of [`Backups::concurrent`].
+const CONCURRENT: usize = 4;
+
+impl Backups {
+    /// Whether there is a store.
+    pub fn are_enabled(&self) -> bool {
+        !self.stores.is_empty()
+    }
+
+    /// The store of that name.
+    pub fn store(&self, name: &str) -> Option<&BackupStore> {
+        self.stores.iter().find(|store| store.name == name)
+    }
+
+    /// The stores' ports, each once.
+    pub fn ports(&self) -> Vec<u16> {
+        let mut ports: Vec<u16> = self.stores.iter().filter_map(|s| port(&s.store.endpoint)).collect();
+        ports.sort_unstable();
+        ports.dedup();
+        ports
+    }
+}
+
+/// The port of an `http` or `https` URL without a user. None: it is none.
+fn port(url: &str) -> Option<u16> {
+    let (scheme, rest) = url.split_once("://")?;
+    let standard = match scheme {
+        "https" => 443,
+        "http" => 80,
+        _ => return None,
+    };
+    let authority = rest.split('/').next().filter(|a| !a.is_empty() && !a.contains(['@', '?', '#']))?;
+    let after_host = authority.rsplit_once(']').map_or(authority, |(_, port)| port);
+    match after_host.rsplit_once(':') {
+        Some((_, port)) => port.parse().ok(),
+        None => Some(standard),
+    }
+}
+
+/// The file's part.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct AllowedBackups {
+    stores: Vec<AllowedStore>,
+    peers: Vec<Value>,
+    concurrent: Option<usize>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AllowedStore {
+    name: String,
+    endpoint: String,
+    bucket: String,
+    #[serde(default = "region")]
+    region: String,
+    #[serde(default)]
+    prefix: String,
+    secret_name: String,
+    #[serde(default = "yes")]
+    path_style: bool,
+}
+
+fn region() -> String {
+    "us-east-1".into()
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl AllowedBackups {
+    pub(super) fn read(self) -> Result<Backups, String> {
+        let mut backups = Backups { peers: self.peers, ..Backups::default() };
+        backups.concurrent = self.concurrent.unwrap_or(CONCURRENT).max(1);
+        for AllowedStore { name, endpoint, bucket, region, prefix, secret_name, path_style } in self.stores {
+            let of = |field: &str| format!("backups.stores: {name}: {field}");
+            if backups.store(&name).is_some() {
+                return Err(of("two stores have this name"));
+            }
+            if port(&endpoint).is_none() {
+                return Err(of(&format!("endpoint: {endpoint} is no URL such as https://s3.example.com:9000")));
+            }
+            if name.is_empty() || bucket.is_empty() || secret_name.is_empty() {
+                return Err(of("name, bucket and secretName must not be empty"));
+            }
+            let store = Store { endpoint: endpoint.trim_end_matches('/').to_owned(), bucket, region, path_style };
+            let prefix = prefix.trim_matches('/').to_owned();
+            backups.stores.push(BackupStore { name, store, prefix, secret: secret_name });
+        }
+        Ok(backups)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::Config;
+
+    #[test]
+    fn an_endpoint_has_a_port() {
+        for (url, wanted) in [
+            ("https://s3.example.com", Some(443)),
+            ("http://10.0.0.1/", Some(80)),
+            ("https://[fd00::1]:9000/x", Some(9000)),
+            ("https://[fd00::1]", Some(443)),
+            ("s3.example.com", None),
+            ("ftp://a", None),
+            ("https://user@a", None),
+            ("https://", None),
+        ] {
+            assert_eq!(port(url), wanted, "{url}");
+        }
+    }
+
+    #[test]
+    fn stores_are_read_and_a_wrong_one_is_named() {
+        let store = "{name: main, endpoint: 'https://s3:9000/', bucket: b, prefix: /p/, secretName: s}";
+        let read = |stores: &str| Config::parse(&format!("backups: {{stores: [{stores}]}}")).map(|c| c.backups);
+        let backups = read(store).unwrap();
+        assert_eq!((backups.concurrent, backups.ports()), (4, vec![9000]));
+        let main = backups.store("main").unwrap();
+        assert_eq!((&*main.store.endpoint, &*main.prefix, main.store.path_style), ("https://s3:9000", "p", true));
+        assert!(read(&format!("{store}, {store}")).unwrap_err().contains("main: two stores"));
+        let wrong = "{name: x, endpoint: s3, bucket: b, secretName: s}";
+        assert!(read(wrong).unwrap_err().contains("backups.stores: x: endpoint: s3 is no URL"));
+        assert!(!read("").unwrap().are_enabled());
+    }
+}

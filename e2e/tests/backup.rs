@@ -1,0 +1,209 @@
+//! Backups of a tenant with real pods, in a real S3 server: proven, refused for wrong credentials, and restored by hand.
+
+use std::{
+    fs,
+    net::TcpStream,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use berth_devcluster::{
+    binaries::{self, Selection},
+    versions::ETCD,
+};
+use berth_e2e::{Options, Tenant, World, berth, core, operator::SYSTEM, run, tenant::condition, until, until_within};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+const PORT: u16 = 9750;
+const ACCESS_KEY: &str = "AKIAE2E";
+
+#[test]
+#[ignore = "make test-all: Berth is installed anew, twice, and an S3 server is built"]
+fn a_backup_is_proven_and_can_be_restored() {
+    run("backup", |world| {
+        binaries::build(&Selection::Named(vec!["s3s-fs".to_owned()]))?;
+        let place = tempfile::tempdir()?;
+        let _server = Server::start(world, place.path())?;
+        let endpoint = format!("http://{}:{PORT}", world.cluster.host_address());
+        let store = |field: &str, value: &str| format!("backups.stores[0].{field}={value}");
+        let fields = [
+            ("name", "main"),
+            ("endpoint", &endpoint),
+            ("bucket", "berth"),
+            ("prefix", "e2e"),
+            ("secretName", "backups"),
+        ];
+        world.install(&Options { values: fields.map(|(f, v)| store(f, v)).into(), ..Options::default() })?;
+        let result = backups(world, place.path());
+        for plural in ["etcdbackupschedules", "etcdbackups"] {
+            for object in world.kube.list(&berth("", plural))? {
+                world.kube.delete(&path(&object, plural))?;
+            }
+        }
+        until("no EtcdBackup to be left", || {
+            ensure!(world.kube.list(&berth("", "etcdbackups"))?.is_empty(), "some are left");
+            Ok(())
+        })?;
+        world.install(&Options::default())?;
+        result
+    });
+}
+
+fn backups(world: &World, place: &Path) -> Result<()> {
+    credentials(world, "secret")?;
+    let tenant = Tenant::ready(world, "kept", &json!({}))?;
+    let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "before-the-backup"}});
+    tenant.api()?.create(&core("default", "configmaps"), &map)?;
+    let before = tenant.pod_identities()?;
+
+    let status = taken(world, &tenant, "first", "Verified")?;
+    let key = status["key"].as_str().context("no key")?;
+    let etcd = tenant.etcd()?;
+    let identity = etcd["status"]["identity"].as_str().context("no identity")?;
+    ensure!(key.starts_with(&format!("e2e/{}/kept/{identity}/", tenant.namespace)), "{key}");
+    let snapshot = place.join("berth").join(key);
+    let bytes = fs::read(&snapshot).with_context(|| snapshot.display().to_string())?;
+    let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    ensure!(status["sha256"] == digest.as_str() && status["size"] == bytes.len(), "{status}");
+    ensure!(status["clusterId"] == etcd["status"]["clusterId"], "{status}");
+    ensure!(snapshot.with_extension("json").is_file(), "no manifest beside it");
+    restored_by_hand(&snapshot, place)?;
+    ensure!(tenant.pod_identities()? == before, "a backup restarts nothing, and leaves no pod");
+
+    credentials(world, "wrong")?;
+    let failed = taken(world, &tenant, "refused", "Failed")?;
+    let ready = condition(&json!({"status": failed}), "Ready")?.clone();
+    ensure!(ready["reason"] == "StoreUnavailable", "{ready}");
+    let message = ready["message"].as_str().unwrap_or_default();
+    ensure!(message.contains("403") && !message.contains("wrong") && !message.contains(ACCESS_KEY), "{message}");
+    credentials(world, "secret")?;
+    taken(world, &tenant, "again", "Verified")?;
+    every_minute(world, &tenant, place)?;
+    tenant.let_go()
+}
+
+/// A schedule keeps the last two, and what it deletes is gone from the store.
+fn every_minute(world: &World, tenant: &Tenant<'_>, place: &Path) -> Result<()> {
+    let schedules = berth(&tenant.namespace, "etcdbackupschedules");
+    let schedule = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackupSchedule", "metadata": {"name": "often"},
+        "spec": {
+            "clusterRef": {"name": tenant.name}, "store": "main", "schedule": "* * * * *",
+            "keep": {"last": 2, "daily": 0, "weekly": 0},
+        },
+    });
+    world.kube.create(&schedules, &schedule)?;
+    let proven = || -> Result<Vec<String>> {
+        let all = world.kube.list(&berth(&tenant.namespace, "etcdbackups"))?;
+        let own = all.iter().filter(|b| b["metadata"]["labels"]["berth.dev/etcd-backup-schedule"] == "often");
+        let key =
+            |b: &Value| b["status"]["key"].as_str().map(|key| place.join("berth").join(key).display().to_string());
+        Ok(own.filter_map(key).collect())
+    };
+    let first = until("the first backup of the schedule", || proven()?.pop().context("none is proven"))?;
+    until_within(Duration::from_mins(8), "the first one to be gone, and two newer ones to be there", || {
+        let now = proven()?;
+        ensure!(now.len() == 2 && !now.contains(&first), "{now:?}");
+        ensure!(!Path::new(&first).exists(), "{first} is still in the store");
+        ensure!(now.iter().all(|key| Path::new(key).exists()), "{now:?}");
+        Ok(())
+    })?;
+    world.kube.delete(&format!("{schedules}/often"))?;
+    Ok(())
+}
+
+/// The Secret of the store.
+fn credentials(world: &World, secret: &str) -> Result<()> {
+    let data = json!({"accessKeyID": ACCESS_KEY, "secretAccessKey": secret});
+    let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "backups"}, "stringData": data});
+    world.kube.ensure(&core(SYSTEM, "secrets"), &object)?;
+    world.kube.merge(&format!("{}/backups", core(SYSTEM, "secrets")), &json!({"stringData": data})).map(|_| ())
+}
+
+/// Takes a backup; its status once it has that phase.
+fn taken(world: &World, tenant: &Tenant<'_>, name: &str, phase: &str) -> Result<Value> {
+    let backup = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": name},
+        "spec": {"clusterRef": {"name": tenant.name}, "store": "main"},
+    });
+    world.kube.create(&berth(&tenant.namespace, "etcdbackups"), &backup)?;
+    until(&format!("{name} to be {phase}"), || {
+        let backup = world.kube.get(&format!("{}/{name}", berth(&tenant.namespace, "etcdbackups")))?;
+        ensure!(backup["status"]["phase"] == phase, "{}", backup["status"]);
+        Ok(backup["status"].clone())
+    })
+}
+
+/// As docs/backup.md says, with etcd's programs alone: what was in the tenant is there.
+fn restored_by_hand(snapshot: &Path, place: &Path) -> Result<()> {
+    let data = place.join("restored");
+    let (client, peer) = ("http://127.0.0.1:9751", "http://127.0.0.1:9752");
+    let restored = etcds("etcdutl")?
+        .args(["snapshot", "restore"])
+        .arg(snapshot)
+        .arg(format!("--data-dir={}", data.display()))
+        .args(["--name=etcd-0", "--initial-cluster-token=by-hand", "--bump-revision=1000000000", "--mark-compacted"])
+        .args([format!("--initial-cluster=etcd-0={peer}"), format!("--initial-advertise-peer-urls={peer}")])
+        .output()?;
+    ensure!(restored.status.success(), "{}", String::from_utf8_lossy(&restored.stderr));
+    let etcd = etcds("etcd")?
+        .arg(format!("--data-dir={}", data.display()))
+        .args(["--name=etcd-0", "--log-level=error"])
+        .args([format!("--listen-client-urls={client}"), format!("--advertise-client-urls={client}")])
+        .arg(format!("--listen-peer-urls={peer}"))
+        .stderr(Stdio::null())
+        .spawn()?;
+    let _etcd = Server(etcd);
+    until("the restored etcd to have the ConfigMap", || {
+        let found = etcds("etcdctl")?
+            .args([
+                &format!("--endpoints={client}"),
+                "get",
+                "--keys-only",
+                "/registry/configmaps/default/before-the-backup",
+            ])
+            .output()?;
+        ensure!(String::from_utf8_lossy(&found.stdout).contains("before-the-backup"), "it is not there");
+        Ok(())
+    })
+}
+
+fn etcds(program: &str) -> Result<Command> {
+    Ok(Command::new(binaries::path("etcd", ETCD, program)?))
+}
+
+fn path(object: &Value, plural: &str) -> String {
+    let meta = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    format!("{}/{}", berth(&meta("namespace"), plural), meta("name"))
+}
+
+/// A process that ends with this value.
+struct Server(Child);
+
+impl Server {
+    /// An S3 server that pods reach, on this directory.
+    fn start(world: &World, dir: &Path) -> Result<Self> {
+        fs::create_dir_all(dir.join("berth"))?;
+        let program: PathBuf = binaries::s3_server()?;
+        let host = world.cluster.host_address().to_string();
+        let child = Command::new(program)
+            .args(["--host", &host, "--port", &PORT.to_string(), "--access-key", ACCESS_KEY, "--secret-key", "secret"])
+            .arg(dir)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let server = Self(child);
+        until("the S3 server to listen", || Ok(TcpStream::connect((host.as_str(), PORT)).map(drop)?))?;
+        Ok(server)
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
