@@ -3,12 +3,12 @@
 
 use std::{fmt, io};
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use berth_contract::vpc::{Cidr, Net};
 use nix::net::if_::if_nametoindex;
 
 use super::{
-    netlink::{Action, Family, Netlink, Route, Rule},
+    netlink::{Action, Address, Family, Netlink, Route, Rule},
     wanted::{Kernel, MAIN, OTHERS, VPC, Wanted, wanted},
 };
 
@@ -44,20 +44,33 @@ pub(super) fn index(net: &Net) -> anyhow::Result<u32> {
 
 /// Asks the kernel what it has.
 pub(super) fn look(netlink: &mut Netlink, net: &Net) -> anyhow::Result<Kernel> {
+    let addresses = netlink.addresses().context("cannot list addresses")?;
     let (mut rules, mut families) = (vec![], vec![]);
     for family in Family::ALL {
-        if let Some(some) = netlink.rules(family).context("cannot list rules")? {
-            families.push(family);
-            rules.extend(some);
+        match netlink.rules(family).context("cannot list rules")? {
+            Some(some) => {
+                families.push(family);
+                rules.extend(some);
+            }
+            None => ensure!(
+                !is_used(family, &addresses),
+                "the kernel has no policy routing for {family:?}, so nothing can be held"
+            ),
         }
     }
     Ok(Kernel {
         interface: index(net)?,
-        addresses: netlink.addresses().context("cannot list addresses")?,
+        addresses,
         routes: netlink.routes(&[MAIN, VPC, OTHERS]).context("cannot list routes")?,
         rules,
         families,
     })
+}
+
+/// Whether packets of the family come and go: only then is it no harm that there are no rules for it.
+fn is_used(family: Family, addresses: &[Address]) -> bool {
+    let mut all = addresses.iter().map(|one| one.address.address).filter(|address| !address.is_loopback());
+    family == Family::V4 || all.any(|address| Family::of(address) == family)
 }
 
 /// What it has too little and too much.
@@ -103,4 +116,17 @@ pub(super) fn apply(netlink: &mut Netlink, difference: &Difference) -> anyhow::R
         note(netlink.delete_route(route), &|| format!("cannot delete the route to {}", route.dst));
     }
     first.map_or(Ok(()), Err)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_family_without_rules_must_not_be_used() {
+        let address = |text: &str| Address { interface: 2, address: text.parse().unwrap() };
+        let (v4, v6) = ([address("10.244.1.5/24"), address("::1/128")], [address("fe80::1/64")]);
+        assert!(is_used(Family::V4, &v4) && is_used(Family::V4, &[]), "IPv4 always");
+        assert!(!is_used(Family::V6, &v4) && is_used(Family::V6, &v6));
+    }
 }

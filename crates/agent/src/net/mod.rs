@@ -184,7 +184,11 @@ impl Sidecar {
     fn look(&mut self) {
         match self.config.changed() {
             Some(Ok(net)) => {
-                println!("{} rules of the file are held from now on", net.open.len() + net.closed.len());
+                println!(
+                    "the file has changed: {} ranges are closed, {} parts of them open",
+                    net.closed.len(),
+                    net.open.len()
+                );
                 self.net = net;
                 if let Some(virtual_ip) = &mut self.virtual_ip {
                     virtual_ip.update(&self.net);
@@ -205,6 +209,7 @@ impl Sidecar {
         if !difference.is_nothing() {
             println!("{}: {difference}", self.net.interface);
             apply::apply(&mut self.netlink, &difference)?;
+            println!("{}: rules are in place", self.net.interface);
         }
         self.defend()?;
         if self.virtual_ip.is_none() {
