@@ -4,6 +4,7 @@ mod ask;
 
 use super::subject::Tenant;
 use super::validate;
+use crate::meta_cluster::addresses::MetaRanges;
 use crate::observed::{Observed, annotation, label};
 use crate::workload;
 use berth_api::cluster::{Cluster, ClusterSpec, Vpc};
@@ -11,7 +12,7 @@ use berth_api::conditions::{ConditionType, Reason, Verdict};
 use berth_api::etcd_bootstrap::vpc::ADDRESS_TAKEN;
 use berth_api::{labels, names};
 use berth_render::{Binary, Kind};
-use ipnet::Ipv4Net;
+use ipnet::{IpNet, Ipv4Net};
 use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -55,11 +56,13 @@ pub(super) fn endpoint(spec: &ClusterSpec) -> Option<(String, i32)> {
     Some((vpc.host.clone().or_else(|| vpc.virtual_ip.clone()).or_else(first)?, PORT))
 }
 
-/// Whether an API server reaches an address over its interface there.
-pub(super) fn leads_to(spec: &ClusterSpec, address: IpAddr) -> bool {
-    let on_link = |vpc: &Vpc| vpc.addresses.first().and_then(|first| parse(first));
-    let IpAddr::V4(address) = address else { return false };
-    spec.vpc.as_ref().and_then(on_link).is_some_and(|net| net.contains(&address))
+/// Whether an API server reaches an address over its interface there: on the link, or by a route, which leads to nothing of the meta
+/// cluster. Where the provider chooses addresses nobody knows what is on the link.
+pub(super) fn leads_to(spec: &ClusterSpec, meta: &MetaRanges, address: IpAddr) -> bool {
+    let (Some(vpc), IpAddr::V4(v4)) = (&spec.vpc, address) else { return false };
+    let on_link = vpc.addresses.first().is_none_or(|first| parse(first).is_some_and(|net| net.contains(&v4)));
+    let routed = vpc.routes.iter().any(|route| route.dst.parse().is_ok_and(|net: Ipv4Net| net.contains(&v4)));
+    (on_link || routed) && meta.forbidden(IpNet::from(address), false).is_some()
 }
 
 /// Names and addresses of the API there, for its certificate.
@@ -300,6 +303,24 @@ mod tests {
         assert_eq!(value, r#"[{"name":"vpc-acme","namespace":"networks","interface":"net1"}]"#);
         assert_eq!(asked(Some(&json!({(key): value}))), None);
         assert_eq!(asked(Some(&json!({}))), None);
+    }
+
+    #[test]
+    fn routes_lead_beyond_the_link_and_not_into_the_meta_cluster() {
+        let spec =
+            |vpc: Value| -> ClusterSpec { serde_json::from_value(json!({"version": "1.36.3", "vpc": vpc})).unwrap() };
+        let attachment = json!({"name": "vpc-acme"});
+        let all = json!([{"dst": "0.0.0.0/0", "via": "172.20.0.1"}]);
+        let routed = spec(json!({"attachment": attachment, "addresses": ["172.20.0.2/24"], "routes": all}));
+        let link = spec(json!({"attachment": attachment, "addresses": ["172.20.0.2/24"]}));
+        let meta = MetaRanges { pods: vec!["10.244.0.0/16".parse().unwrap()], ..MetaRanges::default() };
+        let reached = |spec: &ClusterSpec| {
+            ["172.20.0.101", "10.50.0.7", "10.244.0.7"].map(|address| leads_to(spec, &meta, address.parse().unwrap()))
+        };
+        assert_eq!(reached(&link), [true, false, false]);
+        assert_eq!(reached(&routed), [true, true, false]);
+        assert_eq!(reached(&spec(json!({"attachment": attachment, "host": "a.example"}))), [true, true, false]);
+        assert_eq!(reached(&serde_json::from_value(json!({"version": "1.36.3"})).unwrap()), [false; 3]);
     }
 
     #[test]

@@ -32,7 +32,7 @@ pub(in crate::cluster) fn unreachable(t: &Tenant<'_>) -> Option<String> {
 
 /// Whether an API server may dial it: over its interface in the VPC, or by the policies.
 fn is_open(t: &Tenant<'_>, meta: &MetaRanges, address: IpAddr) -> bool {
-    vpc::leads_to(&t.cluster.spec, address)
+    vpc::leads_to(&t.cluster.spec, meta, address)
         || blocks(t, meta)
             .any(|(within, except)| within.contains(&address) && !except.iter().any(|n| n.contains(&address)))
 }

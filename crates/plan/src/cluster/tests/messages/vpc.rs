@@ -140,15 +140,17 @@ const PROVIDED: &[Case] = &[
     ("spec.vpc without addresses: no API server is ready", |f| {
         let pods: Vec<_> =
             f.world.observed.of_kind(Kind::Pod, &Fixture::cp_namespace()).map(|(key, _)| key.clone()).collect();
-        pods.iter().for_each(|pod| f.world.remove(pod));
+        for pod in pods {
+            f.world.remove(&pod);
+        }
     }),
 ];
 
 /// One of its API servers.
 fn provided(f: &Fixture) -> ObjectKey {
     let namespace = Fixture::cp_namespace();
-    let pods = f.world.observed.of_kind(Kind::Pod, &namespace).map(|(key, _)| key);
-    pods.filter(|key| key.name.starts_with(names::APISERVER)).next().unwrap().clone()
+    let mut pods = f.world.observed.of_kind(Kind::Pod, &namespace).map(|(key, _)| key);
+    pods.find(|key| key.name.starts_with(names::APISERVER)).unwrap().clone()
 }
 
 /// What is not reached by carrying a plan out to its end: a template that an API server is to get, when another one is not ready.
