@@ -41,8 +41,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
     if matches!(step, Step::Write(_)) {
         on_its_version(s, &mut stage);
     }
-    let others = out.plan.stages.iter().filter(|other| other.id != StageId::Spec);
-    let is_whole = stage.state.is_done() && others.into_iter().all(|other| other.state.is_done());
+    let mut others = out.plan.stages.iter().filter(|other| other.id != StageId::Spec);
+    let is_whole = stage.state.is_done() && others.all(|other| other.state.is_done());
     if let Some(state) = judge(s, &out.health, &stage.state, &step) {
         stage.state = state;
     }

@@ -165,9 +165,10 @@ impl Change<'_> {
         }
         if self.fact.lost {
             // Its guard was told something older.
-            return match self.fact.pod_ends {
-                false => Step::ReplacePod(self.name().to_owned()),
-                true => self.wait("its pod is being replaced"),
+            return if self.fact.pod_ends {
+                self.wait("its pod is being replaced")
+            } else {
+                Step::ReplacePod(self.name().to_owned())
             };
         }
         match self.has_caught_up(listed) {
