@@ -45,7 +45,9 @@ fn everything() -> Metrics {
     let orphan = || Orphan { namespace: "a".into(), cluster_namespace: "b".into(), cluster: "c".into() };
     metrics.tenants.orphans_from(move || vec![orphan()]);
     for controller in controllers::ALL {
-        metrics.tenants.say(controller.kind.name(), "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
+        let kind = controller.kind.name();
+        metrics.tenants.say(kind, "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
+        metrics.tenants.backed_up(kind, "team-a", "acme", &expiry);
     }
     metrics
 }
