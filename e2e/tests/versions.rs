@@ -1,4 +1,4 @@
-//! Older minors, an older etcd and three members; a patch version rolls, the API server first; another minor is refused.
+//! Older minors, an older etcd and three members; a patch version rolls, the API server first; the minor after the next one is refused.
 //!
 //! `make test` runs the oldest and the newest minor: a tenant's pods differ by what a template renders, and what lies between renders
 //! what both of these do (`a_minor_in_between_renders_what_both_neighbours_do`, in crates/render/tests/flags.rs).
@@ -17,7 +17,7 @@ fn the_oldest_and_the_newest_minor_run_and_a_patch_rolls() {
         let new = of(world, "v136", PREVIOUS_PATCH, "3.6.16", 3)?;
         works(&old, OLDEST, "3.5.35", 3)?;
         works(&new, PREVIOUS_PATCH, "3.6.16", 3)?;
-        another_minor_is_refused(&old)?;
+        the_minor_after_the_next_is_refused(&old)?;
         old.let_go()?;
         a_patch_rolls(world, &new)
     });
@@ -59,11 +59,11 @@ fn works(tenant: &Tenant<'_>, version: &str, etcd: &str, members: u32) -> Result
     tenant.nothing_restarted()
 }
 
-fn another_minor_is_refused(tenant: &Tenant<'_>) -> Result<()> {
+fn the_minor_after_the_next_is_refused(tenant: &Tenant<'_>) -> Result<()> {
     let before = tenant.pod_identities()?;
     tenant.change(&json!({"version": NEWEST}))?;
     let message = tenant.wait_condition("Ready", "False", "MinorChangeUnsupported")?;
-    ensure!(message.contains("Set a patch version of 1.34"), "{message}");
+    ensure!(message.contains("set a patch version of 1.35 first"), "{message}");
     let cluster = tenant.cluster()?;
     ensure!(condition(&cluster, "Available")?["status"] == "True", "it serves on");
     ensure!(cluster["status"]["version"] == OLDEST);

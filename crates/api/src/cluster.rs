@@ -4,6 +4,7 @@ mod addons;
 mod endpoint;
 mod network;
 mod status;
+mod upgrade;
 mod vpc;
 
 use crate::common::{Arg, Images, Placement, Resources, resources_schema};
@@ -20,6 +21,7 @@ pub use status::{
     AddonStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
     PublishedKubeconfig,
 };
+pub use upgrade::Upgrade;
 pub use vpc::{Attachment, Route, Vpc};
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.
@@ -70,7 +72,8 @@ pub use vpc::{Attachment, Route, Vpc};
 ])))]
 pub struct ClusterSpec {
     /// Kubernetes version, such as `1.36.3`. Another patch version of the same minor version rolls the control plane,
-    /// kube-apiserver first. Another minor version is not supported yet; a condition refuses it.
+    /// kube-apiserver first. The next minor version is taken in two steps, see `upgrade`; until the second one begins, the version
+    /// before it can be set again. Conditions refuse any other minor version.
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: String,
     /// Replicas of each control-plane component, 1 to 5. Default 1. A component may override it.
@@ -106,6 +109,9 @@ pub struct ClusterSpec {
     /// Where images come from.
     #[serde(default, skip_serializing_if = "Images::is_default")]
     pub images: Images,
+    /// How the minor version changes.
+    #[serde(default, skip_serializing_if = "Upgrade::is_default")]
+    pub upgrade: Upgrade,
     /// What happens on deletion.
     #[serde(default)]
     pub deletion: Deletion,

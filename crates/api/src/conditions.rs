@@ -152,8 +152,14 @@ reasons! {
         NotAllowed => "Remove it, or have it added to `writers` in the values of Berth's chart. What runs stays as it is.",
         /// No templates for that Kubernetes or etcd version, or a pinned template set that this operator version cannot read.
         VersionUnsupported => "Set a version that the message lists, or run an operator version that has it. What runs stays as it is.",
-        /// The spec asks for another minor version than the one that runs.
-        MinorChangeUnsupported => "Set a patch version of the minor version that runs. What runs stays as it is.",
+        /// The spec asks for a minor version that is more than one away from the one that runs.
+        MinorChangeUnsupported => "Set a patch version of the next minor version first. What runs stays as it is.",
+        /// The spec asks for an older minor version than one that the tenant has served: etcd may hold what the older one cannot read.
+        DowngradeUnsafe => "Set a patch version of the minor version that runs. What runs stays as it is.",
+        /// Something stands in the way of the next minor version; the message lists it. Nothing was changed.
+        UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back.",
+        /// The new minor version runs and emulates the one before until `spec.upgrade.finalizeAfter` has passed. The tenant is `Ready`.
+        Emulating => "Nothing. To go back, set `spec.version` to the version in the message before that time.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
         NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
         /// `version` differs from that of the etcd that runs, or of the data that was kept; or `replicas` do, and an etcd that an earlier Berth

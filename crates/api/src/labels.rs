@@ -41,6 +41,12 @@ pub const IMAGE_REGISTRY: &str = "berth.dev/image-registry";
 pub const AGENT_DELIVERY: &str = "berth.dev/agent-delivery";
 /// On the control-plane namespace: the Kubernetes version the tenant's manifests were last rendered for.
 pub const KUBERNETES_VERSION: &str = "berth.dev/kubernetes-version";
+/// On the control-plane namespace: the change of the minor that is under way, as JSON. Until its second step begins, the annotations
+/// beside it name what ran before, and what an earlier build of the operator goes back to.
+pub const UPGRADE: &str = "berth.dev/upgrade";
+/// On the control-plane namespace: the highest Kubernetes minor that was ever served there without emulation, written before it is. It is
+/// never lowered: what that minor may have written, an older one cannot read.
+pub const SERVED_MINOR: &str = "berth.dev/served-minor";
 /// On the control-plane namespace: `spec.network` that the tenant was made with, as JSON.
 pub const NETWORK: &str = "berth.dev/network";
 /// On the control-plane namespace: `Closed` if the tenant's API servers never could reach private networks that nobody opened. Without it

@@ -28,6 +28,17 @@ impl Version {
 }
 
 impl Minor {
+    /// The one after it.
+    #[must_use]
+    pub fn next(self) -> Self {
+        Self { minor: self.minor.saturating_add(1), ..self }
+    }
+
+    /// By how many minors it is newer than that one; less than zero: older. None: of another major.
+    pub fn since(self, other: Self) -> Option<i64> {
+        (self.major == other.major).then(|| i64::from(self.minor) - i64::from(other.minor))
+    }
+
     /// Comma-separated, for messages.
     pub fn list(all: &[Self]) -> String {
         all.iter().map(Self::to_string).collect::<Vec<_>>().join(", ")
@@ -139,6 +150,10 @@ mod tests {
         let of = |text: &str| text.parse::<Version>().unwrap();
         assert!(of("1.9.12") < of("1.10.0") && of("1.36.9") < of("1.36.10") && of("1.36.10") < of("2.0.0"));
         assert_eq!(of("1.36.3").minor(), "1.36".parse().unwrap());
+        assert_eq!(of("1.36.3").minor().next(), "1.37".parse().unwrap());
+        let since = |a: &str, b: &str| of(a).minor().since(of(b).minor());
+        assert_eq!((since("1.36.3", "1.34.9"), since("1.34.9", "1.36.3")), (Some(2), Some(-2)));
+        assert_eq!(since("2.0.0", "1.36.3"), None);
         assert_eq!(Minor::list(&[of("1.9.0").minor(), of("1.10.2").minor()]), "1.9, 1.10");
     }
 }

@@ -1,9 +1,10 @@
-//! `adopt`: takes over a control-plane namespace whose `Cluster` is gone. The only verb that writes to the meta cluster.
+//! `adopt`: takes over a control-plane namespace whose `Cluster` is gone.
 
 use crate::access::{Access, parse};
 use crate::args::{Adopt, Meta};
+use crate::confirm::confirmed;
 use crate::{Outcome, output, paint};
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
 use berth_kubeio::ErrorKind;
@@ -13,7 +14,6 @@ use berth_plan::{Settings, State};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use std::io::{BufRead, IsTerminal, Write};
 
 /// Explains, asks, and sets the annotation.
 pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
@@ -40,7 +40,7 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
             value
         }
     };
-    if !args.yes && !confirmed(&args.name)? {
+    if !args.yes && !confirmed(&args.name, "take over")? {
         bail!("{of}: nothing was changed");
     }
     let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, &args.name);
@@ -147,19 +147,6 @@ fn explanation(of: &str, cp_namespace: &str, cluster: &Cluster, live: Option<&Va
         paint::safe(why),
         output::columns(&rows)
     )
-}
-
-/// Asks on the terminal for the name, which nobody types by accident.
-fn confirmed(name: &str) -> anyhow::Result<bool> {
-    let stdin = std::io::stdin();
-    if !stdin.is_terminal() {
-        bail!("stdin is no terminal, so pass --yes to confirm. Nothing was changed");
-    }
-    anstream::eprint!("Type the Cluster's name to take over: ");
-    anstream::stderr().flush().context("standard error")?;
-    let mut line = String::new();
-    stdin.lock().read_line(&mut line).context("standard input")?;
-    Ok(line.trim() == name)
 }
 
 #[cfg(test)]

@@ -60,6 +60,10 @@ pub(crate) enum Verb {
     ///
     /// Exit code 0: nothing; 3: changes are pending.
     Plan(Plan),
+    /// Set another Kubernetes version, after showing what that changes and asking.
+    ///
+    /// Exit code 3, with --wait: Berth refuses it, or it is not done in time.
+    Upgrade(Upgrade),
     /// Print the objects that Berth would create for a Cluster, without any cluster.
     Render(Render),
     /// Print the images that Berth and its tenants run, such as to mirror them, without any cluster.
@@ -172,6 +176,28 @@ pub(crate) struct Plan {
     /// How to print.
     #[arg(short, long, value_enum, default_value_t)]
     pub(crate) output: Format,
+}
+
+/// `upgrade`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Upgrade {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// The version, such as 1.36.3: a patch version, the next minor version, or back while that is possible.
+    #[arg(long, value_name = "VERSION")]
+    pub(crate) to: Version,
+    /// Wait until it is served; of another minor version, until its first step is through.
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// How long to wait, such as 30m.
+    #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = crate::upgrade::timeout, requires = "wait")]
+    pub(crate) timeout: jiff::SignedDuration,
+    /// Do not ask for confirmation.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Namespace of the operator, whose configuration plans depend on.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
 }
 
 /// `render`.

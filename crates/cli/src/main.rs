@@ -1,13 +1,14 @@
 //! `kubectl berth`: what tenants are, what would change, and what to do next.
 //!
 //! Every verb is a thin shell around pure functions: reading through `berth-kubeio`, judging with `berth-plan`, and a text that a
-//! person can read. Only `adopt` writes to the meta cluster; every other verb holds a fence that is closed there.
+//! person can read. Only `adopt` and `upgrade` write to the meta cluster; every other verb holds a fence that is closed there.
 
 mod access;
 mod adopt;
 mod age;
 mod args;
 mod complete;
+mod confirm;
 mod connect;
 mod images;
 mod join;
@@ -17,6 +18,7 @@ mod paint;
 mod plan;
 mod render;
 mod status;
+mod upgrade;
 mod world;
 
 use args::{Args, Verb};
@@ -95,6 +97,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Kubeconfig(kubeconfig) => kubeconfig::run(&args.meta, &kubeconfig).await,
                 Verb::Connect(connect) => connect::run(&args.meta, &connect).await,
                 Verb::JoinCommand(join) => join::run(&args.meta, &join).await,
+                Verb::Upgrade(upgrade) => upgrade::run(&args.meta, &upgrade).await,
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }

@@ -266,6 +266,32 @@ async fn adopt_asks_first_and_sets_what_the_condition_says() {
 }
 
 #[tokio::test]
+async fn upgrade_asks_first_and_changes_only_what_it_showed() {
+    let team = Team::new(ADMIN).await;
+    let mark = team.server.audit_mark();
+    let there = team.here(&["upgrade", "acme", "--to", "1.36.3"]);
+    exits(&there, 0);
+    assert!(out(&there).contains("spec.version is 1.36.3 already"), "{}", out(&there));
+    let refused = team.here(&["upgrade", "acme", "--to", "1.36.4"]);
+    exits(&refused, 1);
+    assert!(
+        out(&refused).contains("a patch version") && out(&refused).contains("Plan for Cluster"),
+        "{}",
+        out(&refused)
+    );
+    assert!(err(&refused).contains("no terminal"), "{}", err(&refused));
+    exits(&team.here(&["upgrade", "acme", "--to", "newest"]), 2);
+    assert_eq!(team.written(mark), Vec::<String>::new());
+
+    exits(&team.here(&["upgrade", "acme", "--to", "1.36.4", "--yes"]), 0);
+    assert_eq!(team.cluster().await["spec"]["version"], "1.36.4");
+    assert_eq!(team.written(mark).len(), 1);
+    let waits = team.here(&["upgrade", "acme", "--to", "1.36.4", "--wait", "--timeout", "1s"]);
+    exits(&waits, 3);
+    assert!(err(&waits).contains("not done within 1s"), "{}", err(&waits));
+}
+
+#[tokio::test]
 async fn a_right_that_is_missing_is_named() {
     let team = Team::new(&["nobody"]).await;
     for args in [&["status", "acme"][..], &["status"], &["plan", "acme"], &["kubeconfig", "acme"], &["adopt", "acme"]] {

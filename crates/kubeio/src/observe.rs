@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
-use berth_plan::cluster::is_ours;
+use berth_plan::cluster::{is_ours, upgrade_templates};
 use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{MetaCluster, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
@@ -208,7 +208,10 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
         }
         let digest = snapshot.observed.get(&key).and_then(|n| annotation(n, labels::TEMPLATES));
         let map = digest.map(|d| ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(d)));
-        pinned(io, &mut snapshot, map.as_ref()).await?;
+        snapshot.observed.pinned = stored_templates(io, &snapshot, map.as_ref()).await?;
+        let next = snapshot.observed.get(&key).and_then(upgrade_templates);
+        let map = next.map(|d| ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(&d)));
+        snapshot.observed.pinned_next = stored_templates(io, &snapshot, map.as_ref()).await?;
     }
     Ok(snapshot)
 }
@@ -241,19 +244,22 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
         return if terminating { Ok(snapshot) } else { Err(denied) };
     }
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
-    pinned(io, &mut snapshot, key.as_ref()).await?;
+    snapshot.observed.pinned = stored_templates(io, &snapshot, key.as_ref()).await?;
     Ok(snapshot)
 }
 
-/// Reads the pinned template set, if this build does not have it built in: lists come without it.
-async fn pinned(io: &Io, snapshot: &mut Snapshot, wanted: Option<&ObjectKey>) -> Result<(), IoError> {
-    let Some(key) = wanted.filter(|k| !builtin(&k.name)) else { return Ok(()) };
-    if snapshot.observed.get(key).is_some_and(|o| o["immutable"] == true) {
-        let data = io.get(key).await?.and_then(|mut map| map.as_object_mut()?.remove("data"));
-        snapshot.observed.pinned =
-            data.and_then(|d| serde_json::from_value(d).ok()).and_then(|d| TemplateSet::from_data(d).ok());
+/// Reads a template set that is stored, if this build does not have it built in: lists come without it.
+async fn stored_templates(
+    io: &Io,
+    snapshot: &Snapshot,
+    wanted: Option<&ObjectKey>,
+) -> Result<Option<TemplateSet>, IoError> {
+    let Some(key) = wanted.filter(|k| !builtin(&k.name)) else { return Ok(None) };
+    if snapshot.observed.get(key).is_none_or(|o| o["immutable"] != true) {
+        return Ok(None);
     }
-    Ok(())
+    let data = io.get(key).await?.and_then(|mut map| map.as_object_mut()?.remove("data"));
+    Ok(data.and_then(|d| serde_json::from_value(d).ok()).and_then(|d| TemplateSet::from_data(d).ok()))
 }
 
 /// True if the ConfigMap of that name holds a template set that this build has.

@@ -8,11 +8,12 @@ use crate::error::{ErrorKind, IoError, chain};
 use crate::observe::Snapshot;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use berth_api::version::Minor;
 use berth_api::{labels, names};
 use berth_fence::{Fence, FencedClient};
 use berth_pki::{CertSpec, Clocks, KeyPairPem, Lifetime, Usage};
 use berth_plan::cluster::{HostRules, ProbeRequest, Questions};
-use berth_plan::observed::{ApiProbe, InsideTenant};
+use berth_plan::observed::{ApiProbe, ApiVersion, InsideTenant};
 use futures::future::BoxFuture;
 use http::Response;
 use http_body_util::combinators::MapErr;
@@ -172,7 +173,7 @@ pub async fn probe_tenant(
     }
 }
 
-async fn ask(tenant: &Io, questions: &Questions) -> Result<(Option<String>, InsideTenant), IoError> {
+async fn ask(tenant: &Io, questions: &Questions) -> Result<(Option<ApiVersion>, InsideTenant), IoError> {
     let mut read = InsideTenant::default();
     for listing in &questions.listings {
         let (objects, whole) = tenant.list_labelled(*listing, labels::TENANT_SET).await?;
@@ -196,11 +197,17 @@ async fn ask(tenant: &Io, questions: &Questions) -> Result<(Option<String>, Insi
     Ok((version, read))
 }
 
-/// The version that an API server tells, without its `v`. None: what it tells is none, and nothing to put into a status.
-fn version_of(answer: &Value) -> Option<String> {
+/// What an API server tells of its version. None: what it tells is none, and nothing to put into a status.
+fn version_of(answer: &Value) -> Option<ApiVersion> {
     let version = answer["gitVersion"].as_str()?.trim_start_matches('v');
     let plain = version.bytes().all(|b| b.is_ascii_alphanumeric() || b".+-".contains(&b));
-    (plain && (1..=64).contains(&version.len())).then(|| version.to_owned())
+    let minor = |of: [&str; 2]| -> Option<Minor> {
+        let [major, minor] = of.map(|field| answer[field].as_str());
+        format!("{}.{}", major?, minor?).parse().ok()
+    };
+    let emulates =
+        minor(["emulationMajor", "emulationMinor"]).filter(|emulates| Some(*emulates) != minor(["major", "minor"]));
+    (plain && (1..=64).contains(&version.len())).then(|| ApiVersion { version: version.to_owned(), emulates })
 }
 
 #[cfg(test)]
@@ -353,7 +360,7 @@ mod tests {
 
     #[test]
     fn a_version_is_short_and_plain() {
-        let of = |text: &str| version_of(&json!({"gitVersion": text}));
+        let of = |text: &str| version_of(&json!({"gitVersion": text})).map(|v| v.version);
         for version in ["1.34.1", "1.34.1-eks-abc", "1.34.1+k3s1"] {
             assert_eq!(of(&format!("v{version}")).as_deref(), Some(version));
         }
@@ -362,6 +369,11 @@ mod tests {
             assert_eq!(of(strange), None, "{strange:?}");
         }
         assert_eq!(version_of(&json!({"gitVersion": 1})), None);
+        let emulates = |minor: &str| {
+            let told = json!({"gitVersion": "v1.36.3", "major": "1", "minor": "36", "emulationMajor": "1", "emulationMinor": minor});
+            version_of(&told).unwrap().emulates.map(|minor| minor.to_string())
+        };
+        assert_eq!((emulates("35").as_deref(), emulates("36"), emulates("x")), (Some("1.35"), None, None));
         assert_eq!(version_of(&json!([])), None);
     }
 }

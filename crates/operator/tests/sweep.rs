@@ -11,7 +11,7 @@ mod common;
 mod schema;
 
 use anyhow::{Result, ensure};
-use berth_api::names;
+use berth_api::{labels, names};
 use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};
 use berth_testkit::sweep::{Outcome, Sweep, lives};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
@@ -123,6 +123,38 @@ async fn additions(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     Ok(outcome)
 }
 
+/// The minor changes, through both steps.
+async fn minor(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+    let team = Team::new(server).await;
+    team.create(json!({"version": "1.35.4", "upgrade": {"finalizeAfter": "0s"}})).await?;
+    let before = FaultPlan::new();
+    let made = async {
+        team.ready().await?;
+        second_reconcile(&team, &before).await
+    };
+    lives(&before, || operator(server, &before), made).await??;
+    before.stop();
+    team.spec(json!({"version": "1.36.3"})).await?;
+    let done = async {
+        let through = async || {
+            team.ready().await?;
+            let home = team.namespaces().get(&team.cp_namespace).await?.metadata.annotations.unwrap_or_default();
+            let served = home.get(labels::SERVED_MINOR).map(String::as_str);
+            ensure!(served == Some("1.36") && !home.contains_key(labels::UPGRADE), "{home:?}");
+            Ok(())
+        };
+        eventually(SOON, "the second step to be through", through).await?;
+        second_reconcile(&team, &plan).await
+    };
+    lives(&plan, || operator(server, &plan), done).await??;
+    let mut counts = counts(&team, &team.tenant().await?, &plan);
+    // How often it is recorded depends on where it was interrupted.
+    counts.retain(|what, _| !what.contains("namespaces"));
+    let outcome = Outcome { state: dump(&team).await?, counts };
+    team.wipe().await;
+    Ok(outcome)
+}
+
 async fn sweep(name: &str, one_in: u64, workload: impl AsyncFn(FaultPlan) -> Result<Outcome>) {
     let summary = Sweep::new(name, one_in).run(workload).await.unwrap_or_else(|e| panic!("{e:#}"));
     println!("sweep {name}: {summary:?}");
@@ -144,6 +176,12 @@ async fn a_crash_at_any_write_of_a_deletion_leaves_nothing() {
 async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("delete-early", 34, async |plan| delete(server, plan, true).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_write_of_a_change_of_the_minor_changes_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("minor", 30, async |plan| minor(server, plan).await).await;
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
+use berth_api::version::Minor;
 use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
@@ -21,6 +22,8 @@ pub struct Observed {
     pub secrets: BTreeMap<ObjectKey, Arc<SecretFacts>>,
     /// The template set that the tenant is pinned to, if that is not the built-in one.
     pub pinned: Option<TemplateSet>,
+    /// The template set of the minor that the tenant changes to, if that is not the built-in one.
+    pub pinned_next: Option<TemplateSet>,
     /// What the tenant's API said, if it was asked.
     pub api: ApiProbe,
     /// The published kubeconfig: fingerprint of its content.
@@ -84,8 +87,8 @@ pub enum ApiProbe {
     NotAsked,
     /// It answered.
     Answered {
-        /// `gitVersion` without `v`, if it was asked for.
-        version: Option<String>,
+        /// What it runs, if it was asked for that.
+        version: Option<ApiVersion>,
         /// What was read inside the tenant in this reconcile.
         read: InsideTenant,
     },
@@ -104,6 +107,15 @@ pub struct Nodes {
     pub count: NodesStatus,
     /// Name and internal address of each that says one.
     pub addresses: Vec<(String, IpAddr)>,
+}
+
+/// What an API server says that it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiVersion {
+    /// `gitVersion` without `v`.
+    pub version: String,
+    /// The minor that it emulates, if that is another one than its own.
+    pub emulates: Option<Minor>,
 }
 
 /// Objects of Berth's inside a tenant, as far as they were read in one reconcile, by their label.

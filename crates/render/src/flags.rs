@@ -61,6 +61,8 @@ const IDENTITY_PLUGINS: [&str; 2] = ["CertificateSubjectRestriction", "NodeRestr
 
 const AUTHORIZERS: &str = "the authorizers are Node and RBAC, which Berth's own access needs";
 const CERTIFICATES: &str = "Berth issues and mounts every certificate and key";
+const EMULATION: &str =
+    "Berth sets what is emulated while the minor version changes; use spec.version and spec.upgrade";
 const EXITS: &str = "the component would print something and exit";
 const FIXED_PORT: &str = "pods listen on all addresses, at a fixed port";
 const FRONT_PROXY: &str = "certificates and headers of the front proxy are fixed";
@@ -78,6 +80,8 @@ pub const FLAGS: &[Flag] = &[
     template(CLIENTS, &["secure-port"], FIXED_PORT),
     closed(KUBERNETES, &["bind-address", "permit-address-sharing", "permit-port-sharing"], FIXED_PORT),
     closed(KUBERNETES, &["help", "version"], EXITS),
+    closed(KUBERNETES, &["emulated-version", "min-compatibility-version"], EMULATION),
+    closed(API_SERVER, &["emulation-forward-compatible", "runtime-config-emulation-forward-compatible"], EMULATION),
     template(KUBERNETES, &["requestheader-allowed-names", "requestheader-client-ca-file"], FRONT_PROXY),
     template(API_SERVER, HEADERS, FRONT_PROXY),
     closed(CLIENTS, HEADERS, FRONT_PROXY),

@@ -140,6 +140,26 @@ fn flags_and_values_of_a_minor_in_between_are_taken() {
     of_the_table(&all());
 }
 
+/// What the first step of a change of the minor runs with.
+#[test]
+fn every_component_can_emulate_the_minor_before_it() {
+    for (version, before) in [("1.36.3", "1.35"), ("1.34.4", "1.33")] {
+        for component in control_plane() {
+            let known = known(component, version);
+            let help = known.get("emulated-version").unwrap_or_else(|| panic!("{} {version}", component.name()));
+            let (_, range) = help.split_once("kube=").filter(|_| help.contains("..")).expect("a range of minors");
+            let range = help.rsplit_once("Options are:").map_or(range, |(_, options)| options);
+            let (least, _) = range.trim().trim_start_matches("kube=").split_once("..").expect("the least minor");
+            let minor = |text: &str| text.split_once('.').and_then(|(_, minor)| minor.parse::<u32>().ok());
+            assert!(
+                minor(least).is_some_and(|least| Some(least) <= minor(before)),
+                "{} {version}: {help}",
+                component.name()
+            );
+        }
+    }
+}
+
 fn exist(rendered: Rendered) {
     let mut seen = BTreeMap::new();
     for (component, version, fixture) in rendered {

@@ -18,6 +18,10 @@ pub struct ClusterStatus {
     /// Kubernetes version that the API reports; never a copy of the spec.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The minor version that the API servers emulate, such as `1.35`: after the first step of a change of the minor version. Absent
+    /// otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub emulated_version: Option<String>,
     /// Where the API is reached.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

@@ -20,8 +20,19 @@ fn wanted(line: &str) -> Wants {
 
 #[test]
 fn subcommands_come_first_and_say_what_they_do() {
-    let all =
-        ["status", "kubeconfig", "connect", "join-command", "plan", "render", "images", "adopt", "completion", "help"];
+    let all = [
+        "status",
+        "kubeconfig",
+        "connect",
+        "join-command",
+        "plan",
+        "upgrade",
+        "render",
+        "images",
+        "adopt",
+        "completion",
+        "help",
+    ];
     assert_eq!(offered(""), all);
     assert_eq!(offered("--context c -n team-a "), all);
     assert_eq!(offered("help "), all);

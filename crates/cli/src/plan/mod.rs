@@ -23,6 +23,7 @@ use berth_render::{Kind, ObjectKey};
 use foresee::Future;
 use jiff::Timestamp;
 pub(crate) use operator::leaf_lifetime;
+use report::Report;
 use serde_json::{Value, json};
 use std::sync::Arc;
 
@@ -32,16 +33,38 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
     let file = args.file.as_deref().map(cluster_in).transpose()?;
     let name = identify(&mut access, meta, args, file.as_ref())?;
     let (cluster, exists) = wanted(&access, &name, file).await?;
-    let found = operator::settings(&access.io, &args.operator_namespace).await;
+    let report = reported(&access, &cluster, exists, &args.operator_namespace).await?;
+    let text = match output::structured(args.output, &report)? {
+        Some(text) => text,
+        None => show::show(&report),
+    };
+    output::print(&text)?;
+    Ok(Outcome::done_if(!report.pending))
+}
+
+/// The plan for a `Cluster` that is there, with what is to become of its spec, for people.
+pub(crate) async fn planned(meta: &Meta, cluster: &Cluster, operator_namespace: &str) -> anyhow::Result<String> {
+    let access = Access::to_read(meta).await?;
+    Ok(show::show(&reported(&access, cluster, true, operator_namespace).await?))
+}
+
+async fn reported(
+    access: &Access,
+    cluster: &Cluster,
+    exists: bool,
+    operator_namespace: &str,
+) -> anyhow::Result<Report> {
+    let found = operator::settings(&access.io, operator_namespace).await;
     found.notes.iter().for_each(|n| output::note(n));
-    let mut snapshot = observe_cluster(&access.io, &cluster, &found.meta).await.map_err(|e| rights(&access, e))?;
+    let mut snapshot = observe_cluster(&access.io, cluster, &found.meta).await.map_err(|e| rights(access, e))?;
     if let Some(denied) = snapshot.denied.clone() {
-        return Err(rights(&access, denied));
+        return Err(rights(access, denied));
     }
     if let Some(unread) = snapshot.unread.clone() {
-        return Err(rights(&access, unread));
+        return Err(rights(access, unread));
     }
-    let cp_namespace = names::control_plane_namespace(&access.namespace, &name);
+    let cp_namespace =
+        names::control_plane_namespace(&access.namespace, cluster.metadata.name.as_deref().unwrap_or_default());
     // The operator waits for what it cannot find out; what cannot be found out from here it may know.
     if found.meta.addresses.is_err()
         && snapshot.observed.get(&ObjectKey::cluster(Kind::Namespace, cp_namespace)).is_none()
@@ -50,24 +73,18 @@ pub(crate) async fn run(meta: &Meta, args: &Plan) -> anyhow::Result<Outcome> {
         snapshot.observed.meta = Arc::new(meta);
     }
     let now = Timestamp::now();
-    let input = Input { cluster: &cluster, observed: &snapshot.observed, settings: &found.settings, now };
+    let input = Input { cluster, observed: &snapshot.observed, settings: &found.settings, now };
     let planned = plan(input);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     // A deletion takes what it finds, round by round; whoever is paused does nothing of it.
     let future = if deleting || cluster.spec.paused {
         Future::default()
     } else {
-        let etcd = etcd(&access, &snapshot).await?;
+        let etcd = etcd(access, &snapshot).await?;
         let mut world = world::found(snapshot.observed.clone(), etcd);
-        foresee::foresee(&cluster, &found.settings, &mut world, now)?
+        foresee::foresee(cluster, &found.settings, &mut world, now)?
     };
-    let report = report::report(&cluster, exists, &snapshot.observed, &planned, future);
-    let text = match output::structured(args.output, &report)? {
-        Some(text) => text,
-        None => show::show(&report),
-    };
-    output::print(&text)?;
-    Ok(Outcome::done_if(!report.pending))
+    Ok(report::report(cluster, exists, &snapshot.observed, &planned, future))
 }
 
 /// What the controller of the tenant's etcd sees, without asking the members: they are reached from the meta cluster alone.

@@ -64,7 +64,7 @@ impl Controller for Cluster {
     }
 
     fn outcome(planned: &ClusterPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.certificates.due }
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
     }
 
     fn new_status(input: PlanInput<'_, Self>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {

@@ -211,8 +211,8 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
         (
             json!({"version": "1.35.8"}),
             json!({"version": "1.36.3"}),
-            "MinorChangeUnsupported",
-            "spec.version: 1.35.8 is another minor version than 1.36.3, which runs. Berth cannot change the minor version yet. Set a patch version of 1.36",
+            "DowngradeUnsafe",
+            "spec.version: 1.35.8 is older than 1.36, which this tenant has served: etcd may hold what only 1.36 can read. Set a patch version of 1.36",
         ),
         (
             json!({"version": "1.33.0"}),

@@ -295,6 +295,7 @@ fn every_field_has_a_row() {
             if let Some(Effect::Test(name)) = table.effect(&field.path) {
                 let sources = [
                     include_str!("../addons.rs"),
+                    include_str!("../minor.rs"),
                     include_str!("../refusals/life.rs"),
                     include_str!("../vpc.rs"),
                     include_str!("../../../plan/src/etcd/tests/deletion.rs"),

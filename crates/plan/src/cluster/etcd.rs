@@ -34,7 +34,7 @@ fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
             Reason::VersionUnsupported,
             format!(
                 "spec.etcd.version: {asked} is not supported with Kubernetes {}. Set a patch version of {}",
-                t.pin.version,
+                t.pin().version,
                 Minor::list(supported)
             ),
         )

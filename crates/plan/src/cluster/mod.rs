@@ -11,6 +11,7 @@ mod namespace;
 mod pki;
 mod probe;
 mod record;
+mod release;
 mod requeue;
 pub mod status;
 mod subject;
@@ -37,9 +38,9 @@ pub use inside::{Turn, Wanted};
 pub use namespace::adoptable;
 pub use probe::{ProbeRequest, Questions, probe_request};
 pub use record::Pin;
+pub use release::{Pending, upgrade_templates};
 pub use subject::is_ours;
 pub use validate::host::HostRules;
-pub use validate::pin_of;
 pub use vpc::pods_without_network;
 
 /// What a plan for a `Cluster` is made from.
@@ -72,6 +73,10 @@ pub struct ClusterPlan {
     pub unread: Option<String>,
     /// The message for nodes that API servers are kept from.
     pub unreachable_nodes: Option<String>,
+    /// A minor that runs, and waits to be finished.
+    pub pending: Option<Pending>,
+    /// When time alone changes the plan.
+    pub due: Option<SignedDuration>,
 }
 
 /// The plan for a `Cluster`.
@@ -102,7 +107,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let mut t = Tenant::new(input);
     let live_namespace = t.live_namespace();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
-    let (pin, refusal) = validate::pin_of(&cluster.spec, live_namespace, settings);
+    let (release, refusal) = release::of(&t);
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
@@ -133,11 +138,18 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
     // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit; nor for what is about to go.
     let begins = spec.state.is_done() && !t.observed.team_namespace_ends;
-    let Some(pin) = pin.filter(|_| !fresh || begins) else {
+    let Some(mut release) = release.filter(|_| !fresh || begins) else {
         out.plan.stages.push(spec);
         return out;
     };
-    t.pin = validate::with_available_agent(pin, &t);
+    if release.change.is_none() {
+        release.pin = validate::with_available_agent(release.pin, &t);
+    }
+    if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
+        spec.state = waits.clone();
+    }
+    out.pending.clone_from(&release.pending);
+    t.release = release;
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
     let namespace_stage = namespace::stage(&t);
@@ -172,6 +184,9 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     out.unread = unread::message(&t);
     out.unreachable_nodes = isolation::nodes::unreachable(&t);
     out.requeue_after = Some(requeue::after(&t, &out));
+    let finalizes =
+        out.pending.as_ref().map(|pending| pending.until.duration_since(t.now)).filter(|in_| in_.is_positive());
+    out.due = [out.certificates.due, finalizes].into_iter().flatten().min();
     out
 }
 

@@ -1,6 +1,7 @@
 //! Stage 1: the control-plane namespace, what the tenant is pinned to, and the operator's rights inside.
 
-use super::record;
+use super::record::{self, Pin};
+use super::release;
 use super::subject::{Tenant, ensure, is_ours};
 use super::vpc;
 use crate::model::{Action, Plan, Stage, StageId, State};
@@ -171,10 +172,10 @@ fn namespace(t: &Tenant<'_>) -> Value {
         all.insert(format!("pod-security.kubernetes.io/{mode}"), (*level).into());
     }
     let mut notes = json!({
-        (labels::KUBERNETES_VERSION): t.pin.version,
-        (labels::TEMPLATES): t.pin.templates,
-        (labels::AGENT_IMAGE): t.pin.agent_image,
-        (labels::AGENT_DELIVERY): t.pin.agent_delivery,
+        (labels::KUBERNETES_VERSION): t.pin().version,
+        (labels::TEMPLATES): t.pin().templates,
+        (labels::AGENT_IMAGE): t.pin().agent_image,
+        (labels::AGENT_DELIVERY): t.pin().agent_delivery,
     });
     if super::isolation::private::recorded(t) {
         notes[labels::PRIVATE_NETWORKS] = labels::PRIVATE_NETWORKS_CLOSED.into();
@@ -189,6 +190,10 @@ fn namespace(t: &Tenant<'_>) -> Value {
     }
     if let Some(addons) = record::addons_annotation(t) {
         notes[labels::ADDONS] = addons.into();
+    }
+    notes[labels::SERVED_MINOR] = t.release.served().to_string().into();
+    if let Some(upgrade) = &t.release.upgrade {
+        notes[labels::UPGRADE] = release::annotation_of(upgrade).into();
     }
     json!({
         "apiVersion": "v1", "kind": "Namespace",
@@ -217,8 +222,14 @@ pub(super) fn rights(t: &Tenant<'_>, stage: &mut Stage) {
 
 /// Keeps the template set in the tenant's namespace, for operators that no longer have it built in.
 fn pinned_templates(t: &Tenant<'_>, stage: &mut Stage) {
-    let key = ObjectKey::namespaced(Kind::ConfigMap, t.cp_namespace.clone(), names::templates(&t.pin.templates));
-    let Some(set) = t.templates() else {
+    for pin in t.release.kept() {
+        templates_of(t, stage, pin);
+    }
+}
+
+fn templates_of(t: &Tenant<'_>, stage: &mut Stage, pin: &Pin) {
+    let key = ObjectKey::namespaced(Kind::ConfigMap, t.cp_namespace.clone(), names::templates(&pin.templates));
+    let Some(set) = t.templates_of(pin) else {
         stage.state = if t.observed.get(&key).is_some() {
             State::blocked(
                 Reason::VersionUnsupported,

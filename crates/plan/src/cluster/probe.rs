@@ -3,8 +3,8 @@
 use super::Input;
 use super::endpoint::url;
 use super::inside::{Turn, Wanted, addons};
+use super::release;
 use super::subject::Tenant;
-use super::validate;
 use super::validate::host::HostRules;
 use crate::workload;
 use berth_api::conditions::{ConditionType, Reason, find};
@@ -59,8 +59,11 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
     let up = workload::pods_of(observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
         .any(|(_, pod)| workload::pod_ready(pod));
     let (host, port) = t.endpoint.dialled.clone().filter(|_| up)?;
-    let published = cluster.status.as_ref().and_then(|s| s.version.as_deref());
-    let runs = t.workloads(Binary::ApiServer).version().map(|v| v.to_string());
+    let status = cluster.status.as_ref();
+    let published = status.and_then(|s| s.version.as_deref());
+    let emulates = status.and_then(|s| s.emulated_version.as_deref());
+    let runs = t.workloads(Binary::ApiServer);
+    let (version, emulated) = (runs.version().map(|v| v.to_string()), runs.emulates().map(|m| m.to_string()));
     Some(ProbeRequest {
         rules: t.endpoint.rules(&t, &host),
         server: url(&host, port),
@@ -70,7 +73,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
             listings: listings(input),
             // Counted in each reconcile: else a tenant that just became ready would be written once more for it.
             nodes: true,
-            version: published.is_none() || published != runs.as_deref(),
+            version: published.is_none() || published != version.as_deref() || emulates != emulated.as_deref(),
         },
         wanted: Wanted::before_plan(input),
     })
@@ -79,7 +82,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
 /// What to list inside the tenant: the stamps, which speak for all, and of one that is known to be well the next in turn.
 pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
     let mut t = Tenant::new(input);
-    t.pin = validate::pin_of(&input.cluster.spec, t.live_namespace(), input.settings).0.unwrap_or_default();
+    t.release = release::of(&t).0.unwrap_or_default();
     if addons::one_goes(&t) {
         return TenantSet::LISTINGS.into();
     }

@@ -93,7 +93,7 @@ pub(super) fn addons(t: &Tenant<'_>) -> Option<AddonsRecord> {
     let Some(live) = t.live_namespace() else { return Some(AddonsRecord { by_default: true, registry }) };
     let text = annotation(live, labels::ADDONS).filter(|text| text.len() <= LONGEST);
     let recorded: Option<AddonsRecord> = text.and_then(|text| serde_json::from_str(text).ok());
-    if pin(live).is_some_and(|old| old.version == t.pin.version) {
+    if pin(live).is_some_and(|old| old.version == t.pin().version) {
         return recorded;
     }
     Some(AddonsRecord { by_default: recorded.is_some_and(|r| r.by_default), registry })

@@ -2,10 +2,10 @@
 
 use super::components::{self, Component, Workloads};
 use super::subject::Tenant;
-use super::{ClusterPlan, Input, adoptable, endpoint};
+use super::{ClusterPlan, Input, Pending, adoptable, endpoint};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
-use crate::observed::{ApiProbe, InsideTenant, Published, uid};
+use crate::observed::{ApiProbe, ApiVersion, InsideTenant, Published, uid};
 use crate::verdicts::{self, LASTING};
 use crate::workload;
 use berth_api::cluster::{
@@ -26,9 +26,11 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     let cp_namespace = names::control_plane_namespace(&namespace, &name);
     let generation = cluster.metadata.generation.unwrap_or_default();
     let verdicts = verdicts(input, planned, failure, &cp_namespace);
+    let version = version(input, &old, &cp_namespace);
     let mut status = ClusterStatus {
         observed_generation: Some(generation),
-        version: version(input, &old, &cp_namespace),
+        version: version.version,
+        emulated_version: version.emulates,
         control_plane_namespace: namespace_ref(input, &old, &cp_namespace),
         adopt: adoptable(cluster, observed, &planned.plan),
         ..old.clone()
@@ -97,7 +99,11 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         (ApiProbe::NotAsked, _) => unknown(T::Available).unwrap_or_else(|| not_asked(input, plan, cp_namespace)),
     };
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| plan.first_problem());
-    let ready = verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), cluster.spec.paused, deleting);
+    let mut ready =
+        verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), cluster.spec.paused, deleting);
+    if let (Some(pending), Some(true)) = (&planned.pending, ready.status) {
+        (ready.reason, ready.message) = (Reason::Emulating, pending_message(pending));
+    }
     let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
     let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
@@ -116,6 +122,17 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         control_plane,
     ];
     all.into_iter().chain(vpc).collect()
+}
+
+/// Who reads it learns until when there is a way back, and which.
+fn pending_message(pending: &Pending) -> String {
+    let Pending { version, from, until } = pending;
+    format!(
+        "{version} runs and emulates {} until {}; then it serves {} and there is no way back. To go back before, set spec.version to {from}. spec.upgrade.finalizeAfter sets how long it waits",
+        from.minor(),
+        until.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        version.minor(),
+    )
 }
 
 /// What keeps the operator from looking into the control-plane namespace, if anything does. What is not seen is neither up nor down.
@@ -202,16 +219,22 @@ fn control_plane_verdict(input: Input<'_>, plan: &Plan, cp_namespace: &str) -> V
 }
 
 /// The version that answered: asked for after a change, and kept while nothing changes.
-fn version(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Option<String> {
-    if let ApiProbe::Answered { version: Some(v), .. } = &input.observed.api {
+fn version(input: Input<'_>, old: &ClusterStatus, cp_namespace: &str) -> Told {
+    if let ApiProbe::Answered { version: Some(ApiVersion { version, emulates }), .. } = &input.observed.api {
         let rollout = Workloads::of(input.cluster, input.observed, cp_namespace, Binary::ApiServer).rollout();
         // While pods of two versions answer, the older one counts.
         let settled = rollout.is_some_and(|rollout| rollout.settled);
         if settled || old.version.is_none() {
-            return Some(v.clone());
+            return Told { version: Some(version.clone()), emulates: emulates.map(|minor| minor.to_string()) };
         }
     }
-    old.version.clone()
+    Told { version: old.version.clone(), emulates: old.emulated_version.clone() }
+}
+
+/// What the API told of its version.
+struct Told {
+    version: Option<String>,
+    emulates: Option<String>,
 }
 
 /// Recorded as soon as it is ours, so that its loss is noticed. What was recorded is never forgotten, unless an

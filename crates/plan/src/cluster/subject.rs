@@ -3,6 +3,7 @@
 use super::components::Workloads;
 use super::endpoint::Endpoint;
 use super::record::Pin;
+use super::release::Release;
 use super::{Input, kubeconfig};
 use crate::model::Stage;
 use crate::observed::{Observed, annotation, label};
@@ -28,7 +29,7 @@ pub(crate) struct Tenant<'a> {
     /// The control-plane namespace.
     pub(crate) cp_namespace: String,
     /// Version, templates and agent that the tenant is (to be) rendered with; the spec stage sets it.
-    pub(crate) pin: Pin,
+    pub(crate) release: Release,
     /// Where the API is.
     pub(crate) endpoint: Endpoint,
     /// The `EtcdCluster`, if it is there and Berth's.
@@ -56,7 +57,7 @@ impl<'a> Tenant<'a> {
             namespace,
             uid,
             cp_namespace,
-            pin: Pin::default(),
+            release: Release::default(),
             endpoint,
             etcd,
         }
@@ -120,11 +121,21 @@ pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
 }
 
 impl Tenant<'_> {
+    /// Version, templates and agent of all that is no component.
+    pub(super) fn pin(&self) -> &Pin {
+        &self.release.pin
+    }
+
     /// The template set that the tenant is pinned to, if it is at hand.
     pub(super) fn templates(&self) -> Option<&TemplateSet> {
-        let builtin = Catalog::builtin().kubernetes(self.pin.version.minor());
-        builtin
-            .filter(|s| s.digest() == self.pin.templates)
-            .or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == self.pin.templates))
+        self.templates_of(self.pin())
+    }
+
+    /// The template set of a pin, if it is at hand.
+    pub(super) fn templates_of(&self, pin: &Pin) -> Option<&TemplateSet> {
+        let is_it = |set: &&TemplateSet| set.digest() == pin.templates;
+        let builtin = Catalog::builtin().kubernetes(pin.version.minor()).filter(is_it);
+        let stored = || [&self.observed.pinned, &self.observed.pinned_next].into_iter().flatten().find(is_it);
+        builtin.or_else(stored)
     }
 }

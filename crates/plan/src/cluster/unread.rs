@@ -43,6 +43,7 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("addons", &[]),
         // What the planner does, or leaves.
         row("deletion", &[]),
+        row("upgrade", &[]),
         row("paused", &[]),
     ];
     let (mut images, mut agents, mut replicas) = (vec![], vec![], vec![]);
@@ -67,7 +68,7 @@ pub(super) fn message(t: &Tenant<'_>) -> Option<String> {
     if fields.is_empty() {
         return None;
     }
-    let minor = t.pin.version.minor();
+    let minor = t.pin().version.minor();
     let newer = Catalog::builtin().kubernetes(minor).is_some_and(|set| unread(set).is_empty());
     let way_out = if newer {
         format!("To apply, set spec.version to another patch version of {minor}")

@@ -6,7 +6,7 @@ mod pods;
 use crate::objects::additions::exempt;
 use crate::observed::label;
 use berth_api::labels;
-use berth_api::version::Version;
+use berth_api::version::{Minor, Version};
 use berth_render::ObjectKey;
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -142,6 +142,13 @@ pub(crate) fn rollout(workload: &Value) -> Rollout {
 /// The version that a workload runs, or rolls out.
 pub fn version_of(workload: &Value) -> Option<Version> {
     label(workload.pointer("/spec/template")?, labels::VERSION)?.parse().ok()
+}
+
+/// The minor that a workload's component emulates.
+pub(crate) fn emulates(workload: &Value) -> Option<Minor> {
+    let containers = workload.pointer("/spec/template/spec/containers")?.as_array()?;
+    let mut args = containers.iter().filter_map(|c| c["args"].as_array()).flatten().filter_map(Value::as_str);
+    args.find_map(|arg| arg.strip_prefix("--emulated-version=")?.parse().ok())
 }
 
 #[cfg(test)]

@@ -61,6 +61,8 @@ pub struct ApiServer {
     port: u16,
     apiserver_binary: PathBuf,
     apiserver_args: Vec<String>,
+    /// How many of them are the harness' own.
+    own_args: usize,
     dir: tempfile::TempDir,
 }
 
@@ -105,13 +107,15 @@ impl ApiServer {
         fs::write(dir.path().join("audit-policy.yaml"), flags::AUDIT_POLICY)?;
         let (port, etcd_port, peer_port) = (flags::free_port()?, flags::free_port()?, flags::free_port()?);
         let etcd = Process::spawn(dir.path(), "etcd", etcd_binary, &flags::etcd(dir.path(), etcd_port, peer_port))?;
+        let apiserver_args = flags::apiserver(dir.path(), port, etcd_port, extra);
         let server = Self {
             apiserver: Mutex::new(None),
             etcd: Mutex::new(etcd),
             pki,
             port,
             apiserver_binary: apiserver_binary.to_owned(),
-            apiserver_args: flags::apiserver(dir.path(), port, etcd_port, extra),
+            own_args: apiserver_args.len() - extra.len(),
+            apiserver_args,
             dir,
         };
         server.start_apiserver().await?;
@@ -143,6 +147,15 @@ impl ApiServer {
             }
         }
         Ok(())
+    }
+
+    /// Another version of kube-apiserver takes over what is stored, with these flags in place of those that it was started with.
+    pub async fn replace_apiserver(&mut self, kubernetes: &str, args: &[&str]) -> Result<()> {
+        self.stop_apiserver();
+        self.apiserver_binary = binary("kubernetes", kubernetes, "kube-apiserver")?;
+        self.apiserver_args.truncate(self.own_args);
+        self.apiserver_args.extend(args.iter().map(|arg| (*arg).to_owned()));
+        self.start_apiserver().await
     }
 
     /// Kills kube-apiserver (the meta API is down); etcd and what it stores stay.

@@ -10,10 +10,13 @@ use crate::observed::{deleting, label};
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
-use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, HostAlias, Workload};
+use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, ExtraArg, HostAlias, Workload};
 use berth_render::{Binary, Kind, ObjectKey, TemplateSet, render_api_client};
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// The flag with which a component of a newer minor does what an older one did.
+const EMULATED_VERSION: &str = "emulated-version";
 
 /// Create at once, change only when the gate is open, and say how it goes. `plan` has the stages before the components, `before` the
 /// components' so far.
@@ -33,7 +36,9 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
             }
             let first = component
                 .after
-                .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()));
+                .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()))
+                // On the way back to the old minor the order is the other way round.
+                .filter(|_| !t.release.change.as_ref().is_some_and(|change| change.back));
             let first = first.filter(|_| live.first().is_some()).map(Binary::name);
             if let Some(on) = held_back(first, plan.stage(StageId::Pki), &stage) {
                 stage.actions.clear();
@@ -66,21 +71,24 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
 
 /// The templates, and the values that all components have; or why the spec is refused.
 fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t TemplateSet, Workload), State> {
-    let templates = t.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
-    let extra_args = validate::component(t, component)?;
+    let (pin, emulates) = t.release.of(component.binary);
+    let templates = t.templates_of(pin).ok_or_else(|| State::waiting("the pinned templates"))?;
+    let mut extra_args = validate::component(t, component)?;
+    let emulates = emulates.map(|minor| ExtraArg { name: EMULATED_VERSION.into(), value: minor.to_string() });
+    extra_args.splice(0..0, emulates);
     let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
     let images = &t.cluster.spec.images;
     let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, component.name());
     let live = t.workloads(component.binary).first().filter(|live| !workload::lacks_its_image(live, pods));
-    let wanted = (component.binary, t.pin.version);
-    let (image, agent_image) = workload::images(live, images, &t.settings.registry, wanted, &t.pin.agent_image);
+    let wanted = (component.binary, pin.version);
+    let (image, agent_image) = workload::images(live, images, &t.settings.registry, wanted, &pin.agent_image);
     let workload = Workload {
         replicas: replicas.unwrap_or(t.cluster.spec.replicas),
-        version: t.pin.version,
+        version: pin.version,
         image,
         agent_image,
         image_pull_secrets: images.pull_secrets.clone(),
-        agent_delivery: t.pin.agent_delivery,
+        agent_delivery: pin.agent_delivery,
         run_as_user: run_as_user(&t.cp_namespace),
         resources: resources.cloned(),
         placement: placement.clone(),

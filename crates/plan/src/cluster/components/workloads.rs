@@ -2,7 +2,7 @@
 
 use crate::observed::Observed;
 use crate::workload::{self, Rollout};
-use berth_api::version::Version;
+use berth_api::version::{Minor, Version};
 use berth_api::{Cluster, names};
 use berth_render::{Binary, Kind, ObjectKey};
 use serde_json::Value;
@@ -58,5 +58,10 @@ impl<'a> Workloads<'a> {
     /// The version that they run or roll out; of several the oldest.
     pub(crate) fn version(&self) -> Option<Version> {
         self.live().filter_map(workload::version_of).min()
+    }
+
+    /// The minor that they emulate, or are to; of several the oldest.
+    pub(crate) fn emulates(&self) -> Option<Minor> {
+        self.live().filter_map(workload::emulates).min()
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Addons {
 impl Addons {
     /// Of a tenant, or what is waited for until it is known.
     pub(super) fn of(t: &Tenant<'_>) -> Result<Self, State> {
-        let builtin = Catalog::builtin().kubernetes(t.pin.version.minor());
+        let builtin = Catalog::builtin().kubernetes(t.pin().version.minor());
         let has_addons = |set: &&TemplateSet| set.coredns().is_some();
         // A tenant whose templates are older than add-ons takes those of this build until its version changes.
         let own = t.templates().filter(has_addons);
@@ -69,7 +69,7 @@ impl Addons {
         let refused = refused(&asked.kube_proxy.config).filter(|_| enabled);
         if refused.is_none() {
             let (host, port) = t.endpoint.nodes.clone().ok_or_else(no_address)?;
-            let version: Version = serving(t).parse().unwrap_or(t.pin.version);
+            let version: Version = serving(t).parse().unwrap_or(t.pin().version);
             let mut config = asked.kube_proxy.config.clone();
             let client_connection = config.remove(CLIENT).and_then(|c| c.as_object().cloned()).unwrap_or_default();
             let mode = match asked.kube_proxy.mode {

@@ -4,7 +4,7 @@ pub(super) mod addons;
 mod sets;
 
 use super::subject::Tenant;
-use super::{ClusterPlan, endpoint, validate};
+use super::{ClusterPlan, endpoint};
 use crate::model::{Action, Stage, StageId, State};
 use crate::objects::diff::contains;
 use crate::observed::{ApiProbe, InsideTenant, deleting, label};

@@ -1,9 +1,9 @@
 //! What Berth keeps inside every tenant, set by set.
 
 use super::addons::{Addon, Addons};
-use super::{differs, validate};
+use super::differs;
 use crate::cluster::subject::Tenant;
-use crate::cluster::{Input, endpoint, pki, vpc};
+use crate::cluster::{Input, endpoint, pki, release, vpc};
 use crate::model::State;
 use crate::observed::{ApiProbe, InsideTenant, label};
 use base64::Engine;
@@ -29,16 +29,16 @@ impl Wanted {
     pub(super) fn of(t: &Tenant<'_>) -> Result<Self, State> {
         let serving = serving(t);
         // Templates of the version that is named, while another one is rolled out, too.
-        let minor = serving.parse().map_or_else(|_| t.pin.version.minor(), |version: Version| version.minor());
+        let minor = serving.parse().map_or_else(|_| t.pin().version.minor(), |version: Version| version.minor());
         let join = TenantSet::Join(join(t, serving)?);
         let sets = [TenantSet::Access(access()), TenantSet::Endpoint(endpoint(t)?), join];
-        Ok(Self { minor, sets, version: t.pin.version, addons: Addons::of(t)? })
+        Ok(Self { minor, sets, version: t.pin().version, addons: Addons::of(t)? })
     }
 
     /// For a question to the tenant, before there is a plan. None: it is not known.
     pub(in crate::cluster) fn before_plan(input: Input<'_>) -> Option<Self> {
         let mut t = Tenant::new(input);
-        t.pin = validate::pin_of(&input.cluster.spec, t.live_namespace(), input.settings).0?;
+        t.release = release::of(&t).0?;
         Self::of(&t).ok()
     }
 
@@ -113,12 +113,18 @@ pub(super) fn no_address() -> State {
 }
 
 /// The version that the API said it has, as the status tells it: until a rollout is through, nodes of the new one have nobody to talk to.
+/// While it emulates an older minor, the version that it comes from: kubelets may not be newer, and there is a way back.
 pub(super) fn serving(t: &Tenant<'_>) -> String {
+    if let Some(change) = &t.release.change {
+        return change.counts_as.to_string();
+    }
     let said = match &t.observed.api {
-        ApiProbe::Answered { version, .. } => version.clone(),
+        ApiProbe::Answered { version, .. } => version.as_ref().map(|said| said.version.clone()),
         _ => None,
     };
-    t.status().version.or(said).unwrap_or_else(|| t.pin.version.to_string())
+    let pinned = t.pin().version;
+    let is_newer = |said: &String| said.parse().is_ok_and(|said: Version| said.minor() > pinned.minor());
+    t.status().version.or(said).filter(|said| !is_newer(said)).unwrap_or_else(|| pinned.to_string())
 }
 
 /// As kubeadm numbers it: the tenth address of the first range.

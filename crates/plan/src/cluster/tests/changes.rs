@@ -16,17 +16,12 @@ fn a_patch_rolls_the_api_server_first() {
 }
 
 #[test]
-fn another_minor_is_refused_and_what_runs_goes_on() {
-    let mut f = Fixture::up(json!({"version": "1.35.4"}));
-    f.cluster.spec.version = "1.36.3".into();
-    let message = blocked(&f.reconcile(), StageId::Spec, Reason::MinorChangeUnsupported);
-    assert!(
-        message.contains("1.35")
-            && message.contains("1.36.3")
-            && message.contains("cannot change the minor version yet"),
-        "{message}"
-    );
-    assert!(f.image(names::APISERVER).ends_with(":v1.35.4"));
+fn an_older_minor_is_refused_and_what_runs_goes_on() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.cluster.spec.version = "1.35.4".into();
+    let message = blocked(&f.reconcile(), StageId::Spec, Reason::DowngradeUnsafe);
+    assert!(message.contains("1.35.4 is older than 1.36, which this tenant has served"), "{message}");
+    assert!(f.image(names::APISERVER).ends_with(":v1.36.3"));
     assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
     // Drift is repaired all the same.
     f.world.remove(&Fixture::key(Kind::Service, names::APISERVER));

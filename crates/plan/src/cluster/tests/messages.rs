@@ -2,6 +2,7 @@
 
 mod additions;
 mod addons;
+mod minor;
 mod nodes;
 mod pods;
 mod vpc;
@@ -25,11 +26,11 @@ impl Fixture {
         Self { world: world.clone(), cluster: cluster.clone(), settings: settings.clone() }
     }
 
-    fn live(&mut self, kind: Kind, name: &str) -> &mut Value {
+    pub(super) fn live(&mut self, kind: Kind, name: &str) -> &mut Value {
         self.world.observed.objects.get_mut(&Self::key(kind, name)).unwrap()
     }
 
-    fn home_object(&mut self) -> &mut Value {
+    pub(super) fn home_object(&mut self) -> &mut Value {
         self.world.observed.objects.get_mut(&Self::namespace()).unwrap()
     }
 
@@ -121,7 +122,7 @@ const NEW: &[Case] = &[
 const OF_A_TENANT: &[Case] = &[
     ("at rest", |_| {}),
     // The spec.
-    ("another minor", |f| f.cluster.spec.version = "1.35.4".into()),
+    ("an older minor", |f| f.cluster.spec.version = "1.35.4".into()),
     ("an extra flag that Berth owns", |f| {
         f.cluster.spec.api_server.extra_args =
             vec![serde_json::from_value(json!({"name": "etcd-servers", "value": "x"})).unwrap()];
@@ -399,7 +400,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         f.fails(*reason, message);
         all.push(of(text, &f));
     }
-    for (text, f) in unread::situations().into_iter().chain(vpc::situations()) {
+    for (text, f) in unread::situations().into_iter().chain(vpc::situations()).chain(minor::situations()) {
         all.push(of(text, &f));
     }
     all

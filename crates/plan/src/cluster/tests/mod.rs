@@ -11,6 +11,7 @@ mod endpoint;
 mod images;
 mod isolation;
 pub(crate) mod messages;
+mod minor;
 mod namespace;
 mod nodes;
 mod trouble;
@@ -21,7 +22,7 @@ mod vpc_net;
 use super::{ClusterPlan, Input, plan, status::status};
 use crate::meta_cluster::MetaCluster;
 use crate::model::{StageId, State};
-use crate::observed::{ApiProbe, InsideTenant, Published};
+use crate::observed::{ApiProbe, ApiVersion, InsideTenant, Published};
 use crate::settings::Settings;
 use crate::testing::World;
 use berth_api::conditions::Reason;
@@ -118,9 +119,17 @@ impl Fixture {
                 ApiProbe::Answered { read, .. } => read,
                 _ => InsideTenant::listed(berth_render::STAMPS, []),
             };
-            let version = Some(self.cluster.spec.version.clone());
+            let version = Some(self.told());
             self.world.observed.api = ApiProbe::Answered { version, read };
         }
+    }
+
+    /// What the API says that it runs.
+    fn told(&self) -> ApiVersion {
+        let api = self.world.observed.get(&Self::key(Kind::Deployment, names::APISERVER));
+        let version = api.and_then(crate::workload::version_of).map(|version| version.to_string());
+        let version = version.unwrap_or_else(|| self.cluster.spec.version.clone());
+        ApiVersion { version, emulates: api.and_then(crate::workload::emulates) }
     }
 
     /// A Deployment is rolled out.

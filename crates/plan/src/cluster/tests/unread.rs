@@ -79,6 +79,7 @@ fn without_templates() -> Fixture {
     let cp_namespace = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
     cp_namespace["metadata"]["annotations"][labels::TEMPLATES] = set.digest().into();
     cp_namespace["metadata"]["annotations"][labels::KUBERNETES_VERSION] = "1.33.9".into();
+    cp_namespace["metadata"]["annotations"][labels::SERVED_MINOR] = "1.33".into();
     f.world.observed.pinned = Some(set);
     f.cluster.spec.version = "1.33.9".into();
     f.cluster.spec.endpoint.service.annotations = [("example.com/a".to_owned(), "b".to_owned())].into();

@@ -7,7 +7,6 @@ pub(super) mod vpc;
 pub(super) mod writers;
 
 use super::components::{self, Component};
-use super::record;
 use super::record::Pin;
 use super::subject::Tenant;
 use crate::model::State;
@@ -24,48 +23,21 @@ use serde_json::Value;
 
 pub(super) use networks::{NETWORK_IS_IMMUTABLE, disjoint_from_meta, networks};
 
-/// What the tenant is to be rendered with, and why a wish was refused. Without a pin nothing can be made.
-pub fn pin_of(spec: &ClusterSpec, namespace: Option<&Value>, settings: &Settings) -> (Option<Pin>, Option<State>) {
-    let old = namespace.and_then(record::pin);
-    let asked: Option<Version> = spec.version.parse().ok();
-    if let Some(old) = &old
-        && Some(old.version) == asked
-    {
-        return (Some(old.clone()), None);
-    }
-    let catalog = Catalog::builtin();
-    let supported = Minor::list(&catalog.minors());
-    let same_minor = old.as_ref().zip(asked).is_none_or(|(old, asked)| old.version.minor() == asked.minor());
-    match (asked.and_then(|v| Some((v, catalog.kubernetes(v.minor())?))), same_minor) {
-        (Some((version, set)), true) => {
-            let pin = Pin {
-                version,
-                templates: set.digest(),
-                agent_image: settings.agent_image.clone(),
-                agent_delivery: settings.agent_delivery,
-            };
-            (Some(pin), None)
-        }
-        (None, _) => {
-            let state = State::blocked(
-                Reason::VersionUnsupported,
-                format!("spec.version: {} is not supported. Set a patch version of {supported}", spec.version),
-            );
-            (old, Some(state))
-        }
-        (Some(_), false) => {
-            let running = old.as_ref().map(|o| o.version).unwrap_or_default();
-            let state = State::blocked(
-                Reason::MinorChangeUnsupported,
-                format!(
-                    "spec.version: {} is another minor version than {running}, which runs. Berth cannot change the minor version yet. Set a patch version of {}",
-                    spec.version,
-                    running.minor()
-                ),
-            );
-            (old, Some(state))
-        }
-    }
+/// What a tenant of that version is rendered with by this operator. None: it does not have that minor.
+pub(super) fn new_pin(version: Version, settings: &Settings) -> Option<Pin> {
+    let set = Catalog::builtin().kubernetes(version.minor())?;
+    let Settings { agent_image, agent_delivery, .. } = settings;
+    let (agent_image, agent_delivery) = (agent_image.clone(), *agent_delivery);
+    Some(Pin { version, templates: set.digest(), agent_image, agent_delivery })
+}
+
+/// Why a version that this operator does not have is refused.
+pub(super) fn unsupported(spec: &ClusterSpec) -> State {
+    let supported = Minor::list(&Catalog::builtin().minors());
+    State::blocked(
+        Reason::VersionUnsupported,
+        format!("spec.version: {} is not supported. Set a patch version of {supported}", spec.version),
+    )
 }
 
 /// The pin with the agent that the operator is configured with by now, where pods cannot get the recorded one and nothing has come

@@ -1,0 +1,194 @@
+//! `upgrade`: shows what another version changes, asks, writes it into the spec, and waits.
+
+use crate::access::{Access, parse};
+use crate::args::{Meta, Upgrade};
+use crate::confirm::confirmed;
+use crate::{Outcome, output, paint, plan};
+use anyhow::bail;
+use berth_api::Cluster;
+use berth_api::conditions::{ConditionType, Reason, find};
+use berth_api::version::Version;
+use berth_kubeio::ErrorKind;
+use berth_render::{Kind, ObjectKey};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
+use std::time::Duration;
+
+/// From one look to the next.
+const PACE: Duration = Duration::from_secs(2);
+
+/// Shows the plan, asks, writes, and waits.
+pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> {
+    let access = Access::to_write(meta).await?;
+    let of = format!("Cluster {}/{}", access.namespace, args.name);
+    let value = access.cluster(&args.name).await?;
+    let cluster: Cluster = parse(value.clone(), &of)?;
+    let to = args.to.to_string();
+    if cluster.spec.version == to {
+        output::print(&format!("{of}: spec.version is {to} already\n"))?;
+    } else {
+        output::print(&explanation(&of, &cluster, args.to))?;
+        let mut wanted = cluster.clone();
+        wanted.spec.version.clone_from(&to);
+        // A team may change the version, and not read all that a plan does.
+        match plan::planned(meta, &wanted, &args.operator_namespace).await {
+            Ok(text) => output::print(&text)?,
+            Err(error) => output::note(&format!("the plan is not shown: {error:#}")),
+        }
+        if !args.yes && !confirmed(&args.name, &format!("set spec.version to {to}"))? {
+            bail!("{of}: nothing was changed");
+        }
+        let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, &args.name);
+        // Only on the object that was shown: whoever changed it since may have meant something else.
+        let patch = json!({
+            "metadata": {"uid": value["metadata"]["uid"], "resourceVersion": value["metadata"]["resourceVersion"]},
+            "spec": {"version": to},
+        });
+        match access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await {
+            Ok(_) => {}
+            Err(e) if e.kind == ErrorKind::Conflict => {
+                bail!("{of} was changed meanwhile, so nothing was written. Run this again: {}", e.message)
+            }
+            Err(e) => return Err(access.explain(e)),
+        }
+        output::print(&format!("{of}: spec.version is {to}\n"))?;
+    }
+    if !args.wait {
+        return Ok(Outcome::Done);
+    }
+    wait(&access, args, &of).await
+}
+
+async fn wait(access: &Access, args: &Upgrade, of: &str) -> anyhow::Result<Outcome> {
+    let until = Timestamp::now() + args.timeout;
+    let mut said = String::new();
+    loop {
+        let cluster: Cluster = parse(access.cluster(&args.name).await?, of)?;
+        let (ended, message) = progress(&cluster, args.to);
+        if message != said {
+            output::print(&format!("{}\n", paint::safe(&message)))?;
+            said = message;
+        }
+        match ended {
+            Some(done) => return Ok(Outcome::done_if(done)),
+            None if Timestamp::now() >= until => {
+                output::note(&format!("not done within {:#}; Berth goes on with it", args.timeout));
+                return Ok(Outcome::NotYet);
+            }
+            None => tokio::time::sleep(PACE).await,
+        }
+    }
+}
+
+/// What is to be expected, from the versions alone: the operator judges the rest.
+fn explanation(of: &str, cluster: &Cluster, to: Version) -> String {
+    let status = cluster.status.clone().unwrap_or_default();
+    let emulates =
+        status.emulated_version.as_ref().map(|minor| format!(", which emulates {minor}")).unwrap_or_default();
+    let runs = status.version.as_deref().unwrap_or("no version yet");
+    let minor = cluster.spec.version.parse::<Version>().ok().and_then(|now| to.minor().since(now.minor()));
+    let wait = &cluster.spec.upgrade.finalize_after;
+    let what = match minor {
+        Some(0) => "a patch version: kube-apiserver rolls first, then the others".to_owned(),
+        Some(1) => format!(
+            "the next minor version, in two steps: it first emulates the one before. For {wait} after that (spec.upgrade.finalizeAfter) {} can be set again",
+            cluster.spec.version
+        ),
+        Some(n) if n < 0 => {
+            "an older minor version: Berth goes back to it only if no newer one was served since".to_owned()
+        }
+        _ => "more than one minor version: Berth refuses that".to_owned(),
+    };
+    format!("{}\n  {} → {to}: {what}\n  It runs {runs}{emulates}\n", paint::strong(of), cluster.spec.version)
+}
+
+/// Whether it has ended, well or not, and what is to be said.
+fn progress(cluster: &Cluster, to: Version) -> (Option<bool>, String) {
+    let status = cluster.status.clone().unwrap_or_default();
+    if status.observed_generation != cluster.metadata.generation {
+        return (None, "wait: the operator has not seen it yet".to_owned());
+    }
+    if cluster.spec.version != to.to_string() {
+        return (Some(false), format!("spec.version is {} by now", cluster.spec.version));
+    }
+    let of = |type_| find(&status.conditions, type_);
+    let Some(ready) = of(ConditionType::Ready) else { return (None, "wait: no condition Ready yet".to_owned()) };
+    let through = status.version == Some(to.to_string());
+    if ready.status == "True" && through {
+        let emulating = ready.reason == Reason::Emulating.as_str();
+        let message = if emulating { ready.message.clone() } else { format!("{to} is served") };
+        return (Some(true), message);
+    }
+    match of(ConditionType::Stalled).filter(|stalled| stalled.status == "True") {
+        Some(stalled) => (Some(false), format!("{}: {}", stalled.reason, stalled.message)),
+        None => (None, format!("wait: {}", ready.message)),
+    }
+}
+
+/// How long to wait.
+pub(crate) fn timeout(text: &str) -> Result<SignedDuration, String> {
+    let timeout: Option<SignedDuration> = text.parse().ok();
+    timeout.filter(SignedDuration::is_positive).ok_or_else(|| format!("{text}: write it such as 30m or 1h"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn cluster(version: &str, generation: i64, status: &Value) -> Cluster {
+        let object = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+            "metadata": {"name": "acme", "namespace": "team-a", "generation": generation},
+            "spec": {"version": version}, "status": status,
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn status(version: &str, conditions: &[(&str, &str, &str, &str)]) -> Value {
+        let condition = |(type_, status, reason, message): &(&str, &str, &str, &str)| json!({"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        json!({"observedGeneration": 2, "version": version, "conditions": conditions.iter().map(condition).collect::<Vec<_>>()})
+    }
+
+    #[test]
+    fn it_waits_until_it_is_served_or_emulates_and_no_longer_than_there_is_hope() {
+        let to: Version = "1.36.3".parse().unwrap();
+        let ended = |version: &str, conditions: &[(&str, &str, &str, &str)]| {
+            progress(&cluster("1.36.3", 2, &status(version, conditions)), to)
+        };
+        assert_eq!(
+            progress(&cluster("1.36.3", 3, &status("1.36.3", &[("Ready", "True", "AsExpected", "")])), to).0,
+            None
+        );
+        assert_eq!(ended("1.35.4", &[("Ready", "True", "AsExpected", "")]).0, None, "of what ran before");
+        assert_eq!(ended("1.36.3", &[("Ready", "False", "RollingOut", "x")]), (None, "wait: x".into()));
+        assert_eq!(ended("1.36.3", &[("Ready", "True", "AsExpected", "")]), (Some(true), "1.36.3 is served".into()));
+        let emulates = ended("1.36.3", &[("Ready", "True", "Emulating", "until then")]);
+        assert_eq!(emulates, (Some(true), "until then".into()));
+        let blocked = [("Ready", "False", "UpgradeBlocked", "no"), ("Stalled", "True", "UpgradeBlocked", "no")];
+        assert_eq!(ended("1.35.4", &blocked), (Some(false), "UpgradeBlocked: no".into()));
+        let changed = progress(&cluster("1.36.4", 2, &status("1.36.3", &[])), to);
+        assert_eq!(changed, (Some(false), "spec.version is 1.36.4 by now".into()));
+    }
+
+    #[test]
+    fn it_says_what_to_expect() {
+        let text = |from: &str, to: &str| {
+            explanation("Cluster team-a/acme", &cluster(from, 1, &json!({})), to.parse().unwrap())
+        };
+        for (from, to, says) in [
+            ("1.36.2", "1.36.3", "a patch version"),
+            ("1.35.4", "1.36.3", "For 10m after that (spec.upgrade.finalizeAfter) 1.35.4 can be set again"),
+            ("1.34.4", "1.36.3", "more than one minor version"),
+            ("1.36.3", "1.35.4", "only if no newer one was served"),
+        ] {
+            assert!(text(from, to).contains(says), "{}", text(from, to));
+        }
+    }
+
+    #[test]
+    fn timeouts_are_durations() {
+        assert_eq!(timeout("30m").unwrap(), SignedDuration::from_mins(30));
+        assert!(timeout("0s").is_err() && timeout("soon").is_err());
+    }
+}

@@ -1,0 +1,267 @@
+//! A minor in two steps against a real API server: the order of the writes, what is recorded, the way back, and what is refused.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod common;
+
+use anyhow::{Result, ensure};
+use berth_api::conditions::ConditionType;
+use berth_api::labels;
+use berth_testkit::apiserver::Options;
+use berth_testkit::{ApiServer, fixtures::eventually};
+use common::{SHARED_CALLS, SOON, Team, shared_operator};
+use k8s_openapi::api::apps::v1::Deployment;
+use serde_json::{Value, json};
+
+const OLD: &str = "1.35.4";
+const NEW: &str = "1.36.3";
+const COMPONENTS: [&str; 3] = ["kube-apiserver", "kube-controller-manager", "kube-scheduler"];
+
+/// What a component runs: its version, and what it emulates.
+async fn runs(team: &Team, name: &str) -> String {
+    let live = team.inside::<Deployment>().get(name).await.unwrap();
+    let template = live.spec.unwrap().template;
+    let version = template.metadata.unwrap().labels.unwrap()[labels::VERSION].clone();
+    let args = template.spec.unwrap().containers[0].args.clone().unwrap_or_default();
+    let emulates = args.iter().find_map(|arg| arg.strip_prefix("--emulated-version="));
+    emulates.map_or_else(|| version.clone(), |minor| format!("{version} as {minor}"))
+}
+
+async fn all_run(team: &Team, what: &str) {
+    for name in COMPONENTS {
+        assert_eq!(runs(team, name).await, what, "{name}");
+    }
+}
+
+async fn note(team: &Team, name: &str) -> Option<String> {
+    team.namespaces().get(&team.cp_namespace).await.unwrap().metadata.annotations.unwrap_or_default().get(name).cloned()
+}
+
+async fn ready(team: &Team, reason: &str) -> String {
+    let attempt = async || -> Result<String> {
+        let cluster = team.ready().await?;
+        let now = team.condition(ConditionType::Ready).await?;
+        ensure!(now.reason == reason && now.observed_generation == cluster.metadata.generation, "{now:?}");
+        Ok(now.message)
+    };
+    eventually(SOON, reason, attempt).await.unwrap_or_else(|e| panic!("{e:#}"))
+}
+
+/// The writes to the components and the namespace since then, in their order, each once.
+fn order(team: &Team, mark: usize) -> Vec<String> {
+    let calls = SHARED_CALLS.calls_after(mark);
+    let of = |call: &&berth_testkit::fault::Call| {
+        let component = call.resource == "deployments" && call.namespace == team.cp_namespace;
+        call.committed() && (component || (call.resource == "namespaces" && call.name == team.cp_namespace))
+    };
+    let mut all: Vec<String> = calls.iter().filter(of).map(|call| call.name.clone()).collect();
+    all.dedup();
+    all
+}
+
+#[tokio::test]
+async fn a_minor_changes_in_two_steps_and_goes_back_in_the_first() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"version": OLD, "upgrade": {"finalizeAfter": "168h"}})).await.unwrap();
+    ready(&team, "AsExpected").await;
+    assert_eq!(note(&team, labels::SERVED_MINOR).await.as_deref(), Some("1.35"));
+    let home = team.cp_namespace.as_str();
+    let [api, manager, scheduler] = COMPONENTS;
+
+    let mark = SHARED_CALLS.calls().len();
+    team.spec(json!({"version": NEW})).await.unwrap();
+    let message = ready(&team, "Emulating").await;
+    assert!(message.contains("set spec.version to 1.35.4"), "{message}");
+    all_run(&team, "1.36.3 as 1.35").await;
+    // It is recorded when it begins, and when it is through.
+    assert_eq!(order(&team, mark), [home, api, manager, scheduler, home]);
+    assert_eq!(note(&team, labels::KUBERNETES_VERSION).await.as_deref(), Some(OLD));
+
+    let mark = SHARED_CALLS.calls().len();
+    team.reconciled(&SHARED_CALLS).await;
+    assert_eq!(order(&team, mark), [""; 0], "at rest");
+
+    let mark = SHARED_CALLS.calls().len();
+    team.spec(json!({"version": OLD})).await.unwrap();
+    ready(&team, "AsExpected").await;
+    all_run(&team, OLD).await;
+    assert_eq!(order(&team, mark), [home, manager, scheduler, api, home], "the other way round");
+    assert_eq!(note(&team, labels::UPGRADE).await, None);
+
+    team.spec(json!({"version": NEW})).await.unwrap();
+    ready(&team, "Emulating").await;
+    let mark = SHARED_CALLS.calls().len();
+    team.spec(json!({"upgrade": {"finalizeAfter": "0s"}})).await.unwrap();
+    ready(&team, "AsExpected").await;
+    all_run(&team, NEW).await;
+    assert_eq!(order(&team, mark), [home, api, manager, scheduler, home]);
+    assert_eq!(note(&team, labels::SERVED_MINOR).await.as_deref(), Some("1.36"));
+    assert_eq!(note(&team, labels::UPGRADE).await, None);
+
+    let mark = SHARED_CALLS.calls().len();
+    team.spec(json!({"version": OLD})).await.unwrap();
+    let message = team.says(ConditionType::Ready, "DowngradeUnsafe").await;
+    assert!(message.contains("Set a patch version of 1.36"), "{message}");
+    assert_eq!(order(&team, mark), [""; 0]);
+    all_run(&team, NEW).await;
+    team.delete().await;
+    team.gone().await.unwrap();
+}
+
+#[tokio::test]
+async fn durations_are_bounded() {
+    let team = Team::with_cluster(shared_operator().await).await;
+    for (bad, says) in [
+        ("169h", "must be a duration from 0s to 168h"),
+        ("", "must be a duration from 0s to 168h"),
+        ("ten minutes", "should match"),
+    ] {
+        let refused = team.spec(json!({"upgrade": {"finalizeAfter": bad}})).await.unwrap_err().to_string();
+        assert!(refused.contains(says), "{bad}: {refused}");
+    }
+    for good in ["0s", "168h", "1h30m", "90s"] {
+        team.spec(json!({"upgrade": {"finalizeAfter": good}})).await.unwrap();
+    }
+    team.delete().await;
+    team.gone().await.unwrap();
+}
+
+/// Objects of these collections, with their specs; `apiVersion` follows from the path.
+const KEPT: &[(&str, &str, &str)] = &[
+    ("/api/v1/namespaces/default/configmaps", "ConfigMap", r#"{"data":{"a":"b"}}"#),
+    ("/api/v1/namespaces/default/secrets", "Secret", r#"{"stringData":{"a":"b"}}"#),
+    ("/api/v1/namespaces/default/serviceaccounts", "ServiceAccount", "{}"),
+    ("/api/v1/namespaces/default/resourcequotas", "ResourceQuota", r#"{"spec":{"hard":{"pods":"10"}}}"#),
+    (
+        "/api/v1/namespaces/default/limitranges",
+        "LimitRange",
+        r#"{"spec":{"limits":[{"type":"PersistentVolumeClaim","max":{"storage":"2Gi"}}]}}"#,
+    ),
+    ("/api/v1/namespaces/default/services", "Service", r#"{"spec":{"ports":[{"port":80}]}}"#),
+    (
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        "PersistentVolumeClaim",
+        r#"{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#,
+    ),
+    (
+        "/api/v1/namespaces/default/pods",
+        "Pod",
+        r#"{"spec":{"containers":[{"name":"c","image":"a","resources":{"requests":{"cpu":"1"}}}]}}"#,
+    ),
+    (
+        "/apis/apps/v1/namespaces/default/deployments",
+        "Deployment",
+        r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"a"}]}}}}"#,
+    ),
+    (
+        "/apis/apps/v1/namespaces/default/daemonsets",
+        "DaemonSet",
+        r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"a"}]}}}}"#,
+    ),
+    (
+        "/apis/batch/v1/namespaces/default/cronjobs",
+        "CronJob",
+        r#"{"spec":{"schedule":"0 0 * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"a"}]}}}}}}"#,
+    ),
+    (
+        "/apis/batch/v1/namespaces/default/jobs",
+        "Job",
+        r#"{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"a"}]}}}}"#,
+    ),
+    (
+        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        r#"{"spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"kept"}}}"#,
+    ),
+    (
+        "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
+        "Ingress",
+        r#"{"spec":{"defaultBackend":{"service":{"name":"a","port":{"number":80}}}}}"#,
+    ),
+    (
+        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+        "NetworkPolicy",
+        r#"{"spec":{"podSelector":{}}}"#,
+    ),
+    (
+        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
+        "PodDisruptionBudget",
+        r#"{"spec":{"minAvailable":1,"selector":{}}}"#,
+    ),
+    ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", "Role", r#"{"rules":[]}"#),
+    ("/apis/coordination.k8s.io/v1/namespaces/default/leases", "Lease", r#"{"spec":{"holderIdentity":"a"}}"#),
+    (
+        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
+        "EndpointSlice",
+        r#"{"addressType":"IPv4","endpoints":[],"ports":[]}"#,
+    ),
+    ("/apis/resource.k8s.io/v1/deviceclasses", "DeviceClass", r#"{"spec":{}}"#),
+    ("/apis/storage.k8s.io/v1/storageclasses", "StorageClass", r#"{"provisioner":"a"}"#),
+    ("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass", r#"{"value":1}"#),
+    ("/apis/node.k8s.io/v1/runtimeclasses", "RuntimeClass", r#"{"handler":"a"}"#),
+    (
+        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
+        "ValidatingAdmissionPolicy",
+        r#"{"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["a"]}]},"validations":[{"expression":"true"}]}}"#,
+    ),
+];
+
+async fn call(server: &ApiServer, request: http::Request<Vec<u8>>) -> Value {
+    let what = format!("{} {}", request.method(), request.uri());
+    server.client().request(request).await.unwrap_or_else(|e| panic!("{what}: {e}"))
+}
+
+async fn get(server: &ApiServer, path: &str) -> Value {
+    call(server, http::Request::get(path).body(Vec::new()).unwrap()).await
+}
+
+/// Creates one of each under that name.
+async fn keep(server: &ApiServer, name: &str) {
+    for (path, kind, object) in KEPT {
+        let mut object: Value = serde_json::from_str(object).unwrap();
+        let words: Vec<&str> = path.split('/').collect();
+        let version = if words[1] == "api" { words[2].to_owned() } else { format!("{}/{}", words[2], words[3]) };
+        object["apiVersion"] = version.into();
+        object["kind"] = (*kind).into();
+        object["metadata"] = json!({"name": name});
+        let request = http::Request::post(*path).header("content-type", "application/json");
+        call(server, request.body(serde_json::to_vec(&object).unwrap()).unwrap()).await;
+    }
+}
+
+async fn read(server: &ApiServer, name: &str) -> Vec<Value> {
+    let mut all = vec![];
+    for (path, ..) in KEPT {
+        all.push(get(server, &format!("{path}/{name}")).await);
+    }
+    all
+}
+
+/// What the first step relies on: the newest binaries that emulate the oldest minor leave nothing in etcd that the oldest cannot read, be it
+/// theirs or its own; and then they serve the same without emulation.
+#[tokio::test]
+async fn a_real_api_server_that_emulates_leaves_a_way_back() {
+    const OLDEST: &str = "v1.34.4";
+    const NEWEST: &str = "v1.36.3";
+    let mut server = ApiServer::start_with(Options { kubernetes: OLDEST.into(), ..Options::default() }).await.unwrap();
+    keep(&server, "before").await;
+    let before = read(&server, "before").await;
+
+    server.replace_apiserver(NEWEST, &["--emulated-version=1.34"]).await.unwrap();
+    let told = get(&server, "/version").await;
+    assert_eq!((&told["gitVersion"], &told["major"], &told["minor"]), (&json!(NEWEST), &json!("1"), &json!("36")));
+    assert_eq!((&told["emulationMajor"], &told["emulationMinor"]), (&json!("1"), &json!("34")), "{told}");
+    assert_eq!(read(&server, "before").await, before);
+    keep(&server, "emulating").await;
+    let emulating = read(&server, "emulating").await;
+
+    server.replace_apiserver(OLDEST, &[]).await.unwrap();
+    assert_eq!(get(&server, "/version").await["gitVersion"], OLDEST);
+    assert_eq!(read(&server, "before").await, before);
+    assert_eq!(read(&server, "emulating").await, emulating);
+
+    server.replace_apiserver(NEWEST, &[]).await.unwrap();
+    let told = get(&server, "/version").await;
+    assert_eq!((&told["gitVersion"], &told["emulationMinor"]), (&json!(NEWEST), &json!("36")), "{told}");
+    assert_eq!(read(&server, "before").await, before);
+    assert_eq!(read(&server, "emulating").await, emulating);
+}
