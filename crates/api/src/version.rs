@@ -29,6 +29,7 @@ impl Version {
 
 impl Minor {
     /// The one after it.
+    #[must_use]
     pub fn next(self) -> Self {
         Self { minor: self.minor.saturating_add(1), ..self }
     }
