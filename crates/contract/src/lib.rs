@@ -10,8 +10,8 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-pub mod vpc;
 pub mod backup;
+pub mod vpc;
 
 /// Keys of the ConfigMap `<cluster>-bootstrap`.
 pub mod keys {
