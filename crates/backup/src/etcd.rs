@@ -287,7 +287,7 @@ mod tests {
     fn a_synced_follower_gives_and_the_leader_only_where_there_is_none() {
         let name = |all: &[MemberStatus]| giver(all).map(|m| m.url.clone()).unwrap_or_default();
         let leader = of("leader", true, false, 5_000);
-        assert_eq!(name(&[leader.clone()]), "leader");
+        assert_eq!(name(std::slice::from_ref(&leader)), "leader");
         assert_eq!(name(&[leader.clone(), of("far", false, false, 3_999)]), "leader");
         assert_eq!(name(&[leader.clone(), of("near", false, false, 4_000)]), "near");
         assert_eq!(name(&[leader, of("learner", false, true, 5_000)]), "leader");

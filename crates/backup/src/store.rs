@@ -90,7 +90,7 @@ impl Remote {
         if first.len() < PART {
             return self.create(key, first);
         }
-        let sent = self.runtime.block_on(async {
+        self.runtime.block_on(async {
             let mut upload =
                 self.s3.put_multipart(&Key::from(key)).await.map_err(|e| self.problem("write", key, &e))?;
             let mut next = first;
@@ -112,8 +112,7 @@ impl Remote {
                 let _ = upload.abort().await;
             }
             sent
-        });
-        sent
+        })
     }
 
     /// Creates an object, and overwrites none where the store knows the condition.

@@ -47,7 +47,7 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
             Ok(contents) => break (revision, contents, taken_at),
             // Compacted beyond it meanwhile.
             Err(_) if attempt < ATTEMPTS => {
-                fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?
+                fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?;
             }
             Err(problem) => return Err(problem),
         }

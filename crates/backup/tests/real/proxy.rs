@@ -8,7 +8,7 @@ use std::thread;
 
 /// What it does to answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// A byte of each long answer is another one.
     FlipAByte,
     /// The first long answer ends early.
@@ -19,7 +19,7 @@ pub enum Fault {
 const LATE: usize = 6_000;
 
 /// Listens as long as the process lives; where.
-pub fn start(to: SocketAddr, fault: Fault) -> SocketAddr {
+pub(crate) fn start(to: SocketAddr, fault: Fault) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let done = Arc::new(AtomicBool::new(false));

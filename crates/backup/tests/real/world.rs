@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The access key that the server knows, with the secret `secret`.
-pub const ACCESS_KEY: &str = "AKIATEST";
+pub(crate) const ACCESS_KEY: &str = "AKIATEST";
 
 fn cache() -> PathBuf {
     let home = || PathBuf::from(std::env::var_os("HOME").unwrap()).join(".cache/berth");
@@ -23,14 +23,14 @@ fn programs(version: &str) -> PathBuf {
 }
 
 /// The versions of etcd that are built; at least one must be.
-pub fn versions() -> Vec<&'static str> {
+pub(crate) fn versions() -> Vec<&'static str> {
     let found: Vec<_> = ["3.6.16", "3.5.35"].into_iter().filter(|v| programs(v).join("etcdutl").exists()).collect();
     assert!(!found.is_empty(), "no etcd under $BERTH_CACHE/bin: run devcluster build etcd");
     found
 }
 
 /// Processes end with it.
-pub struct World {
+pub(crate) struct World {
     dir: TempDir,
     etcd: Child,
     s3: Child,
@@ -40,7 +40,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn start(version: &'static str) -> Self {
+    pub(crate) fn start(version: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
         for name in ["pki", "store", "scratch", "s3/bucket"] {
@@ -92,7 +92,7 @@ impl World {
         self.dir.path().join(name)
     }
 
-    pub fn scratch(&self) -> PathBuf {
+    pub(crate) fn scratch(&self) -> PathBuf {
         self.path("scratch")
     }
 
@@ -108,11 +108,11 @@ impl World {
     }
 
     /// Writes keys 1 to n, each with its number.
-    pub fn write(&self, n: usize) {
+    pub(crate) fn write(&self, n: usize) {
         // A call for each would start a process for each.
         for first in (1..=n).step_by(100) {
-            let puts: String = (first..=n.min(first + 99)).map(|i| format!("put /registry/{i} {i}\n")).collect();
-            let text = format!("\n{puts}\n\n");
+            let puts: Vec<_> = (first..=n.min(first + 99)).map(|i| format!("put /registry/{i} {i}\n")).collect();
+            let text = format!("\n{}\n\n", puts.concat());
             let file = self.path("txn");
             fs::write(&file, text).unwrap();
             let flag = |name: &str, file: &str| format!("--{name}={}", self.path("pki").join(file).display());
@@ -126,21 +126,21 @@ impl World {
         }
     }
 
-    pub fn store(&self) -> Store {
-        self.at(self.address)
+    pub(crate) fn store(&self) -> Store {
+        Self::at(self.address)
     }
 
     /// Through a proxy with a fault.
-    pub fn through(&self, fault: Fault) -> Store {
-        self.at(proxy::start(self.address, fault))
+    pub(crate) fn through(&self, fault: Fault) -> Store {
+        Self::at(proxy::start(self.address, fault))
     }
 
-    fn at(&self, address: SocketAddr) -> Store {
+    fn at(address: SocketAddr) -> Store {
         let region = "us-east-1".into();
         Store { endpoint: format!("http://{address}"), bucket: "bucket".into(), region, path_style: true }
     }
 
-    pub fn task(&self, store: &Store) -> Task {
+    pub(crate) fn task(&self, store: &Store) -> Task {
         let of = Subject {
             namespace: "team-a".into(),
             name: "acme".into(),
@@ -152,14 +152,14 @@ impl World {
         Task::Take(Take { store: store.clone(), prefix: "prod/team-a/acme/id".into(), members, of })
     }
 
-    pub fn take(&self, store: &Store) -> (Outcome, i32) {
+    pub(crate) fn take(&self, store: &Store) -> (Outcome, i32) {
         // Keys have seconds.
         std::thread::sleep(Duration::from_secs(1));
         self.run(&self.task(store), "secret")
     }
 
     /// Runs the program; its termination message and exit code.
-    pub fn run(&self, task: &Task, secret: &str) -> (Outcome, i32) {
+    pub(crate) fn run(&self, task: &Task, secret: &str) -> (Outcome, i32) {
         fs::write(self.path("store").join(keys::ACCESS_KEY_ID), ACCESS_KEY).unwrap();
         fs::write(self.path("store").join(keys::SECRET_ACCESS_KEY), format!("{secret}\n")).unwrap();
         let log = self.path("termination");
@@ -178,12 +178,12 @@ impl World {
     }
 
     /// An object of the bucket, as the server keeps it: a file.
-    pub fn object(&self, key: &str) -> Vec<u8> {
+    pub(crate) fn object(&self, key: &str) -> Vec<u8> {
         fs::read(self.path("s3/bucket").join(key)).unwrap()
     }
 
     /// Keys of all objects in the bucket.
-    pub fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         fn walk(dir: &Path, found: &mut Vec<String>) {
             for entry in fs::read_dir(dir).unwrap().flatten() {
                 let (path, name) = (entry.path(), entry.file_name().to_string_lossy().into_owned());
@@ -200,7 +200,7 @@ impl World {
     }
 
     /// Restores a snapshot as docs/backup.md says, starts etcd with it, and counts the keys.
-    pub fn restored_by_hand(&self, snapshot: &[u8]) -> u64 {
+    pub(crate) fn restored_by_hand(&self, snapshot: &[u8]) -> u64 {
         let (file, data) = (self.path("by-hand.db"), self.path("by-hand"));
         fs::write(&file, snapshot).unwrap();
         let [client, peer, _] = ports();
