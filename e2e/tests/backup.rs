@@ -66,7 +66,7 @@ fn backups(world: &World, place: &Path) -> Result<()> {
     ensure!(key.starts_with(&format!("e2e/{}/kept/{identity}/", tenant.namespace)), "{key}");
     let snapshot = place.join("berth").join(key);
     let bytes = fs::read(&snapshot).with_context(|| snapshot.display().to_string())?;
-    let digest = Sha256::digest(&bytes).iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let digest = Sha256::digest(&bytes).iter().fold(String::new(), |text, byte| format!("{text}{byte:02x}"));
     ensure!(status["sha256"] == digest.as_str() && status["size"] == bytes.len(), "{status}");
     ensure!(status["clusterId"] == etcd["status"]["clusterId"], "{status}");
     ensure!(snapshot.with_extension("json").is_file(), "no manifest beside it");

@@ -41,7 +41,7 @@ async fn says(all: &Api<EtcdBackup>, name: &str, phase: &str) -> EtcdBackup {
     let attempt = async || {
         let backup = all.get(name).await?;
         let status = backup.status.clone().unwrap_or_default();
-        ensure!(status.phase.as_deref() == Some(phase), "{:?}", status);
+        ensure!(status.phase.as_deref() == Some(phase), "{status:?}");
         Ok(backup)
     };
     eventually(SOON, &format!("{name} to be {phase}"), attempt).await.unwrap_or_else(|e| panic!("{e:#}"))

@@ -200,11 +200,12 @@ impl Kind {
     /// the namespace and nowhere else. RoleBindings are limited to one name by the generated rule.
     pub fn verbs(self, place: Place) -> &'static [&'static str] {
         match (place, self) {
-            (Place::Everywhere, Self::Namespace) => &["get", "list", "watch", "create", "patch", "delete"],
+            (Place::Everywhere, Self::Namespace | Self::EtcdBackup) => {
+                &["get", "list", "watch", "create", "patch", "delete"]
+            }
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
-            (Place::Everywhere, Self::EtcdBackup) => &["get", "list", "watch", "create", "patch", "delete"],
             (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule) => {
                 &["get", "list", "watch", "patch"]
             }

@@ -42,7 +42,7 @@ pub(crate) fn comes_back_when_its_holder_is_killed(tenant: &Tenant<'_>, vpc: &Vp
     loop {
         match asks(tenant, vpc, VIRTUAL) {
             Ok(()) => break,
-            Err(error) if start.elapsed() > Duration::from_secs(60) => bail!("{VIRTUAL} does not come back: {error:#}"),
+            Err(error) if start.elapsed() > Duration::from_mins(1) => bail!("{VIRTUAL} does not come back: {error:#}"),
             Err(_) => {}
         }
     }

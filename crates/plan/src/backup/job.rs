@@ -108,7 +108,8 @@ fn job(
             ("imagePullSecrets", etcd.spec.images.pull_secrets.iter().map(|name| json!({"name": name})).collect()),
         ];
         for (field, value) in fields {
-            let empty = value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(|o| o.is_empty());
+            let empty =
+                value.as_array().is_some_and(Vec::is_empty) || value.as_object().is_some_and(serde_json::Map::is_empty);
             if !empty {
                 pod[field] = value;
             }

@@ -185,7 +185,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     out.unreachable_nodes = isolation::nodes::unreachable(&t);
     out.requeue_after = Some(requeue::after(&t, &out));
     let finalizes =
-        out.pending.as_ref().map(|pending| pending.until.duration_since(t.now)).filter(|in_| in_.is_positive());
+        out.pending.as_ref().map(|pending| pending.until.duration_since(t.now)).filter(SignedDuration::is_positive);
     out.due = [out.certificates.due, finalizes].into_iter().flatten().min();
     out
 }

@@ -226,7 +226,7 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
             "Restore volume {volume} from a backup and delete pod {member}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again"
         )
     } else if reason == Reason::DataLost && s.can_join() {
-        format!("Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes")
+        "Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes".to_owned()
     } else {
         format!(
             "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: this etcd was made by an earlier version of Berth, whose agent lets no empty member join"

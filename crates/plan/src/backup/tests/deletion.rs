@@ -43,7 +43,7 @@ fn the_last_proven_backup_stays_in_the_store_whatever_happens_to_its_object() {
     assert!(world.plan().plan.finished, "nobody asked for it");
     let mut world = deleted();
     newer(&mut world, &|_| {});
-    world.observed.objects.remove(&ObjectKey::cluster(Kind::Namespace, world.home()));
+    world.observed.objects.remove(&ObjectKey::cluster(Kind::Namespace, Fixture::home()));
     assert!(world.plan().plan.finished, "no Job can run, and nothing hangs for that");
 }
 
@@ -72,5 +72,5 @@ fn a_running_one_that_is_deleted_leaves_no_job() {
     world.backup.metadata.deletion_timestamp = Some(Time(world.now));
     let planned = world.plan();
     assert!(!planned.plan.finished);
-    assert_eq!(described(&planned), [format!("delete Job {}/backup-one", world.home())]);
+    assert_eq!(described(&planned), [format!("delete Job {}/backup-one", Fixture::home())]);
 }

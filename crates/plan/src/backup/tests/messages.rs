@@ -12,12 +12,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("an EtcdBackup is created", |_| {}),
         ("its Cluster does not exist", |w| remove(w, Kind::Cluster, "acme")),
         ("its Cluster has no control plane yet", |w| {
-            let home = w.home();
+            let home = Fixture::home();
             remove(w, Kind::Namespace, &home);
         }),
         ("its Cluster cannot be read", |w| live(w, Kind::Cluster)["spec"]["etcd"] = json!({"replicas": "three"})),
         ("its etcd is being deleted", |w| {
-            live(w, Kind::EtcdCluster)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into()
+            live(w, Kind::EtcdCluster)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         }),
         ("its etcd is not formed yet", |w| live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null),
         ("the client certificate is not issued yet", |w| live(w, Kind::EtcdCluster)["status"]["clients"] = json!([])),
@@ -36,7 +36,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("the store's Secret is not there", |w| remove(w, Kind::Secret, "s3")),
         ("the store's Secret lacks a key", |w| w.secret("berth-system", "s3", &["accessKeyID"])),
         ("somebody else's Job has its name", |w| {
-            w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": w.home()}}));
+            w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": Fixture::home()}}));
         }),
         ("many backups are due at once", |w| {
             for n in 0..4 {
@@ -51,7 +51,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its Job tries again", |w| w.ends("backup-one", None, &[failed(At::Store, STORE)])),
         ("the store refuses", |w| w.ends("backup-one", Some("Failed"), &[failed(At::Store, STORE)])),
         ("etcd has no quorum", |w| {
-            w.ends("backup-one", Some("Failed"), &[failed(At::Etcd, "etcdctl: Error: context deadline exceeded")])
+            w.ends("backup-one", Some("Failed"), &[failed(At::Etcd, "etcdctl: Error: context deadline exceeded")]);
         }),
         ("the store gives back something else", |w| w.ends("backup-one", Some("Failed"), &[failed(At::Proof, PROOF)])),
         ("its Job takes too long", |w| {
@@ -80,7 +80,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its snapshot is deleted", |w| {
             newer(w, &|_| {});
             w.ends("backup-one-delete", Some("Complete"), &[Outcome::Deleted]);
-            let (home, labels) = (w.home(), w.input().labels());
+            let (home, labels) = (Fixture::home(), w.input().labels());
             w.put(
                 Kind::Secret,
                 json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": labels}}),

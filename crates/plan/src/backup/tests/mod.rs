@@ -50,7 +50,7 @@ impl Fixture {
             settings,
             now,
         };
-        let home = world.home();
+        let home = Fixture::home();
         let labels =
             json!({labels::MANAGED_BY: "berth", labels::CLUSTER_NAME: "acme", labels::CLUSTER_NAMESPACE: TEAM});
         world.put(Kind::Namespace, json!({"metadata": {"name": home, "labels": labels}}));
@@ -76,7 +76,7 @@ impl Fixture {
         world
     }
 
-    fn home(&self) -> String {
+    fn home() -> String {
         names::control_plane_namespace(TEAM, "acme")
     }
 
@@ -121,7 +121,7 @@ impl Fixture {
 
     /// The Job is there, and its pod ended with this.
     fn ends(&mut self, job: &str, condition: Option<&str>, messages: &[Outcome]) {
-        let (home, labels) = (self.home(), self.input().labels());
+        let (home, labels) = (Self::home(), self.input().labels());
         let conditions: Vec<_> = condition
             .map(|type_| json!({"type": type_, "status": "True", "message": "too often"}))
             .into_iter()
@@ -175,7 +175,7 @@ fn job_of(planned: &BackupPlan) -> Object {
 fn a_job_runs_beside_etcd_with_a_copy_of_the_credentials_and_nothing_else() {
     let world = Fixture::new();
     let planned = world.plan();
-    let home = world.home();
+    let home = Fixture::home();
     assert_eq!(
         described(&planned),
         [
@@ -197,7 +197,7 @@ fn a_job_runs_beside_etcd_with_a_copy_of_the_credentials_and_nothing_else() {
     assert_eq!(task["take"]["of"]["encryptionKey"].as_str().map(str::len), Some(64));
     let volumes: Vec<_> = pod["volumes"].as_array().unwrap().iter().map(|v| v["name"].clone()).collect();
     assert_eq!(volumes, ["scratch", "store", "berth", "etcd"]);
-    let findings = berth_render::lint(&[job.clone()]);
+    let findings = berth_render::lint(std::slice::from_ref(&job));
     assert!(findings.is_empty(), "{findings:?}");
 }
 
@@ -217,7 +217,7 @@ fn what_is_missing_is_named_with_the_way_out() {
         change(&mut world);
         world.says()
     };
-    let home = Fixture::new().home();
+    let home = Fixture::home();
     let remove = |kind, namespace: &str, name: &str| {
         let key = if kind == Kind::Namespace {
             ObjectKey::cluster(kind, name)
@@ -270,7 +270,7 @@ fn what_is_missing_is_named_with_the_way_out() {
         "Waiting Waiting: waiting for client backup of EtcdCluster team-a/etcd: add {name: backup} to its spec.clients",
     );
     let foreign =
-        |w: &mut Fixture| w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": w.home()}}));
+        |w: &mut Fixture| w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": Fixture::home()}}));
     starts(says(&foreign), "Waiting ForeignObject: Job acme-");
 }
 
@@ -284,7 +284,7 @@ fn what_the_pod_says_becomes_the_status_and_stays_when_the_job_is_gone() {
     let (planned, status) = world.reconcile();
     assert!(described(&planned).is_empty(), "the Job stays until its result is recorded");
     assert_eq!((status.revision, status.keys, status.phase.as_deref()), (Some(7), Some(3), Some("Verified")));
-    let home = world.home();
+    let home = Fixture::home();
     let (planned, _) = world.reconcile();
     assert_eq!(described(&planned), [format!("delete Job {home}/backup-one")]);
     world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));

@@ -149,7 +149,9 @@ fn the_way_back_is_the_other_way_round() {
     let labels = json!({(labels::COMPONENT): names::SCHEDULER, (labels::VERSION): NEW});
     let meta = json!({"name": pod.name, "labels": labels, "deletionTimestamp": "2026-01-01T00:00:00Z"});
     f.world.put(pod.clone(), json!({"metadata": meta}));
-    CLIENTS.iter().for_each(|name| f.roll_out(name));
+    for name in CLIENTS {
+        f.roll_out(name);
+    }
     f.reconcile();
     assert_eq!(f.runs(names::APISERVER), format!("{NEW} as 1.35"));
     f.world.remove(&pod);

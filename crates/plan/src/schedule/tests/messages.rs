@@ -3,9 +3,12 @@
 use super::*;
 use crate::messages::Situation;
 
+/// What happened, and how.
+type Case = (&'static str, fn(&mut Fixture));
+
 /// Each message that an `EtcdBackupSchedule` can have.
 pub(crate) fn situations() -> Vec<Situation> {
-    let all: &[(&str, fn(&mut Fixture))] = &[
+    let all: &[Case] = &[
         ("a schedule is created, and its time has not come", |w| w.now = "2026-01-01T02:00:00Z".parse().unwrap()),
         ("its first backup is under way", |w| w.backup(1, "Running")),
         ("its last backup is proven", |w| w.backup(1, "Verified")),
