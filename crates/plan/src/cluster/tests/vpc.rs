@@ -48,14 +48,20 @@ impl Fixture {
     pub(super) fn attached(&mut self) {
         self.others();
         self.world.run_controllers();
+        // A pod keeps what the provider gave it.
+        let status =
+            |object: &Value| object["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"].to_string();
+        let taken: String = self.world.observed.objects.values().map(status).collect();
+        let mut free = (201..).map(|n| format!("172.20.0.{n}")).filter(|ip| !taken.contains(ip.as_str()));
         for (key, object) in &mut self.world.observed.objects {
             let asked = object.pointer("/metadata/annotations/k8s.v1.cni.cncf.io~1networks").and_then(Value::as_str);
             let (Kind::Pod, Some(asked)) = (key.kind, asked) else { continue };
             let asked: Value = serde_json::from_str(asked).unwrap();
-            let given = |name: &str| format!("172.20.0.{}", 201 + name.bytes().map(usize::from).sum::<usize>() % 50);
-            let ip = asked[0]["ips"][0]
-                .as_str()
-                .map_or_else(|| given(&key.name), |ip| ip.split('/').next().unwrap().to_owned());
+            let ip = match asked[0]["ips"][0].as_str() {
+                Some(ip) => ip.split('/').next().unwrap().to_owned(),
+                None if status(object) != "null" => continue,
+                None => free.next().unwrap(),
+            };
             let status = json!([{"name": "cbr0", "interface": "eth0"}, {"name": "team-a/vpc-acme", "interface": "net1", "ips": [ip]}]);
             object["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"] = status.to_string().into();
         }

@@ -83,7 +83,7 @@ impl Journal {
 }
 
 /// What is known of a member beside what etcd lists.
-#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
+#[expect(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Fact {
     /// It answers, has a leader, and is of this cluster: it does what etcd lists it for.
@@ -105,7 +105,7 @@ pub(crate) struct Fact {
 }
 
 /// What a decision is made from.
-#[expect(clippy::struct_excessive_bools, reason = "facts that do not exclude each other")]
+#[expect(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     /// Name of the etcd.
