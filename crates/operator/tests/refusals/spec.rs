@@ -246,7 +246,7 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
     }
     // The EtcdCluster itself, by somebody who goes round Berth.
     let etcds = team.inside::<berth_api::EtcdCluster>();
-    let patch = Patch::Merge(json!({"spec": {"replicas": 5, "version": "3.6.1"}}));
+    let patch = Patch::Merge(json!({"spec": {"version": "3.6.1"}}));
     etcds.patch("etcd", &PatchParams::default(), &patch).await.expect("patch");
     team.reconciled(&SHARED_CALLS).await;
     assert_eq!(workloads(&team).await, running);
