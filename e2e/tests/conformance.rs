@@ -98,7 +98,10 @@ fn pretend_a_node(world: &World, tenant: &Tenant<'_>, kubeconfig: &std::path::Pa
     let kwok = Process(command.spawn().context("cannot start kwok")?);
     let node = json!({
         "apiVersion": "v1", "kind": "Node",
-        "metadata": {"name": "pretended", "annotations": {"kwok.x-k8s.io/node": "fake"}},
+        "metadata": {
+            // As a kubelet has it: what Berth runs on nodes asks for it, and the suite waits for that.
+            "name": "pretended", "annotations": {"kwok.x-k8s.io/node": "fake"}, "labels": {"kubernetes.io/os": "linux"},
+        },
     });
     let api = tenant.api()?;
     api.create(&core("", "nodes"), &node)?;
