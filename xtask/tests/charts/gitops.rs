@@ -13,7 +13,9 @@ fn judged(objects: &str) -> Vec<[String; 3]> {
     let health = berth_testkit::apiserver::binary("tools", "health-1", "health").expect("health");
     let settings: Value = berth_testkit::fixtures::from_yaml(ARGOCD_CM);
     let check = |kind: &str| settings["data"][format!("resource.customizations.health.berth.dev_{kind}")].as_str();
-    assert_eq!(check("Cluster"), check("EtcdCluster"));
+    for kind in ["EtcdCluster", "EtcdBackup", "EtcdBackupSchedule"] {
+        assert_eq!(check("Cluster"), check(kind), "{kind}");
+    }
     let mut lua = tempfile::NamedTempFile::new().expect("a file");
     lua.write_all(check("Cluster").expect("a check").as_bytes()).expect("written");
     let mut child =

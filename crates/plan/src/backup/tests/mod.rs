@@ -25,7 +25,7 @@ impl Fixture {
     fn new() -> Self {
         let backup = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
-            "metadata": {"name": "one", "namespace": TEAM, "uid": "u1", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "metadata": {"name": "one", "namespace": TEAM, "uid": "u1", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {"clusterRef": {"name": "acme"}, "store": "main", "deletionPolicy": "Delete"},
         });
         let store = BackupStore {

@@ -20,7 +20,7 @@ impl Fixture {
     fn new() -> Self {
         let schedule = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackupSchedule",
-            "metadata": {"name": "nightly", "namespace": TEAM, "uid": "u", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "metadata": {"name": "nightly", "namespace": TEAM, "uid": "u", "generation": 1, "creationTimestamp": "2026-01-01T00:00:00Z"},
             "spec": {
                 "clusterRef": {"name": "acme"}, "store": "main", "schedule": "0 3 * * *",
                 "keep": {"last": 2, "daily": 0, "weekly": 0},
