@@ -71,7 +71,10 @@ fn backups(world: &World, place: &Path) -> Result<()> {
     ensure!(status["clusterId"] == etcd["status"]["clusterId"], "{status}");
     ensure!(snapshot.with_extension("json").is_file(), "no manifest beside it");
     restored_by_hand(&snapshot, place)?;
-    ensure!(tenant.pod_identities()? == before, "a backup restarts nothing, and leaves no pod");
+    until("the backup's pod to be gone", || {
+        ensure!(tenant.pod_identities()? == before, "a backup restarts nothing, and leaves no pod");
+        Ok(())
+    })?;
 
     credentials(world, "wrong")?;
     let failed = taken(world, &tenant, "refused", "Failed")?;
