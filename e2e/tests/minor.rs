@@ -85,7 +85,7 @@ fn emulates(tenant: &Tenant<'_>, kept: &[(String, Value)]) -> Result<()> {
     let config = tenant.api()?.get(&format!("{}/kubeadm-config", core("kube-system", "configmaps")))?;
     let config = config["data"]["ClusterConfiguration"].as_str().context("kubeadm's configuration")?;
     ensure!(
-        config.contains(&format!("kubernetesVersion: v{OLD}")),
+        config.contains(&format!("kubernetesVersion: \"v{OLD}\"")),
         "nodes are not newer than what is served: {config}"
     );
     same(&tenant.api()?, kept)
