@@ -1,6 +1,8 @@
 //! A client of a tenant that never stops calling, each time over a new connection: what it notices is what people notice.
 
 use std::{
+    fs::File,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -9,12 +11,20 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Result, anyhow, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
+use berth_devcluster::paths;
+use nix::sched::{CloneFlags, setns};
 
-use crate::Kube;
+use crate::{Kube, kube_client};
 
 /// From the start of one call to the start of the next, unless that takes longer.
 const PACE: Duration = Duration::from_millis(100);
+
+/// In a VPC the address moves: a call that failed is made again after this time, and has to be answered within [`AGAIN`].
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// How long the second attempt may take there.
+const AGAIN: Duration = Duration::from_secs(5);
 
 /// A client that calls until [`Caller::end`].
 #[derive(Debug)]
@@ -37,11 +47,22 @@ pub struct Calls {
 }
 
 impl Caller {
-    /// Begins to call with a kubeconfig.
+    /// Begins to call with a kubeconfig. A call that fails is made again at once.
     pub fn start(kubeconfig: &str) -> Self {
-        let (kubeconfig, stop) = (kubeconfig.to_owned(), Arc::new(AtomicBool::new(false)));
+        Self::spawn(Client { kubeconfig: kubeconfig.to_owned(), scope: None })
+    }
+
+    /// Begins to call an address from within a network namespace, such as a machine's in a VPC. A call that fails is made again after a
+    /// second, with a deadline of five.
+    pub fn start_in(scope: &str, kubeconfig: &str, address: &str) -> Result<Self> {
+        let kubeconfig = kube_client::at(kubeconfig, &format!("https://{address}:6443"))?;
+        Ok(Self::spawn(Client { kubeconfig, scope: Some(Path::new(paths::NETNS_DIR).join(scope)) }))
+    }
+
+    fn spawn(client: Client) -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
         let asked = stop.clone();
-        let thread = thread::spawn(move || call_until(&kubeconfig, &asked));
+        let thread = thread::spawn(move || client.call_until(&asked));
         Self { stop, thread }
     }
 
@@ -74,27 +95,56 @@ impl Calls {
     }
 }
 
-fn call_until(kubeconfig: &str, stop: &AtomicBool) -> Calls {
-    let (started, mut calls) = (Instant::now(), Calls::default());
-    let mut last = started;
-    while !stop.load(Ordering::Relaxed) {
-        let began = Instant::now();
-        let answer = call(kubeconfig).map(|()| false).or_else(|_| call(kubeconfig).map(|()| true));
-        match answer {
-            Ok(again) => {
-                calls.answered += 1;
-                calls.retried += u32::from(again);
-                calls.longest = calls.longest.max(last.elapsed());
-                last = Instant::now();
-            }
-            Err(error) => calls.failed.push((started.elapsed(), format!("{error:#}"))),
-        }
-        thread::sleep(PACE.saturating_sub(began.elapsed()));
-    }
-    calls.longest = calls.longest.max(last.elapsed());
-    calls
+struct Client {
+    kubeconfig: String,
+    scope: Option<PathBuf>,
 }
 
-fn call(kubeconfig: &str) -> Result<()> {
-    Kube::new(kubeconfig)?.get("/api/v1/namespaces/default").map(drop)
+impl Client {
+    fn call_until(&self, stop: &AtomicBool) -> Calls {
+        let (started, mut calls) = (Instant::now(), Calls::default());
+        if let Err(error) = self.enter() {
+            calls.failed.push((started.elapsed(), format!("{error:#}")));
+            return calls;
+        }
+        let mut last = started;
+        while !stop.load(Ordering::Relaxed) {
+            let began = Instant::now();
+            let answer = self.call().map(|()| false).or_else(|_| self.call_again().map(|()| true));
+            match answer {
+                Ok(again) => {
+                    calls.answered += 1;
+                    calls.retried += u32::from(again);
+                    calls.longest = calls.longest.max(last.elapsed());
+                    last = Instant::now();
+                }
+                Err(error) => calls.failed.push((started.elapsed(), format!("{error:#}"))),
+            }
+            thread::sleep(PACE.saturating_sub(began.elapsed()));
+        }
+        calls.longest = calls.longest.max(last.elapsed());
+        calls
+    }
+
+    /// Threads that this one starts are in the same network.
+    fn enter(&self) -> Result<()> {
+        let Some(scope) = &self.scope else { return Ok(()) };
+        let file = File::open(scope).with_context(|| scope.display().to_string())?;
+        setns(file, CloneFlags::CLONE_NEWNET).context("cannot enter the network namespace")
+    }
+
+    fn call(&self) -> Result<()> {
+        Kube::new(&self.kubeconfig)?.get("/api/v1/namespaces/default").map(drop)
+    }
+
+    fn call_again(&self) -> Result<()> {
+        if self.scope.is_none() {
+            return self.call();
+        }
+        thread::sleep(PAUSE);
+        let began = Instant::now();
+        self.call()?;
+        ensure!(began.elapsed() <= AGAIN, "the second attempt took {:?}", began.elapsed());
+        Ok(())
+    }
 }

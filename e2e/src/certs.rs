@@ -14,8 +14,13 @@ pub fn facts(pem: &[u8], what: &[&str]) -> Result<String> {
 
 /// What `openssl x509` says of the certificate that a server presents.
 pub fn served(address: &str, what: &[&str]) -> Result<String> {
+    served_to(Command::new("openssl"), address, what)
+}
+
+/// Likewise, asked by a program `openssl` that runs elsewhere, such as in a VPC.
+pub fn served_to(mut openssl: Command, address: &str, what: &[&str]) -> Result<String> {
     // The server may end the handshake for want of a client's certificate; its own was shown before.
-    let output = Command::new("openssl")
+    let output = openssl
         .args(["s_client", "-connect", address])
         .stdin(Stdio::null())
         .stderr(Stdio::null())
@@ -26,7 +31,12 @@ pub fn served(address: &str, what: &[&str]) -> Result<String> {
 
 /// A certificate for a server at that address, which whoever trusts it accepts, and its key.
 pub fn self_signed(address: &str) -> Result<(String, String)> {
-    let name = format!("subjectAltName=IP:{address}");
+    self_signed_for(&format!("IP:{address}"))
+}
+
+/// Likewise for these alternative names: `DNS:hook.default.svc`.
+pub fn self_signed_for(names: &str) -> Result<(String, String)> {
+    let name = format!("subjectAltName={names}");
     let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "1", "-subj", "/CN=test"];
     let both = openssl(&[&["req", "-x509", "-addext", &name, "-keyout", "-"], &kind[..]].concat(), &[])?;
     Ok((openssl(&["x509"], both.as_bytes())?, openssl(&["pkey"], both.as_bytes())?))

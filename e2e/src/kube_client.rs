@@ -170,6 +170,14 @@ pub fn under_name(kubeconfig: &str, name: &str) -> Result<String> {
     Ok(serde_json::to_string(&kubeconfig)?)
 }
 
+/// A kubeconfig whose client connects at another address.
+pub fn at(kubeconfig: &str, server: &str) -> Result<String> {
+    let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;
+    let cluster = kubeconfig.clusters.first_mut().and_then(|c| c.cluster.as_mut()).context("no cluster")?;
+    cluster.server = Some(server.to_owned());
+    Ok(serde_json::to_string(&kubeconfig)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

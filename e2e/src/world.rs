@@ -33,13 +33,12 @@ impl World {
     /// Waits for its turn, brings the cluster up if it is not, lets go of what another test left, and installs Berth. The cluster has the
     /// VPCs `a` and `b`, with the same subnet.
     pub fn open() -> Result<Self> {
-        let vpcs = VPCS.iter().map(|name| name.parse()).collect::<Result<_>>()?;
-        Self::open_as(&Config { volumes: VOLUMES, vpcs, ..Config::named(NAME) })
+        Self::open_as(Config { volumes: VOLUMES, ..Config::named(NAME) })
     }
 
     /// Likewise, with three nodes, in a cluster of its own.
     pub fn open_with_three_nodes() -> Result<Self> {
-        Self::open_as(&Config { volumes: VOLUMES, nodes: 3, ..Config::named(THREE_NODES) })
+        Self::open_as(Config { volumes: VOLUMES, nodes: 3, ..Config::named(THREE_NODES) })
     }
 
     /// Removes the cluster of [`World::open_with_three_nodes`].
@@ -47,11 +46,12 @@ impl World {
         Cluster::remove(THREE_NODES)
     }
 
-    fn open_as(config: &Config) -> Result<Self> {
+    fn open_as(mut config: Config) -> Result<Self> {
+        config.vpcs = VPCS.iter().map(|name| name.parse()).collect::<Result<_>>()?;
         // A second call in one process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let turn = turn()?;
-        let cluster = Cluster::up(config)?;
+        let cluster = Cluster::up(&config)?;
         images::load_upstream(&cluster)?;
         let kube = Kube::new(&fs::read_to_string(cluster.kubeconfig())?)?;
         let world = Self { cluster, kube, _turn: turn };

@@ -5,13 +5,12 @@ use std::{
     collections::BTreeSet,
     io::Read as _,
     net::{Ipv4Addr, TcpListener, TcpStream},
-    path::PathBuf,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
 };
 
 use anyhow::{Context as _, Result, ensure};
-use berth_devcluster::{Worker, binaries, images};
-use berth_e2e::{NEWEST, Tenant, World, kube_client::path, paths, run::run, until};
+use berth_devcluster::{Worker, images};
+use berth_e2e::{Kubectl, NEWEST, Tenant, World, machines, network::define, paths, run::run, until};
 use serde_json::{Value, json};
 
 const TEAM: &str = "team-e2e";
@@ -24,25 +23,13 @@ const DIAL: &str = "proxy/dial?host=hello.default.svc.cluster.local&port=80&requ
 fn two_machines_run_a_tenants_pods() {
     run("workers", |world| {
         let images = images::of_nodes()?;
-        let workers = ["worker-a", "worker-b"].map(|name| world.cluster.add_worker(name, Some("a"), &images));
-        let [first, second] = workers;
-        let workers = [first?, second?];
-        let result = work(world, &workers);
-        if result.is_err() {
-            for worker in &workers {
-                let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
-                let lines: Vec<_> = log.lines().rev().take(20).collect();
-                println!("{}'s kubelet, the newest first:\n{}", worker.name(), lines.join("\n"));
-            }
-        }
-        workers.iter().map(Worker::remove).fold(result, Result::and)
+        machines::with(world, &["worker-a", "worker-b"], Some("a"), &images, |workers| work(world, workers))
     });
 }
 
-fn work(world: &World, workers: &[Worker; 2]) -> Result<()> {
+fn work(world: &World, workers: &[Worker]) -> Result<()> {
     let vpc = world.cluster.vpc("a")?;
-    let definitions = path("/apis/k8s.cni.cncf.io/v1", TEAM, "network-attachment-definitions");
-    world.kube.ensure(&definitions, &vpc.definition(TEAM))?;
+    define(world, &vpc.definition(TEAM))?;
     let spec = json!({
         "version": NEWEST, "apiServer": {"replicas": 2},
         "vpc": {
@@ -59,12 +46,7 @@ fn work(world: &World, workers: &[Worker; 2]) -> Result<()> {
     for worker in workers {
         let arguments = tenant.join_arguments()?;
         ensure!(arguments.first().is_some_and(|to| to == &format!("{VIRTUAL_IP}:6443")), "{arguments:?}");
-        worker.join(&arguments)?;
-        worker.configure_pods()?;
-        kubectl.until(
-            "the node to be ready",
-            &["wait", "node", &worker.name(), "--for=condition=Ready", "--timeout=2s"],
-        )?;
+        machines::join(&tenant, worker)?;
     }
     let pods = pods_on_both(&kubectl)?;
     reached(&kubectl, &pods)?;
@@ -115,7 +97,7 @@ fn reached(kubectl: &Kubectl, pods: &[(String, String)]) -> Result<()> {
 
 fn forwarded(kubectl: &Kubectl, pod: &str) -> Result<()> {
     let port = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-    let mut forward = kubectl.command();
+    let mut forward = kubectl.command()?;
     forward.args(["-n", "default", "port-forward", pod, &format!("{port}:8080")]);
     let _forward = Ended(forward.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?);
     until(&format!("{pod} to answer through port-forward"), || {
@@ -152,38 +134,6 @@ fn drained(kubectl: &Kubectl, worker: &Worker) -> Result<()> {
     )?;
     ensure!(said.contains("hello-"), "{said}");
     Ok(())
-}
-
-/// `kubectl` as the tenant's owner.
-struct Kubectl {
-    file: PathBuf,
-    _dir: tempfile::TempDir,
-}
-
-impl Kubectl {
-    fn of(tenant: &Tenant<'_>) -> Result<Self> {
-        let dir = tempfile::tempdir()?;
-        let file = dir.path().join("kubeconfig");
-        std::fs::write(&file, tenant.kubeconfig()?)?;
-        Ok(Self { file, _dir: dir })
-    }
-
-    fn command(&self) -> Command {
-        let program = binaries::kubectl().unwrap_or_else(|_| "kubectl".into());
-        let mut command = Command::new(program);
-        command.arg("--kubeconfig").arg(&self.file);
-        command
-    }
-
-    fn run(&self, arguments: &[&str]) -> Result<String> {
-        let output = self.command().args(arguments).output()?;
-        ensure!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?)
-    }
-
-    fn until(&self, what: &str, arguments: &[&str]) -> Result<String> {
-        until(what, || self.run(arguments))
-    }
 }
 
 /// A process that ends with this value.

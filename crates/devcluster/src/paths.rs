@@ -25,7 +25,7 @@ pub(crate) fn slots() -> PathBuf {
 }
 
 /// Where `ip netns` keeps its named namespaces.
-pub(crate) const NETNS_DIR: &str = "/run/netns";
+pub const NETNS_DIR: &str = "/run/netns";
 
 fn from_env(name: &str) -> Option<PathBuf> {
     env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from)

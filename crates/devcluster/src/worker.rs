@@ -207,6 +207,11 @@ impl Worker {
         network::nodes::route(&self.scope(), range, via)
     }
 
+    /// Its network namespace, for `ip -n`.
+    pub fn netns(&self) -> String {
+        self.scope()
+    }
+
     /// kubelet's log.
     pub fn kubelet_log(&self) -> PathBuf {
         self.layout.log(&self.component("kubelet"))

@@ -15,15 +15,19 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow, ensure};
-use berth_devcluster::{Vpc, Worker, binaries};
+use berth_devcluster::{Vpc, Worker};
 use berth_e2e::{
-    Kube, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, kube_client::path, run::run, tenant::name_of, until,
+    Kubectl, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core,
+    kube_client::path,
+    machines,
+    network::{asked_address, define, interface, neighbour},
+    run::run,
+    tenant::name_of,
+    until,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
 const TEAM: &str = "team-e2e";
-const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
-const STATUS: &str = "k8s.v1.cni.cncf.io/network-status";
 /// Two that run, and a spare.
 const ADDRESSES: [&str; 3] = ["172.20.0.2", "172.20.0.3", "172.20.0.4"];
 /// Where one of them is reached at a time.
@@ -53,29 +57,17 @@ fn in_a_vpc(world: &World, vpc: &Vpc) -> Result<()> {
     tenant.wait_ready()?;
     rolled(world, &tenant, vpc)?;
     comes_back(world, &tenant, vpc)?;
-    let workers = ["in-vpc", "in-vpc-2"].map(|name| world.cluster.add_worker(name, Some("a"), &[]));
-    let workers = workers.into_iter().collect::<Result<Vec<_>>>()?;
-    let result = workers
-        .iter()
-        .try_for_each(|worker| joins(&tenant, worker))
-        .and_then(|()| reach::only_what_is_open(world, (&tenant, &twin), vpc, &workers[0]));
-    if result.is_err() {
-        for worker in &workers {
-            let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
-            let lines: Vec<_> = log.lines().rev().take(40).collect();
-            println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
-        }
-    }
-    let removed = workers.iter().map(Worker::remove).collect::<Vec<_>>().into_iter().collect::<Result<()>>();
-    result.and(removed)?;
+    machines::with(world, &["in-vpc", "in-vpc-2"], Some("a"), &[], |workers| {
+        workers.iter().try_for_each(|worker| joins(&tenant, worker))?;
+        reach::only_what_is_open(world, (&tenant, &twin), vpc, &workers[0])
+    })?;
     twin.delete()?;
     tenant.delete()
 }
 
 /// Another tenant on another VPC has the same addresses, and is another API.
 fn with_the_same_addresses<'w>(world: &'w World, tenant: &Tenant<'_>, vpc: &Vpc) -> Result<Tenant<'w>> {
-    let definitions = path("/apis/k8s.cni.cncf.io/v1", TEAM, "network-attachment-definitions");
-    world.kube.ensure(&definitions, &vpc.definition(TEAM))?;
+    define(world, &vpc.definition(TEAM))?;
     let spec = json!({"vpc": {
         "attachment": {"name": vpc.master(), "interface": "net1"},
         "addresses": [format!("{}/24", ADDRESSES[0])], "virtualIP": VIRTUAL,
@@ -116,26 +108,18 @@ fn answers(tenant: &Tenant<'_>, vpc: &Vpc, address: &str) -> Result<()> {
 
 /// Once.
 fn asks(tenant: &Tenant<'_>, vpc: &Vpc, address: &str) -> Result<()> {
-    let dir = tempfile::tempdir()?;
-    let file = dir.path().join("kubeconfig");
-    std::fs::write(&file, tenant.kubeconfig()?)?;
-    let server = format!("--server=https://{address}:6443");
-    let mut kubectl = vpc.command(&binaries::kubectl()?.to_string_lossy());
-    kubectl.arg("--kubeconfig").arg(&file).args([&*server, "--request-timeout=2s", "get", "--raw", "/readyz"]);
-    let output = kubectl.output()?;
-    let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
-    ensure!(output.status.success() && said[0] == "ok", "{said:?}");
+    let said = Kubectl::of(tenant)?.in_vpc(vpc, address, &["get", "--raw", "/readyz"])?;
+    ensure!(said == "ok", "{said:?}");
     Ok(())
 }
 
 /// Of each slot with a pod: the address that it asks for is the one that it got, and who answers on the wire is that pod.
 fn addresses_are_on_the_interface(tenant: &Tenant<'_>, vpc: &Vpc) -> Result<()> {
     for pod in tenant.pods(Some("kube-apiserver"))? {
-        let (asked, got) = (address(&pod).context("an address")?, interface(&pod).context("net1")?);
+        let (asked, got) = (asked_address(&pod).context("an address")?, interface(&pod).context("net1")?);
         ensure!(got["ips"] == json!([asked]), "{} asks for {asked} and got {got}", name_of(&pod));
         answers(tenant, vpc, &asked)?;
-        let output = vpc.command("ip").args(["neigh", "show", &asked]).output()?;
-        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let said = neighbour(vpc, &asked)?;
         let mac = got["mac"].as_str().context("a hardware address")?;
         ensure!(said.contains(mac), "{asked} is at {said} in the VPC, and {} has {mac}", name_of(&pod));
     }
@@ -170,31 +154,23 @@ fn comes_back(world: &World, tenant: &Tenant<'_>, vpc: &Vpc) -> Result<()> {
     until("another pod in its place", || {
         let now = world.kube.get(&pod)?;
         ensure!(now["metadata"]["uid"] != before["metadata"]["uid"], "it is the same");
-        ensure!(address(&now) == address(&before), "its address is {:?}", address(&now));
+        ensure!(asked_address(&now) == asked_address(&before), "its address is {:?}", asked_address(&now));
         Ok(())
     })?;
     tenant.wait_ready()?;
     answers(tenant, vpc, ADDRESSES[0])
 }
 
-/// A machine in the VPC becomes a node, by what `kubectl berth join-command` prints.
+/// A machine in the VPC becomes a node, with its address there.
 fn joins(tenant: &Tenant<'_>, worker: &Worker) -> Result<()> {
     let arguments = tenant.join_arguments()?;
     let first = arguments.first().context("an address")?;
     ensure!(*first == format!("{VIRTUAL}:6443"), "nodes reach the API in the VPC: {first}");
-    worker.join(&arguments)?;
-    worker.configure_pods()?;
-    let node = format!("{}/{}", core("", "nodes"), worker.name());
-    let api: Kube = tenant.api()?;
-    until("the node to be ready", || {
-        let live = api.get(&node)?;
-        let all = live["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let ready = all.iter().find(|c| c["type"] == "Ready").cloned().unwrap_or_default();
-        ensure!(ready["status"] == "True", "{}", ready["message"]);
-        let addresses = live["status"]["addresses"].to_string();
-        ensure!(addresses.contains(&worker.address().to_string()), "its addresses are {addresses}");
-        Ok(())
-    })
+    machines::join(tenant, worker)?;
+    let live = tenant.api()?.get(&format!("{}/{}", core("", "nodes"), worker.name()))?;
+    let addresses = live["status"]["addresses"].to_string();
+    ensure!(addresses.contains(&worker.address().to_string()), "its addresses are {addresses}");
+    Ok(())
 }
 
 /// Replicas of each slot.
@@ -204,18 +180,6 @@ fn slots(world: &World, tenant: &Tenant<'_>) -> Result<Vec<i64>> {
         set["spec"]["replicas"].as_i64().context("replicas")
     };
     (0..ADDRESSES.len()).map(set).collect()
-}
-
-/// The address that a pod asks for.
-fn address(pod: &Value) -> Option<String> {
-    let asked: Value = serde_json::from_str(pod["metadata"]["annotations"][NETWORKS].as_str()?).ok()?;
-    asked.pointer("/0/ips/0")?.as_str()?.split('/').next().map(str::to_owned)
-}
-
-/// What the network plugin says it gave a pod at `net1`.
-fn interface(pod: &Value) -> Option<Value> {
-    let all: Vec<Value> = serde_json::from_str(pod["metadata"]["annotations"][STATUS].as_str()?).ok()?;
-    all.into_iter().find(|one| one["interface"] == "net1")
 }
 
 /// Looks at all pods, several times a second: which address is asked for by two at once.
@@ -235,7 +199,7 @@ impl Watch {
                 for pod in kube.list(&core("", "pods")).unwrap_or_default() {
                     let ended = ["Succeeded", "Failed"].iter().any(|phase| pod["status"]["phase"] == **phase);
                     let place = pod["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
-                    if let Some(address) = address(&pod).filter(|_| !ended) {
+                    if let Some(address) = asked_address(&pod).filter(|_| !ended) {
                         holders.entry(format!("{address} in {place}")).or_default().push(name_of(&pod));
                     }
                 }

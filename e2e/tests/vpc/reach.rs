@@ -4,10 +4,10 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::{Vpc, Worker};
-use berth_e2e::{Tenant, World, core, tenant::name_of};
+use berth_e2e::{Tenant, World, core, network::processes_of, tenant::name_of};
 use serde_json::Value;
 
-use super::{ADDRESSES, moves::processes};
+use super::ADDRESSES;
 
 /// A pod's network.
 struct Inside {
@@ -17,9 +17,8 @@ struct Inside {
 
 impl Inside {
     fn of(pod: &Value, container: &str) -> Result<Self> {
-        let all = pod["status"]["containerStatuses"].as_array().context("statuses")?;
-        let status = all.iter().find(|status| status["name"] == container).context("the container")?;
-        let process = *processes(status)?.first().with_context(|| format!("{} has no process", name_of(pod)))?;
+        let all = processes_of(pod, container)?;
+        let process = *all.first().with_context(|| format!("{} has no process", name_of(pod)))?;
         let user = pod.pointer("/spec/securityContext/runAsUser").and_then(Value::as_i64).context("a user")?;
         Ok(Self { process, user })
     }
