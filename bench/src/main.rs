@@ -4,6 +4,7 @@ mod audit;
 mod floor;
 mod idle;
 mod levers;
+mod machines;
 mod nodes;
 mod operator;
 mod process;
@@ -95,6 +96,21 @@ enum Part {
         #[arg(long)]
         of: Option<PathBuf>,
     },
+    /// A machine in a tenant's VPC joins, runs a pod and shows its log; what runs beside API servers at rest. `make bench` fills in the rest.
+    Machines {
+        /// The meta cluster's name.
+        #[arg(long)]
+        cluster: String,
+        /// Makes machines.
+        #[arg(long)]
+        devcluster: PathBuf,
+        /// Asks the tenant.
+        #[arg(long)]
+        kubectl: PathBuf,
+        /// `kubectl-berth`.
+        #[arg(long)]
+        plugin: PathBuf,
+    },
     /// Many tenants whose pods never run, for a meta cluster without nodes.
     Scale {
         /// Tenants at once.
@@ -147,6 +163,17 @@ async fn main() -> anyhow::Result<()> {
                 Some(path) => drop(nodes::load(&std::fs::read_to_string(path)?, size, async |_| vec![]).await?),
                 None => figures.extend(nodes::run(&client, size).await?),
             }
+        }
+        Part::Machines { cluster, devcluster, kubectl, plugin } => {
+            let programs = machines::Programs {
+                cluster,
+                devcluster,
+                kubectl,
+                plugin,
+                kubeconfig: &args.kubeconfig,
+                dir: args.out.parent().unwrap_or(Path::new(".")).join("machines"),
+            };
+            figures.extend(machines::run(&client, args.runs, &programs).await?);
         }
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),

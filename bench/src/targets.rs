@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 20] = [
+const TARGETS: [(&str, f64, Option<usize>); 26] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -21,6 +21,12 @@ const TARGETS: [(&str, f64, Option<usize>); 20] = [
     ("restart.reconciled", 3.0, Some(10)),
     ("restart.writes", 0.0, Some(10)),
     ("ha.answers", 20.0, None),
+    ("join.ready", 20.0, None),
+    ("join.log", 30.0, None),
+    ("join.pod", 60.0, None),
+    ("sidecar.rss", 5.0, None),
+    ("sidecar.cpu", 2.0, None),
+    ("approver.rss", 8.0, None),
     ("scale.there", 90.0, Some(200)),
     ("scale.cpu", 20.0, Some(200)),
     ("scale.rss", 52.0, Some(200)),
@@ -69,7 +75,7 @@ mod tests {
 
     #[test]
     fn every_target_is_that_of_a_figure() {
-        let sources = [include_str!("main.rs"), include_str!("scale.rs")].concat();
+        let sources = [include_str!("main.rs"), include_str!("machines.rs"), include_str!("scale.rs")].concat();
         for (name, ..) in TARGETS {
             assert!(sources.contains(&format!("\"{name}\"")), "nothing measures {name}");
         }

@@ -1,6 +1,6 @@
 //! `make bench`: a meta cluster of its own, one operator, and the program that measures.
 
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use crate::demo::Demo;
 use crate::images::{self, devcluster};
@@ -22,6 +22,11 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     } else {
         (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()])?)
     };
+    let machines = args.iter().any(|a| a == "machines");
+    if machines {
+        run(devcluster().args(["build", "agnhost"]))?;
+        run(devcluster().args(["up", "--timeout", "300", "--name", CLUSTER, "--vpc", "a"]).stdout(Stdio::null()))?;
+    }
     say("berth-bench");
     run(cargo().args(["build", "--release", "--locked", "-p", "berth-bench"]))?;
     let mut bench = Command::new(target_dir().join("release/berth-bench"));
@@ -34,6 +39,11 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     bench.args(args);
     if scale {
         bench.arg("--operator").arg(&images.operator.binary);
+    }
+    if machines {
+        let kubectl = demo.kubectl().get_program().to_owned();
+        bench.args(["--cluster", CLUSTER]).arg("--kubectl").arg(kubectl);
+        bench.arg("--devcluster").arg(devcluster().get_program()).arg("--plugin").arg(demo.plugin().get_program());
     }
     run(&mut bench)
 }

@@ -193,7 +193,7 @@ impl Demo {
     }
 
     /// `kubectl-berth`, as it was built.
-    fn plugin(&self) -> Command {
+    pub(crate) fn plugin(&self) -> Command {
         let mut command = Command::new(demo_dir().join("bin/kubectl-berth"));
         command.env("KUBECONFIG", &self.meta);
         command
