@@ -85,10 +85,9 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         _ if let Some(record) = record.filter(|r| r.stage == MemberStage::Joining && !r.id.is_empty()) => {
             return Decision::Join(join(bootstrap, record, found, data));
         }
-        Found::Marker(Marker { id: Some(id), .. })
-            if data == Data::Present && record.is_some_and(|r| !r.id.is_empty() && r.id != *id) =>
-        {
-            foreign(format!("the data of ID {id:.63}, which is not this member's any more"))
+        Found::Marker(Marker { id, .. }) if data == Data::Present && record.is_some_and(|r| is_of_another(r, id)) => {
+            let id = id.as_deref().unwrap_or("that it was formed with");
+            foreign(format!("the data of the ID {id:.63}, which is not this member's any more"))
         }
         Found::Marker(_) if data == Data::Present => return Decision::Start,
         // From here on the member is ours, or new, and there is nothing that etcd could go on with.
@@ -97,6 +96,11 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         Found::Nothing => return Decision::MarkAndStart(expected),
     };
     Decision::Hold(hold)
+}
+
+/// Whether data of that ID is not of the member on record. Who was there from the beginning has no ID in its marker.
+fn is_of_another(record: &MemberRecord, id: &Option<String>) -> bool {
+    !record.id.is_empty() && id.as_ref().map_or(record.added, |id| record.id != *id)
 }
 
 /// A member that joins is new: nobody counts on its data before it votes. What another ID left on the volume is none of its own.
@@ -137,7 +141,7 @@ mod tests {
             (joining, Found::Marker(marker("u", 2, "e-2")), Data::Empty, "ForeignData"),
             (joining, Found::Garbage, Data::Empty, "ForeignData"),
             (voter, ours(Some("b")), Data::Present, "start"),
-            (voter, ours(None), Data::Present, "start"),
+            (voter, ours(None), Data::Present, "ForeignData"),
             (voter, ours(Some("a")), Data::Present, "ForeignData"),
             (voter, ours(Some("b")), Data::Empty, "DataLost"),
             (voter, Found::Nothing, Data::Empty, "DataLost"),
@@ -152,6 +156,7 @@ mod tests {
                 id: id.to_owned(),
                 peer_url: format!("https://{name}"),
                 stage,
+                added: name == "e-1",
             };
             let id = if stage == MemberStage::Adding { "" } else { "b" };
             let bootstrap = Bootstrap {
@@ -176,6 +181,25 @@ mod tests {
             };
             assert_eq!(said, expected, "{stage:?} {found:?} {data:?}");
         }
+    }
+
+    /// Its marker was written before there were IDs on record.
+    #[test]
+    fn a_member_that_was_there_from_the_beginning_starts() {
+        let record =
+            |added| MemberRecord { name: "e-1".to_owned(), id: "b".to_owned(), added, ..MemberRecord::default() };
+        let told = |added| Bootstrap {
+            cluster_uid: "u".to_owned(),
+            epoch: 2,
+            state: BootstrapState::Established,
+            members: vec![record(added)],
+            ..Bootstrap::default()
+        };
+        let first = Found::Marker(marker("u", 2, "e-1"));
+        assert_eq!(decide(&told(false), "e-1", &first, Data::Present), Decision::Start);
+        // The volume that it lost came back after it was replaced.
+        let Decision::Hold(hold) = decide(&told(true), "e-1", &first, Data::Present) else { panic!("it starts") };
+        assert!(hold.reason == HoldReason::ForeignData && hold.why.contains("that it was formed with"), "{hold}");
     }
 
     #[test]

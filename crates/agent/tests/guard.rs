@@ -82,7 +82,7 @@ fn a_member_joins_a_running_cluster_on_whatever_volume() {
     fs::write(volume.join("berth-member.json"), r#"{"clusterUID":"u","epoch":1,"member":"e-1"}"#).unwrap();
     let told = r#"{"clusterUID": "u", "epoch": 1, "state": "Established", "serial": 4, "members": [
         {"name": "e-0", "id": "a", "peerURL": "https://e-0.ns.svc:2380", "stage": "Voter"},
-        {"name": "e-1", "id": "b", "peerURL": "https://10.96.0.7:2380", "stage": "Joining"}]}"#;
+        {"name": "e-1", "id": "b", "peerURL": "https://10.96.0.7:2380", "stage": "Joining", "added": true}]}"#;
     let (bootstrap, out) = (dir.path().join("bootstrap.json"), dir.path().join("out"));
     fs::write(&bootstrap, told).unwrap();
     let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
@@ -119,5 +119,10 @@ fn a_member_joins_a_running_cluster_on_whatever_volume() {
     assert_eq!(guard_told(&volume, "e-1", &votes), (0, String::new()));
     fs::write(volume.join("berth-member.json"), r#"{"clusterUID":"u","epoch":1,"member":"e-1","id":"9"}"#).unwrap();
     let (code, message) = guard_told(&volume, "e-1", &votes);
-    assert!(code == 42 && message.starts_with("ForeignData: ") && message.contains("the data of ID 9"), "{message}");
+    assert!(
+        code == 42 && message.starts_with("ForeignData: ") && message.contains("the data of the ID 9"),
+        "{message}"
+    );
+    fs::write(volume.join("berth-member.json"), r#"{"clusterUID":"u","epoch":1,"member":"e-1"}"#).unwrap();
+    assert_eq!(guard_told(&volume, "e-1", &votes).0, 42, "what it was formed with came back");
 }

@@ -64,6 +64,11 @@ fn is_zero(number: &i64) -> bool {
     *number == 0
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_false(is: &bool) -> bool {
+    !is
+}
+
 impl Bootstrap {
     /// The marker that the volume of this member has.
     pub fn marker(&self, member: &str) -> Marker {
@@ -95,6 +100,9 @@ pub struct MemberRecord {
     pub peer_url: String,
     /// How far it is.
     pub stage: MemberStage,
+    /// It has that ID since it was added to the running cluster: what is on its volume without that ID is of an earlier one.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub added: bool,
 }
 
 /// How far a member is.
@@ -283,13 +291,15 @@ mod tests {
     /// The forms that this build writes and later ones must read.
     #[test]
     fn a_member_that_joins_is_written_so() {
-        let told = r#"{"clusterUID":"u","epoch":1,"state":"Established","serial":3,"members":[{"name":"e-0","id":"8e9e","peerURL":"https://e-0.ns.svc:2380","stage":"Voter"},{"name":"e-1","id":"1f","peerURL":"https://10.96.0.7:2380","stage":"Joining"},{"name":"e-2","peerURL":"https://10.96.0.8:2380","stage":"Adding"}]}"#;
+        let told = r#"{"clusterUID":"u","epoch":1,"state":"Established","serial":3,"members":[{"name":"e-0","id":"8e9e","peerURL":"https://e-0.ns.svc:2380","stage":"Voter"},{"name":"e-1","id":"1f","peerURL":"https://10.96.0.7:2380","stage":"Joining","added":true},{"name":"e-2","peerURL":"https://10.96.0.8:2380","stage":"Adding"}]}"#;
         let read: Bootstrap = serde_json::from_str(told).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), told);
         assert_eq!(read.initial_cluster(), "e-0=https://e-0.ns.svc:2380,e-1=https://10.96.0.7:2380");
         let later = told.replace("Joining", "SomethingNew");
         let later: Bootstrap = serde_json::from_str(&later).unwrap();
         assert_eq!(later.member("e-1").unwrap().stage, MemberStage::Other);
+        let earlier: Bootstrap = serde_json::from_str(&told.replace(r#","added":true"#, "")).unwrap();
+        assert!(!earlier.member("e-1").unwrap().added);
     }
 
     #[test]

@@ -75,7 +75,8 @@ impl Change<'_> {
             MemberStage::Adding => self.fact.peer_url.clone().unwrap_or(old.peer_url),
             _ => old.peer_url,
         };
-        let record = MemberRecord { name: self.name().to_owned(), id: id.to_owned(), peer_url, stage };
+        let added = old.added || stage == MemberStage::Joining;
+        let record = MemberRecord { name: self.name().to_owned(), id: id.to_owned(), peer_url, stage, added };
         self.journal().with(self.name(), Some(record))
     }
 

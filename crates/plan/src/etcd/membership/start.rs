@@ -36,6 +36,7 @@ fn journal(view: &View<'_>, list: &[ListedMember]) -> Result<Journal, Step> {
                 id: listed.map(|l| l.id.clone()).unwrap_or_default(),
                 peer_url: listed.and_then(|l| l.peer_urls.first().cloned()).unwrap_or_default(),
                 stage: MemberStage::Voter,
+                added: false,
                 name,
             }
         };
@@ -77,7 +78,7 @@ fn replace(view: &View<'_>, list: &[ListedMember], journal: &Journal, name: &str
         if is_listed { (MemberStage::Leaving, Phase::Remove) } else { (MemberStage::Adding, Phase::Add) };
     let id = if is_listed { record.id } else { String::new() };
     let peer_url = view.fact(name).peer_url.unwrap_or(record.peer_url);
-    let record = MemberRecord { name: name.to_owned(), id, peer_url, stage };
+    let record = MemberRecord { name: name.to_owned(), id, peer_url, stage, added: record.added };
     Step::Write(journal.with(name, Some(record)).beginning(OperationKind::Replace, name, phase, view.now))
 }
 

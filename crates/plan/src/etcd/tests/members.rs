@@ -100,7 +100,7 @@ fn one_member_becomes_three_and_its_pod_stays() {
     let joining = &e.bootstrap()["members"][1];
     assert_eq!(
         *joining,
-        json!({"name": "etcd-1", "id": joining["id"], "peerURL": format!("https://{address}:2380"), "stage": "Joining"})
+        json!({"name": "etcd-1", "id": joining["id"], "peerURL": format!("https://{address}:2380"), "stage": "Joining", "added": true})
     );
     assert_eq!((e.replicas(), e.condition(ConditionType::Ready)), (2, is("False", Reason::MembersChanging)));
     assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
