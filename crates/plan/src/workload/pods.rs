@@ -3,7 +3,7 @@
 use super::images::NO_IMAGE;
 use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::Hold;
+use berth_api::etcd_bootstrap::{Hold, HoldReason};
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
@@ -156,16 +156,34 @@ pub(super) fn container_statuses(pod: &Value) -> impl Iterator<Item = &Value> {
 
 /// What the guard of an etcd member said about its volume.
 fn data_problem(container: &Value) -> Option<(Reason, String)> {
+    let (hold, _) = hold(container)?;
+    Some((hold.reason.into(), hold.to_string()))
+}
+
+/// Whether the guard says that it found the volume empty. What nobody understands, or what got lost, proves nothing; nor does what it said
+/// before it let the container run that is there now.
+pub(crate) fn has_lost_its_data(pod: &Value) -> bool {
+    let is_known = |hold: &Hold, said: &str| said.parse().as_ref() == Ok(hold);
+    let lost = |c: &Value| {
+        c["state"]["running"].is_null()
+            && hold(c).is_some_and(|(hold, said)| hold.reason == HoldReason::DataLost && is_known(&hold, said))
+    };
+    !deleting(pod) && container_statuses(pod).any(lost)
+}
+
+/// Why the guard holds its member, and what it said.
+fn hold(container: &Value) -> Option<(Hold, &str)> {
     let hold = ["/state/terminated", "/lastState/terminated"].iter().find_map(|p| {
         let ended = container.pointer(p)?;
-        Hold::of(ended["exitCode"].as_i64()?, ended["message"].as_str().unwrap_or_default())
+        let said = ended["message"].as_str().unwrap_or_default().trim();
+        Some((Hold::of(ended["exitCode"].as_i64()?, said)?, said))
     })?;
     // A guard that has passed since has nothing to complain about.
     if container["ready"] == true || container.pointer("/state/terminated/exitCode").and_then(Value::as_i64) == Some(0)
     {
         return None;
     }
-    Some((hold.reason.into(), hold.to_string()))
+    Some(hold)
 }
 
 /// Pods of a component, by label.

@@ -4,8 +4,7 @@ use super::{Fact, Journal, View};
 use crate::etcd::subject::Subject;
 use crate::etcd::{Health, roll, services};
 use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
-use crate::workload::pod_problem;
-use berth_api::conditions::Reason;
+use crate::workload::has_lost_its_data;
 use berth_api::etcd_bootstrap::{BootstrapState, Record};
 use berth_api::{labels, names};
 use berth_render::Kind;
@@ -67,7 +66,7 @@ fn fact(s: &Subject<'_>, probe: Option<&EtcdProbe>, name: &str) -> Fact {
     };
     let well = said.is_some_and(|m| m.leader != "0" && recorded.is_none_or(|r| r == m.cluster_id) && listed(m));
     let pod = s.pod(name);
-    let held = pod.and_then(pod_problem).is_some_and(|(reason, _)| reason == Reason::DataLost);
+    let held = pod.is_some_and(has_lost_its_data);
     let claim = s.observed.get(&s.key(Kind::PersistentVolumeClaim, format!("data-{name}")));
     let claim = claim.filter(|claim| label(claim, labels::ETCD_CLUSTER) == Some(s.name));
     Fact {

@@ -230,6 +230,28 @@ fn nobody_is_replaced_because_it_is_away_or_while_others_are() {
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
 }
 
+/// Only the guard's own word proves a loss, and only as long as it holds.
+#[test]
+fn what_the_guard_did_not_say_or_said_before_it_let_etcd_run_proves_no_loss() {
+    let mut situations = vec![];
+    for said in ["", "SomethingNew: the volume is odd", "ForeignData: of another cluster"] {
+        let mut e = Etcd::formed(3);
+        e.held("etcd-1", said);
+        situations.push(e);
+    }
+    // It was held once, in this pod, runs since, and is cut off now.
+    let mut e = Etcd::formed(3);
+    let ended = json!({"terminated": {"exitCode": 42, "message": LOST}});
+    let etcd = json!({"name": "etcd", "ready": false, "state": {"running": {}}, "lastState": ended});
+    e.world.pod_status(&Etcd::key(Kind::Pod, "etcd-1"), json!({"containerStatuses": [etcd]}));
+    situations.push(e);
+    for mut e in situations {
+        e.answer(&[0, 2], 0);
+        e.reconcile();
+        assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    }
+}
+
 #[test]
 fn an_unknown_member_stops_every_change() {
     let mut e = Etcd::formed(3);
