@@ -38,7 +38,7 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
             }
         }
     }
-    if matches!(step, Step::Write(_)) {
+    if s.record.bootstrap.serial > 0 {
         on_its_version(s, &mut stage);
     }
     let mut others = out.plan.stages.iter().filter(|other| other.id != StageId::Spec);
@@ -47,7 +47,9 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
         stage.state = state;
     }
     if s.record.operation.is_some() {
-        stage.actions.extend(action(s, step).filter(|_| is_whole && is_known && stage.actions.is_empty()));
+        if is_known && stage.actions.is_empty() {
+            stage.actions.extend(action(s, step).filter(|_| is_whole).or_else(|| roll::stuck(s, &out.health)));
+        }
         return stage;
     }
     // Where nobody knows what the template is to be, it may be somebody else's.
@@ -71,7 +73,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
     stage
 }
 
-/// The ConfigMap with the record is written only if nobody else has written it since: what is on record happens.
+/// The ConfigMap with the record is written only if nobody else has written it since: what is on record happens, and a write that is late
+/// does not take it back.
 fn on_its_version(s: &Subject<'_>, stage: &mut Stage) {
     let map = names::etcd::bootstrap(s.name);
     let version = s.get(Kind::ConfigMap, &map).and_then(|live| live["metadata"]["resourceVersion"].as_str());

@@ -12,6 +12,13 @@ use serde_json::Value;
 /// Label by which a StatefulSet's controller marks what a pod was made from.
 const REVISION: &str = "controller-revision-hash";
 
+/// The replacement of a pod that does nothing, and never will: its image cannot be pulled, and the newest template has another. It is all
+/// that may be rolled while members change, since a member that comes would be waited for for ever.
+pub(super) fn stuck(s: &Subject<'_>, health: &Health) -> Option<Action> {
+    let waits = |m: &String| s.pod(m).is_some_and(waits_for_an_image);
+    s.members().iter().any(waits).then(|| next(s, health).1)?
+}
+
 /// The state of the roll, and the one pod to replace now. (None, None): every pod is of the newest template, or a volume would go with
 /// its pod, which the stage says.
 pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<Action>) {
@@ -31,7 +38,6 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     }
     let rolling = |on: String| Some(State::Waiting { reason: Reason::RollingOut, on });
     let replaced = |m: &str| Some(Action::delete(&s.key(Kind::Pod, m), s.pod(m)?, None));
-    // It does nothing, and never will.
     if let Some(stuck) = old.iter().find(|m| s.pod(m).is_some_and(waits_for_an_image)) {
         return (rolling(format!("pod {stuck}, whose image cannot be pulled, to be replaced")), replaced(stuck));
     }

@@ -82,6 +82,12 @@ impl Journal {
     }
 }
 
+/// Seconds after which a member that does not come is looked at otherwise.
+pub(crate) const LONG: i64 = 600;
+
+/// Seconds within which etcd may still carry out a call that nobody waits for any more.
+pub(crate) const LATE: i64 = 15;
+
 /// What is known of a member beside what etcd lists.
 #[expect(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -94,6 +100,8 @@ pub(crate) struct Fact {
     pub(crate) lag: Option<u64>,
     /// Its guard found its volume without the data that should be there.
     pub(crate) lost: bool,
+    /// Its container ends each time that it starts.
+    pub(crate) crashes: bool,
     /// It has a pod.
     pub(crate) pod: bool,
     /// Its pod is being deleted.
@@ -120,6 +128,8 @@ pub(crate) struct View<'a> {
     /// Nothing else goes on: no pod is replaced, no claim is being deleted.
     pub(crate) is_settled: bool,
     pub(crate) has_alarm: bool,
+    /// Nobody names another leader than the others: they are not parts of a cluster that was torn.
+    pub(crate) has_one_leader: bool,
     pub(crate) journal: Journal,
     /// None: no quorum answered.
     pub(crate) list: Option<Vec<ListedMember>>,
@@ -149,10 +159,17 @@ pub(crate) enum Step {
 /// The next step.
 pub(crate) fn decide(view: &View<'_>) -> Step {
     let Some(list) = view.list.as_ref().filter(|_| view.is_formed) else { return Step::Rest };
-    match &view.journal.operation {
+    let step = match &view.journal.operation {
         Some(operation) => operation::go_on(view, list, operation),
         None => start::begin(view, list),
+    };
+    let changes = !matches!(step, Step::Rest | Step::Wait(_) | Step::Stop(..));
+    if changes && !view.has_one_leader {
+        return Step::Wait(
+            "the members to name the same leader; if they do not, some are of an older state of this etcd".to_owned(),
+        );
     }
+    step
 }
 
 /// A majority of so many.

@@ -1,7 +1,7 @@
 //! A change is under way: its next step.
 
 use super::start::unknown;
-use super::{BETWEEN_LOOKS, Fact, Journal, MAX_LAG, Step, View, quorum};
+use super::{BETWEEN_LOOKS, Fact, Journal, LATE, LONG, MAX_LAG, Step, View, quorum};
 use crate::model::MemberChange;
 use crate::observed::ListedMember;
 use berth_api::conditions::Reason;
@@ -35,6 +35,20 @@ pub(super) fn go_on(view: &View<'_>, list: &[ListedMember], operation: &Operatio
                 "a newer operator changes member {target}, in a way that this one does not know. Run that version again; until then Berth changes no member"
             ),
         );
+    }
+    // What a person did meanwhile: whoever joins has to name those that etcd lists, where it lists them.
+    let others = || view.journal.members.iter().filter(|m| !m.id.is_empty() && m.name != *target);
+    if let Some(gone) = others().find(|m| !list.iter().any(|l| l.id == m.id)) {
+        let record = MemberRecord { id: String::new(), ..gone.clone() };
+        return Step::Write(view.journal.with(&gone.name, Some(record)));
+    }
+    let moved = |m: &&MemberRecord| {
+        let listed = list.iter().find(|l| l.id == m.id);
+        listed.is_some_and(|l| !l.peer_urls.is_empty() && !l.peer_urls.contains(&m.peer_url))
+    };
+    if let Some((record, listed)) = others().find(moved).and_then(|m| Some((m, list.iter().find(|l| l.id == m.id)?))) {
+        let record = MemberRecord { peer_url: listed.peer_urls[0].clone(), ..record.clone() };
+        return Step::Write(view.journal.with(&record.name.clone(), Some(record)));
     }
     let change = Change { view, list, operation, record, listed, fact: view.fact(target) };
     if let Some(step) = change.turned_back() {
@@ -86,7 +100,24 @@ impl Change<'_> {
             OperationKind::Replace => "replaced",
             OperationKind::Shrink | OperationKind::Other => "removed",
         };
-        Step::Wait(format!("member {} to be {what}: {}", self.name(), on.as_ref()))
+        Step::Wait(format!("member {} to be {what}: {}{}", self.name(), on.as_ref(), self.way_out()))
+    }
+
+    /// What helps against a member that does not come.
+    fn way_out(&self) -> &'static str {
+        let comes = self.record.is_some_and(|r| matches!(r.stage, MemberStage::Adding | MemberStage::Joining));
+        match self.operation.kind {
+            _ if !comes || !self.is_late(LONG) => "",
+            OperationKind::Grow => {
+                ", for more than 10 minutes. It has no vote and harms nothing; see its pod. Setting spec.replicas back removes it"
+            }
+            _ => ", for more than 10 minutes. It has no vote and harms nothing; see its pod. The others serve",
+        }
+    }
+
+    /// Whether it has been at this step for so many seconds.
+    fn is_late(&self, seconds: i64) -> bool {
+        self.view.now.duration_since(self.operation.since.0).as_secs() >= seconds
     }
 
     /// Why etcd is not told now: it would lose its quorum, or there is nobody to tell.
@@ -111,13 +142,17 @@ impl Change<'_> {
     fn turned_back(&self) -> Option<Step> {
         let (view, now) = (self.view, self.view.now);
         let wanted = view.ordinal(self.name()) < view.wanted;
+        let is_last = view.ordinal(self.name()) == view.journal.replicas - 1;
         let stage = self.record.map(|r| r.stage);
-        let other_is_lost = view.journal.members.iter().any(|m| m.name != self.name() && view.fact(&m.name).lost);
+        let is_lost = |m: &MemberRecord| m.id.is_empty() || view.fact(&m.name).lost;
+        let other_is_lost = view.journal.members.iter().any(|m| m.name != self.name() && is_lost(m));
         match (self.operation.kind, stage) {
             (OperationKind::Grow, None) if !wanted || other_is_lost => {
                 Some(Step::Write(self.journal().with(self.name(), None).done()))
             }
-            (OperationKind::Grow, Some(MemberStage::Adding | MemberStage::Joining)) if !wanted => {
+            (OperationKind::Grow | OperationKind::Replace, Some(MemberStage::Adding | MemberStage::Joining))
+                if !wanted && (is_last || self.operation.kind == OperationKind::Grow) =>
+            {
                 let id = self.listed.map(|l| l.id.clone()).or_else(|| self.record.map(|r| r.id.clone()));
                 let next = self.stage(MemberStage::Leaving, &id.unwrap_or_default());
                 Some(Step::Write(next.beginning(OperationKind::Shrink, self.name(), Phase::Remove, now)))
@@ -172,6 +207,10 @@ impl Change<'_> {
                 Step::ReplacePod(self.name().to_owned())
             };
         }
+        if self.fact.crashes && !listed.name.is_empty() && self.is_late(LONG) {
+            // It ran once. Under this ID its leader counts on what it acknowledged, and a volume that is empty again has none of it.
+            return Step::Write(self.stage(MemberStage::Leaving, &listed.id).at(Phase::Remove, self.view.now));
+        }
         match self.has_caught_up(listed) {
             Ok(()) => votes(),
             Err(wait) => wait,
@@ -204,7 +243,7 @@ impl Change<'_> {
         if let Err(wait) = self.has_caught_up(listed) {
             return wait;
         }
-        if now.duration_since(self.operation.since.0).as_secs() < BETWEEN_LOOKS {
+        if !self.is_late(BETWEEN_LOOKS) {
             return self.wait("it has caught up, and gets its vote in a moment");
         }
         let voters = self.view.voters(self.list);
@@ -219,6 +258,9 @@ impl Change<'_> {
         let Some(listed) = self.listed else {
             if replaces {
                 return Step::Write(self.stage(MemberStage::Adding, "").at(Phase::Add, now));
+            }
+            if self.record.is_some_and(|r| r.id.is_empty()) && !self.is_late(LATE) {
+                return self.wait("etcd may still add it, since nobody heard what became of that");
             }
             let mut next = self.journal().with(self.name(), None).at(Phase::CleanUp, now);
             next.replicas = next.replicas.min(view.ordinal(self.name()));

@@ -4,7 +4,8 @@ use super::{Fact, Journal, View};
 use crate::etcd::subject::Subject;
 use crate::etcd::{Health, roll, services};
 use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
-use crate::workload::has_lost_its_data;
+use crate::workload::{has_lost_its_data, pod_problem};
+use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{BootstrapState, Record};
 use berth_api::{labels, names};
 use berth_render::Kind;
@@ -27,6 +28,7 @@ pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health) -> View<'a> {
         can_join: s.can_join(),
         is_settled: roll::next(s, health) == (None, None) && health.deleting_volume.is_none(),
         has_alarm: !health.alarms.is_empty(),
+        has_one_leader: leaders(probe).len() <= 1,
         journal: journal(&s.record),
         list: probe.and_then(|p| p.list.clone()),
         facts: names.map(|name| (name.clone(), fact(s, probe, &name))).collect(),
@@ -39,6 +41,12 @@ fn is_one_cluster(s: &Subject<'_>, probe: Option<&EtcdProbe>) -> bool {
     let answers = probe.into_iter().flat_map(|p| p.members.values()).flatten();
     let ids: BTreeSet<&str> = answers.map(|m| m.cluster_id.as_str()).chain(recorded).collect();
     ids.len() == 1
+}
+
+/// Whom those who answer name.
+fn leaders(probe: Option<&EtcdProbe>) -> BTreeSet<&str> {
+    let answers = probe.into_iter().flat_map(|p| p.members.values()).flatten();
+    answers.map(|m| m.leader.as_str()).filter(|leader| *leader != "0").collect()
 }
 
 fn journal(record: &Record) -> Journal {
@@ -74,6 +82,8 @@ fn fact(s: &Subject<'_>, probe: Option<&EtcdProbe>, name: &str) -> Fact {
         leads: said.is_some_and(|m| m.leader == m.member_id),
         lag: said.and_then(|m| lag(probe?, m)),
         lost: held && said.is_none(),
+        crashes: pod.and_then(pod_problem).is_some_and(|(reason, _)| reason == Reason::ContainerFailing)
+            && said.is_none(),
         pod: pod.is_some(),
         pod_ends: pod.is_some_and(deleting),
         claim: claim.map(deleting),

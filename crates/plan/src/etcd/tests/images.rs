@@ -110,3 +110,21 @@ fn an_agent_that_was_mistyped_is_mended_with_the_charts_values_while_there_are_n
     e.reconcile();
     assert!(pods(&e).contains(right) && !pods(&e).contains("agent:2"));
 }
+
+/// A change of members holds every roll, but for the pod that it waits for.
+#[test]
+fn a_member_that_comes_and_cannot_pull_its_image_is_mended_while_it_comes() {
+    let mut e = Etcd::formed(1);
+    e.cr.spec.replicas = 3;
+    e.reconcile();
+    e.members_run();
+    e.settings.registry = "registry.example.com".into();
+    let image = image(&e);
+    waits(&mut e, "etcd-1", "containerStatuses", &image);
+    e.world.log.clear();
+    for _ in 0..3 {
+        e.reconcile();
+        e.members_run();
+    }
+    assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd", "delete Pod acme-1234/etcd-1"]);
+}

@@ -252,6 +252,18 @@ fn what_the_guard_did_not_say_or_said_before_it_let_etcd_run_proves_no_loss() {
     }
 }
 
+/// Volumes of members that were replaced came back, and hold an older state of this etcd: it is in two parts.
+#[test]
+fn nothing_changes_while_members_name_different_leaders() {
+    let mut e = Etcd::formed(3);
+    e.cr.spec.replicas = 5;
+    let others = e.probe().members.get_mut("etcd-2").unwrap();
+    others.as_mut().unwrap().leader = "a2".into();
+    e.reconcile();
+    assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+    assert!(e.message(ConditionType::Ready).contains("the same leader"), "{}", e.message(ConditionType::Ready));
+}
+
 #[test]
 fn an_unknown_member_stops_every_change() {
     let mut e = Etcd::formed(3);
@@ -326,4 +338,15 @@ fn the_record_is_written_on_the_version_that_was_read() {
     assert!(!version.is_null());
     assert!(planned.plan.actions().all(|a| !matches!(a, crate::model::Action::ChangeMembers { .. })));
     assert_eq!(MemberChange::Remove { id: "a".into() }.describe(), "remove member a");
+    // So is one that only repairs it: it may be late, and must not take back what is on record by then.
+    e.reconcile();
+    let map = Etcd::key(Kind::ConfigMap, "etcd-bootstrap");
+    e.edit(&map)["data"]["initial-cluster"] = "".into();
+    let version = e.get(&map)["metadata"]["resourceVersion"].clone();
+    let planned = e.plan();
+    let repair = planned.plan.actions().find_map(|a| match a {
+        crate::model::Action::Apply(object) if *object.key() == map => object.get("/metadata/resourceVersion"),
+        _ => None,
+    });
+    assert_eq!(repair, Some(&version));
 }

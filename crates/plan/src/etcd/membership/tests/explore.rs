@@ -2,6 +2,7 @@
 
 use super::super::Step;
 use super::model::{Bug, Pod, State};
+use crate::model::MemberChange;
 use std::collections::BTreeSet;
 
 /// What was seen.
@@ -58,6 +59,14 @@ fn successors(state: &State, from: i32, bug: Bug) -> Result<Vec<State>, String> 
         // The spec is set back.
         if state.wanted != from {
             all.push(State { wanted: from, ..fault.clone() });
+        }
+        // A person removes a member, as far as etcd lets them. It counts as two.
+        for voter in state.list.iter().filter(|m| !m.learner && state.faults > 1) {
+            let mut removed = State { faults: state.faults - 2, ..state.clone() };
+            removed.call(&MemberChange::Remove { id: voter.id.clone() }, Bug::None)?;
+            if removed.has_quorum() {
+                all.push(removed);
+            }
         }
         for i in state.pods.keys() {
             if matches!(state.pods[i], Pod::Runs(_)) {

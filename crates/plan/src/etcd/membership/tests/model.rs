@@ -7,7 +7,7 @@ use crate::sim::etcd_members;
 use berth_api::etcd_bootstrap::{MemberStage, OperationKind};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is built in to see that it is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,6 +36,9 @@ pub(super) enum Pod {
     Runs(String),
     /// It was cut off, or is restarting.
     Away,
+    /// etcd ends each time: it began anew under an ID that had data, and its leader counts on what it acknowledged; or it is told of other
+    /// members than there are.
+    Crashes,
 }
 
 /// All that there is.
@@ -119,6 +122,7 @@ impl State {
                 leads: running.is_some_and(|m| m.id == self.leader),
                 lag: running.map(|_| lag),
                 lost: self.pods.get(&i) == Some(&Pod::Held) || away,
+                crashes: self.pods.get(&i) == Some(&Pod::Crashes),
                 pod: self.pods.contains_key(&i),
                 pod_ends: false,
                 claim: self.volumes.contains_key(&i).then_some(false),
@@ -127,11 +131,12 @@ impl State {
         };
         let view = View {
             name: NAME,
-            now: Timestamp::from_second(60).unwrap(),
+            now: Timestamp::from_second(3600).unwrap(),
             wanted: self.wanted,
             is_formed: true,
             can_join: true,
             is_settled: true,
+            has_one_leader: true,
             has_alarm: false,
             journal: self.journal.clone(),
             list: has_quorum.then(|| self.list.clone()),
@@ -257,9 +262,17 @@ impl State {
         for (i, pod) in &mut self.pods {
             let recorded = self.journal.member(&name(*i));
             // A pod that is held reads the record only when it is replaced.
-            if *pod == Pod::Away {
+            if matches!(pod, Pod::Away | Pod::Crashes) {
                 let volume = self.volumes.entry(*i).or_insert(None);
                 let joins = recorded.filter(|m| m.stage == MemberStage::Joining);
+                let began = |id: &str| self.list.iter().any(|m| m.id == id && !m.name.is_empty());
+                // Whoever joins has to name all members.
+                let named = self.journal.members.iter().map(|m| m.id.clone()).filter(|id| !id.is_empty());
+                let names_all = named.collect::<BTreeSet<_>>() == ids.iter().cloned().collect();
+                if joins.is_some_and(|m| *volume != Some(m.id.clone()) && (began(&m.id) || !names_all)) {
+                    *pod = Pod::Crashes;
+                    continue;
+                }
                 match joins {
                     Some(joins) => *volume = Some(joins.id.clone()),
                     None if bug == Bug::EmptyUnderOldId && volume.is_none() => {
