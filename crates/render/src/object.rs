@@ -74,6 +74,15 @@ impl Object {
         self
     }
 
+    /// The object with another value there, by JSON pointer; unchanged if there is nothing.
+    #[must_use]
+    pub fn with(mut self, pointer: &str, value: Value) -> Self {
+        if let Some(there) = self.value.pointer_mut(pointer) {
+            *there = value;
+        }
+        self
+    }
+
     /// The object with the UID of the one that is there: applied after that one was deleted, it is a conflict and not a new object.
     #[must_use]
     pub fn with_uid(mut self, uid: &str) -> Self {

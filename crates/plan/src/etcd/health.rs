@@ -208,7 +208,7 @@ fn slow_start(s: &Subject<'_>, name: &str) -> Option<String> {
     (s.now.duration_since(since) >= SLOW_START).then_some(text)
 }
 
-fn is_data(reason: Reason) -> bool {
+pub(super) fn is_data(reason: Reason) -> bool {
     matches!(reason, Reason::DataLost | Reason::ForeignData)
 }
 
@@ -227,6 +227,10 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         )
     } else if reason == Reason::DataLost && s.can_join() {
         "Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes".to_owned()
+    } else if s.can_join() {
+        format!(
+            "Restore volume {volume} and delete pod {member}; or, if nobody needs what is on it, delete PersistentVolumeClaim {volume} and pod {member}: on a new volume the member copies the data from the others. Keep their volumes"
+        )
     } else {
         format!(
             "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: this etcd was made by an earlier version of Berth, whose agent lets no empty member join"

@@ -8,7 +8,7 @@ use crate::objects::ensure;
 use crate::observed::sha256;
 use crate::workload;
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState};
+use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, MemberStage};
 use berth_api::{labels, names};
 use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
 use berth_render::{Binary, Kind, Object, render_etcd};
@@ -110,7 +110,10 @@ fn changing(s: &Subject<'_>, step: &Step) -> Option<State> {
     match step {
         Step::Rest => None,
         Step::Stop(reason, message) => Some(State::blocked(*reason, message.clone())),
-        Step::Wait(on) => Some(waiting(on.clone())),
+        Step::Wait(on) => {
+            let pod = s.pod(&target).and_then(workload::pod_problem).filter(|(reason, _)| !health::is_data(*reason));
+            Some(waiting(pod.map_or_else(|| on.clone(), |(_, why)| format!("{on}; {why}"))))
+        }
         Step::Write(_) => Some(waiting(format!("the next step with member {target} to be on record"))),
         Step::Call { change, .. } => Some(waiting(format!("etcd to {}", change.describe()))),
         Step::ReplacePod(member) => Some(waiting(format!("pod {member} to be replaced"))),
@@ -151,7 +154,17 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         _ => o,
     };
     let noted = |o: Object| workload::with_registry_annotation(o, &s.etcd.spec.images);
-    Ok(rendered.into_iter().map(recorded).map(noted).collect())
+    Ok(rendered.into_iter().map(recorded).map(noted).map(|o| undisturbed(s, o)).collect())
+}
+
+/// While two members vote neither can be spared, whatever the template says.
+fn undisturbed(s: &Subject<'_>, object: Object) -> Object {
+    let votes = |m: &&MemberRecord| matches!(m.stage, MemberStage::Voter | MemberStage::Leaving) && !m.id.is_empty();
+    let voters = s.record.bootstrap.members.iter().filter(votes).count();
+    if object.key().kind != Kind::PodDisruptionBudget || voters != 2 {
+        return object;
+    }
+    object.with("/spec/maxUnavailable", 0.into())
 }
 
 fn process(s: &Subject<'_>) -> Result<Workload, State> {

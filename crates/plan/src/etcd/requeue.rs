@@ -27,8 +27,9 @@ pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     if out.health.all_ready() && out.plan.first_problem().is_none() {
         return WELL;
     }
-    if s.record.operation.is_some() {
-        return CHANGING;
+    if let Some(operation) = &s.record.operation {
+        let takes_long = s.now.duration_since(operation.since.0) >= STARTING;
+        return if takes_long { UNWELL } else { CHANGING };
     }
     let running: Vec<_> = s.members().into_iter().filter_map(|m| s.pod(&m).filter(|p| pod_running(p))).collect();
     // What kubelet does before a container runs is not announced, and is told of when it takes long.

@@ -117,9 +117,11 @@ fn one_member_becomes_three_and_its_pod_stays() {
     e.joins(1, 1000);
     e.reconcile();
     assert_eq!(e.told().len(), 1, "it fell behind");
+    let spared = |e: &Etcd| e.get(&Etcd::key(Kind::PodDisruptionBudget, NAME))["spec"]["maxUnavailable"].clone();
     e.joins(1, 0);
     e.reconcile();
     assert!(e.told()[1].starts_with("promote member"), "{:#?}", e.told());
+    assert_eq!(spared(&e), 0, "neither of two can be spared");
     assert_eq!(e.endpoints(), ["etcd-0"], "clients are told once, at the end");
 
     e.grows();
@@ -134,7 +136,7 @@ fn one_member_becomes_three_and_its_pod_stays() {
     assert_eq!(e.record()["operation"], Value::Null);
     assert_eq!(e.pod_uid("etcd-0"), pod);
     assert_eq!(e.get(&Etcd::set())["spec"]["template"], template, "no other pod may ever be replaced for it");
-    assert!(e.world.observed.get(&Etcd::key(Kind::PodDisruptionBudget, NAME)).is_some());
+    assert_eq!(spared(&e), 1);
     let log = e.world.log.len();
     e.reconcile();
     assert_eq!(e.world.log.len(), log, "at rest nothing is written: {:#?}", e.world.log.last());

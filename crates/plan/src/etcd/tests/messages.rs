@@ -300,7 +300,21 @@ fn changes(formed: &Etcd, single: &Etcd) -> Vec<Situation> {
     e.until("Add");
     e.looks();
     all.push(e.said("three members are asked for, and etcd does not add the second one"));
+    let mut turned_back = e.clone();
+    turned_back.cr.spec.replicas = 1;
+    turned_back.reconcile();
+    all.push(
+        turned_back
+            .said("three members were asked for, one is again, and nobody heard whether etcd added the second one"),
+    );
     e.reconcile();
+    let mut late = e.clone();
+    late.members_run();
+    let unscheduled = json!({"type": "PodScheduled", "status": "False", "message": "0/3 nodes are available"});
+    late.world.pod_status(&Etcd::key(Kind::Pod, "etcd-1"), json!({"conditions": [unscheduled]}));
+    late.passes(600);
+    late.looks();
+    all.push(late.said("a member that was added finds no node for more than ten minutes"));
     e.joins(1, 2000);
     e.reconcile();
     all.push(e.said("a member that was added copies the data"));
@@ -310,6 +324,19 @@ fn changes(formed: &Etcd, single: &Etcd) -> Vec<Situation> {
     e.passes(2);
     e.looks();
     all.push(e.said("a member that was added has all data, and etcd gives it no vote"));
+    let mut e = formed.clone();
+    e.held("etcd-1", LOST);
+    e.answer(&[0, 2], 0);
+    e.reconcile();
+    e.members_run();
+    e.passes(600);
+    e.looks();
+    all.push(e.said("a member that is replaced has not started for more than ten minutes"));
+    let mut e = formed.clone();
+    e.cr.spec.replicas = 5;
+    e.answer_of(2).leader = "a2".into();
+    e.looks();
+    all.push(e.said("five members are asked for, and one names another leader than the others"));
     let mut e = formed.clone();
     e.cr.spec.replicas = 1;
     e.answer(&[0, 1, 2], 2);
