@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod conflict;
+mod flood;
 mod keepalived;
 mod namespace;
 mod peers;

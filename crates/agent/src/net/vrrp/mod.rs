@@ -9,6 +9,7 @@ use std::{
     io::{self, Read},
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::fd::{AsFd, BorrowedFd},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -22,12 +23,18 @@ use self::{
     packet::{Checksum, PROTOCOL, Packet, TTL, router},
 };
 use super::{
+    Log,
     arp::{Arp, Hears},
     netlink::{Address, Netlink},
 };
 
 /// As routers mark what keeps a network alive.
 const TOS_INTERNET_CONTROL: u32 = 0xc0;
+
+/// So many packets are looked at in a row. Peers send one a second each.
+const MANY: usize = 16;
+/// After so many, the others have the processor.
+const STORM: Duration = Duration::from_millis(10);
 
 /// One that may have the address.
 #[derive(Debug)]
@@ -44,6 +51,7 @@ pub(super) struct VirtualIp {
     arp: Arp,
     health: Health,
     serves: bool,
+    log: Log,
 }
 
 impl VirtualIp {
@@ -72,6 +80,7 @@ impl VirtualIp {
             arp: Arp::open(&net.interface, Hears::Nothing).context("cannot send ARP")?,
             health: Health::watch().context("cannot watch the API server")?,
             serves: false,
+            log: Log::default(),
         };
         virtual_ip.update(net);
         if addresses.contains(&virtual_ip.address()) {
@@ -102,9 +111,16 @@ impl VirtualIp {
 
     /// Does what is due.
     pub(super) fn turn(&mut self, netlink: &mut Netlink) {
-        // What was heard counts before the time does.
-        while let Some(event) = self.hear() {
+        // What was heard counts before the time does. But anybody in the VPC can send as a peer, and as much as they like.
+        let mut heard = 0;
+        while heard < MANY
+            && let Some(event) = self.hear()
+        {
             self.on(event, netlink);
+            heard += 1;
+        }
+        if heard == MANY {
+            thread::sleep(STORM);
         }
         let serves = self.health.serves();
         if serves != self.serves {
@@ -140,7 +156,7 @@ impl VirtualIp {
                 Action::Announce => (0..2).try_for_each(|_| self.arp.announce(self.ip)),
             };
             if let Err(error) = done {
-                eprintln!("berth-agent: {action:?} of {}: {error}", self.ip);
+                self.log.say(&format!("{action:?} of {}: {error}", self.ip));
             }
         }
     }
@@ -166,10 +182,10 @@ impl VirtualIp {
         failed
     }
 
-    /// The next advertisement of a peer.
+    /// The next advertisement of a peer; none if there is none among the next packets.
     fn hear(&mut self) -> Option<Event> {
         let mut bytes = [0; 256];
-        loop {
+        for _ in 0..MANY {
             let read = self.socket.read(&mut bytes).ok()?;
             let Some((packet, checksum)) = bytes.get(..read).and_then(Packet::decode) else { continue };
             let is_ours = packet.address == self.ip && packet.router == router(self.ip) && packet.to == self.own;
@@ -183,6 +199,7 @@ impl VirtualIp {
             }
             return Some(Event::Heard { from: packet.from, priority: packet.priority, interval: packet.interval() });
         }
+        None
     }
 }
 
