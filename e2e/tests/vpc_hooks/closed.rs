@@ -34,16 +34,16 @@ fn refused(said: &str) -> Result<()> {
 fn by_proxies(kubectl: &Kubectl, address: &str, port: u16) -> Result<()> {
     let meta = json!({"name": "meta", "namespace": "default"});
     kubectl.apply(&[
+        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "meta"}}),
         json!({"apiVersion": "v1", "kind": "Service", "metadata": meta, "spec": {"ports": [{"port": 443, "targetPort": port}]}}),
-        // The proxy of Services looks for these, and not for slices.
+        // The proxy of Services looks for these, and not for slices, and wants a pod with the address.
         json!({
             "apiVersion": "v1", "kind": "Endpoints", "metadata": meta,
-            "subsets": [{"addresses": [{"ip": address}], "ports": [{"port": port}]}],
+            "subsets": [{"addresses": [{"ip": address, "targetRef": {"kind": "Pod", "name": "meta", "namespace": "default"}}], "ports": [{"port": port}]}],
         }),
         json!({"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": {
-            "nodeName": "nowhere", "containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10.1"}],
+            "nodeName": "meta", "containers": [{"name": "c", "image": "registry.k8s.io/pause:3.10.1"}],
         }}),
-        json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "meta"}}),
     ])?;
     let status = |kind: &str, name: &str, status: &Value| {
         let patch = json!({"status": status}).to_string();
