@@ -61,6 +61,26 @@ c.?securityContext.?privileged.orValue(false) == false
           && c.?lifecycle.?postStart.?httpGet.?host.orValue('') == '' && c.?lifecycle.?preStop.?httpGet.?host.orValue('') == ''
 {{- end }}
 
+{{- /* A regular expression: images of the agent, with whatever tag and digest. Tenants are pinned to those of different builds, and may have them
+from a registry of their own (the last part of the name, as crates/render/src/images.rs has it). */}}
+{{- define "berth.agent.images" -}}
+{{- $name := .Values.agent.image.repository | splitList "/" | last | regexQuoteMeta -}}
+{{- $all := list (regexQuoteMeta .Values.agent.image.repository) -}}
+{{- range .Values.admissionPolicies.agentRepositories -}}
+{{- $all = append $all (regexQuoteMeta .) -}}
+{{- end -}}
+{{- range .Values.writers.images.registries -}}
+{{- if hasSuffix "/*" . -}}
+{{- $all = append $all (printf "%s(/[^@]*)?/%s" (trimSuffix "/*" . | regexQuoteMeta) $name) -}}
+{{- else if hasSuffix "*" . -}}
+{{- $all = append $all (printf "%s[^@]*/%s" (trimSuffix "*" . | regexQuoteMeta) $name) -}}
+{{- else -}}
+{{- $all = append $all (printf "%s/%s" (trimSuffix "/" . | regexQuoteMeta) $name) -}}
+{{- end -}}
+{{- end -}}
+^({{ join "|" $all }})(:[^:/@]+)?(@sha256:[0-9a-f]+)?$
+{{- end }}
+
 {{- /* CEL: somebody allowed that an object of a tenant is deleted. */}}
 {{- define "berth.lifted" -}}
 (has({{ . }}.metadata.labels) && 'berth.dev/allow-deletion' in {{ . }}.metadata.labels && {{ . }}.metadata.labels['berth.dev/allow-deletion'] == 'true')

@@ -121,6 +121,12 @@ async fn pods_for_a_vpc_are_held_to_restricted_but_for_one_container() {
     eventually(Duration::from_secs(30), "the policy to be in force", in_force).await.expect("in force");
     let try_ = async |pod: Value| create(&pods, "Pod", &name, pod, true).await;
     try_(good.clone()).await.expect("an API server's pod");
+    let digest = format!("ghcr.io/berth-dev/agent@sha256:{}", "0".repeat(64));
+    for image in ["ghcr.io/berth-dev/agent:0.0.9-rc.1", &digest] {
+        let mut other = good.clone();
+        other["spec"]["initContainers"][0]["image"] = image.into();
+        try_(other).await.expect("an agent of another build");
+    }
 
     let plain = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "other"}, "spec": {
         "automountServiceAccountToken": false, "containers": [container("c")],
@@ -189,6 +195,10 @@ async fn pods_for_a_vpc_are_held_to_restricted_but_for_one_container() {
     // The form of the one container.
     let init = "/spec/initContainers/0";
     for (field, value) in [
+        ("image", json!("busybox:1")),
+        ("image", json!("ghcr.io/berth-dev/agents:0.1.0")),
+        ("image", json!("evil.example.com/ghcr.io/berth-dev/agent:0.1.0")),
+        ("image", json!("evil.example.com/agent:0.1.0")),
         ("command", json!(["/bin/sh"])),
         ("command", json!(["/berth-agent", "install"])),
         ("command", Value::Null),
@@ -260,6 +270,50 @@ fn root_container(root: &Value) -> Value {
     let mut one = container("another");
     one["securityContext"].as_object_mut().expect("fields").extend(root.as_object().expect("fields").clone());
     one
+}
+
+/// Registries are as crates/plan reads them, and the agent's name in them as crates/render makes it.
+#[test]
+fn the_agent_comes_from_repositories_that_the_values_name() {
+    let values = [
+        "agent.image.repository=r.example.com:5000/berth/agent",
+        "writers.images.registries={mirror.example.com/k8s,m2.example.com/*,m3.example.com*}",
+        "admissionPolicies.agentRepositories={old.example.com/agent}",
+    ];
+    let set: Vec<_> = values.iter().flat_map(|value| ["--set", value]).collect();
+    let objects = render("berth", &set);
+    let policy = objects
+        .iter()
+        .find(|o| o["kind"] == "ValidatingAdmissionPolicy" && o["metadata"]["name"] == "berth-vpc-pods")
+        .expect("the policy");
+    let all = policy["spec"]["validations"].as_array().expect("validations");
+    let expression =
+        all.iter().filter_map(|v| v["expression"].as_str()).find(|e| e.contains(".matches(r'")).expect("it");
+    let (_, pattern) = expression.split_once(".matches(r'").expect("a pattern");
+    let pattern = regex::Regex::new(pattern.split_once('\'').expect("its end").0).expect("a regular expression");
+    let agent = "r.example.com:5000/berth/agent:1.0";
+    for image in [
+        agent,
+        "old.example.com/agent:1.0@sha256:00",
+        &berth_render::relocated("mirror.example.com/k8s", agent),
+        &berth_render::relocated("m2.example.com/a/b", agent),
+        &berth_render::relocated("m2.example.com/", agent),
+        &berth_render::relocated("m3.example.com:5000/b", agent),
+    ] {
+        assert!(pattern.is_match(image), "{image} by {pattern}");
+    }
+    for image in [
+        "",
+        "agent:1.0",
+        "r-example.com:5000/berth/agent:1.0",
+        "r.example.com:5000/berth/agent/x:1.0",
+        "mirror.example.com/other/agent:1.0",
+        "mirror.example.com/k8s/agent-x:1.0",
+        "m2.example.com.evil.test/agent:1.0",
+        "x/old.example.com/agent:1.0",
+    ] {
+        assert!(!pattern.is_match(image), "{image} by {pattern}");
+    }
 }
 
 #[test]
