@@ -1,18 +1,22 @@
 //! A machine in a tenant's VPC calls the API at its virtual IP without a pause, while the tenant gets a new patch version, nodes of the meta
 //! cluster are drained, and an API server gets another address.
 
+use std::time::Duration;
+
 use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::Worker;
 use berth_e2e::{
     Caller, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, machines,
-    network::{asked_address, define},
-    tenant::name_of,
+    network::{asked_address, define, holder},
+    tenant::{condition, name_of},
     until,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const TEAM: &str = "team-e2e";
 const VIRTUAL: &str = "172.20.0.10";
+/// How long a client may be without an answer when a node is gone without a word: a call that was under way, and another one.
+const LOST: Duration = Duration::from_secs(20);
 
 #[test]
 #[ignore = "make test-all: three nodes and a machine in a VPC"]
@@ -58,7 +62,36 @@ fn work(world: &World, worker: &Worker) -> Result<()> {
         ensure!(addresses.contains(&"172.20.0.7".to_owned()), "API servers ask for {addresses:?}");
         Ok(())
     })?;
+    power_loss(world, worker, &tenant)?;
     tenant.delete()
+}
+
+/// A node with an API server goes without a word: another one has the virtual IP within seconds, and the spare takes the place of the lost one.
+fn power_loss(world: &World, worker: &Worker, tenant: &Tenant<'_>) -> Result<()> {
+    let (first, nodes) = (world.cluster.node(), world.cluster.nodes());
+    let pods = tenant.pods(Some("kube-apiserver"))?;
+    // The first node carries the meta cluster itself. Preferably who has the virtual IP.
+    let has = holder(tenant, &world.cluster.vpc("a")?, VIRTUAL).ok();
+    let elsewhere = |pod: &&Value| pod["spec"]["nodeName"].as_str().is_some_and(|node| node != first);
+    let lost =
+        has.as_ref().filter(elsewhere).or_else(|| pods.iter().find(elsewhere)).context("an API server elsewhere")?;
+    let node = lost["spec"]["nodeName"].as_str().unwrap_or_default();
+    let number = u8::try_from(nodes.iter().position(|name| name == node).context("its number")? + 1)?;
+    println!("    power loss of {node}, with {}", name_of(lost));
+    let caller = Caller::start_in(&worker.netns(), &tenant.kubeconfig()?, VIRTUAL)?;
+    world.cluster.kill_node(number)?;
+    let served = until("an API server on the spare", || {
+        let pods = tenant.pods(Some("kube-apiserver"))?;
+        let spare = pods.iter().find(|pod| name_of(pod) == "kube-apiserver-2-0").context("no pod of the spare")?;
+        let ready = condition(spare, "Ready")?;
+        ensure!(ready["status"] == "True", "{}", ready["reason"]);
+        Ok(())
+    });
+    let calls = caller.end()?;
+    world.cluster.start_node(number)?;
+    served?;
+    ensure!(calls.longest <= LOST, "{:?} without an answer", calls.longest);
+    tenant.wait_ready().map(drop)
 }
 
 /// As before maintenance, as budgets allow.

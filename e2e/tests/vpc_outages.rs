@@ -9,10 +9,10 @@ use std::{
 use anyhow::{Context as _, Result, bail, ensure};
 use berth_devcluster::Vpc;
 use berth_e2e::{
-    Kubectl, NEWEST, Tenant, World, apps,
-    network::{define, holder, processes_of},
+    Kubectl, NEWEST, Tenant, World, apps, core,
+    network::{asked_address, define, holder, processes_of},
     run::run,
-    tenant::name_of,
+    tenant::{condition, name_of},
     until,
 };
 use nix::{
@@ -106,10 +106,28 @@ fn refuses(tenant: &Tenant<'_>, vpc: &Vpc, kubectl: &Kubectl) -> Result<()> {
     tenant.wait_ready().map(drop)
 }
 
+/// Without an operator, too: the API server that has not got the address is deleted.
+fn comes_back(world: &World, tenant: &Tenant<'_>, holder: &str) -> Result<()> {
+    let pods = tenant.pods(Some("kube-apiserver"))?;
+    let other = pods.iter().find(|pod| name_of(pod) != holder).context("another API server")?;
+    let path = format!("{}/{}", core(&tenant.cp_namespace, "pods"), name_of(other));
+    world.kube.delete(&path)?;
+    until("a deleted API server to come back", || {
+        let now = world.kube.get(&path)?;
+        ensure!(now["metadata"]["uid"] != other["metadata"]["uid"], "it is the same");
+        ensure!(asked_address(&now) == asked_address(other), "it asks for {:?}", asked_address(&now));
+        let ready = condition(&now, "Ready")?;
+        ensure!(ready["status"] == "True", "{}", ready["reason"]);
+        Ok(())
+    })
+}
+
 /// Nobody repairs etcd meanwhile.
 fn etcd_is_away(world: &World, tenant: &Tenant<'_>, vpc: &Vpc, kubectl: &Kubectl) -> Result<()> {
-    let (before, pods) = (name_of(&holder(tenant, vpc, VIRTUAL)?), tenant.pod_identities()?);
+    let before = name_of(&holder(tenant, vpc, VIRTUAL)?);
     world.stop_operator()?;
+    comes_back(world, tenant, &before)?;
+    let pods = tenant.pod_identities()?;
     let etcd = format!("{}/etcd", apps(&tenant.cp_namespace, "statefulsets"));
     world.kube.merge(&etcd, &json!({"spec": {"replicas": 0}}))?;
     until("etcd to be away", || {
