@@ -266,6 +266,39 @@ fn nothing_changes_while_members_name_different_leaders() {
     assert!(e.message(ConditionType::Ready).contains("the same leader"), "{}", e.message(ConditionType::Ready));
 }
 
+/// etcd does not start a member that names the others otherwise than they are listed.
+#[test]
+fn who_joins_is_told_of_the_others_as_etcd_lists_them() {
+    let mut e = Etcd::formed(3);
+    e.held("etcd-2", &LOST.replace("etcd-1", "etcd-2"));
+    e.answer(&[0, 1], 0);
+    e.reconcile();
+    let listed = |e: &mut Etcd, name: &str| {
+        let list = e.probe().list.as_mut().unwrap();
+        list.iter().position(|m| m.name == name).unwrap()
+    };
+    let at = listed(&mut e, "etcd-0");
+    e.probe().list.as_mut().unwrap()[at].peer_urls = vec!["https://10.1.2.3:2380".into()];
+    let at = listed(&mut e, "etcd-1");
+    e.probe().list.as_mut().unwrap().remove(at);
+    e.reconcile();
+    let told: berth_api::etcd_bootstrap::Bootstrap = serde_json::from_value(e.bootstrap()).unwrap();
+    let joining = told.member("etcd-2").unwrap();
+    assert_eq!(
+        told.initial_cluster(),
+        format!("etcd-0=https://10.1.2.3:2380,etcd-2={}", joining.peer_url),
+        "one was moved, and one removed"
+    );
+    // Once it votes, the one that was removed comes anew.
+    for _ in 0..2 {
+        e.joins(2, 0);
+        e.reconcile();
+        e.passes(2);
+    }
+    e.reconcile();
+    assert_eq!(e.record()["operation"]["target"], "etcd-1");
+}
+
 #[test]
 fn an_unknown_member_stops_every_change() {
     let mut e = Etcd::formed(3);
