@@ -85,7 +85,9 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
         _ if let Some(record) = record.filter(|r| r.stage == MemberStage::Joining && !r.id.is_empty()) => {
             return Decision::Join(join(bootstrap, record, found, data));
         }
-        Found::Marker(Marker { id, .. }) if data == Data::Present && record.is_some_and(|r| is_of_another(r, id)) => {
+        Found::Marker(Marker { id, .. })
+            if data == Data::Present && record.is_some_and(|r| is_of_another(r, id.as_deref())) =>
+        {
             let id = id.as_deref().unwrap_or("that it was formed with");
             foreign(format!("the data of the ID {id:.63}, which is not this member's any more"))
         }
@@ -99,8 +101,8 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
 }
 
 /// Whether data of that ID is not of the member on record. Who was there from the beginning has no ID in its marker.
-fn is_of_another(record: &MemberRecord, id: &Option<String>) -> bool {
-    !record.id.is_empty() && id.as_ref().map_or(record.added, |id| record.id != *id)
+fn is_of_another(record: &MemberRecord, id: Option<&str>) -> bool {
+    !record.id.is_empty() && id.map_or(record.added, |id| record.id != id)
 }
 
 /// A member that joins is new: nobody counts on its data before it votes. What another ID left on the volume is none of its own.
