@@ -3,6 +3,7 @@
 use crate::cluster::DataPolicy;
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
 use crate::etcd_bootstrap::Operation;
+use crate::etcd_upkeep::Upkeep;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
@@ -196,6 +197,9 @@ pub struct EtcdClusterStatus {
     /// The change of members that is under way, if any. What decides is the record in the ConfigMap `<name>-bootstrap`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
+    /// What Berth does to keep the databases small, or did last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upkeep: Option<Upkeep>,
     /// Where clients connect: one stable address per member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -240,6 +244,15 @@ pub struct EtcdMember {
     pub id: Option<String>,
     /// True if it answered and is no learner.
     pub ready: bool,
+    /// Bytes of its database, roughly: it changes with every write, and the status only when it has changed by a fifth.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub db_size: Option<i64>,
+    /// Bytes of these that are in use, roughly; a defragmentation gives the rest back.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub db_size_in_use: Option<i64>,
+    /// Bytes that its database may have. A full database raises the alarm NOSPACE and refuses writes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub quota_backend_bytes: Option<i64>,
     /// Why it is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,

@@ -68,6 +68,8 @@ pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
 pub const ADDITIONS: &str = "berth.dev/additions";
 /// On a Service that was deleted and could not get its address back: the address that it had.
 pub const FORMER_ADDRESS: &str = "berth.dev/former-address";
+/// On a `Cluster`, or an `EtcdCluster` that belongs to none: has every member of its etcd defragmented, once for each value.
+pub const DEFRAG: &str = "berth.dev/defrag";
 /// Label of a member's Service: the member.
 pub const ETCD_MEMBER: &str = "berth.dev/etcd-member";
 /// On the Secret of an etcd client: the client's name in `spec.clients`.

@@ -3,8 +3,8 @@
 use crate::call::{Connection, Deadline};
 use crate::error::CallError;
 use crate::target::{EtcdTarget, Member};
-use crate::wire::{ALARMS, Alarms, Listed, MEMBERS, Members, STATUS, Status};
-use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe};
+use crate::wire::{ALARMS, Alarm, Alarms, Listed, MEMBERS, Members, STATUS, Status};
+use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe, RaisedAlarm};
 use futures::future::{join_all, select_ok};
 use std::time::Duration;
 
@@ -47,7 +47,11 @@ pub async fn probe(target: &EtcdTarget, limit: Duration) -> EtcdProbe {
             let found = members.members.iter().find(|m| m.id.to_string() == id).map(|m| m.name.clone());
             found.filter(|n| !n.is_empty()).unwrap_or(id)
         };
-        probe.alarms = alarms.alarms.iter().map(|a| format!("{} on {}", a.alarm, name(a.member.to_string()))).collect();
+        let raised = |a: &Alarm| {
+            let id = a.member.to_string();
+            RaisedAlarm { kind: a.alarm.clone(), member: name(id.clone()), id }
+        };
+        probe.alarms = alarms.alarms.iter().map(raised).collect();
         probe.alarms.sort();
         probe.list = Some(members.members.into_iter().map(listed).collect());
     }

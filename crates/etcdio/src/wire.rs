@@ -2,12 +2,19 @@
 
 use crate::error::CallError;
 use berth_api::conditions::shortened;
-use berth_plan::MemberChange;
 use berth_plan::observed::Progress;
+use berth_plan::{Maintenance, MemberChange};
 use serde::de::{DeserializeOwned, Error};
 use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use std::borrow::Cow;
+
+/// The key `berth.dev/upkeep`, in base64: it is written to see whether etcd takes writes. kube-apiserver's keys begin with `/registry`.
+const PROBE: &str = "YmVydGguZGV2L3Vwa2VlcA==";
+
+fn id(hex: &str) -> Result<u64, CallError> {
+    u64::from_str_radix(hex, 16).map_err(|_| CallError::NoId(hex.to_owned()))
+}
 
 /// A call of the gateway.
 #[derive(Clone, Debug)]
@@ -22,9 +29,25 @@ impl Call {
         Self { path, body: Cow::Borrowed(body), doing }
     }
 
+    /// What is done to databases. Err: an ID is none.
+    pub(crate) fn for_upkeep(what: &Maintenance) -> Result<Self, CallError> {
+        let (path, body, doing) = match what {
+            Maintenance::Defragment => ("/v3/maintenance/defragment", json!({}), "defragmenting"),
+            Maintenance::Compact { revision } => {
+                let body = json!({"revision": revision.to_string(), "physical": true});
+                ("/v3/kv/compaction", body, "compacting")
+            }
+            Maintenance::Disarm { alarm, id: hex } => {
+                let body = json!({"action": "DEACTIVATE", "memberID": id(hex)?.to_string(), "alarm": alarm});
+                ("/v3/maintenance/alarm", body, "disarming an alarm")
+            }
+            Maintenance::Put => ("/v3/kv/put", json!({"key": PROBE, "value": "dXBrZWVw"}), "writing a key"),
+        };
+        Ok(Self { path, body: body.to_string().into(), doing })
+    }
+
     /// A change of members. Err: an ID is none.
     pub(crate) fn of(change: &MemberChange) -> Result<Self, CallError> {
-        let id = |id: &str| u64::from_str_radix(id, 16).map_err(|_| CallError::NoId(id.to_owned()));
         let (path, body, doing) = match change {
             MemberChange::AddLearner { peer_url } => {
                 let body = json!({"peerURLs": [peer_url], "isLearner": true});
@@ -75,6 +98,7 @@ impl<'de> Deserialize<'de> for Id {
 pub(crate) struct Header {
     pub(crate) cluster_id: Id,
     pub(crate) member_id: Id,
+    revision: Number,
 }
 
 #[derive(Debug, Deserialize)]
@@ -96,6 +120,8 @@ pub(crate) struct Status {
     db_size: Number,
     #[serde(rename = "dbSizeInUse", default)]
     db_size_in_use: Number,
+    #[serde(rename = "dbSizeQuota", default)]
+    quota: Number,
 }
 
 impl Status {
@@ -106,6 +132,8 @@ impl Status {
             applied_index: self.applied_index.0,
             db_size: self.db_size.0.try_into().unwrap_or_default(),
             db_size_in_use: self.db_size_in_use.0.try_into().unwrap_or_default(),
+            quota: self.quota.0.try_into().unwrap_or_default(),
+            revision: self.header.revision.0.try_into().unwrap_or_default(),
         }
     }
 }

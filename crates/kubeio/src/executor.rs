@@ -7,9 +7,10 @@ use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
 use berth_pki::Clocks;
+use berth_plan::etcd::Told;
 use berth_plan::objects::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
-use berth_plan::{Action, Addition, MemberChange, Plan, StageId};
+use berth_plan::{Action, Addition, EtcdCall, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -54,15 +55,20 @@ fn ends_its_stage_alone(kind: ErrorKind, waited: Duration) -> bool {
     }
 }
 
-/// Changes the members of an etcd, through the member of that name. The error says what etcd, or the network, said.
-pub struct ChangeMembers(pub ChangeThrough);
+/// It was not even sent.
+fn is_fenced(answer: &Result<(), IoError>) -> bool {
+    answer.as_ref().is_err_and(|e| e.kind == ErrorKind::Fenced)
+}
 
-/// What [`ChangeMembers`] calls.
-pub type ChangeThrough = Box<dyn Fn(String, MemberChange) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Calls an etcd, through the member of that name. The error says what etcd, or the network, said.
+pub struct CallEtcd(pub CallThrough);
 
-impl std::fmt::Debug for ChangeMembers {
+/// What [`CallEtcd`] calls.
+pub type CallThrough = Box<dyn Fn(String, EtcdCall) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+impl std::fmt::Debug for CallEtcd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("ChangeMembers")
+        f.write_str("CallEtcd")
     }
 }
 
@@ -71,7 +77,7 @@ impl std::fmt::Debug for ChangeMembers {
 pub struct Executor<'a> {
     meta: &'a Io,
     tenant: Option<&'a Io>,
-    etcd: Option<&'a ChangeMembers>,
+    etcd: Option<&'a CallEtcd>,
     manager: &'static str,
     clocks: Clocks,
     /// What was applied, with digests: nothing of it is sent again.
@@ -105,9 +111,9 @@ impl<'a> Executor<'a> {
         }
     }
 
-    /// With what changes an etcd's members, if that etcd can be asked.
+    /// With what calls an etcd, if that can be asked.
     #[must_use]
-    pub fn with_etcd(self, etcd: Option<&'a ChangeMembers>) -> Self {
+    pub fn with_etcd(self, etcd: Option<&'a CallEtcd>) -> Self {
         Self { etcd, ..self }
     }
 
@@ -265,10 +271,14 @@ impl<'a> Executor<'a> {
                 put_tenant_object(snapshot, key, None);
             }
             Action::ChangeMembers { via, change, .. } => {
-                let failed = |kind, message| IoError::new(kind, action.describe(), message);
-                let etcd = self.etcd.ok_or_else(|| failed(ErrorKind::Other, "no connection to etcd".to_owned()))?;
-                io.client().fence().check().map_err(|closed| failed(ErrorKind::Fenced, closed.to_string()))?;
-                (etcd.0)(via.clone(), change.clone()).await.map_err(|why| failed(ErrorKind::Transient, why))?;
+                self.call_etcd(action, via, EtcdCall::Change(change.clone())).await?;
+            }
+            Action::Maintain { via, what, .. } => {
+                let call = EtcdCall::Maintain(what.clone());
+                let answer = self.call_etcd(action, via, call.clone()).await;
+                let told = Told { via: via.clone(), call, done: answer.is_ok() };
+                snapshot.observed.told.extend(Some(told).filter(|_| !is_fenced(&answer)));
+                answer?;
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = snapshot.secret(source, "value").unwrap_or_default().to_vec();
@@ -293,6 +303,13 @@ impl<'a> Executor<'a> {
             }
         }
         Ok(())
+    }
+
+    async fn call_etcd(&self, action: &Action, via: &str, call: EtcdCall) -> Result<(), IoError> {
+        let failed = |kind, message| IoError::new(kind, action.describe(), message);
+        let etcd = self.etcd.ok_or_else(|| failed(ErrorKind::Other, "no connection to etcd".to_owned()))?;
+        self.meta.client().fence().check().map_err(|closed| failed(ErrorKind::Fenced, closed.to_string()))?;
+        (etcd.0)(via.to_owned(), call).await.map_err(|why| failed(ErrorKind::Transient, why))
     }
 
     /// Whether it was applied in this reconcile. Err: the live object differs from what was sent, so sending it again cannot help.

@@ -21,7 +21,7 @@ mod tenant;
 pub use backups::{observe_backup, observe_schedule};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};
-pub use executor::{Applied, ChangeMembers, ChangeThrough, Executor};
+pub use executor::{Applied, CallEtcd, CallThrough, Executor};
 pub use meta_cluster::{RangesError, list_nodes, meta_ranges};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::{refused, without_network};

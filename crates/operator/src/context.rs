@@ -8,7 +8,7 @@ use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
 use berth_kubeio::{Calls, Connect, Io, IoError};
 use berth_plan::observed::EtcdProbe;
-use berth_plan::{MemberChange, MetaCluster, Settings};
+use berth_plan::{EtcdCall, MetaCluster, Settings};
 use futures::future::BoxFuture;
 use futures::{Stream, stream};
 use jiff::Timestamp;
@@ -19,9 +19,8 @@ use tokio::sync::watch;
 /// Asks an etcd; tests put another in its place.
 pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Send + Sync>;
 
-/// Changes the members of an etcd, through the one of that name; tests put another in its place.
-pub type ChangeEtcd =
-    Arc<dyn Fn(EtcdTarget, String, MemberChange) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+/// Calls an etcd, through the member of that name; tests put another in its place.
+pub type CallEtcd = Arc<dyn Fn(EtcdTarget, String, EtcdCall) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
 
 /// Shared by all reconciles; clones share it, too.
 #[derive(Clone)]
@@ -38,8 +37,8 @@ pub struct Context {
     pub connect: Connect,
     /// Connects to etcds.
     pub ask_etcd: AskEtcd,
-    /// Changes the members of etcds. Who calls it asks the fence first.
-    pub change_etcd: ChangeEtcd,
+    /// Calls etcds. Who uses it asks the fence first.
+    pub call_etcd: CallEtcd,
     /// Calls into tenants.
     pub tenant_calls: Arc<Calls>,
     /// Metrics.
@@ -78,11 +77,8 @@ impl Context {
             ask_etcd: Arc::new(|target| {
                 Box::pin(async move { berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await })
             }),
-            change_etcd: Arc::new(|target, via, change| {
-                Box::pin(async move {
-                    let done = berth_etcdio::change(&target, &via, &change, berth_etcdio::CHANGE_DEADLINE).await;
-                    done.map_err(|e| e.to_string())
-                })
+            call_etcd: Arc::new(|target, via, call| {
+                Box::pin(async move { berth_etcdio::call(&target, &via, &call).await.map_err(|e| e.to_string()) })
             }),
             tenant_calls: metrics.tenant_calls.clone(),
             events: Arc::new(Events::new(client, identity)),

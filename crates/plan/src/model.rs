@@ -187,6 +187,67 @@ pub enum Action {
         /// What changes.
         change: MemberChange,
     },
+    /// A call to etcd that looks after its databases.
+    Maintain {
+        /// The `EtcdCluster`.
+        etcd: ObjectKey,
+        /// Name of the member that is told.
+        via: String,
+        /// What is done.
+        what: Maintenance,
+    },
+}
+
+/// A call to an etcd.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum EtcdCall {
+    /// Changes its members.
+    Change(MemberChange),
+    /// Looks after its databases.
+    Maintain(Maintenance),
+}
+
+impl EtcdCall {
+    /// What a person reads.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Change(change) => change.describe(),
+            Self::Maintain(what) => what.describe(),
+        }
+    }
+}
+
+/// What is done to an etcd's databases. Each can be done twice without harm.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Maintenance {
+    /// The member that is told gives back what is free in its database. It answers nothing else meanwhile.
+    Defragment,
+    /// Revisions before this one are forgotten, by all members.
+    Compact {
+        /// A revision that there is.
+        revision: i64,
+    },
+    /// An alarm is over.
+    Disarm {
+        /// Which alarm, such as `NOSPACE`.
+        alarm: String,
+        /// ID of the member that raised it, in hexadecimal.
+        id: String,
+    },
+    /// One key of Berth's own is written, to see whether etcd takes writes.
+    Put,
+}
+
+impl Maintenance {
+    /// What a person reads.
+    pub fn describe(&self) -> String {
+        match self {
+            Self::Defragment => "defragment".to_owned(),
+            Self::Compact { revision } => format!("compact at revision {revision}"),
+            Self::Disarm { alarm, id } => format!("disarm alarm {alarm} on {id}"),
+            Self::Put => "write a key".to_owned(),
+        }
+    }
 }
 
 /// A change of an etcd's members. IDs are etcd's, in hexadecimal.
@@ -250,7 +311,7 @@ impl Action {
     /// Whether what it does shows only when everything is observed again: it is answered before it is done. No other plan is made from
     /// the same observation after it.
     pub fn shows_later(&self) -> bool {
-        matches!(self, Self::Delete { .. } | Self::Scale { .. } | Self::ChangeMembers { .. })
+        matches!(self, Self::Delete { .. } | Self::Scale { .. } | Self::ChangeMembers { .. } | Self::Maintain { .. })
     }
 
     /// What a person reads in a plan.
@@ -272,6 +333,7 @@ impl Action {
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
             Self::ChangeMembers { etcd, via, change } => format!("{} of {etcd} through {via}", change.describe()),
+            Self::Maintain { etcd, via, what } => format!("{} at {via} of {etcd}", what.describe()),
         }
     }
 }

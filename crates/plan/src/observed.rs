@@ -1,5 +1,6 @@
 //! What was read, as plain data.
 
+use crate::etcd::Told;
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
@@ -42,6 +43,8 @@ pub struct Observed {
     pub refused_host: Option<String>,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
+    /// What etcd was told in this reconcile to look after its databases.
+    pub told: Vec<Told>,
     /// What refuses the pods of members that are not there, by name, as far as is known.
     pub refused: BTreeMap<String, String>,
 }
@@ -170,16 +173,43 @@ pub struct EtcdProbe {
     pub members: BTreeMap<String, Result<MemberProbe, String>>,
     /// From a linearizable member list. None: no quorum answered.
     pub list: Option<Vec<ListedMember>>,
-    /// Raised alarms, such as `NOSPACE on etcd-0`.
-    pub alarms: Vec<String>,
+    /// Raised alarms.
+    pub alarms: Vec<RaisedAlarm>,
+}
+
+/// An alarm that a member raised. It stays until it is disarmed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RaisedAlarm {
+    /// What it says: `NOSPACE` or `CORRUPT`.
+    pub kind: String,
+    /// The member's name; its ID if it has none.
+    pub member: String,
+    /// The member's ID in hexadecimal.
+    pub id: String,
+}
+
+impl RaisedAlarm {
+    /// A database has reached its quota.
+    pub const NOSPACE: &str = "NOSPACE";
+    /// A member's data differ from the others'.
+    pub const CORRUPT: &str = "CORRUPT";
+}
+
+impl std::fmt::Display for RaisedAlarm {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} on {}", self.kind, self.member)
+    }
 }
 
 impl EtcdProbe {
-    /// Whether both say the same, but for numbers that change with every write to etcd.
+    /// Whether both say the same, but for numbers that change with every write to etcd, as long as these call for nothing.
     pub fn says_the_same_as(&self, other: &Self) -> bool {
         let still = |probe: &Self| {
             let mut probe = probe.clone();
-            probe.members.values_mut().flatten().for_each(|member| member.progress = Progress::default());
+            probe.members.values_mut().flatten().for_each(|member| {
+                let is_fragmented = member.progress.is_fragmented();
+                member.progress = Progress { revision: is_fragmented.into(), ..Progress::default() };
+            });
             probe
         };
         still(self) == still(other)
@@ -210,6 +240,23 @@ pub struct Progress {
     pub db_size: i64,
     /// Bytes of these that hold something; the rest is free since a compaction.
     pub db_size_in_use: i64,
+    /// Bytes that its database may have. 0: it does not say, as etcd 3.5.
+    pub quota: i64,
+    /// Its newest revision.
+    pub revision: i64,
+}
+
+impl Progress {
+    /// A smaller database is not worth the pause.
+    const LEAST: i64 = 100 * 1024 * 1024;
+
+    /// Whether to defragment it: half of a large database is free, or it is close to its quota and a fifth is free.
+    pub fn is_fragmented(&self) -> bool {
+        let (size, used) = (self.db_size, self.db_size_in_use);
+        let half_free = size >= Self::LEAST && used < size / 2;
+        let nearly_full = self.quota > 0 && size >= self.quota / 5 * 4 && used < size / 5 * 4;
+        half_free || nearly_full
+    }
 }
 
 /// One member's own status.

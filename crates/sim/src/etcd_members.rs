@@ -1,7 +1,7 @@
 //! etcd's members: what a call makes of them, by etcd's own rules (`--strict-reconfig-check`), and what a member that starts makes of itself.
 
-use berth_plan::MemberChange;
 use berth_plan::observed::{EtcdProbe, ListedMember};
+use berth_plan::{Maintenance, MemberChange};
 
 /// Carries out a call. The error is what etcd says. `new_id`: what a member gets that is added.
 pub fn change(probe: &mut EtcdProbe, change: &MemberChange, new_id: &str) -> Result<(), String> {
@@ -10,6 +10,25 @@ pub fn change(probe: &mut EtcdProbe, change: &MemberChange, new_id: &str) -> Res
     let next = apply(list, &up, change, new_id)?;
     if let Some(leader) = next {
         probe.members.values_mut().flatten().for_each(|m| m.leader.clone_from(&leader));
+    }
+    Ok(())
+}
+
+/// Looks after databases, as etcd does. The error is what etcd says.
+pub fn maintain(probe: &mut EtcdProbe, via: &str, what: &Maintenance) -> Result<(), String> {
+    if probe.list.is_none() && *what != Maintenance::Defragment {
+        return Err("etcdserver: no leader".to_owned());
+    }
+    match what {
+        Maintenance::Defragment => {
+            let member = probe.members.get_mut(via).and_then(|m| m.as_mut().ok()).ok_or("connection refused")?;
+            member.progress.db_size = member.progress.db_size_in_use;
+        }
+        // Nothing says how much of it is in older revisions.
+        Maintenance::Compact { .. } => {}
+        Maintenance::Disarm { alarm, id } => probe.alarms.retain(|a| a.kind != *alarm || a.id != *id),
+        Maintenance::Put if probe.alarms.is_empty() => {}
+        Maintenance::Put => return Err("etcdserver: mvcc: database space exceeded".to_owned()),
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use berth_api::{EtcdCluster, names};
 use berth_plan::SecretFacts;
 use berth_plan::etcd::{self, EtcdPlan};
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published, sha256, uid};
-use berth_plan::{Action, SecretPlan, Settings};
+use berth_plan::{Action, EtcdCall, SecretPlan, Settings};
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 pub use controllers::{Step, status, step};
 pub use facts::UNKNOWN;
@@ -140,6 +140,12 @@ impl World {
                 let probe = self.observed.etcd.as_mut().ok_or("etcd does not answer")?;
                 etcd_members::change(probe, change, &format!("f{:x}", self.count))?;
             }
+            Action::Maintain { via, what, .. } => {
+                let probe = self.observed.etcd.as_mut().ok_or("etcd does not answer")?;
+                etcd_members::maintain(probe, via, what)?;
+                let call = EtcdCall::Maintain(what.clone());
+                self.observed.told.push(etcd::Told { via: via.clone(), call, done: true });
+            }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = self.observed.secrets.get(source).and_then(|s| s.digests.get("value")).cloned();
                 let (uid, value_sha256) = (self.next_uid(), value.unwrap_or_else(|| sha256(b"")));
@@ -160,6 +166,7 @@ impl World {
         let planned = etcd::plan(input);
         let status = etcd::status::status(input, &planned, None);
         self.observed.pinned = cluster_templates;
+        self.observed.told.clear();
         let changed = etcd.status.as_ref() != Some(&status);
         if let (true, Some(live)) = (changed, self.observed.objects.get_mut(&key)) {
             live["status"] = json!(status);

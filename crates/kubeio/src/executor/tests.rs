@@ -319,7 +319,7 @@ async fn etcd_is_told_behind_the_fence() {
         (&open, Err("etcdserver: request timed out".to_owned()), Some(ErrorKind::Transient)),
     ] {
         let log = told.clone();
-        let etcd = ChangeMembers(Box::new(move |via, change| {
+        let etcd = CallEtcd(Box::new(move |via, change| {
             log.lock().unwrap().push(format!("{via}: {}", change.describe()));
             Box::pin(std::future::ready(answer.clone()))
         }));

@@ -7,7 +7,7 @@ use super::watches::{self, Watches};
 use crate::context::Context;
 use berth_api::labels;
 use berth_kubeio::{
-    Applied, ChangeMembers, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status,
+    Applied, CallEtcd, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status,
 };
 use berth_plan::{Failure, MetaCluster, Observed, Plan, Settings};
 use berth_render::Kind;
@@ -51,8 +51,8 @@ pub(super) struct Observation<L> {
     pub(super) snapshot: Snapshot,
     /// The connection to the tenant's API, if it answered.
     pub(super) tenant: Option<Io>,
-    /// What changes its members, if it is an etcd that can be asked.
-    pub(super) etcd: Option<ChangeMembers>,
+    /// What calls it, if it is an etcd that can be asked.
+    pub(super) etcd: Option<CallEtcd>,
     /// What to check while the object is idle. None: it cannot be idle.
     pub(super) idle_check: Option<L>,
 }

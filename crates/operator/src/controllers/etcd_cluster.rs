@@ -54,7 +54,7 @@ impl Controller for EtcdCluster {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
         let idle_check = probe::members(ctx, etcd, &mut snapshot, meta.clocks(now)).await;
         probe::missing_pods(ctx, etcd, &mut snapshot, now).await;
-        let etcd = idle_check.as_ref().map(|check| check.changes(ctx));
+        let etcd = idle_check.as_ref().map(|check| check.calls(ctx));
         Ok(Observation { snapshot, tenant: None, etcd, idle_check })
     }
 

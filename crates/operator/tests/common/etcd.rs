@@ -1,7 +1,7 @@
 //! etcds, simulated: members that are well, and what calls make of them.
 
 use berth_etcdio::{EtcdTarget, Member};
-use berth_plan::MemberChange;
+use berth_plan::EtcdCall;
 use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe};
 use berth_testkit::etcd_members;
 use std::collections::BTreeMap;
@@ -55,7 +55,8 @@ pub(crate) fn ask(target: &EtcdTarget) -> EtcdProbe {
 }
 
 /// One call.
-pub(crate) fn change(target: &EtcdTarget, what: &MemberChange) -> Result<(), String> {
+pub(crate) fn call(target: &EtcdTarget, what: &EtcdCall) -> Result<(), String> {
+    let EtcdCall::Change(what) = what else { return Ok(()) };
     let mut changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner);
     let list = changed.entry(of(target)).or_insert_with(|| formed(target));
     let up: Vec<_> = list.iter().map(|m| m.id.clone()).collect();

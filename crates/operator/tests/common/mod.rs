@@ -124,7 +124,7 @@ pub(crate) fn context(server: &ApiServer, config: kube::Config, plan: &FaultPlan
     context.update_meta(|m| m.addresses = Ok(MetaRanges::default()));
     context.connect = tenant::connect(server.client(), plan.client(me(server)));
     context.ask_etcd = Arc::new(|target| Box::pin(async move { etcd::ask(&target) }));
-    context.change_etcd = Arc::new(|target, _, what| Box::pin(async move { etcd::change(&target, &what) }));
+    context.call_etcd = Arc::new(|target, _, what| Box::pin(async move { etcd::call(&target, &what) }));
     context
 }
 

@@ -77,7 +77,7 @@ impl Health {
 pub(super) fn judge(s: &Subject<'_>) -> Health {
     let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
     let probe = s.observed.etcd.as_ref();
-    let alarms = probe.map(|p| p.alarms.clone()).unwrap_or_default();
+    let alarms = probe.map(|p| p.alarms.iter().map(ToString::to_string).collect()).unwrap_or_default();
     let mut out = Health { data: data(s), deleting_volume: deleting_volume(s), alarms, ..Health::default() };
     for name in s.members() {
         let mut member = probe.map_or_else(|| from_pod(s, &name), |probe| from_probe(&name, probe, recorded));

@@ -2,8 +2,8 @@
 
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
-use super::{EtcdPlan, Health, Member, health, roll, services, validate};
-use crate::model::{Action, Stage, StageId, State};
+use super::{EtcdPlan, Health, Member, health, roll, services, upkeep, validate};
+use crate::model::{Action, EtcdCall, Stage, StageId, State};
 use crate::objects::ensure;
 use crate::observed::sha256;
 use crate::workload;
@@ -14,11 +14,8 @@ use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Work
 use berth_render::{Binary, Kind, Object, render_etcd};
 use std::collections::BTreeMap;
 
-/// Size of the database, unless asked for: 2 GiB, as etcd's own default.
-const QUOTA: i64 = 2 * 1024 * 1024 * 1024;
-
 /// The stage; `step`: what happens to the members next.
-pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
+pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step) -> Stage {
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
     let mut is_known = true;
     match objects(s, &out.health) {
@@ -43,7 +40,10 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
     }
     let mut others = out.plan.stages.iter().filter(|other| other.id != StageId::Spec);
     let is_whole = stage.state.is_done() && others.all(|other| other.state.is_done());
-    if let Some(state) = judge(s, &out.health, &stage.state, &step) {
+    let is_settled = is_known && stage.actions.is_empty() && roll::next(s, &out.health) == (None, None);
+    let (kept, upkeep) = upkeep::decide(&upkeep::of(s, &out.health, is_settled && step == Step::Rest));
+    out.upkeep = kept;
+    if let Some(state) = judge(s, &out.health, &stage.state, &step, &upkeep) {
         stage.state = state;
     }
     if s.record.operation.is_some() {
@@ -65,6 +65,13 @@ pub(super) fn stage(s: &Subject<'_>, out: &EtcdPlan, step: Step) -> Stage {
             }
             _ => {}
         }
+    }
+    match upkeep {
+        upkeep::Step::Call { via, call } if is_whole && stage.actions.is_empty() => {
+            stage.actions.push(told(s, via, call));
+        }
+        upkeep::Step::Wait(_, after) => out.upkeep_after = after,
+        _ => {}
     }
     if let (true, Some(set)) = (stage.state.is_done(), s.get(Kind::StatefulSet, s.name)) {
         let pods = workload::pods_of(s.observed, s.namespace, labels::ETCD_CLUSTER, s.name);
@@ -100,6 +107,15 @@ fn action(s: &Subject<'_>, step: Step) -> Option<Action> {
         Step::ReplacePod(member) => delete(Kind::Pod, member),
         Step::DeleteClaim(member) => delete(Kind::PersistentVolumeClaim, format!("data-{member}")),
         Step::Rest | Step::Wait(_) | Step::Stop(..) | Step::Write(_) => None,
+    }
+}
+
+/// What is done to the databases. Who leads is no change of members, and needs no record.
+fn told(s: &Subject<'_>, via: String, call: EtcdCall) -> Action {
+    let etcd = s.key(Kind::EtcdCluster, s.name);
+    match call {
+        EtcdCall::Change(change) => Action::ChangeMembers { etcd, via, change },
+        EtcdCall::Maintain(what) => Action::Maintain { etcd, via, what },
     }
 }
 
@@ -144,7 +160,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
             class_name: s.etcd.spec.storage.class_name.clone(),
             size: s.etcd.spec.storage.size.clone(),
         },
-        quota_bytes: s.etcd.spec.quota_backend_bytes.unwrap_or(QUOTA),
+        quota_bytes: upkeep::rendered_quota(s),
         secrets: EtcdSecrets { server: names::etcd::server(s.name), peer: names::etcd::peer(s.name) },
     };
     let rendered = render_etcd(templates, &values).map_err(|e| State::blocked(Reason::Error, e.to_string()))?;
@@ -218,7 +234,7 @@ fn run_as_user(s: &Subject<'_>) -> i64 {
 }
 
 /// How the members are, if that is worth more than what the stage says already.
-fn judge(s: &Subject<'_>, health: &Health, so_far: &State, step: &Step) -> Option<State> {
+fn judge(s: &Subject<'_>, health: &Health, so_far: &State, step: &Step, upkeep: &upkeep::Step) -> Option<State> {
     if matches!(so_far, State::Blocked { .. }) {
         return None;
     }
@@ -240,7 +256,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, step: &Step) -> Optio
         return None;
     }
     if !health.alarms.is_empty() {
-        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(s, health) });
+        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(s, health, upkeep) });
     }
     if let Some(state) = changing(s, step) {
         return Some(state);
@@ -256,14 +272,21 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, step: &Step) -> Optio
 }
 
 /// What an alarm means and what helps.
-fn alarm(s: &Subject<'_>, health: &Health) -> String {
+fn alarm(s: &Subject<'_>, health: &Health, upkeep: &upkeep::Step) -> String {
     let help = if health.corrupt() {
-        "the members' data differ. Restore the volume of the member that is wrong, or of all, from a backup".to_owned()
-    } else {
+        let disarm = format!("{} alarm disarm", etcdctl(s));
         format!(
-            "the database is full, so etcd refuses writes. Raise spec.quotaBackendBytes of this EtcdCluster, or delete keys, compact and defragment; then run: {} alarm disarm",
-            etcdctl(s)
+            "the members' data differ. Restore the volume of the member that is wrong, or of all, from a backup; then run: {disarm}"
         )
+    } else {
+        let next = match upkeep {
+            upkeep::Step::Wait(on, _) => format!("waiting for {on}"),
+            upkeep::Step::Call { via, call } => format!("next: {} at {via}", call.describe()),
+            upkeep::Step::Rest => {
+                "Berth compacts and defragments it, and disarms the alarm, unless it is paused".to_owned()
+            }
+        };
+        format!("the database is full, so etcd refuses writes. {next}")
     };
     format!("alarm {} to be disarmed: {help}", health.alarms.join(", "))
 }

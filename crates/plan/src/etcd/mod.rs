@@ -16,6 +16,7 @@ mod services;
 pub mod status;
 mod subject;
 pub(crate) mod unread;
+mod upkeep;
 mod validate;
 
 #[cfg(test)]
@@ -28,6 +29,7 @@ use crate::secrets::Certificates;
 use crate::settings::Settings;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
+use berth_api::etcd_upkeep::Upkeep;
 use berth_api::{labels, names};
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
@@ -38,6 +40,7 @@ pub use health::{Health, Member};
 pub use probe::{can_probe, endpoints, missing_members};
 pub use record::pinned_templates;
 pub(crate) use record::running;
+pub use upkeep::Told;
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the
 /// names that a plan owns must be there too, whatever its labels, so that somebody else's object is seen.
@@ -81,6 +84,10 @@ pub struct EtcdPlan {
     pub record: Option<Record>,
     /// How the members are.
     pub health: Health,
+    /// The upkeep of the databases, for the status.
+    pub upkeep: Option<Upkeep>,
+    /// When it goes on.
+    upkeep_after: Option<SignedDuration>,
 }
 
 /// The plan for an `EtcdCluster`.
@@ -104,7 +111,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     out.endpoints = services::published(&s);
     let pki = pki::stage(&s, &mut out);
     out.plan.stages.push(pki);
-    let etcd = members::stage(&s, &out, step);
+    let etcd = members::stage(&s, &mut out, step);
     out.plan.stages.push(etcd);
     clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {

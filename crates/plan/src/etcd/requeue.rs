@@ -24,6 +24,10 @@ const STARTING: SignedDuration = SignedDuration::from_mins(1);
 
 /// The pace for what was seen.
 pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
+    out.upkeep_after.map_or_else(|| pace(s, out), |after| after.min(pace(s, out)))
+}
+
+fn pace(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     if out.health.all_ready() && out.plan.first_problem().is_none() {
         return WELL;
     }

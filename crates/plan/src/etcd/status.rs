@@ -38,9 +38,10 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     };
     if planned.record.is_some() {
         status.ready_members = Some(format!("{}/{}", health.ready(), health.members.len()));
-        status.members = members(planned, &old);
+        status.members = members(input, planned, &old);
     }
     if let Some(record) = &planned.record {
+        status.upkeep.clone_from(&planned.upkeep);
         let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;
         status.operation = record.operation.clone().filter(known);
     }
@@ -72,12 +73,29 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     status
 }
 
-fn members(planned: &EtcdPlan, old: &EtcdClusterStatus) -> Vec<EtcdMember> {
+/// Bytes, roughly: as long as they do not differ by a fifth, and 8 MiB, they stay as they were, so that nothing is written at rest.
+fn roughly(old: Option<i64>, now: i64) -> Option<i64> {
+    const MIB: i64 = 1024 * 1024;
+    let now = (now > 0).then(|| now.saturating_add(MIB - 1) / MIB * MIB);
+    match (old, now) {
+        (Some(old), Some(now)) if (now - old).abs() <= (old / 5).max(8 * MIB) => Some(old),
+        _ => now.or(old),
+    }
+}
+
+fn members(input: Input<'_>, planned: &EtcdPlan, old: &EtcdClusterStatus) -> Vec<EtcdMember> {
+    let probe = input.observed.etcd.as_ref();
+    let said =
+        |name: &str| probe.and_then(|p| p.members.get(name)?.as_ref().ok()).map(|m| m.progress).unwrap_or_default();
+    let former = |name: &str| old.members.iter().find(|m| m.name == name).cloned().unwrap_or_default();
     let known = |name: &str| old.members.iter().find(|m| m.name == name).and_then(|m| m.id.clone());
     let member = |m: &Member| EtcdMember {
         name: m.name.clone(),
         id: m.id.clone().or_else(|| known(&m.name)),
         ready: m.problem.is_none(),
+        db_size: roughly(former(&m.name).db_size, said(&m.name).db_size),
+        db_size_in_use: roughly(former(&m.name).db_size_in_use, said(&m.name).db_size_in_use),
+        quota_backend_bytes: Some(said(&m.name).quota).filter(|q| *q > 0).or(former(&m.name).quota_backend_bytes),
         message: m.problem.clone(),
     };
     planned.health.members.iter().map(member).collect()

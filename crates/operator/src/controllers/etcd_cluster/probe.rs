@@ -3,7 +3,7 @@
 use crate::context::Context;
 use berth_api::{EtcdCluster, names};
 use berth_etcdio::{Credential, EtcdTarget};
-use berth_kubeio::{ChangeMembers, ResourceRef, Snapshot, fingerprint, refused};
+use berth_kubeio::{CallEtcd, ResourceRef, Snapshot, fingerprint, refused};
 use berth_pki::Clocks;
 use berth_plan::etcd::{can_probe, endpoints, missing_members};
 use berth_plan::observed::EtcdProbe;
@@ -76,10 +76,10 @@ impl IdleCheck {
         }
     }
 
-    /// What changes the members that were asked.
-    pub(super) fn changes(&self, ctx: &Context) -> ChangeMembers {
-        let (change, target) = (ctx.change_etcd.clone(), self.target.clone());
-        ChangeMembers(Box::new(move |via, what| change(target.clone(), via, what)))
+    /// What calls the members that were asked.
+    pub(super) fn calls(&self, ctx: &Context) -> CallEtcd {
+        let (call, target) = (ctx.call_etcd.clone(), self.target.clone());
+        CallEtcd(Box::new(move |via, what| call(target.clone(), via, what)))
     }
 
     /// Whether all is as it was.

@@ -182,8 +182,8 @@ const FORMED: &[Case] = &[
     ("somebody deletes a member's PersistentVolumeClaim", |e| {
         e.claim(1, json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"volumeName": "pvc-1"}}));
     }),
-    ("the database is full", |e| e.probe().alarms.push("NOSPACE on etcd-0".into())),
-    ("the members' data differ", |e| e.probe().alarms.push("CORRUPT on etcd-0".into())),
+    ("the database is full", |e| e.probe().alarms.push(alarm("NOSPACE", 0))),
+    ("the members' data differ", |e| e.probe().alarms.push(alarm("CORRUPT", 0))),
     ("a new pod template, before the StatefulSet's controller has seen it", Etcd::new_template),
     ("a new pod template while a member does not answer", |e| {
         e.new_template();
@@ -219,7 +219,7 @@ const FORMED: &[Case] = &[
     }),
     ("five members are asked for, and the database is full", |e| {
         e.cr.spec.replicas = 5;
-        e.probe().alarms.push("NOSPACE on etcd-0".into());
+        e.probe().alarms.push(alarm("NOSPACE", 0));
     }),
     ("one member is asked for: the first that goes has a pod yet", |e| e.cr.spec.replicas = 1),
     ("one member is asked for while one that stays does not answer", |e| {
@@ -233,7 +233,7 @@ const FORMED: &[Case] = &[
     ("a member's volume is empty while an alarm is raised", |e| {
         e.held("etcd-1", LOST);
         e.answer(&[0, 2], 0);
-        e.probe().alarms.push("NOSPACE on etcd-0".into());
+        e.probe().alarms.push(alarm("NOSPACE", 0));
     }),
     ("etcd lists a member that Berth did not add, and that has not started", |e| {
         let stranger = crate::observed::ListedMember { learner: true, ..super::listed("", "beef") };

@@ -15,7 +15,7 @@ mod unread;
 use super::status::status;
 use super::{EtcdPlan, Input, plan};
 use crate::model::{StageId, State};
-use crate::observed::{EtcdProbe, ListedMember, MemberProbe};
+use crate::observed::{EtcdProbe, ListedMember, MemberProbe, RaisedAlarm};
 use crate::settings::Settings;
 use crate::testing::World;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -85,6 +85,7 @@ impl Etcd {
         let planned = world.settle(|w| plan(self.input(w)), |p| &p.plan);
         self.world = world;
         self.cr.status = Some(status(self.input(&self.world), &planned, None));
+        self.world.observed.told.clear();
         planned
     }
 
@@ -167,6 +168,11 @@ impl Etcd {
         let guard = json!({"name": "etcd", "ready": false, "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended});
         self.world.pod_status(&Self::key(Kind::Pod, member), json!({"containerStatuses": [guard]}));
     }
+}
+
+/// An alarm that a member raised.
+fn alarm(kind: &str, member: i32) -> RaisedAlarm {
+    RaisedAlarm { kind: kind.into(), member: format!("etcd-{member}"), id: format!("a{member}") }
 }
 
 /// A voter, as etcd lists it.

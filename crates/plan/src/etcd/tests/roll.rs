@@ -69,7 +69,7 @@ fn nothing_is_replaced_while_anything_is_wrong() {
             }
         }),
         ("a learner", |e| e.probe().list.as_mut().unwrap()[1].learner = true),
-        ("corrupt", |e| e.probe().alarms.push("CORRUPT on etcd-1".into())),
+        ("corrupt", |e| e.probe().alarms.push(alarm("CORRUPT", 1))),
         ("a pod is ending", |e| e.edit(&Etcd::key(Kind::Pod, "etcd-0"))["metadata"]["deletionTimestamp"] = "x".into()),
         ("a pod is missing", |e| e.world.remove(&Etcd::key(Kind::Pod, "etcd-0"))),
         ("kubelet has not seen it ready", |e| {
@@ -110,7 +110,7 @@ fn a_single_member_is_replaced_in_any_health() {
 #[test]
 fn a_full_database_does_not_hold_back_what_helps() {
     let mut e = changed(3);
-    e.probe().alarms.push("NOSPACE on etcd-0".into());
+    e.probe().alarms.push(alarm("NOSPACE", 0));
     // The alarm is what the stage says; the roll goes on below it.
     assert_eq!(deletes(&e.plan()), ["etcd-2"]);
 }

@@ -136,22 +136,71 @@ fn what_keeps_pods_from_running_is_said() {
 
 #[test]
 fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
-    for (alarm, available) in [("NOSPACE on etcd-0", "True"), ("CORRUPT on etcd-0", "False")] {
+    for (kind, available) in [("NOSPACE", "True"), ("CORRUPT", "False")] {
         let mut e = Etcd::formed(3);
-        e.probe().alarms.push(alarm.into());
+        e.probe().alarms.push(alarm(kind, 0));
         e.reconcile();
+        let alarm = &format!("{kind} on etcd-0");
         assert_eq!(e.condition(T::Available).0, available, "{alarm}");
         assert_eq!(e.condition(T::Degraded), is("True", Reason::EtcdAlarm), "{alarm}");
         assert_eq!(e.condition(T::Ready), is("False", Reason::EtcdAlarm), "{alarm}");
         assert!(e.message(T::Ready).contains(alarm), "{}", e.message(T::Ready));
-        assert!(e.world.log.is_empty());
+        let compacts: &[&str] = &["compact at revision 0 at etcd-0 of EtcdCluster acme-1234/etcd"];
+        assert_eq!(e.world.log, if kind == "NOSPACE" { compacts } else { &[] }, "{kind}");
     }
 }
 
+/// What becomes of a full database, step by step, and what its status says of it.
 #[test]
-fn a_full_database_comes_with_the_command_that_disarms_the_alarm() {
+fn a_full_database_is_made_smaller_and_the_alarm_disarmed() {
     let mut e = Etcd::formed(3);
-    e.probe().alarms.push("NOSPACE on etcd-0".into());
+    e.probe().alarms.push(alarm("NOSPACE", 0));
+    e.probe().members.values_mut().flatten().for_each(|m| {
+        (m.progress.db_size, m.progress.db_size_in_use, m.progress.quota) = (64 << 20, 20 << 20, 64 << 20);
+    });
+    for _ in 0..60 {
+        e.reconcile();
+        e.passes(1);
+    }
+    let told: Vec<_> =
+        e.world.log.iter().filter_map(|line| line.split_once(" of EtcdCluster").map(|(told, _)| told)).collect();
+    assert_eq!(
+        told,
+        [
+            "compact at revision 0 at etcd-0",
+            "defragment at etcd-2",
+            "defragment at etcd-1",
+            "move leadership to member a1",
+            "defragment at etcd-0",
+            "disarm alarm NOSPACE on a0 at etcd-1",
+            "write a key at etcd-1"
+        ]
+    );
+    assert_eq!(e.condition(T::Ready), is("True", Reason::AsExpected));
+    let status = e.cr.status.as_ref().unwrap();
+    assert!(status.upkeep.as_ref().unwrap().finished.is_some(), "{:?}", status.upkeep);
+    let member = &status.members[1];
+    assert_eq!((member.db_size, member.db_size_in_use), (Some(20 << 20), Some(20 << 20)));
+    assert_eq!(member.quota_backend_bytes, Some(64 << 20));
+}
+
+/// Sizes change with every write; the status does not.
+#[test]
+fn a_status_says_sizes_roughly() {
+    let mut e = Etcd::formed(1);
+    let mut said = vec![];
+    for size in [10_000_000, 12_000_000, 18_000_000, 30_000_000, 60_000_000, 50_000_000, 5_000_000, 0] {
+        e.probe().members.values_mut().flatten().for_each(|m| m.progress.db_size = size);
+        e.reconcile();
+        said.push(e.cr.status.as_ref().unwrap().members[0].db_size.unwrap_or_default() >> 20);
+    }
+    assert_eq!(said, [10, 10, 10, 29, 58, 58, 5, 5]);
+}
+
+#[test]
+fn a_corrupt_member_comes_with_the_command_that_disarms_the_alarm() {
+    let mut e = Etcd::formed(3);
+    e.probe().alarms.push(alarm("CORRUPT", 0));
     e.reconcile();
     let said = e.message(T::Ready);
     let command =
