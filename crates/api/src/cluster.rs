@@ -142,6 +142,11 @@ pub struct Etcd {
     /// Volume of each member. It cannot be changed later.
     #[serde(default)]
     pub storage: Storage,
+    /// Largest size of the database, in bytes. Default 2 GiB; etcd's maintainers suggest 8 GiB at most. A full database refuses writes until
+    /// Berth has made it smaller. The volume should be three times as large. A change restarts one member at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 16_777_216, max = 8_589_934_592_i64))]
+    pub quota_backend_bytes: Option<i64>,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, and a memory
     /// limit of the quota of the database and 2Gi more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -158,6 +163,7 @@ impl Default for Etcd {
             version: None,
             replicas: 1,
             storage: Storage::default(),
+            quota_backend_bytes: None,
             resources: None,
             placement: Placement::default(),
         }

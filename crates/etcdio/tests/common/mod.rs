@@ -208,8 +208,20 @@ impl Etcd {
         EtcdTarget { members: members.collect(), credential }
     }
 
+    /// Writes a key so many bytes large, as often as asked; how often that worked before it did not.
+    pub fn fill(&self, version: &str, key: &str, bytes: usize, times: usize) -> usize {
+        let value = self.path("value");
+        fs::write(&value, "x".repeat(bytes)).unwrap();
+        let put = |_: &usize| self.ctl_reading(version, &["put", key], fs::File::open(&value).unwrap().into());
+        (0..times).take_while(put).count()
+    }
+
     /// `etcdctl`, through the first member; the server's certificate will do as a client's.
     pub fn ctl(&self, version: &str, args: &[&str]) -> bool {
+        self.ctl_reading(version, args, Stdio::null())
+    }
+
+    fn ctl_reading(&self, version: &str, args: &[&str], stdin: Stdio) -> bool {
         let file = |f: &str| self.path(f).display().to_string();
         let out = Command::new(binary(version, "etcdctl").unwrap())
             .env("ETCDCTL_API", "3")
@@ -218,6 +230,7 @@ impl Etcd {
             .arg(format!("--cert={}", file("server/tls.crt")))
             .arg(format!("--key={}", file("server/tls.key")))
             .args(args)
+            .stdin(stdin)
             .output()
             .unwrap();
         out.status.success()

@@ -81,7 +81,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         resources: etcd.resources.clone(),
         placement: etcd.placement.clone(),
         images: t.cluster.spec.images.clone(),
-        quota_backend_bytes: None,
+        quota_backend_bytes: etcd.quota_backend_bytes,
         clients: clients(t),
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
         data_policy: DataPolicy::Retain,
@@ -136,11 +136,15 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
 }
 
 fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
-    let object = json!({
+    let mut object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
         "metadata": {"name": names::ETCD, "namespace": t.cp_namespace, "labels": t.labels()},
         "spec": spec,
     });
+    let annotations = t.cluster.metadata.annotations.as_ref();
+    if let Some(asked) = annotations.and_then(|a| a.get(labels::DEFRAG)).filter(|value| !value.is_empty()) {
+        object["metadata"]["annotations"] = json!({labels::DEFRAG: asked});
+    }
     match Object::new(object) {
         Ok(object) => ensure(stage, t.observed, object),
         Err(e) => stage.state = State::blocked(Reason::Error, e),
@@ -168,7 +172,8 @@ pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
     if paused == live.spec.paused {
         return vec![];
     }
-    let spec = EtcdClusterSpec { paused, quota_backend_bytes: None, ..live.spec.clone() };
+    let quota_backend_bytes = t.cluster.spec.etcd.quota_backend_bytes;
+    let spec = EtcdClusterSpec { paused, quota_backend_bytes, ..live.spec.clone() };
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
     write(t, &mut stage, &spec);
     stage.actions

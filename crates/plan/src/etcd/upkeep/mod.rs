@@ -237,7 +237,9 @@ fn no_space(view: &View, upkeep: &mut Upkeep) -> Step {
     let tell = |what| Step::Call { via: leader.clone(), call: EtcdCall::Maintain(what) };
     let compact = || tell(Maintenance::Compact { revision: view.revision });
     let Some(compacted) = upkeep.compacted_at.clone() else { return compact() };
-    let left = view.members.iter().filter(|m| m.is_full() && !m.is_used_up()).collect();
+    // Each of them once, whatever it says is in use: etcd counts that anew only with the next write, and there is none.
+    let left = |m: &&Room| !upkeep.done.contains(&m.name) || (m.is_full() && !m.is_used_up());
+    let left = view.members.iter().filter(left).collect();
     if let Some(step) = defragment(view, upkeep, left) {
         return step;
     }
