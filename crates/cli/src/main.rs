@@ -1,7 +1,7 @@
 //! `kubectl berth`: what tenants are, what would change, and what to do next.
 //!
 //! Every verb is a thin shell around pure functions: reading through `berth-kubeio`, judging with `berth-plan`, and a text that a
-//! person can read. Only `adopt` and `upgrade` write to the meta cluster; every other verb holds a fence that is closed there.
+//! person can read. Only `adopt`, `upgrade`, `etcd backup` and `etcd defrag` write to the meta cluster; every other verb holds a fence that is closed there.
 
 mod access;
 mod adopt;
@@ -10,6 +10,7 @@ mod args;
 mod complete;
 mod confirm;
 mod connect;
+mod etcd;
 mod images;
 mod join;
 mod kubeconfig;
@@ -99,6 +100,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::JoinCommand(join) => join::run(&args.meta, &join).await,
                 Verb::Upgrade(upgrade) => upgrade::run(&args.meta, &upgrade).await,
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
+                Verb::Etcd(etcd) => etcd::run(&args.meta, &etcd).await,
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }
         }),

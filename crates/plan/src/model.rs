@@ -333,7 +333,7 @@ impl Action {
             Self::TenantDelete { key, .. } => format!("delete {key} in the tenant"),
             Self::PublishKubeconfig { key, .. } => format!("publish {key}"),
             Self::ChangeMembers { etcd, via, change } => format!("{} of {etcd} through {via}", change.describe()),
-            Self::Maintain { etcd, via, what } => format!("{} at {via} of {etcd}", what.describe()),
+            Self::Maintain { etcd, via, what } => format!("{} of {etcd} by {via}", what.describe()),
         }
     }
 }

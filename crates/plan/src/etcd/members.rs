@@ -283,7 +283,7 @@ fn alarm(s: &Subject<'_>, health: &Health, upkeep: &upkeep::Step) -> String {
             upkeep::Step::Wait(on, _) => format!("waiting for {on}"),
             upkeep::Step::Call { via, call } => format!("next: {} at {via}", call.describe()),
             upkeep::Step::Rest => {
-                "Berth compacts and defragments it, and disarms the alarm, unless it is paused".to_owned()
+                "As soon as all members are well, and nothing else goes on or is paused, Berth compacts and defragments it, and disarms the alarm".to_owned()
             }
         };
         format!("the database is full, so etcd refuses writes. {next}")

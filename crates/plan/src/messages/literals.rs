@@ -41,6 +41,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("lib.rs", "a crate of its own", "an attribute"),
     ("model.rs", "scale {key}", "`kubectl berth plan`"),
     ("model.rs", "{} of {etcd} through {via}", "`kubectl berth plan`"),
+    ("model.rs", "write a key", "the alarm is over by then, and nothing is wrong"),
     ("model.rs", "apply {} in the tenant", "`kubectl berth plan`"),
     ("model.rs", "delete {key} in the tenant", "`kubectl berth plan`"),
     ("model.rs", "publish {key}", "`kubectl berth plan`"),

@@ -101,14 +101,10 @@ pub(super) enum Step {
 pub(super) fn decide(view: &View) -> (Option<Upkeep>, Step) {
     // Nobody knows which data is right: a person decides.
     let only_space = view.alarms.iter().all(|a| a.kind == RaisedAlarm::NOSPACE);
-    let wanted = wanted(view);
     if !only_space || !view.is_well {
-        let waits = wanted == Some(UpkeepReason::NoSpace) && only_space;
-        let on =
-            || "all members to be well, and nothing else to go on; then Berth compacts and defragments etcd".to_owned();
-        return (view.last.clone(), if waits { Step::Wait(on(), None) } else { Step::Rest });
+        return (view.last.clone(), Step::Rest);
     }
-    let Some(reason) = wanted else { return (view.last.clone(), Step::Rest) };
+    let Some(reason) = wanted(view) else { return (view.last.clone(), Step::Rest) };
     let mut upkeep = begun(view, reason);
     shown(&mut upkeep, view);
     view.told.iter().for_each(|told| take(&mut upkeep, told, view));

@@ -1,0 +1,96 @@
+//! `backup`: creates an `EtcdBackup`, and waits until it is proven.
+
+use super::args::Backup;
+use super::{find, until};
+use crate::access::{Access, parse};
+use crate::{Outcome, output};
+use berth_api::EtcdBackup;
+use berth_api::backup::phase;
+use berth_api::conditions::{ConditionType, find as find_condition};
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Creates it, and waits.
+pub(super) async fn run(access: &Access, args: &Backup) -> anyhow::Result<Outcome> {
+    exists(access, args).await?;
+    let name = args.backup.clone().unwrap_or_else(|| default_name(&args.of.name, Timestamp::now()));
+    let key = ObjectKey::namespaced(Kind::EtcdBackup, &access.namespace, &*name);
+    let object = object(args, &name, &access.namespace);
+    access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
+    output::print(&format!("{key} is created\n"))?;
+    if !args.wait.wait {
+        return Ok(Outcome::Done);
+    }
+    let look = async || {
+        let live = access.io.get(&key).await.map_err(|e| access.explain(e))?;
+        let Some(live) = live else { return Ok((Some(false), format!("{key} was deleted"))) };
+        Ok(progress(&parse(live, &key.to_string())?))
+    };
+    Ok(Outcome::done_if(until(&args.wait, look).await? == Some(true)))
+}
+
+/// Who may create backups need not see the control-plane namespace, so only what was named is looked at.
+async fn exists(access: &Access, args: &Backup) -> anyhow::Result<()> {
+    if !args.of.stand_alone {
+        return access.cluster(&args.of.name).await.map(drop);
+    }
+    find(access, &args.of).await.map(drop)
+}
+
+/// With the time to the second, so that two do not collide.
+fn default_name(of: &str, now: Timestamp) -> String {
+    format!("{of}-{}", now.strftime("%Y%m%d%H%M%S"))
+}
+
+fn object(args: &Backup, name: &str, namespace: &str) -> Value {
+    let field = if args.of.stand_alone { "etcdClusterRef" } else { "clusterRef" };
+    json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {field: {"name": args.of.name}, "store": args.store},
+    })
+}
+
+/// Whether it has ended, well or not, and what is to be said.
+fn progress(backup: &EtcdBackup) -> (Option<bool>, String) {
+    let status = backup.status.clone().unwrap_or_default();
+    let message = |type_| find_condition(&status.conditions, type_).map(|c| c.message.clone()).unwrap_or_default();
+    match status.phase.as_deref() {
+        Some(phase::VERIFIED) => {
+            let key = status.key.clone().unwrap_or_default();
+            (Some(true), format!("Verified: revision {}, {key}", status.revision.unwrap_or_default()))
+        }
+        Some(phase::FAILED) => (Some(false), format!("Failed: {}", message(ConditionType::Degraded))),
+        Some(phase) => (None, format!("{phase}: {}", message(ConditionType::Ready))),
+        None => (None, "wait: the operator has not seen it yet".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn backup(status: &Value) -> EtcdBackup {
+        let spec = json!({"clusterRef": {"name": "acme"}, "store": "main"});
+        let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": "b"}, "spec": spec, "status": status});
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn it_ends_when_it_is_proven_or_has_failed() {
+        let condition = |type_: &str, message: &str| json!({"type": type_, "status": "True", "reason": "X", "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let verified = backup(&json!({"phase": "Verified", "revision": 7, "key": "a/b.db"}));
+        assert_eq!(progress(&verified), (Some(true), "Verified: revision 7, a/b.db".into()));
+        let failed = backup(&json!({"phase": "Failed", "conditions": [condition("Degraded", "403")]}));
+        assert_eq!(progress(&failed), (Some(false), "Failed: 403".into()));
+        let queued = backup(&json!({"phase": "Queued", "conditions": [condition("Ready", "its turn")]}));
+        assert_eq!(progress(&queued), (None, "Queued: its turn".into()));
+        assert_eq!(progress(&backup(&json!({}))).0, None);
+    }
+
+    #[test]
+    fn names_sort_by_time() {
+        assert_eq!(default_name("acme", "2026-01-02T03:04:05Z".parse().unwrap()), "acme-20260102030405");
+    }
+}

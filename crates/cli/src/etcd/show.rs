@@ -1,0 +1,265 @@
+//! `status` and `members`.
+
+use super::args::{Of, Show};
+use super::{Found, find};
+use crate::access::Access;
+use crate::age::age;
+use crate::{Outcome, output, paint};
+use berth_api::backup::{EtcdBackup, phase};
+use berth_api::conditions::{ConditionType, find as find_condition};
+use berth_api::etcd_bootstrap::Operation;
+use berth_api::etcd_cluster::{EtcdClusterStatus, EtcdMember};
+use berth_api::etcd_upkeep::Upkeep;
+use berth_kubeio::ErrorKind;
+use berth_render::Kind;
+use jiff::Timestamp;
+use serde::Serialize;
+
+/// How it is.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    object: String,
+    ready: bool,
+    phase: String,
+    /// What is wrong, if anything is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cluster_id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epoch: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operation: Option<Operation>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    upkeep: Option<Upkeep>,
+    /// The newest proven backup. None: there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    backup: Option<Proven>,
+    members: Vec<EtcdMember>,
+}
+
+/// A backup that was restored and compared.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Proven {
+    name: String,
+    taken_at: Timestamp,
+}
+
+/// All of it.
+pub(super) async fn status(access: &Access, args: &Show) -> anyhow::Result<Outcome> {
+    let found = find(access, &args.of).await?;
+    let backups = match access.io.list(Kind::EtcdBackup, &access.namespace, None).await {
+        Ok(all) => all.into_iter().filter_map(|b| serde_json::from_value(b).ok()).collect(),
+        Err(error) if error.kind == ErrorKind::Forbidden => {
+            output::note(&format!("backups are not shown: {error}"));
+            vec![]
+        }
+        Err(error) => return Err(access.explain(error)),
+    };
+    let report = report(&found, newest(&backups, &args.of));
+    let text = match output::structured(args.output, &report)? {
+        Some(text) => text,
+        None => draw(&report, Timestamp::now()),
+    };
+    output::print(&text)?;
+    Ok(Outcome::done_if(report.ready))
+}
+
+/// A line for each.
+pub(super) async fn members(access: &Access, args: &Show) -> anyhow::Result<Outcome> {
+    let found = find(access, &args.of).await?;
+    let members = found.etcd.status.unwrap_or_default().members;
+    let text = match output::structured(args.output, &members)? {
+        Some(text) => text,
+        None => table(&members),
+    };
+    output::print(&text)?;
+    Ok(Outcome::Done)
+}
+
+/// The proven backup of it that was taken last.
+fn newest(backups: &[EtcdBackup], of: &Of) -> Option<Proven> {
+    let about = |b: &&EtcdBackup| {
+        let named = if of.stand_alone { &b.spec.etcd_cluster_ref } else { &b.spec.cluster_ref };
+        named.as_ref().is_some_and(|r| r.name == of.name)
+    };
+    let proven = backups.iter().filter(about).filter_map(|b| {
+        let status = b.status.as_ref().filter(|s| s.phase.as_deref() == Some(phase::VERIFIED))?;
+        Some(Proven { name: b.metadata.name.clone()?, taken_at: status.taken_at.as_ref()?.0 })
+    });
+    proven.max_by_key(|p| p.taken_at)
+}
+
+fn report(found: &Found, backup: Option<Proven>) -> Report {
+    let status: EtcdClusterStatus = found.etcd.status.clone().unwrap_or_default();
+    let ready = find_condition(&status.conditions, ConditionType::Ready);
+    let is_ready =
+        ready.is_some_and(|c| c.status == "True") && status.observed_generation == found.etcd.metadata.generation;
+    let problem = ready.filter(|_| !is_ready).map(|c| format!("{}: {}", c.reason, c.message));
+    Report {
+        object: found.key.to_string(),
+        ready: is_ready,
+        phase: status.phase.unwrap_or_else(|| "Pending".into()),
+        problem,
+        version: status.version,
+        cluster_id: status.cluster_id,
+        epoch: status.epoch,
+        operation: status.operation,
+        upkeep: status.upkeep,
+        backup,
+        members: status.members,
+    }
+}
+
+fn draw(report: &Report, now: Timestamp) -> String {
+    let unknown = || "unknown".to_owned();
+    let mut rows = vec![
+        ("phase", if report.ready { paint::good(&report.phase) } else { paint::warn(&report.phase) }),
+        ("version", paint::safe(&report.version.clone().unwrap_or_else(unknown))),
+        ("cluster ID", paint::safe(&report.cluster_id.clone().unwrap_or_else(unknown))),
+    ];
+    if let Some(epoch) = report.epoch {
+        rows.push(("epoch", epoch.to_string()));
+    }
+    if let Some(o) = &report.operation {
+        rows.push((
+            "operation",
+            format!("{:?} of {}, at {:?} for {}", o.kind, paint::safe(&o.target), o.phase, age(o.since.0, now)),
+        ));
+    }
+    if let Some(upkeep) = &report.upkeep {
+        rows.push(("upkeep", upkept(upkeep, now)));
+    }
+    let backup =
+        report.backup.as_ref().map(|b| format!("{}, taken {} ago", paint::safe(&b.name), age(b.taken_at, now)));
+    rows.push(("proven backup", backup.unwrap_or_else(|| paint::warn("none"))));
+    if let Some(problem) = &report.problem {
+        rows.push(("problem", paint::bad(problem)));
+    }
+    let rows: Vec<_> = rows.into_iter().map(|(name, value)| vec![format!("  {name}"), value]).collect();
+    format!("{}\n{}{}", paint::strong(&report.object), output::columns(&rows), table(&report.members))
+}
+
+fn upkept(upkeep: &Upkeep, now: Timestamp) -> String {
+    let done =
+        if upkeep.done.is_empty() { String::new() } else { format!(", defragmented {}", upkeep.done.join(", ")) };
+    let when = match (&upkeep.finished, &upkeep.member) {
+        (Some(at), _) => format!("finished {} ago", age(at.0, now)),
+        (None, Some(member)) => format!("at {member}, since {}", age(upkeep.since.0, now)),
+        (None, None) => format!("since {}", age(upkeep.since.0, now)),
+    };
+    paint::safe(&format!("{:?} {when}{done}", upkeep.reason))
+}
+
+fn table(members: &[EtcdMember]) -> String {
+    let head = ["MEMBER", "ID", "READY", "DB SIZE", "IN USE", "QUOTA", ""].map(str::to_owned).to_vec();
+    let row = |m: &EtcdMember| {
+        let id = m.id.clone().unwrap_or_default();
+        let ready = if m.ready { paint::good("yes") } else { paint::bad("no") };
+        let message = m.message.as_deref().map(paint::safe).unwrap_or_default();
+        let sizes = [m.db_size, m.db_size_in_use, m.quota_backend_bytes].map(size);
+        let mut row = vec![paint::safe(&m.name), paint::safe(&id), ready];
+        row.extend(sizes);
+        row.push(message);
+        row
+    };
+    let rows: Vec<_> = std::iter::once(head).chain(members.iter().map(row)).collect();
+    let text = output::columns(&rows);
+    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}
+
+/// In MiB, as roughly as the status says it.
+fn size(bytes: Option<i64>) -> String {
+    bytes.map_or_else(|| "?".to_owned(), |bytes| format!("{} MiB", bytes / 1024 / 1024))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_api::EtcdCluster;
+    use berth_render::ObjectKey;
+    use serde_json::{Value, json};
+
+    fn found(status: &Value) -> Found {
+        let value = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "etcd", "generation": 1},
+            "spec": {"version": "3.6.16"}, "status": status,
+        });
+        let key = ObjectKey::namespaced(Kind::EtcdCluster, "acme-1", "etcd");
+        let etcd: EtcdCluster = serde_json::from_value(value.clone()).unwrap();
+        Found { named: key.clone(), value, key, etcd }
+    }
+
+    fn status(ready: &str, reason: &str, message: &str) -> Value {
+        let condition = json!({"type": "Ready", "status": ready, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        json!({
+            "observedGeneration": 1, "phase": "Ready", "version": "3.6.16", "clusterId": "c1", "epoch": 1, "conditions": [condition],
+            "upkeep": {"reason": "NoSpace", "since": "2026-01-01T00:00:00Z", "done": ["etcd-0"], "finished": "2026-01-01T00:01:00Z"},
+            "members": [
+                {"name": "etcd-0", "id": "a0", "ready": true, "dbSize": 4_194_304, "dbSizeInUse": 1_048_576, "quotaBackendBytes": 2_147_483_648_i64},
+                {"name": "etcd-1", "ready": false, "message": "connection\u{1b} refused"},
+            ],
+        })
+    }
+
+    #[test]
+    fn people_see_members_sizes_upkeep_and_the_backup() {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let backup = Proven { name: "nightly-1".into(), taken_at: "2026-01-01T00:00:00Z".parse().unwrap() };
+        let report = report(&found(&status("True", "AsExpected", "")), Some(backup));
+        assert!(report.ready);
+        let text = paint::plain(&draw(&report, now));
+        let expected = "\
+EtcdCluster acme-1/etcd
+  phase          Ready
+  version        3.6.16
+  cluster ID     c1
+  epoch          1
+  upkeep         NoSpace finished 9m ago, defragmented etcd-0
+  proven backup  nightly-1, taken 10m ago
+MEMBER  ID  READY  DB SIZE  IN USE  QUOTA
+etcd-0  a0  yes    4 MiB    1 MiB   2048 MiB
+etcd-1      no     ?        ?       ?         connection  refused
+";
+        assert_eq!(text, expected);
+        output::same_in_both_forms(&report);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_and_a_status_of_an_earlier_spec_is_none() {
+        let mut ill = found(&status("False", "EtcdAlarm", "alarm NOSPACE on etcd-0"));
+        let said = report(&ill, None);
+        assert!(!said.ready);
+        let text = paint::plain(&draw(&said, Timestamp::now()));
+        assert!(text.contains("EtcdAlarm: alarm NOSPACE on etcd-0") && text.contains("proven backup  none"), "{text}");
+        ill = found(&status("True", "AsExpected", ""));
+        ill.etcd.metadata.generation = Some(2);
+        assert!(!report(&ill, None).ready);
+        assert_eq!(report(&found(&json!({})), None).phase, "Pending");
+    }
+
+    #[test]
+    fn the_newest_proven_backup_of_it_counts() {
+        let backup = |name: &str, of: &Value, phase: &str, taken: &str| {
+            let object = json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": name},
+                "spec": {"clusterRef": of, "store": "main"}, "status": {"phase": phase, "takenAt": taken},
+            });
+            serde_json::from_value::<EtcdBackup>(object).unwrap()
+        };
+        let acme = json!({"name": "acme"});
+        let all = [
+            backup("old", &acme, "Verified", "2026-01-01T00:00:00Z"),
+            backup("new", &acme, "Verified", "2026-01-02T00:00:00Z"),
+            backup("failed", &acme, "Failed", "2026-01-03T00:00:00Z"),
+            backup("others", &json!({"name": "initech"}), "Verified", "2026-01-04T00:00:00Z"),
+        ];
+        let of = |stand_alone| Of { name: "acme".into(), stand_alone };
+        assert_eq!(newest(&all, &of(false)).unwrap().name, "new");
+        assert_eq!(newest(&all, &of(true)), None);
+    }
+}
