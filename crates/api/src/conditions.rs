@@ -85,6 +85,9 @@ string_enum! {
         VPCReady,
         /// Every member is ready.
         MembersReady,
+        /// The newest proven backup is as young as an `EtcdBackupSchedule` of it asks for. Published only where there is such a schedule, of
+        /// a `Cluster` or of an `EtcdCluster` that belongs to none; it may be a quarter of an hour late.
+        BackupReady,
         /// It is not `Ready`, and Berth is working on it. Published only while it is `True`, for tools that use kstatus.
         Reconciling,
         /// It is not `Ready`, and will not become so by itself: a person has to act. Published only while it is `True`, for tools that use
@@ -104,6 +107,7 @@ impl ConditionType {
         Self::EtcdAvailable,
         Self::ControlPlaneAvailable,
         Self::VPCReady,
+        Self::BackupReady,
         Self::Reconciling,
         Self::Stalled,
     ];
@@ -115,6 +119,7 @@ impl ConditionType {
         Self::Degraded,
         Self::PKIReady,
         Self::MembersReady,
+        Self::BackupReady,
         Self::Reconciling,
         Self::Stalled,
     ];
@@ -122,6 +127,8 @@ impl ConditionType {
     pub const ETCD_BACKUP: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
+    /// Published only where there is something to judge.
+    pub const OPTIONAL: &[Self] = &[Self::VPCReady, Self::BackupReady];
 }
 
 reasons! {
@@ -211,6 +218,8 @@ reasons! {
         BackupFailed => "Correct what the message names, and create another `EtcdBackup`.",
         /// A backup was taken, and what the store gave back, or an etcd that was started with it, is not the same.
         BackupNotProven => "Do not rely on it. Create another `EtcdBackup`; if that fails, too, suspect the store.",
+        /// The backup that a schedule asks for is not proven two hours after its time.
+        BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
         /// `spec.paused` is true: Berth changes, repairs and renews nothing.
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.

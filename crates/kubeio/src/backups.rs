@@ -83,6 +83,14 @@ pub async fn observe_schedule(
     Ok(snapshot)
 }
 
+/// Reads the `EtcdBackupSchedule`s of a namespace into what was observed there.
+pub async fn observe_schedules(io: &Io, namespace: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
+    for schedule in io.list(Kind::EtcdBackupSchedule, namespace, None).await? {
+        snapshot.put(Kind::EtcdBackupSchedule, schedule);
+    }
+    Ok(())
+}
+
 /// All `EtcdBackup`s: whose turn it is, and which one is newer.
 async fn fleet(io: &Io, snapshot: &mut Snapshot, backup: &EtcdBackup) -> Result<(), IoError> {
     if backup.metadata.deletion_timestamp.is_none() || backup.status.as_ref().is_some_and(|s| s.key.is_some()) {

@@ -50,7 +50,7 @@ impl Events {
         recorder.clone()
     }
 
-    /// Says what changed between two statuses: `Ready` and `Degraded`, when status or reason is another.
+    /// Says what changed between two statuses: `Ready`, `Degraded` and `BackupReady`, when status or reason is another.
     pub async fn transitions(&self, about: &ObjectReference, old: &[Condition], new: &[Condition]) {
         for event in changes(old, new) {
             self.publish(about, &event).await;
@@ -87,7 +87,9 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
     let mut events = vec![];
     // What is being deleted recovers from nothing.
     let deleting = find(new, ConditionType::Ready).is_some_and(|c| c.reason == Reason::Deleting.as_str());
-    for (type_, good) in [(ConditionType::Ready, "True"), (ConditionType::Degraded, "False")] {
+    let kinds =
+        [(ConditionType::Ready, "True"), (ConditionType::Degraded, "False"), (ConditionType::BackupReady, "True")];
+    for (type_, good) in kinds {
         let (before, Some(now)) = (find(old, type_), find(new, type_)) else { continue };
         let changed = before.is_none_or(|b| b.status != now.status || b.reason != now.reason);
         let well = now.status == good;
@@ -95,13 +97,14 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
         let publish = if well {
             !deleting && before.is_some_and(|b| b.status != now.status)
         } else {
-            type_ == ConditionType::Degraded
+            type_ == ConditionType::Degraded || (type_ == ConditionType::BackupReady && now.status == "False")
         };
         if changed && publish {
             events.push(Event {
                 type_: if well { EventType::Normal } else { EventType::Warning },
                 reason: match (type_, well) {
                     (ConditionType::Ready, _) => "Ready".into(),
+                    (ConditionType::BackupReady, true) => "BackupReady".into(),
                     (_, true) => "Recovered".into(),
                     (_, false) => now.reason.clone(),
                 },

@@ -48,6 +48,7 @@ fn well(metrics: &Metrics) {
     metrics.tenants.orphans_from(Vec::new);
     metrics.leader.set(1);
     backed_up(metrics, 1);
+    scheduled(metrics, "True", "AsExpected");
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
 }
@@ -57,6 +58,11 @@ fn backed_up(metrics: &Metrics, hours: i64) {
     let (kind, taken) = ("EtcdBackupSchedule", Time(Timestamp::now() - SignedDuration::from_hours(hours)));
     metrics.tenants.say(kind, "team-a", "nightly", &[condition("Degraded", "False", "AsExpected")], None);
     metrics.tenants.backed_up(kind, "team-a", "nightly", &taken);
+}
+
+/// An etcd of which backups are scheduled.
+fn scheduled(metrics: &Metrics, status: &str, reason: &str) {
+    metrics.tenants.say("EtcdCluster", "team-a", "alone", &[condition("BackupReady", status, reason)], None);
 }
 
 fn reconciles(metrics: &Metrics, result: &'static str, count: u64) {
@@ -102,7 +108,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 9] = [
+    let cases: [(&[&str], Break); 10] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -117,6 +123,7 @@ async fn each_alert_fires_and_clears() {
         }),
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
         (&["BerthBackupOld"], |m| backed_up(m, 37)),
+        (&["BerthBackupOverdue"], |m| scheduled(m, "False", "BackupOverdue")),
         (&["BerthReconcilesFail"], |m| reconciles(m, "error", 100_000)),
     ];
     for (names, broken) in cases {

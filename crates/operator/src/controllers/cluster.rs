@@ -7,7 +7,7 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
-use berth_kubeio::{IoError, observe_cluster, without_network};
+use berth_kubeio::{IoError, observe_cluster, observe_schedules, without_network};
 use berth_plan::cluster::{ClusterPlan, Input, plan, pods_without_network, status::status};
 use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
@@ -51,6 +51,10 @@ impl Controller for Cluster {
         now: Timestamp,
     ) -> Result<Observation<probe::IdleCheck>, IoError> {
         let mut snapshot = observe_cluster(&ctx.io, cluster, meta).await?;
+        if ctx.settings.backups.are_enabled() {
+            let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+            observe_schedules(&ctx.io, namespace, &mut snapshot).await?;
+        }
         if cluster.spec.vpc.is_some() {
             let (namespace, pods) = pods_without_network(cluster, &snapshot.observed);
             snapshot.observed.refused = without_network(&ctx.io, &namespace, pods, now).await;

@@ -10,7 +10,7 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::labels;
-use berth_kubeio::{IoError, observe_etcd};
+use berth_kubeio::{IoError, observe_etcd, observe_schedules};
 use berth_plan::etcd::{EtcdPlan, Input, plan, status::status};
 use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
@@ -52,6 +52,12 @@ impl Controller for EtcdCluster {
         now: Timestamp,
     ) -> Result<Observation<probe::IdleCheck>, IoError> {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
+        let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
+        // Those of a tenant's etcd are about its `Cluster`, and elsewhere.
+        let is_tenants = etcd.metadata.labels.as_ref().is_some_and(|l| l.contains_key(labels::CLUSTER_NAME));
+        if ctx.settings.backups.are_enabled() && !is_tenants {
+            observe_schedules(&ctx.io, namespace, &mut snapshot).await?;
+        }
         let idle_check = probe::members(ctx, etcd, &mut snapshot, meta.clocks(now)).await;
         probe::missing_pods(ctx, etcd, &mut snapshot, now).await;
         let etcd = idle_check.as_ref().map(|check| check.calls(ctx));

@@ -157,7 +157,11 @@ impl Report<'_> {
         let kind = self.resource.key.kind.name();
         let types = crds::conditions().find(|(of, _)| *of == kind).map(|(_, types)| types).unwrap_or_default();
         let old = self.old_conditions();
-        let applies = |t: &&ConditionType| **t != ConditionType::VPCReady || !self.live["spec"]["vpc"].is_null();
+        let is_there = |t: ConditionType| old.iter().any(|c| c.type_ == t.as_str());
+        let vpc = !self.live["spec"]["vpc"].is_null();
+        let applies = |t: &&ConditionType| {
+            !ConditionType::OPTIONAL.contains(t) || is_there(**t) || (**t == ConditionType::VPCReady && vpc)
+        };
         let types: Vec<_> = types.iter().filter(applies).copied().collect();
         let new = failure.conditions(&types, &old, self.generation(), self.now);
         let mut status = self.live["status"].clone();

@@ -6,6 +6,7 @@ use super::{ClusterPlan, Input, Pending, adoptable, endpoint};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::{ApiProbe, ApiVersion, InsideTenant, Published, uid};
+use crate::schedule;
 use crate::verdicts::{self, LASTING};
 use crate::workload;
 use berth_api::cluster::{
@@ -121,7 +122,10 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         etcd,
         control_plane,
     ];
-    all.into_iter().chain(vpc).collect()
+    let (namespace, name) = (&cluster.metadata.namespace, &cluster.metadata.name);
+    let (namespace, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
+    let backup = schedule::ready::of_cluster(input.observed, namespace, name, input.now).filter(|_| !deleting);
+    all.into_iter().chain(vpc).chain(backup).collect()
 }
 
 /// Who reads it learns until when there is a way back, and which.

@@ -4,6 +4,7 @@ use super::subject::{is_ours, name_of};
 use super::{EtcdPlan, Input, Member, record};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
+use crate::schedule;
 use crate::verdicts::{self, LASTING};
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
@@ -135,14 +136,17 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), input.etcd.spec.paused, deleting);
     let waiting = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(sentence);
     let progressing = verdicts::progressing(waiting, input.etcd.spec.paused, deleting);
-    vec![
+    let (name, namespace) = name_of(input.etcd);
+    let backup = schedule::ready::of_etcd(input.observed, namespace, name, input.now).filter(|_| !deleting);
+    let all = [
         ready,
         available,
         progressing,
         input.observed.meta.add_to(degraded(input, planned, failure), input.settings.leaf_lifetime),
         verdicts::pki(plan, "CAs and certificates are in order"),
         members_ready(planned, deleting),
-    ]
+    ];
+    all.into_iter().chain(backup).collect()
 }
 
 /// Whether clients are served.

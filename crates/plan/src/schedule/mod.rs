@@ -2,6 +2,7 @@
 //! newer one is proven.
 
 mod keep;
+pub(crate) mod ready;
 pub mod status;
 mod times;
 

@@ -1,5 +1,6 @@
 //! Situations of an `EtcdCluster` for docs/reference/messages.md. Each begins with three members at rest, unless it says otherwise.
 
+mod backups;
 mod upkeep;
 
 use super::*;
@@ -286,6 +287,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.push(deleting.said("somebody deletes the only member's PersistentVolumeClaim"));
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
+    all.extend(backups::all(&formed));
     for (mut e, text) in [(formed, "deletion: three members end"), (single, "deletion: the only member ends")] {
         e.cr.metadata.deletion_timestamp = Some(Time(e.world.now));
         let planned = e.plan();
