@@ -6,7 +6,7 @@ mod common;
 use anyhow::{Context as _, Result, ensure};
 use berth_api::backup::{At, EtcdBackup, Failure, Manifest, Outcome, Store, Subject, TASK, Task};
 use berth_api::conditions::{ConditionType, find};
-use berth_api::{EtcdCluster, labels, names};
+use berth_api::{EtcdBackupSchedule, EtcdCluster, labels, names};
 use berth_plan::settings::{BackupStore, Backups};
 use berth_testkit::FaultPlan;
 use berth_testkit::fixtures::eventually;
@@ -15,7 +15,7 @@ use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 
 const SYSTEM: &str = "berth-system";
@@ -169,4 +169,107 @@ async fn a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded()
     all.delete("three", &DeleteParams::default()).await.unwrap();
     gone(all.clone(), "three").await.unwrap();
     assert!(team.inside::<Job>().get_opt("backup-three-delete").await.unwrap().is_none(), "the last one stays");
+}
+
+/// A schedule creates the backup that is due, and none beside it; once that is proven, the older one goes, and the `Cluster` says so.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_schedule_creates_what_is_due_and_deletes_what_is_not_kept() {
+    let (_turn, server) = alone_at_a_server().await;
+    let team = Team::with_cluster(server).await;
+    let client = team.client.clone();
+    for (kind, object) in [
+        ("namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM}})),
+        (
+            "namespaces/berth-system/secrets",
+            json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "s3"}, "stringData": {"accessKeyID": "A", "secretAccessKey": "B"}}),
+        ),
+    ] {
+        let request = http::Request::post(format!("/api/v1/{kind}")).header("content-type", "application/json");
+        // The other test of this program may have made it at the same server.
+        let _ = client.request::<serde_json::Value>(request.body(serde_json::to_vec(&object).unwrap()).unwrap()).await;
+    }
+    let plan = FaultPlan::new();
+    let with = berth_plan::Settings { backups: backups(), ..settings() };
+    let all: Api<EtcdBackup> = Api::namespaced(client.clone(), &team.ns);
+    let schedules: Api<EtcdBackupSchedule> = Api::namespaced(client.clone(), &team.ns);
+    {
+        let _operator = Running::start_with(server, with.clone(), &plan);
+        team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+    }
+    // While no operator runs: as if the last time had been long ago.
+    let spec = json!({
+        "clusterRef": {"name": "acme"}, "store": "main", "schedule": "0 3 * * *",
+        "keep": {"last": 1, "hourly": 0, "daily": 0, "weekly": 0},
+    });
+    let schedule = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackupSchedule", "metadata": {"name": "nightly"}, "spec": spec});
+    schedules.create(&PostParams::default(), &serde_json::from_value(schedule).unwrap()).await.unwrap();
+    let long_ago = Patch::Merge(json!({"status": {"lastScheduleTime": "2026-01-01T03:00:00Z"}}));
+    schedules.patch_status("nightly", &PatchParams::default(), &long_ago).await.unwrap();
+    let old = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
+        "metadata": {"name": "nightly-old", "labels": {labels::ETCD_BACKUP_SCHEDULE: "nightly"}},
+        "spec": {"clusterRef": {"name": "acme"}, "store": "main", "deletionPolicy": "Delete"},
+    });
+    all.create(&PostParams::default(), &serde_json::from_value(old).unwrap()).await.unwrap();
+
+    let _operator = Running::start_with(server, with, &plan);
+    let identity = team.inside::<EtcdCluster>().get(names::ETCD).await.unwrap().status.unwrap().identity.unwrap();
+    says(&all, "nightly-old", "Running").await;
+    let missed = async || {
+        let conditions = schedules.get("nightly").await?.status.unwrap_or_default().conditions;
+        let ready = find(&conditions, ConditionType::Ready).context("no Ready")?;
+        ensure!(ready.message.contains("was missed, since EtcdBackup nightly-old has not ended"), "{}", ready.message);
+        Ok(())
+    };
+    eventually(SOON, "never two at once", missed).await.unwrap_or_else(|e| panic!("{e:#}"));
+    ends(&team, "backup-nightly-old", "Complete", &verified(&identity, "2026-01-01T00:00:00Z")).await;
+    says(&all, "nightly-old", "Verified").await;
+
+    let created = async || {
+        let found =
+            all.list(&ListParams::default().labels(&format!("{}=nightly", labels::ETCD_BACKUP_SCHEDULE))).await?;
+        let new: Vec<_> = found.into_iter().filter_map(|b| b.metadata.name).filter(|n| n != "nightly-old").collect();
+        ensure!(new.len() == 1, "{new:?}");
+        Ok(new[0].clone())
+    };
+    let mut name = String::new();
+    eventually(SOON, "the backup that is due", async || {
+        name = created().await?;
+        anyhow::Ok(())
+    })
+    .await
+    .unwrap_or_else(|e| panic!("{e:#}"));
+    assert!(name.starts_with("nightly-2") && name.ends_with("0300"), "{name}");
+    let recorded = async |name: &str| {
+        let seen = async || {
+            let last = schedules.get("nightly").await?.status.unwrap_or_default().last_verified;
+            ensure!(last.as_deref() == Some(name), "{last:?}");
+            Ok(())
+        };
+        eventually(SOON, "the newest proven one", seen).await.unwrap_or_else(|e| panic!("{e:#}"));
+    };
+    recorded("nightly-old").await;
+    ready_says(&team, "False", "BackupOverdue").await;
+    let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    ends(&team, &format!("backup-{name}"), "Complete", &verified(&identity, &now)).await;
+    says(&all, &name, "Verified").await;
+    let task = ends(&team, "backup-nightly-old-delete", "Complete", &Outcome::Deleted).await;
+    assert!(matches!(task, Task::Delete(ref delete) if delete.key.contains("2026-01-01")), "{task:?}");
+    gone(all.clone(), "nightly-old").await.unwrap();
+    recorded(&name).await;
+    ready_says(&team, "True", "AsExpected").await;
+    assert_eq!(created().await.unwrap(), name, "one for each time");
+}
+
+/// What the `Cluster` says of its backups.
+async fn ready_says(team: &Team, status: &str, reason: &str) {
+    // No watch tells a `Cluster` of schedules.
+    team.touch().await;
+    let said = async || {
+        let conditions = team.clusters().get("acme").await?.status.unwrap_or_default().conditions;
+        let ready = find(&conditions, ConditionType::BackupReady).context("no BackupReady")?;
+        ensure!((&*ready.status, &*ready.reason) == (status, reason), "{ready:?}");
+        Ok(())
+    };
+    eventually(SOON, reason, said).await.unwrap_or_else(|e| panic!("{e:#}"));
 }
