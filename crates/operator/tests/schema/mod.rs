@@ -6,6 +6,7 @@
 //! `make test` runs a sample, `BERTH_SWEEP=full` all, see [`berth_testkit::sweep`]; `BERTH_SWEEP_ONLY=endpoint,etcd` those whose
 //! paths begin so.
 
+mod backups;
 mod effect;
 mod older;
 mod root;

@@ -57,6 +57,36 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Etcd, "paused", Changes("EtcdCluster.berth.dev/acme /status/phase")),
 ];
 
+/// Fields of the kinds of backups, and the test that shows their effect.
+pub(crate) const BACKUPS: &[(&str, &str, &str)] = &[
+    ("EtcdBackup", "clusterRef*", "a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded"),
+    ("EtcdBackup", "etcdClusterRef*", "what_is_missing_is_named_with_the_way_out"),
+    ("EtcdBackup", "store", "a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded"),
+    ("EtcdBackup", "deletionPolicy", "one_that_is_superseded_is_deleted_in_the_store_first"),
+    ("EtcdBackupSchedule", "clusterRef*", "a_schedule_creates_what_is_due_and_deletes_what_is_not_kept"),
+    ("EtcdBackupSchedule", "etcdClusterRef*", "without_a_schedule_nothing_is_said"),
+    ("EtcdBackupSchedule", "store", "what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot"),
+    ("EtcdBackupSchedule", "schedule", "a_schedule_creates_what_is_due_and_deletes_what_is_not_kept"),
+    ("EtcdBackupSchedule", "timeZone", "of_what_was_missed_the_last_is_made_up_for_and_nothing_twice"),
+    ("EtcdBackupSchedule", "keep*", "the_newest_of_each_period_stays"),
+    ("EtcdBackupSchedule", "suspend", "one_backup_is_created_for_each_time_and_none_while_another_is_under_way"),
+];
+
+/// Good values of theirs.
+pub(crate) struct Backups;
+
+impl Samples for Backups {
+    fn of(&self, path: &str) -> Vec<Value> {
+        match path {
+            "clusterRef.name" | "etcdClusterRef.name" => vec![json!("acme"), json!("a-1")],
+            "store" => vec![json!("main"), json!("store-{n}")],
+            "schedule" => vec![json!("*/5 * * * *"), json!("0 3 * * 1-5")],
+            "timeZone" => vec![json!("Europe/Berlin"), json!("UTC")],
+            _ => vec![],
+        }
+    }
+}
+
 /// Good values, and those that only judgement finds bad.
 fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
     let quantity = vec![json!("250m"), json!("99999999999999999999")];
@@ -195,7 +225,7 @@ impl Samples for Table {
 }
 
 /// Whether a path is as the pattern says.
-fn fits(pattern: &str, path: &str) -> bool {
+pub(super) fn fits(pattern: &str, path: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == path,
         Some((start, rest)) => {
