@@ -3,6 +3,8 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "helpers of tests fail by panicking")]
 
+#[path = "api_server/etcd.rs"]
+mod etcd;
 #[path = "api_server/kubeconfig.rs"]
 mod kubeconfig;
 
@@ -66,7 +68,11 @@ impl Team {
     }
 
     async fn cluster(&self) -> Value {
-        self.server.client().request(Request::get(self.path("/acme")).body(vec![]).unwrap()).await.unwrap()
+        self.get(&self.path("/acme")).await
+    }
+
+    async fn get(&self, path: &str) -> Value {
+        self.server.client().request(Request::get(path).body(vec![]).unwrap()).await.unwrap()
     }
 
     fn run(&self, args: &[&str]) -> Output {

@@ -30,6 +30,7 @@ fn subcommands_come_first_and_say_what_they_do() {
         "render",
         "images",
         "adopt",
+        "etcd",
         "completion",
         "help",
     ];
