@@ -15,7 +15,7 @@ use berth_testkit::fixtures::eventually;
 use berth_testkit::{ApiServer, FaultPlan};
 use common::{Running, SOON, Team, alone_at_a_server, me};
 use kube::Api;
-use kube::api::{Patch, PatchParams, PostParams};
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use real::{Etcd, Options};
 use serde_json::{Value, json};
 use std::sync::{Arc, Mutex};
@@ -92,7 +92,7 @@ impl Subject {
     async fn end(self) {
         let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
         let _ = self.api.patch(names::ETCD, &PatchParams::default(), &free).await;
-        let _ = self.api.delete(names::ETCD, &Default::default()).await;
+        let _ = self.api.delete(names::ETCD, &DeleteParams::default()).await;
         self.team.wipe().await;
     }
 }

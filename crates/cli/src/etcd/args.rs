@@ -72,7 +72,7 @@ pub(crate) struct Backup {
     pub(crate) store: String,
     /// Name of the EtcdBackup. Default: the name of the Cluster, and the time.
     #[arg(long = "as", value_name = "NAME")]
-    pub(crate) backup: Option<String>,
+    pub(crate) called: Option<String>,
     #[command(flatten)]
     pub(crate) wait: Wait,
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// Creates it, and waits.
 pub(super) async fn run(access: &Access, args: &Backup) -> anyhow::Result<Outcome> {
     exists(access, args).await?;
-    let name = args.backup.clone().unwrap_or_else(|| default_name(&args.of.name, Timestamp::now()));
+    let name = args.called.clone().unwrap_or_else(|| default_name(&args.of.name, Timestamp::now()));
     let key = ObjectKey::namespaced(Kind::EtcdBackup, &access.namespace, &*name);
     let object = object(args, &name, &access.namespace);
     access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;

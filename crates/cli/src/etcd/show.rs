@@ -169,7 +169,8 @@ fn table(members: &[EtcdMember]) -> String {
     };
     let rows: Vec<_> = std::iter::once(head).chain(members.iter().map(row)).collect();
     let text = output::columns(&rows);
-    text.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+    let lines: Vec<_> = text.lines().map(str::trim_end).collect();
+    format!("{}\n", lines.join("\n"))
 }
 
 /// In MiB, as roughly as the status says it.

@@ -196,13 +196,13 @@ fn next(view: &View, upkeep: &mut Upkeep) -> Step {
     match upkeep.reason {
         UpkeepReason::NoSpace => no_space(view, upkeep),
         UpkeepReason::Requested => {
-            let left = view.members.iter().filter(|m| !upkeep.done.contains(&m.name)).collect();
-            defragment(view, upkeep, left).unwrap_or_else(|| finish(view, upkeep))
+            let left = view.members.iter().filter(|m| !upkeep.done.contains(&m.name)).collect::<Vec<_>>();
+            defragment(view, upkeep, &left).unwrap_or_else(|| finish(view, upkeep))
         }
         UpkeepReason::Fragmented | UpkeepReason::Other => {
             let left = |m: &&Room| m.is_fragmented && !upkeep.done.contains(&m.name);
-            let left = view.members.iter().filter(left).collect();
-            defragment(view, upkeep, left).unwrap_or_else(|| finish(view, upkeep))
+            let left = view.members.iter().filter(left).collect::<Vec<_>>();
+            defragment(view, upkeep, &left).unwrap_or_else(|| finish(view, upkeep))
         }
     }
 }
@@ -214,7 +214,7 @@ fn finish(view: &View, upkeep: &mut Upkeep) -> Step {
 }
 
 /// The one that was begun with; or else a follower, the last one first; or else the leader, once another one leads.
-fn defragment(view: &View, upkeep: &mut Upkeep, left: Vec<&Room>) -> Option<Step> {
+fn defragment(view: &View, upkeep: &mut Upkeep, left: &[&Room]) -> Option<Step> {
     let begun = left.iter().find(|m| Some(&m.name) == upkeep.member.as_ref());
     let follower = left.iter().rev().find(|m| !m.leads);
     let chosen = begun.or(follower).or(left.first())?;
@@ -235,8 +235,8 @@ fn no_space(view: &View, upkeep: &mut Upkeep) -> Step {
     let Some(compacted) = upkeep.compacted_at.clone() else { return compact() };
     // Each of them once, whatever it says is in use: etcd counts that anew only with the next write, and there is none.
     let left = |m: &&Room| !upkeep.done.contains(&m.name) || (m.is_full() && !m.is_used_up());
-    let left = view.members.iter().filter(left).collect();
-    if let Some(step) = defragment(view, upkeep, left) {
+    let left = view.members.iter().filter(left).collect::<Vec<_>>();
+    if let Some(step) = defragment(view, upkeep, &left) {
         return step;
     }
     upkeep.member = None;

@@ -71,7 +71,7 @@ impl World {
                 let member = members.iter_mut().find(|m| m.name == via).unwrap();
                 (member.size, member.is_fragmented) = (member.used, false);
             }
-            EtcdCall::Maintain(Maintenance::Compact { .. }) => members.iter_mut().for_each(|m| m.used = m.used / 6),
+            EtcdCall::Maintain(Maintenance::Compact { .. }) => members.iter_mut().for_each(|m| m.used /= 6),
             EtcdCall::Maintain(Maintenance::Disarm { id, .. }) => self.view.alarms.retain(|a| a.id != *id),
             EtcdCall::Maintain(Maintenance::Put) => assert!(self.view.alarms.is_empty()),
             EtcdCall::Change(other) => panic!("{other:?}"),
