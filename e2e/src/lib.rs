@@ -21,6 +21,7 @@ pub mod pages;
 pub mod paths;
 pub mod report;
 pub mod run;
+pub mod s3;
 pub mod tenant;
 pub mod wait;
 pub mod world;

@@ -2,52 +2,31 @@
 
 use std::{
     fs,
-    net::TcpStream,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
+    path::Path,
+    process::{Command, Stdio},
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
-use berth_devcluster::{
-    binaries::{self, Selection},
-    versions::ETCD,
+use berth_devcluster::{binaries, versions::ETCD};
+use berth_e2e::{
+    Tenant, World, berth, core, run,
+    s3::{self, ACCESS_KEY, credentials, taken},
+    tenant::condition,
+    until, until_within,
 };
-use berth_e2e::{Options, Tenant, World, berth, core, operator::SYSTEM, run, tenant::condition, until, until_within};
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
-
-const PORT: u16 = 9750;
-const ACCESS_KEY: &str = "AKIAE2E";
 
 #[test]
 #[ignore = "make test-all: Berth is installed anew, twice, and an S3 server is built"]
 fn a_backup_is_proven_and_can_be_restored() {
     run("backup", |world| {
-        binaries::build(&Selection::Named(vec!["s3s-fs".to_owned()]))?;
         let place = tempfile::tempdir()?;
-        let _server = Server::start(world, place.path())?;
-        let endpoint = format!("http://{}:{PORT}", world.cluster.host_address());
-        let store = |field: &str, value: &str| format!("backups.stores[0].{field}={value}");
-        let fields = [
-            ("name", "main"),
-            ("endpoint", &endpoint),
-            ("bucket", "berth"),
-            ("prefix", "e2e"),
-            ("secretName", "backups"),
-        ];
-        world.install(&Options { values: fields.map(|(f, v)| store(f, v)).into(), ..Options::default() })?;
+        let _server = s3::start(world, place.path())?;
+        world.install(&s3::options(world))?;
         let result = backups(world, place.path());
-        for plural in ["etcdbackupschedules", "etcdbackups"] {
-            for object in world.kube.list(&berth("", plural))? {
-                world.kube.delete(&path(&object, plural))?;
-            }
-        }
-        until("no EtcdBackup to be left", || {
-            ensure!(world.kube.list(&berth("", "etcdbackups"))?.is_empty(), "some are left");
-            Ok(())
-        })?;
-        world.install(&Options::default())?;
+        s3::end(world, &["etcdbackupschedules", "etcdbackups"])?;
         result
     });
 }
@@ -118,28 +97,6 @@ fn every_minute(world: &World, tenant: &Tenant<'_>, place: &Path) -> Result<()> 
     Ok(())
 }
 
-/// The Secret of the store.
-fn credentials(world: &World, secret: &str) -> Result<()> {
-    let data = json!({"accessKeyID": ACCESS_KEY, "secretAccessKey": secret});
-    let object = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "backups"}, "stringData": data});
-    world.kube.ensure(&core(SYSTEM, "secrets"), &object)?;
-    world.kube.merge(&format!("{}/backups", core(SYSTEM, "secrets")), &json!({"stringData": data})).map(|_| ())
-}
-
-/// Takes a backup; its status once it has that phase.
-fn taken(world: &World, tenant: &Tenant<'_>, name: &str, phase: &str) -> Result<Value> {
-    let backup = json!({
-        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": name},
-        "spec": {"clusterRef": {"name": tenant.name}, "store": "main"},
-    });
-    world.kube.create(&berth(&tenant.namespace, "etcdbackups"), &backup)?;
-    until(&format!("{name} to be {phase}"), || {
-        let backup = world.kube.get(&format!("{}/{name}", berth(&tenant.namespace, "etcdbackups")))?;
-        ensure!(backup["status"]["phase"] == phase, "{}", backup["status"]);
-        Ok(backup["status"].clone())
-    })
-}
-
 /// As docs/backup.md says, with etcd's programs alone: what was in the tenant is there.
 fn restored_by_hand(snapshot: &Path, place: &Path) -> Result<()> {
     let data = place.join("restored");
@@ -159,7 +116,7 @@ fn restored_by_hand(snapshot: &Path, place: &Path) -> Result<()> {
         .arg(format!("--listen-peer-urls={peer}"))
         .stderr(Stdio::null())
         .spawn()?;
-    let _etcd = Server(etcd);
+    let _etcd = s3::Process(etcd);
     until("the restored etcd to have the ConfigMap", || {
         let found = etcds("etcdctl")?
             .args([
@@ -176,37 +133,4 @@ fn restored_by_hand(snapshot: &Path, place: &Path) -> Result<()> {
 
 fn etcds(program: &str) -> Result<Command> {
     Ok(Command::new(binaries::path("etcd", ETCD, program)?))
-}
-
-fn path(object: &Value, plural: &str) -> String {
-    let meta = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
-    format!("{}/{}", berth(&meta("namespace"), plural), meta("name"))
-}
-
-/// A process that ends with this value.
-struct Server(Child);
-
-impl Server {
-    /// An S3 server that pods reach, on this directory.
-    fn start(world: &World, dir: &Path) -> Result<Self> {
-        fs::create_dir_all(dir.join("berth"))?;
-        let program: PathBuf = binaries::s3_server()?;
-        let host = world.cluster.host_address().to_string();
-        let child = Command::new(program)
-            .args(["--host", &host, "--port", &PORT.to_string(), "--access-key", ACCESS_KEY, "--secret-key", "secret"])
-            .arg(dir)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()?;
-        let server = Self(child);
-        until("the S3 server to listen", || Ok(TcpStream::connect((host.as_str(), PORT)).map(drop)?))?;
-        Ok(server)
-    }
-}
-
-impl Drop for Server {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }

@@ -3,7 +3,8 @@
 //! A member that lost its data must never come back empty under its old identity: it would have forgotten what it voted for and
 //! acknowledged. So an empty volume starts only in its bootstrap epoch and only until its member was seen in the cluster, or where its
 //! member joins a running cluster under an ID of its own; and a volume that holds something starts only if the marker on it says that it
-//! belongs to this member of this cluster. Data of an ID that was removed never runs again: it is set aside where the member joins anew.
+//! belongs to this member of this cluster. Data of an ID that was removed, or of an epoch that a restore has ended, never runs again: it is
+//! set aside where the member joins anew.
 
 use berth_contract::{Bootstrap, BootstrapState, Hold, HoldReason, Marker, MemberRecord, MemberStage};
 
@@ -72,17 +73,25 @@ pub(crate) fn decide(bootstrap: &Bootstrap, member: &str, found: &Found, data: D
     };
     let joined = bootstrap.state == BootstrapState::Established || bootstrap.joined.iter().any(|name| name == member);
     let record = bootstrap.member(member);
+    let joins = record.is_some_and(|r| r.stage == MemberStage::Joining && !r.id.is_empty());
+    // A restore has ended the epoch of its data, and it copies that of the new one.
+    let is_superseded = |marker: &Marker| {
+        let at_its_epoch = Marker { epoch: marker.epoch, ..expected.clone() };
+        bootstrap.restored && joins && marker.epoch < epoch && marker.is_of_the_same_member(&at_its_epoch)
+    };
     let hold = match found {
         Found::Garbage => foreign("a marker that cannot be read".to_owned()),
         // Cut off: kubelet keeps the last 4 KiB of a termination message, and the reason is at its beginning.
-        Found::Marker(marker) if !marker.is_of_the_same_member(&expected) => foreign(format!(
-            "the data of member {:.63} of cluster {:.63} in epoch {}",
-            marker.member, marker.cluster_uid, marker.epoch
-        )),
+        Found::Marker(marker) if !marker.is_of_the_same_member(&expected) && !is_superseded(marker) => {
+            foreign(format!(
+                "the data of member {:.63} of cluster {:.63} in epoch {}",
+                marker.member, marker.cluster_uid, marker.epoch
+            ))
+        }
         Found::Nothing if data != Data::Empty => {
             foreign("data without Berth's marker, so it is unknown whose it is".to_owned())
         }
-        _ if let Some(record) = record.filter(|r| r.stage == MemberStage::Joining && !r.id.is_empty()) => {
+        _ if let Some(record) = record.filter(|_| joins) => {
             return Decision::Join(join(bootstrap, record, found, data));
         }
         Found::Marker(Marker { id, .. })
@@ -202,6 +211,54 @@ mod tests {
         // The volume that it lost came back after it was replaced.
         let Decision::Hold(hold) = decide(&told(true), "e-1", &first, Data::Present) else { panic!("it starts") };
         assert!(hold.reason == HoldReason::ForeignData && hold.why.contains("that it was formed with"), "{hold}");
+    }
+
+    /// Where a restore began epoch 2, and `e-1` joins under the ID `b` or is not to come yet.
+    #[test]
+    fn data_of_an_epoch_that_a_restore_has_ended() {
+        let of = |cluster: &str, epoch, member: &str| Found::Marker(marker(cluster, epoch, member));
+        let (joining, adding, voter) = (MemberStage::Joining, MemberStage::Adding, MemberStage::Voter);
+        let cases = [
+            (true, Some(joining), of("u", 1, "e-1"), Data::Present, "join, aside"),
+            (true, Some(joining), of("u", 1, "e-1"), Data::Empty, "join"),
+            (true, Some(joining), of("u", 2, "e-1"), Data::Present, "join, aside"),
+            (true, Some(joining), of("u", 3, "e-1"), Data::Present, "ForeignData"),
+            (true, Some(joining), of("v", 1, "e-1"), Data::Present, "ForeignData"),
+            (true, Some(joining), of("u", 1, "e-0"), Data::Present, "ForeignData"),
+            (true, Some(adding), of("u", 1, "e-1"), Data::Present, "ForeignData"),
+            (true, Some(voter), of("u", 1, "e-1"), Data::Present, "ForeignData"),
+            (true, None, of("u", 1, "e-1"), Data::Present, "ForeignData"),
+            (true, None, of("u", 2, "e-1"), Data::Present, "start"),
+            (true, None, of("u", 2, "e-1"), Data::Empty, "DataLost"),
+            (true, None, Found::Nothing, Data::Empty, "DataLost"),
+            (false, Some(joining), of("u", 1, "e-1"), Data::Present, "ForeignData"),
+        ];
+        for (restored, stage, found, data, expected) in cases {
+            let record = |stage| MemberRecord {
+                name: "e-1".to_owned(),
+                id: if stage == adding { String::new() } else { "b".to_owned() },
+                peer_url: "https://e-1".to_owned(),
+                stage,
+                added: true,
+            };
+            let bootstrap = Bootstrap {
+                cluster_uid: "u".to_owned(),
+                epoch: 2,
+                state: BootstrapState::Established,
+                restored,
+                serial: 1,
+                members: stage.map(record).into_iter().collect(),
+                ..Bootstrap::default()
+            };
+            let said = match decide(&bootstrap, "e-1", &found, data) {
+                Decision::Start => "start",
+                Decision::MarkAndStart(_) => "mark",
+                Decision::Join(join) if join.set_aside => "join, aside",
+                Decision::Join(_) => "join",
+                Decision::Hold(hold) => hold.reason.as_str(),
+            };
+            assert_eq!(said, expected, "{restored} {stage:?} {found:?} {data:?}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ mod wait;
 
 use std::{path::PathBuf, process::ExitCode};
 
-use berth_contract::HELD;
+use berth_contract::{HELD, Marker};
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -85,11 +85,12 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
         }
         guard::Decision::Join(join) => {
             if join.set_aside {
-                let owner = match &marker {
-                    guard::Found::Marker(marker) => marker.id.as_deref(),
-                    _ => None,
+                let name = match &marker {
+                    guard::Found::Marker(marker) if marker.epoch < bootstrap.epoch => format!("epoch-{}", marker.epoch),
+                    guard::Found::Marker(Marker { id: Some(id), .. }) => format!("removed-{id}"),
+                    _ => "removed-first".to_owned(),
                 };
-                println!("data of an earlier member is in {}", volume::set_aside(&args.data_dir, owner)?.display());
+                println!("data of an earlier member is in {}", volume::set_aside(&args.data_dir, &name)?.display());
             }
             if let Some(marker) = &join.marker {
                 volume::write_marker(&args.data_dir, marker)?;

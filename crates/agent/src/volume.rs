@@ -43,10 +43,9 @@ pub(crate) fn write_marker(data_dir: &Path, marker: &Marker) -> anyhow::Result<(
 }
 
 /// Sets aside what another member left in the data directory: whole, on the same volume, and there after a power cut.
-pub(crate) fn set_aside(data_dir: &Path, owner: Option<&str>) -> anyhow::Result<PathBuf> {
+pub(crate) fn set_aside(data_dir: &Path, name: &str) -> anyhow::Result<PathBuf> {
     let volume = marker_path(data_dir)?;
-    let name = format!("removed-{}", owner.unwrap_or("first"));
-    let free = |n: u32| volume.with_file_name(if n == 0 { name.clone() } else { format!("{name}-{n}") });
+    let free = |n: u32| volume.with_file_name(if n == 0 { name.to_owned() } else { format!("{name}-{n}") });
     let target = (0..1000).map(free).find(|path| !path.exists()).context("too much was set aside on this volume")?;
     fs::rename(data_dir, &target).with_context(|| format!("{} to {}", data_dir.display(), target.display()))?;
     if let Some(parent) = data_dir.parent() {

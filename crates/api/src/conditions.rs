@@ -64,7 +64,7 @@ macro_rules! reasons {
 string_enum! {
     /// Types of conditions. [`ConditionType::CLUSTER`] and [`ConditionType::ETCD_CLUSTER`] say which kind publishes which.
     ConditionType {
-        /// Everything in the spec is applied and works; of an `EtcdBackup`: it is proven. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
+        /// Everything in the spec is applied and works; of an `EtcdBackup`: it is proven; of an `EtcdRestore`: etcd serves what was restored. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
         /// it. Helm 3 does not wait for it, and Argo CD needs a health check, which `examples/gitops` has.
         Ready,
         /// It serves now. `Cluster`: the API answered the operator at its endpoint, and etcd has quorum. With
@@ -123,7 +123,7 @@ impl ConditionType {
         Self::Reconciling,
         Self::Stalled,
     ];
-    /// What an `EtcdBackup` and an `EtcdBackupSchedule` publish.
+    /// What an `EtcdBackup`, an `EtcdBackupSchedule` and an `EtcdRestore` publish.
     pub const ETCD_BACKUP: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
@@ -220,6 +220,12 @@ reasons! {
         BackupNotProven => "Do not rely on it. Create another `EtcdBackup`; if that fails, too, suspect the store.",
         /// The backup that a schedule asks for is not proven two hours after its time.
         BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
+        /// etcd is being restored from a backup; the message says what that waits for. The API does not answer meanwhile.
+        Restoring => "Nothing at first. If it stays: do what the message says. Until etcd's epoch has changed, deleting the `EtcdRestore` turns it back.",
+        /// A restore would overwrite what an etcd holds that answers.
+        ConfirmationRequired => "",
+        /// A backup could not be restored; the message says why. If etcd was stopped for it, it stays so.
+        RestoreFailed => "Correct what the message names, and create another `EtcdRestore`.",
         /// `spec.paused` is true: Berth changes, repairs and renews nothing.
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.

@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
 
 use crate::conditions::ConditionType;
-use crate::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster};
+use crate::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
@@ -30,6 +30,11 @@ const TABLE: &[Row] = &[
         definition: || finish(EtcdBackup::crd(), "before-upgrade", &[]),
     },
     Row { kind: "EtcdBackupSchedule", conditions: ConditionType::ETCD_BACKUP, definition: schedule },
+    Row {
+        kind: "EtcdRestore",
+        conditions: ConditionType::ETCD_BACKUP,
+        definition: || finish(EtcdRestore::crd(), "back-to-monday", &[]),
+    },
 ];
 
 /// All CustomResourceDefinitions of Berth.

@@ -36,7 +36,7 @@ pub struct Record {
     pub operation: Option<Operation>,
 }
 
-/// A change of an etcd's members.
+/// A change of an etcd's members, or a restore.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
@@ -62,6 +62,8 @@ pub enum OperationKind {
     Replace,
     /// Removes the member with the highest ordinal, with its volume.
     Shrink,
+    /// Begins a new epoch from a backup, with the first member.
+    Restore,
     /// Something that only a newer build knows: this one changes no member then.
     #[serde(other)]
     #[schemars(skip)]
@@ -83,10 +85,31 @@ pub enum Phase {
     Remove,
     /// Its pod ends, and its volume is deleted.
     CleanUp,
+    /// Everything that uses etcd is to stop; `spec.clientsStopped` says so.
+    WaitingForClients,
+    /// All members stop.
+    Stop,
+    /// A backup is put onto the volume of the member: from here on there is a new epoch.
+    Restore,
+    /// etcd serves it, and clients come back.
+    Done,
     /// Something that only a newer build knows.
     #[serde(other)]
     #[schemars(skip)]
     Other,
+}
+
+impl Operation {
+    /// Whether nothing may use etcd meanwhile.
+    pub fn stops_clients(&self) -> bool {
+        self.kind == OperationKind::Restore
+            && matches!(self.phase, Phase::WaitingForClients | Phase::Stop | Phase::Restore | Phase::Start)
+    }
+
+    /// Whether no member may run.
+    pub fn stops_members(&self) -> bool {
+        self.kind == OperationKind::Restore && matches!(self.phase, Phase::Stop | Phase::Restore)
+    }
 }
 
 impl Record {

@@ -82,6 +82,11 @@ pub struct EtcdClusterSpec {
     /// Pauses every change by Berth, including drift repair and certificate renewal, but not deletion. Default false.
     #[serde(default)]
     pub paused: bool,
+    /// Says that nothing uses this etcd any more, so that it can be restored: the `id` of the `status.operation` that waits for it. A
+    /// `Cluster` sets it for its etcd; for a stand-alone one you do. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0))]
+    pub clients_stopped: Option<i64>,
 }
 
 impl Default for EtcdClusterSpec {
@@ -97,6 +102,7 @@ impl Default for EtcdClusterSpec {
             clients: vec![],
             data_policy: retain(),
             paused: false,
+            clients_stopped: None,
         }
     }
 }
@@ -194,7 +200,7 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMember>,
-    /// The change of members that is under way, if any. What decides is the record in the ConfigMap `<name>-bootstrap`.
+    /// The change of members, or restore, that is under way, if any. What decides is the record in the ConfigMap `<name>-bootstrap`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// What Berth does to keep the databases small, or did last.

@@ -20,6 +20,12 @@ pub const ETCD_CLUSTER: &str = "berth.dev/etcd-cluster";
 pub const ETCD_BACKUP: &str = "berth.dev/etcd-backup";
 /// Name of the `EtcdBackupSchedule` that an `EtcdBackup` belongs to.
 pub const ETCD_BACKUP_SCHEDULE: &str = "berth.dev/etcd-backup-schedule";
+/// Name of the `EtcdRestore` that an object belongs to.
+pub const ETCD_RESTORE: &str = "berth.dev/etcd-restore";
+/// Namespace of the `EtcdRestore` that an object belongs to.
+pub const ETCD_RESTORE_NAMESPACE: &str = "berth.dev/etcd-restore-namespace";
+/// UID of the `EtcdRestore` that an `EtcdBackup` is taken for.
+pub const ETCD_RESTORE_UID: &str = "berth.dev/etcd-restore-uid";
 /// Kubernetes' label of a Job's pods.
 pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Namespace of the `EtcdBackup` that an object belongs to.
@@ -70,6 +76,8 @@ pub const ADDITIONS: &str = "berth.dev/additions";
 pub const FORMER_ADDRESS: &str = "berth.dev/former-address";
 /// On a `Cluster`, or an `EtcdCluster` that belongs to none: has every member of its etcd defragmented, once for each value.
 pub const DEFRAG: &str = "berth.dev/defrag";
+/// On an `EtcdCluster`: the `EtcdRestore` that is under way, as JSON.
+pub const RESTORE_REQUEST: &str = "berth.dev/etcd-restore";
 /// Label of a member's Service: the member.
 pub const ETCD_MEMBER: &str = "berth.dev/etcd-member";
 /// On the Secret of an etcd client: the client's name in `spec.clients`.
@@ -106,5 +114,7 @@ pub const FINALIZER: &str = "berth.dev/control-plane";
 pub const MANAGER_CLUSTER: &str = "berth-cluster";
 /// Field manager of what is made for an `EtcdBackup`.
 pub const MANAGER_BACKUP: &str = "berth-etcd-backup";
+/// Field manager of what is made for an `EtcdRestore`, and of what it asks of an `EtcdCluster`.
+pub const MANAGER_RESTORE: &str = "berth-etcd-restore";
 /// Field manager of server-side apply for an `EtcdCluster`'s children.
 pub const MANAGER_ETCD: &str = "berth-etcd-cluster";

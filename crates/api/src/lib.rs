@@ -16,12 +16,14 @@ pub mod etcd_upkeep;
 pub mod labels;
 pub mod names;
 pub mod quantity;
+pub mod restore;
 pub mod version;
 
 pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
 pub use backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackupScheduleStatus};
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
 pub use etcd_cluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};
+pub use restore::{EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
 
 /// API group of every custom resource of Berth.
 pub const GROUP: &str = "berth.dev";

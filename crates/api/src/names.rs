@@ -68,6 +68,19 @@ pub fn backup(backup: &str) -> String {
 pub fn backup_deletion(backup: &str) -> String {
     format!("backup-{backup}-delete")
 }
+/// The Job that finds out whether a backup can be restored, and its Secret.
+pub fn restore_check(restore: &str) -> String {
+    format!("restore-{restore}-check")
+}
+/// The `EtcdBackup` that is taken before etcd is restored. Names have 40 characters at most.
+pub fn restore_backup(restore: &str) -> String {
+    let cut: String = restore.chars().take(33).collect();
+    format!("before-{}", cut.trim_end_matches('-'))
+}
+/// The Job that puts a backup onto a member's volume, and its Secret.
+pub fn restore(restore: &str) -> String {
+    format!("restore-{restore}")
+}
 /// RoleBinding that lets the operator read Secrets in one control-plane namespace.
 pub const OPERATOR_ROLE_BINDING: &str = "berth-operator";
 /// ClusterRole that [`OPERATOR_ROLE_BINDING`] refers to.

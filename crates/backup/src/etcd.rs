@@ -16,6 +16,26 @@ const BEHIND: u64 = 1_000;
 /// How long an etcd may take to load what was restored.
 const STARTS_WITHIN: Duration = Duration::from_mins(2);
 
+/// The only member of the cluster that a snapshot becomes.
+#[derive(Clone, Copy, Debug)]
+pub struct NewMember<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// Its peer URL.
+    pub peer: &'a str,
+    /// Clusters with different tokens have different IDs.
+    pub token: &'a str,
+    /// What is added to the revision, which is then compacted: watches of clients that have seen a higher one are told so.
+    pub bump: Option<i64>,
+}
+
+impl<'a> NewMember<'a> {
+    /// One that nobody knows.
+    pub fn proof(peer: &'a str) -> Self {
+        Self { name: "proof", peer, token: "proof", bump: None }
+    }
+}
+
 /// Where etcd's programs are.
 #[derive(Clone, Debug, Default)]
 pub struct Programs(pub Option<PathBuf>);
@@ -51,14 +71,18 @@ impl Programs {
     }
 
     /// Restores a snapshot into a data directory that is not there yet, as a cluster of one member.
-    pub fn restore(&self, snapshot: &Path, data: &Path, peer: &str) -> Result<(), Problem> {
-        let flags = [
-            "--name=proof".to_owned(),
-            format!("--initial-cluster=proof={peer}"),
+    pub fn restore(&self, snapshot: &Path, data: &Path, member: &NewMember<'_>) -> Result<(), Problem> {
+        let NewMember { name, peer, token, bump } = member;
+        let mut flags = vec![
+            format!("--name={name}"),
+            format!("--initial-cluster={name}={peer}"),
             format!("--initial-advertise-peer-urls={peer}"),
-            "--initial-cluster-token=proof".to_owned(),
+            format!("--initial-cluster-token={token}"),
             format!("--data-dir={}", data.display()),
         ];
+        if let Some(bump) = bump {
+            flags.extend([format!("--bump-revision={bump}"), "--mark-compacted".to_owned()]);
+        }
         let mut args: Vec<&OsStr> = vec!["snapshot".as_ref(), "restore".as_ref(), snapshot.as_os_str()];
         args.extend(flags.iter().map(OsStr::new));
         self.output(At::Proof, "etcdutl", &args).map(drop)

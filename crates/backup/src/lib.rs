@@ -1,9 +1,11 @@
 //! The parts of `berth-backup`: one file a concern.
 
+pub mod check;
 pub mod delete;
 pub mod etcd;
 pub mod install;
 pub mod problem;
+pub mod restore;
 pub mod store;
 pub mod take;
 

@@ -5,7 +5,7 @@
 //! It knows nothing of Kubernetes' API and holds no token. What it is to do is in the environment, and how it ended is in the
 //! container's termination message (see [`berth_contract::backup`]). Exit codes: 0 done, 1 error, 2 usage, 42 not worth another try.
 
-use berth_backup::{delete, install, take};
+use berth_backup::{check, delete, install, restore, take};
 use berth_contract::backup::{At, Failure, GIVE_UP, Outcome, TASK, Task};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
@@ -44,6 +44,9 @@ struct Run {
     /// Directory of etcd's programs. Default: those in PATH.
     #[arg(long)]
     programs: Option<PathBuf>,
+    /// Volume of the member that a backup is restored to.
+    #[arg(long)]
+    volume: Option<PathBuf>,
     /// Where the outcome goes.
     #[arg(long, default_value = "/dev/termination-log")]
     termination_log: PathBuf,
@@ -90,10 +93,13 @@ impl Run {
             credentials: self.credentials.clone(),
             scratch: self.scratch.clone(),
             programs: self.programs.clone(),
+            volume: self.volume.clone(),
         };
         match task {
             Task::Take(task) => take::run(&task, &place).map(Outcome::Verified),
             Task::Delete(task) => delete::run(&task, &self.credentials).map(|()| Outcome::Deleted),
+            Task::Check(task) => check::run(&task, &place).map(Outcome::Checked),
+            Task::Restore(task) => restore::run(&task, &place).map(|()| Outcome::Restored),
         }
     }
 }

@@ -156,6 +156,15 @@ impl Remote {
         Ok((hex(&hash.finalize()), size))
     }
 
+    /// An object that fits into memory.
+    pub fn read(&self, key: &str) -> Result<Vec<u8>, Problem> {
+        let at = Key::from(key);
+        let of = |e: &Error| self.problem("read", key, e);
+        let size = self.runtime.block_on(self.s3.head(&at)).map_err(|e| of(&e))?.size;
+        let bytes = self.runtime.block_on(self.s3.get_range(&at, 0..size.min(PART as u64))).map_err(|e| of(&e))?;
+        Ok(bytes.to_vec())
+    }
+
     /// Deletes an object. Gone already is as good.
     pub fn delete(&self, key: &str) -> Result<(), Problem> {
         match self.runtime.block_on(self.s3.delete(&Key::from(key))) {

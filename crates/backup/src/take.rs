@@ -1,6 +1,6 @@
 //! Takes a snapshot, and says that it is a backup only once an etcd ran with what the store gave back.
 
-use crate::etcd::{Contents, Ctl, Programs, giver, ports};
+use crate::etcd::{Contents, Ctl, NewMember, Programs, giver, ports};
 use crate::problem::Problem;
 use crate::store::{Remote, digest, manifest_key};
 use berth_contract::backup::{At, Manifest, Take};
@@ -22,6 +22,8 @@ pub struct Place {
     pub scratch: PathBuf,
     /// Directory of etcd's programs. None: those in PATH.
     pub programs: Option<PathBuf>,
+    /// Volume of the member that is restored. None: no task of this kind.
+    pub volume: Option<PathBuf>,
 }
 
 /// Takes a snapshot and proves it. The manifest is what is kept beside it.
@@ -89,9 +91,20 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
 
 /// Restores it and compares what an etcd then holds.
 fn prove(programs: &Programs, place: &Place, snapshot: &Path, revision: i64, taken: Contents) -> Result<(), Problem> {
+    let restored = restored(programs, place, snapshot, revision)?;
+    differs(taken, restored).map_or(Ok(()), Err)
+}
+
+/// What an etcd holds that starts with the snapshot, which ends at that revision.
+pub(crate) fn restored(
+    programs: &Programs,
+    place: &Place,
+    snapshot: &Path,
+    revision: i64,
+) -> Result<Contents, Problem> {
     let (ports, peer) = ports()?;
     let data = place.scratch.join("proof");
-    programs.restore(snapshot, &data, &peer)?;
+    programs.restore(snapshot, &data, &NewMember::proof(&peer))?;
     println!("starting etcd with what was restored");
     let etcd = programs.start(&data, &place.scratch.join("proof.log"), ports)?;
     let now = etcd.revision()?;
@@ -101,8 +114,7 @@ fn prove(programs: &Programs, place: &Place, snapshot: &Path, revision: i64, tak
             format!("restored, etcd is at revision {now}, and the snapshot at {revision}"),
         ));
     }
-    let restored = etcd.contents(revision)?;
-    differs(taken, restored).map_or(Ok(()), Err)
+    etcd.contents(revision)
 }
 
 fn differs(taken: Contents, restored: Contents) -> Option<Problem> {
@@ -130,7 +142,7 @@ fn time(at: Timestamp) -> String {
 }
 
 /// What another try left goes. The directory itself is a mount.
-fn empty(scratch: &Path) -> Result<(), Problem> {
+pub(crate) fn empty(scratch: &Path) -> Result<(), Problem> {
     let failed = |e| Problem::file("scratch", &e);
     fs::create_dir_all(scratch).map_err(failed)?;
     for entry in fs::read_dir(scratch).map_err(failed)?.flatten() {

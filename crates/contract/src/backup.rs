@@ -27,6 +27,10 @@ pub enum Task {
     Take(Take),
     /// Delete a snapshot and its manifest.
     Delete(Delete),
+    /// Find out whether a backup can be restored, before anything stops for it.
+    Check(Check),
+    /// Put a backup onto the volume of one member whose etcd does not run.
+    Restore(Restore),
 }
 
 /// A snapshot to take.
@@ -52,6 +56,45 @@ pub struct Delete {
     /// Its key.
     pub key: String,
 }
+
+/// A backup to check.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Check {
+    /// Where it is.
+    pub store: Store,
+    /// Its key.
+    pub key: String,
+    /// SHA-256 of the snapshot as the `EtcdBackup` has it.
+    pub sha256: String,
+    /// The etcd that it is to be restored into: its identity, and the key that its secrets are encrypted with.
+    pub into: Subject,
+}
+
+/// A backup to restore.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restore {
+    /// Where it is.
+    pub store: Store,
+    /// Its key.
+    pub key: String,
+    /// SHA-256 of the snapshot.
+    pub sha256: String,
+    /// UID of the `EtcdCluster` that the data was first made for.
+    pub identity: String,
+    /// The epoch that begins with it.
+    pub epoch: i64,
+    /// The member.
+    pub member: String,
+    /// Where its peers will reach it.
+    pub peer_url: String,
+    /// What is added to the snapshot's revision: more than clients have seen since it was taken.
+    pub bump: i64,
+}
+
+/// What is added to a revision for each epoch since a snapshot: at 1500 writes a second, those of a week.
+pub const REVISIONS_PER_EPOCH: i64 = 1_000_000_000;
 
 /// Where backups are kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -124,6 +167,10 @@ pub enum Outcome {
     Verified(Manifest),
     /// It is gone.
     Deleted,
+    /// It can be restored.
+    Checked(Manifest),
+    /// It is on the volume, and the marker beside it says so.
+    Restored,
     /// It failed.
     Failed(Failure),
 }

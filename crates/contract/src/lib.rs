@@ -48,6 +48,9 @@ pub struct Bootstrap {
     pub epoch: i64,
     /// Whether all members were ever seen together in this epoch.
     pub state: BootstrapState,
+    /// Whether the epoch was begun from a backup: where a member joins, data of earlier epochs is set aside.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub restored: bool,
     /// Members that were seen as part of a quorum before all of them were.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub joined: Vec<String>,

@@ -1,13 +1,14 @@
-//! Reading what a plan for an `EtcdBackup` looks at.
+//! Reading what a plan for an `EtcdBackup`, its schedule, or an `EtcdRestore` looks at.
 
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
-use berth_api::EtcdBackupSchedule;
 use berth_api::backup::{EtcdBackup, phase};
+use berth_api::{EtcdBackupSchedule, EtcdRestore};
 use berth_api::{labels, names};
 use berth_plan::backup::asks;
 use berth_plan::observed::label;
+use berth_plan::restore;
 use berth_plan::{MetaCluster, Settings};
 use berth_render::{Kind, ObjectKey};
 use std::sync::Arc;
@@ -59,13 +60,7 @@ pub async fn observe_backup(
         }
         fleet(io, &mut snapshot, backup).await?;
     }
-    for key in keys {
-        match io.get(&key).await {
-            Ok(Some(object)) => snapshot.put(key.kind, object),
-            Ok(None) => {}
-            Err(e) => denied(&mut snapshot, e)?,
-        }
-    }
+    get(io, &mut snapshot, keys).await?;
     Ok(snapshot)
 }
 
@@ -87,6 +82,63 @@ pub async fn observe_schedule(
 pub async fn observe_schedules(io: &Io, namespace: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
     for schedule in io.list(Kind::EtcdBackupSchedule, namespace, None).await? {
         snapshot.put(Kind::EtcdBackupSchedule, schedule);
+    }
+    Ok(())
+}
+
+/// Reads the etcd that is restored, the backup, both Jobs and their pods.
+pub async fn observe_restore(
+    io: &Io,
+    restore: &EtcdRestore,
+    settings: &Settings,
+    meta: &Arc<MetaCluster>,
+) -> Result<Snapshot, IoError> {
+    let mut snapshot = Snapshot::of(meta);
+    let asks = restore::asks(restore);
+    let name = restore.metadata.name.as_deref().unwrap_or_default();
+    let own = restore.metadata.namespace.as_deref().unwrap_or_default();
+    let space = asks.namespace.as_str();
+    for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
+        for object in io.list(kind, own, None).await? {
+            snapshot.put(kind, object);
+        }
+    }
+    if asks.cluster.is_some() {
+        let namespace = io.get(&ObjectKey::cluster(Kind::Namespace, space)).await?;
+        let ours = namespace.as_ref().is_some_and(|n| label(n, labels::CLUSTER_NAMESPACE) == Some(own));
+        if let Some(namespace) = namespace {
+            snapshot.put(Kind::Namespace, namespace);
+        }
+        // In what is no control plane there is nothing of ours, and no right to look.
+        if !ours {
+            return Ok(snapshot);
+        }
+    }
+    let jobs = [names::restore_check(name), names::restore(name)];
+    let mut keys: Vec<ObjectKey> = jobs
+        .iter()
+        .flat_map(|job| [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, space, job)))
+        .collect();
+    keys.extend(asks.cluster.clone());
+    keys.extend([asks.etcd.clone(), ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() }, asks.claim()]);
+    keys.extend(asks.cluster.iter().map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)));
+    keys.extend(restore::credentials(restore, &snapshot.observed, settings));
+    let selector = format!("{}={name},{}={own}", labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE);
+    match io.list(Kind::Pod, space, Some(&selector)).await {
+        Ok(pods) => pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod)),
+        Err(e) => denied(&mut snapshot, e)?,
+    }
+    get(io, &mut snapshot, keys).await?;
+    Ok(snapshot)
+}
+
+async fn get(io: &Io, snapshot: &mut Snapshot, keys: Vec<ObjectKey>) -> Result<(), IoError> {
+    for key in keys {
+        match io.get(&key).await {
+            Ok(Some(object)) => snapshot.put(key.kind, object),
+            Ok(None) => {}
+            Err(e) => denied(snapshot, e)?,
+        }
     }
     Ok(())
 }

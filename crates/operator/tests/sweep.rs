@@ -8,6 +8,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test that cannot go on says why")]
 
 mod common;
+mod restores;
 mod schema;
 
 use anyhow::{Result, ensure};
@@ -182,6 +183,12 @@ async fn a_crash_while_half_a_tenant_is_deleted_leaves_nothing() {
 async fn a_crash_at_any_write_of_a_change_of_the_minor_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("minor", 30, async |plan| minor(server, plan).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_write_of_a_restore_ends_with_what_was_restored() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("restore", 30, async |plan| restores::restore(server, plan).await).await;
 }
 
 #[tokio::test]

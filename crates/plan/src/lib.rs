@@ -19,6 +19,7 @@ pub mod model;
 pub mod objects;
 pub mod observed;
 mod requeue;
+pub mod restore;
 pub mod schedule;
 pub mod secrets;
 pub mod settings;

@@ -31,6 +31,8 @@ pub enum StageId {
     Tenant,
     /// A backup of an etcd.
     Backup,
+    /// A restore of an etcd.
+    Restore,
     /// Taking everything down.
     Deletion,
 }
@@ -48,6 +50,7 @@ impl StageId {
             Self::Kubeconfig => "kubeconfig",
             Self::Tenant => "tenant",
             Self::Backup => "backup",
+            Self::Restore => "restore",
             Self::Deletion => "deletion",
         }
     }

@@ -58,6 +58,7 @@ mod tests {
         "meta",
         "name",
         "node_port",
+        "restored",
         "secrets",
         "serial",
         "slot",

@@ -47,6 +47,8 @@ pub enum Kind {
     EtcdBackup,
     /// `berth.dev/v1alpha1` EtcdBackupSchedule (read; its status and finalizers are written).
     EtcdBackupSchedule,
+    /// `berth.dev/v1alpha1` EtcdRestore (read; its status and finalizers are written).
+    EtcdRestore,
     /// `apps/v1` StatefulSet.
     StatefulSet,
     /// `apps/v1` Deployment.
@@ -124,6 +126,7 @@ const TABLE: &[Row] = &[
     observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
     row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true),
     observed(row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true)),
+    observed(row(Kind::EtcdRestore, "EtcdRestore", BERTH, "v1alpha1", "etcdrestores", true)),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
     row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
@@ -206,7 +209,7 @@ impl Kind {
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
-            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule) => {
+            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule | Self::EtcdRestore) => {
                 &["get", "list", "watch", "patch"]
             }
             (

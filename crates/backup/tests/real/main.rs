@@ -5,7 +5,7 @@
 mod proxy;
 mod world;
 
-use berth_contract::backup::{At, Delete, Manifest, Outcome, Task};
+use berth_contract::backup::{At, Check, Delete, Manifest, Outcome, REVISIONS_PER_EPOCH, Restore, Subject, Task};
 use proxy::Fault;
 use std::fs;
 use world::{World, versions};
@@ -80,4 +80,74 @@ fn a_store_that_gives_back_something_else_proves_nothing() {
     assert!(world.keys().iter().all(|key| !key.contains(".json")), "without a manifest it is no backup");
     let (outcome, code) = world.take(&world.through(Fault::CutOnce));
     assert_eq!(code, 0, "a connection that is cut is asked again: {outcome:?}");
+}
+
+fn restore(world: &World, manifest: &Manifest, epoch: i64) -> Task {
+    Task::Restore(Restore {
+        store: world.store(),
+        key: manifest.key.clone(),
+        sha256: manifest.sha256.clone(),
+        identity: "id".into(),
+        epoch,
+        member: "etcd-0".into(),
+        peer_url: "http://127.0.0.1:2380".into(),
+        bump: REVISIONS_PER_EPOCH * (epoch - 1),
+    })
+}
+
+#[test]
+fn a_backup_comes_back_onto_a_volume_with_a_higher_revision_and_the_old_data_stays() {
+    for version in versions() {
+        let world = World::start(version);
+        world.write(300);
+        let (outcome, _) = world.take(&world.store());
+        let manifest = verified(&outcome).clone();
+        let marker = |epoch: i64| serde_json::json!({"clusterUID": "id", "epoch": epoch, "member": "etcd-0"});
+        let on_volume = || -> serde_json::Value {
+            serde_json::from_slice(&fs::read(world.volume().join("berth-member.json")).unwrap()).unwrap()
+        };
+        // Twice, as when nobody heard of the first; then another restore of the same backup.
+        for epoch in [2, 2, 3] {
+            assert_eq!(world.run(&restore(&world, &manifest, epoch), "secret"), (Outcome::Restored, 0));
+            assert_eq!(on_volume(), marker(epoch));
+            let (revision, found) = world.restored_on_volume(&["/registry/300"]);
+            assert_eq!(found.trim(), "/registry/300\n300");
+            assert_eq!(revision, manifest.revision + REVISIONS_PER_EPOCH * (epoch - 1));
+            // A client that saw more than the snapshot has is told, and does not wait for ever.
+            let seen = format!("--rev={}", manifest.revision + 5);
+            let (_, refused) = world.restored_on_volume(&["/registry/300", &seen]);
+            assert!(refused.contains("has been compacted"), "{refused}");
+        }
+        assert!(world.volume().join("epoch-2/member/wal").exists(), "what was there stays");
+        let (outcome, code) = world.run(&restore(&world, &manifest, 2), "secret");
+        assert!(
+            matches!(&outcome, Outcome::Failed(f) if f.message.contains("came later")) && code == 42,
+            "{outcome:?}"
+        );
+    }
+}
+
+#[test]
+fn a_backup_that_is_bad_is_refused_before_anything_is_touched() {
+    let world = World::start(versions()[0]);
+    world.write(30);
+    let (outcome, _) = world.take(&world.store());
+    let manifest = verified(&outcome).clone();
+    let into = |identity: &str| Subject { identity: identity.into(), ..Subject::default() };
+    let check = |into: Subject| {
+        let (key, sha256) = (manifest.key.clone(), manifest.sha256.clone());
+        world.run(&Task::Check(Check { store: world.store(), key, sha256, into }), "secret")
+    };
+    assert_eq!(check(into("id")), (Outcome::Checked(manifest.clone()), 0));
+    let refused = |outcome: (Outcome, i32), word: &str| {
+        let (Outcome::Failed(failure), code) = outcome else { panic!("{outcome:?}") };
+        assert!(failure.at == At::Proof && failure.message.contains(word), "{failure:?}");
+        code
+    };
+    assert_eq!(refused(check(into("other")), "another tenant"), 42);
+    world.spoil(&manifest.key, |bytes| bytes.truncate(bytes.len() / 2));
+    refused(check(into("id")), "SHA-256");
+    let (outcome, _) = world.run(&restore(&world, &manifest, 2), "secret");
+    assert!(matches!(&outcome, Outcome::Failed(f) if f.at == At::Proof), "{outcome:?}");
+    assert!(!world.volume().join("data").exists() && !world.volume().join("berth-member.json").exists());
 }

@@ -43,7 +43,7 @@ impl World {
     pub(crate) fn start(version: &'static str) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let path = |name: &str| dir.path().join(name);
-        for name in ["pki", "store", "scratch", "s3/bucket"] {
+        for name in ["pki", "store", "scratch", "volume", "s3/bucket"] {
             fs::create_dir_all(path(name)).unwrap();
         }
         certificates(&path("pki"));
@@ -94,6 +94,11 @@ impl World {
 
     pub(crate) fn scratch(&self) -> PathBuf {
         self.path("scratch")
+    }
+
+    /// Of the member that is restored.
+    pub(crate) fn volume(&self) -> PathBuf {
+        self.path("volume")
     }
 
     fn ctl(&self, args: &[&str]) -> Option<String> {
@@ -168,6 +173,7 @@ impl World {
             .arg("run")
             .args([flag("etcd-pki", self.path("pki")), flag("credentials", self.path("store"))])
             .args([flag("scratch", self.scratch()), flag("programs", programs(self.version))])
+            .arg(flag("volume", self.volume()))
             .arg(flag("termination-log", log.clone()))
             .env(TASK, serde_json::to_string(task).unwrap())
             .status()
@@ -197,6 +203,43 @@ impl World {
         let mut found = vec![];
         walk(&self.path("s3/bucket"), &mut found);
         found
+    }
+
+    /// Changes an object of the bucket behind everybody's back.
+    pub(crate) fn spoil(&self, key: &str, change: impl FnOnce(&mut Vec<u8>)) {
+        let mut bytes = self.object(key);
+        change(&mut bytes);
+        fs::write(self.path("s3/bucket").join(key), bytes).unwrap();
+    }
+
+    /// Starts an etcd with what is on the volume; its revision, and what `get` of that key with these flags answers.
+    pub(crate) fn restored_on_volume(&self, flags: &[&str]) -> (i64, String) {
+        let [client, peer, _] = ports();
+        let (client, peer) = (format!("http://127.0.0.1:{client}"), format!("http://127.0.0.1:{peer}"));
+        let mut etcd = Command::new(programs(self.version).join("etcd"))
+            .arg(format!("--data-dir={}", self.volume().join("data").display()))
+            .args(["--name=etcd-0", "--log-level=error"])
+            .args([format!("--listen-client-urls={client}"), format!("--advertise-client-urls={client}")])
+            .arg(format!("--listen-peer-urls={peer}"))
+            .stderr(fs::File::create(self.path("etcd.log")).unwrap())
+            .spawn()
+            .unwrap();
+        let ctl = |args: &[&str]| {
+            let output = Command::new(programs(self.version).join("etcdctl"))
+                .arg(format!("--endpoints={client}"))
+                .args(args)
+                .output()
+                .unwrap();
+            let text = [output.stdout, output.stderr].concat();
+            (output.status.success(), String::from_utf8_lossy(&text).into_owned())
+        };
+        self.until("etcd on the volume to answer", || ctl(&["get", "nothing"]).0);
+        let status = ctl(&["endpoint", "status", "-w", "json"]).1;
+        let status: serde_json::Value = serde_json::from_str(&status).unwrap();
+        let answer = ctl(&[&["get"], flags].concat()).1;
+        etcd.kill().unwrap();
+        etcd.wait().unwrap();
+        (status[0]["Status"]["header"]["revision"].as_i64().unwrap(), answer)
     }
 
     /// Restores a snapshot as docs/backup.md says, starts etcd with it, and counts the keys.

@@ -5,6 +5,7 @@ mod driver;
 mod etcd_backup;
 mod etcd_backup_schedule;
 mod etcd_cluster;
+mod etcd_restore;
 mod idle;
 mod report;
 mod status_changes;
@@ -13,7 +14,7 @@ mod tests;
 mod watches;
 
 use crate::context::Context;
-use berth_api::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster};
+use berth_api::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use berth_render::Kind;
 use driver::Controller;
 use futures::future::BoxFuture;
@@ -32,7 +33,8 @@ pub struct Row {
 }
 
 /// All of them.
-pub const ALL: &[Row] = &[row::<Cluster>(), row::<EtcdCluster>(), row::<EtcdBackup>(), row::<EtcdBackupSchedule>()];
+pub const ALL: &[Row] =
+    &[row::<Cluster>(), row::<EtcdCluster>(), row::<EtcdBackup>(), row::<EtcdBackupSchedule>(), row::<EtcdRestore>()];
 
 const fn row<C: Controller>() -> Row {
     Row { name: C::NAME, kind: C::KIND, run: |ctx, stop| Box::pin(driver::run::<C>(ctx, stop)) }

@@ -54,6 +54,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Etcd, "clients*", At("Secret/acme-client-")),
     (Kind::Etcd, "dataPolicy", Test("retain_keeps_what_finds_the_data_again_and_it_is_found")),
     (Kind::Etcd, "images*", At("StatefulSet.apps/acme /spec/template")),
+    (Kind::Etcd, "clientsStopped", Test("an_etcd_stops_after_its_clients_and_begins_a_new_epoch_alone")),
     (Kind::Etcd, "paused", Changes("EtcdCluster.berth.dev/acme /status/phase")),
 ];
 

@@ -2,7 +2,7 @@
 //! proven: of each etcd, the last one always stays, also where a whole namespace is deleted.
 
 use super::place::{find, is_home_of, store};
-use super::{BackupPlan, Input, SOON, WAITING, asks, credentials, job, outcome};
+use super::{BackupPlan, Input, SOON, WAITING, asks, job, outcome};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::deleting;
 use crate::workload::image_of;
@@ -56,7 +56,7 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
     let key = ObjectKey::namespaced(Kind::Job, &asks.namespace, names::backup_deletion(input.name()));
     stage.owns.push(key.clone());
     if let Some(live) = input.get(&key) {
-        return match outcome::of(input, live) {
+        return match outcome::of(&input.owner(), live) {
             Some(Outcome::Failed(failure)) => State::blocked(
                 outcome::reason(&failure),
                 format!(
@@ -74,7 +74,7 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
         };
     }
     let made = store(input).and_then(|store| {
-        let secret = credentials(input, store, &key)?;
+        let secret = input.owner().credentials(store, &key)?;
         let place = find(input, &asks).ok();
         let set = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
         let image = input.observed.get(&set).and_then(image_of).map(str::to_owned);

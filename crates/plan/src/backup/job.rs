@@ -1,9 +1,9 @@
 //! The Job: a container with etcd's image, which has etcd's programs of the members' version, and `berth-backup` on a volume in it, as
 //! the agent is in the members (ADR 13). It has no token, and nothing of it is pinned: it is over before the next operator comes.
 
-use super::Input;
 use super::outcome::CONTAINER;
 use super::place::Place;
+use super::{Input, Owner};
 use crate::settings::BackupStore;
 use berth_api::EtcdCluster;
 use berth_api::backup::{Delete, GIVE_UP, TASK, Take, Task};
@@ -30,7 +30,7 @@ pub(super) fn take(input: Input<'_>, place: &Place<'_>, key: &ObjectKey) -> Resu
     });
     let aliases: Vec<Value> =
         status.endpoints.iter().map(|e| json!({"ip": e.address, "hostnames": [e.host]})).collect();
-    let mut object = job(input, &task, key, &place.image, Some(&place.etcd))?;
+    let mut object = job(&input.owner(), &task, key, &place.image, Some(&place.etcd))?;
     let pod = &mut object["spec"]["template"]["spec"];
     pod["hostAliases"] = aliases.into();
     add(pod, "etcd", "/etc/berth/etcd", json!({"secret": {"secretName": place.client, "defaultMode": 0o440}}));
@@ -46,13 +46,14 @@ pub(super) fn delete(
     key: &ObjectKey,
 ) -> Result<Object, String> {
     let task = Task::Delete(Delete { store: store.store.clone(), key: snapshot.to_owned() });
-    let mut object = job(input, &task, key, image, etcd)?;
+    let mut object = job(&input.owner(), &task, key, image, etcd)?;
     // With the finalizer of its EtcdBackup nobody is left to delete it.
     object["spec"]["ttlSecondsAfterFinished"] = 600.into();
     Object::new(object)
 }
 
-fn add(pod: &mut Value, name: &str, path: &str, source: Value) {
+/// Mounts a volume.
+pub(crate) fn add(pod: &mut Value, name: &str, path: &str, source: Value) {
     let mut volume = source;
     volume["name"] = name.into();
     let mount = json!({"name": name, "mountPath": path});
@@ -64,8 +65,8 @@ fn add(pod: &mut Value, name: &str, path: &str, source: Value) {
     }
 }
 
-fn job(
-    input: Input<'_>,
+pub(crate) fn job(
+    input: &Owner<'_>,
     task: &Task,
     key: &ObjectKey,
     image: &str,
@@ -115,7 +116,7 @@ fn job(
             }
         }
     }
-    let labels = json!(input.labels());
+    let labels = json!(input.labels);
     Ok(json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
@@ -132,7 +133,7 @@ fn job(
 }
 
 /// Brings the program into the container, as the agent comes into the members' pods.
-fn deliver(pod: &mut Value, input: Input<'_>, restricted: &Value) {
+fn deliver(pod: &mut Value, input: &Owner<'_>, restricted: &Value) {
     let image = &input.settings.backups.image;
     match input.settings.agent_delivery {
         AgentDelivery::ImageVolume => {

@@ -2,8 +2,9 @@
 //! status. It is taken once. A backup that is proven or has failed needs nothing more until it is deleted.
 
 mod deletion;
-mod job;
-mod outcome;
+pub(crate) mod job;
+pub(crate) mod outcome;
+mod owner;
 mod place;
 mod queue;
 pub mod status;
@@ -11,11 +12,11 @@ pub mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::model::{Action, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
-use crate::observed::{self, Observed, label, uid};
+use crate::model::{Action, Plan, Stage, StageId, State};
+use crate::observed::Observed;
 use crate::secrets::foreign;
-use crate::settings::{BackupStore, Settings};
-use berth_api::backup::{EtcdBackup, Outcome, keys, phase};
+use crate::settings::Settings;
+use berth_api::backup::{EtcdBackup, Outcome, phase};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
@@ -23,6 +24,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
 
 /// What a plan for an `EtcdBackup` is made from.
@@ -81,27 +83,30 @@ impl<'a> Input<'a> {
         .into()
     }
 
-    fn is_ours(&self, object: &Value) -> bool {
-        let is = |name, value| label(object, name) == Some(value);
-        is(labels::ETCD_BACKUP, self.name()) && is(labels::ETCD_BACKUP_NAMESPACE, self.namespace())
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<&'a Value> {
-        self.observed.get(key).filter(|o| self.is_ours(o))
-    }
-
     fn has_ended(&self) -> bool {
         let phase = self.backup.status.as_ref().and_then(|s| s.phase.as_deref());
         [Some(phase::VERIFIED), Some(phase::FAILED)].contains(&phase)
     }
 
-    /// Deletes a Job and the Secret beside it.
+    /// What its Jobs are made for.
+    fn owner(&self) -> Owner<'a> {
+        Owner {
+            observed: self.observed,
+            settings: self.settings,
+            labels: self.labels(),
+            own: [
+                (labels::ETCD_BACKUP, self.name().to_owned()),
+                (labels::ETCD_BACKUP_NAMESPACE, self.namespace().to_owned()),
+            ],
+        }
+    }
+
+    fn get(&self, key: &ObjectKey) -> Option<&'a Value> {
+        self.owner().get(key)
+    }
+
     fn clean(&self, stage: &mut Stage, job: &str, namespace: &str) -> bool {
-        let both = [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, namespace, job));
-        let left: Vec<_> = both.iter().filter_map(|key| Some((key, self.get(key)?))).collect();
-        let going = left.iter().filter(|(_, o)| !observed::deleting(o));
-        stage.actions.extend(going.map(|(key, o)| Action::delete(key, o, None)));
-        left.is_empty()
+        self.owner().clean(stage, job, namespace)
     }
 }
 
@@ -139,17 +144,20 @@ fn take(input: Input<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (
     let key = ObjectKey::namespaced(Kind::Job, &asks.namespace, names::backup(input.name()));
     stage.owns.push(key.clone());
     if let Some(job) = input.observed.get(&key) {
-        if !input.is_ours(job) {
+        if !input.owner().is_ours(job) {
             return (phase::WAITING, foreign(&key));
         }
-        *outcome = outcome::of(input, job);
-        return (phase::RUNNING, outcome::progress(input, job, outcome.as_ref()));
+        *outcome = outcome::of(&input.owner(), job);
+        return (
+            phase::RUNNING,
+            outcome::progress(&input.owner(), job, outcome.as_ref(), "its Job to take the snapshot, and to prove it"),
+        );
     }
     let place = match place::find(input, &asks) {
         Ok(place) => place,
         Err(state) => return (phase::WAITING, state),
     };
-    let secret = match credentials(input, place.store, &key) {
+    let secret = match input.owner().credentials(place.store, &key) {
         Ok(secret) => secret,
         Err(state) => return (phase::WAITING, state),
     };
@@ -166,39 +174,4 @@ fn take(input: Input<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (
         Err(why) => return (phase::WAITING, State::blocked(Reason::Error, why)),
     }
     (phase::RUNNING, State::waiting(format!("{key} to be created")))
-}
-
-/// The Secret beside a Job, if it is not as it should be: a copy of the store's, since a pod takes only Secrets of its own namespace.
-fn credentials(input: Input<'_>, store: &BackupStore, job: &ObjectKey) -> Result<Option<SecretPlan>, State> {
-    let source = ObjectKey::namespaced(Kind::Secret, &input.settings.backups.namespace, &*store.secret);
-    let missing = |what: String| State::Waiting {
-        reason: Reason::StoreUnavailable,
-        on: format!("{what}, with the credentials of store {}", store.name),
-    };
-    let facts = input.observed.secrets.get(&source).ok_or_else(|| missing(source.to_string()))?;
-    let ca = store.store.endpoint.starts_with("https://").then_some(keys::CA);
-    let wanted: Vec<&str> = [keys::ACCESS_KEY_ID, keys::SECRET_ACCESS_KEY].into_iter().chain(ca).collect();
-    if let Some(lacks) = wanted.iter().find(|key| !facts.digests.contains_key(**key)) {
-        return Err(missing(format!("key {lacks} of {source}")));
-    }
-    let key = ObjectKey { kind: Kind::Secret, ..job.clone() };
-    let live = input.observed.get(&key);
-    if live.is_some_and(|o| !input.is_ours(o)) {
-        return Err(foreign(&key));
-    }
-    let has = input.observed.secrets.get(&key);
-    let same = |name: &&str| has.and_then(|h| h.digests.get(*name)) == facts.digests.get(*name);
-    if live.is_some() && wanted.iter().all(same) {
-        return Ok(None);
-    }
-    let version =
-        |o: &Value| o.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let entry = |name: &&str| SecretEntry::Copy { name: (*name).to_owned(), source: source.clone() };
-    Ok(Some(SecretPlan {
-        key,
-        type_: "Opaque".into(),
-        labels: input.labels(),
-        existing: live.map(|o| (uid(o).to_owned(), version(o))),
-        entries: wanted.iter().map(entry).collect(),
-    }))
 }

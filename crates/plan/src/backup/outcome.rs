@@ -1,6 +1,6 @@
 //! How a Job goes, and how it ended.
 
-use super::Input;
+use super::Owner;
 use crate::model::State;
 use crate::observed::label;
 use crate::workload::pod_problem;
@@ -11,12 +11,12 @@ use berth_render::Kind;
 use serde_json::Value;
 
 /// The container of a Job's pod.
-pub(super) const CONTAINER: &str = "backup";
+pub(crate) const CONTAINER: &str = "backup";
 
 /// How it ended, once the Job does not try again.
-pub(super) fn of(input: Input<'_>, job: &Value) -> Option<Outcome> {
+pub(crate) fn of(input: &Owner<'_>, job: &Value) -> Option<Outcome> {
     let said = said(input, job);
-    if let Some(done @ (Outcome::Verified(_) | Outcome::Deleted)) = said.last() {
+    if let Some(done) = said.last().filter(|said| !matches!(said, Outcome::Failed(_))) {
         return Some(done.clone());
     }
     let condition = |type_: &str| {
@@ -36,7 +36,7 @@ pub(super) fn of(input: Input<'_>, job: &Value) -> Option<Outcome> {
 }
 
 /// What it is doing, for people.
-pub(super) fn progress(input: Input<'_>, job: &Value, ended: Option<&Outcome>) -> State {
+pub(crate) fn progress(input: &Owner<'_>, job: &Value, ended: Option<&Outcome>, does: &str) -> State {
     if ended.is_some() {
         return State::waiting("its result to be recorded");
     }
@@ -48,18 +48,18 @@ pub(super) fn progress(input: Input<'_>, job: &Value, ended: Option<&Outcome>) -
         Some(Outcome::Failed(failure)) => {
             State::waiting(format!("another try of its Job; the last one: {}", failure.message))
         }
-        _ => State::Waiting { reason: Reason::Waiting, on: "its Job to take the snapshot, and to prove it".into() },
+        _ => State::Waiting { reason: Reason::Waiting, on: does.into() },
     }
 }
 
-fn pods<'a>(input: Input<'a>, job: &'a Value) -> impl Iterator<Item = &'a Value> {
+fn pods<'a>(input: &'a Owner<'_>, job: &'a Value) -> impl Iterator<Item = &'a Value> {
     let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::Pod).map(|(_, pod)| pod);
     let name = job["metadata"]["name"].as_str();
     all.filter(move |pod| input.is_ours(pod) && label(pod, labels::JOB_NAME) == name)
 }
 
 /// What its pods said, in the order of their ends; what proves something comes last.
-fn said(input: Input<'_>, job: &Value) -> Vec<Outcome> {
+fn said(input: &Owner<'_>, job: &Value) -> Vec<Outcome> {
     let one = |pod: &Value| {
         let all = pod.pointer("/status/containerStatuses")?.as_array()?;
         let end = &all.iter().find(|c| c["name"] == CONTAINER)?["state"]["terminated"];
@@ -72,7 +72,7 @@ fn said(input: Input<'_>, job: &Value) -> Vec<Outcome> {
 }
 
 /// The reason that a condition has for it.
-pub(super) fn reason(failure: &Failure) -> Reason {
+pub(crate) fn reason(failure: &Failure) -> Reason {
     match failure.at {
         At::Store => Reason::StoreUnavailable,
         At::Proof => Reason::BackupNotProven,

@@ -1,5 +1,6 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
+use super::components;
 use super::subject::{Tenant, ensure};
 use super::validate::{self, limits, writers};
 use crate::model::{Action, Stage, StageId, State};
@@ -86,6 +87,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
         data_policy: DataPolicy::Retain,
         paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
+        clients_stopped: clients_stopped(t),
     };
     let running = running(t, live, &spec);
     let unfit = match (live, &running) {
@@ -149,6 +151,26 @@ fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
         Ok(object) => ensure(stage, t.observed, object),
         Err(e) => stage.state = State::blocked(Reason::Error, e),
     }
+}
+
+/// The restore that may go on, since no pod is left that uses etcd.
+fn clients_stopped(t: &Tenant<'_>) -> Option<i64> {
+    let operation = t.restore()?;
+    let uses =
+        |pod: &serde_json::Value| components::ALL.iter().any(|c| label(pod, labels::COMPONENT) == Some(c.name()));
+    let left = t.observed.of_kind(Kind::Pod, &t.cp_namespace).any(|(_, pod)| uses(pod));
+    // Their controllers have to know, or one is made the next moment.
+    let workloads = components::ALL.iter().flat_map(|c| t.workloads(c.binary).live().collect::<Vec<_>>());
+    let mut stopped = workloads.map(|live| {
+        crate::workload::taken_up(live)
+            && replicas(live) == Some(0)
+            && live["status"]["replicas"].as_i64().is_none_or(|n| n == 0)
+    });
+    (!left && stopped.all(|stopped| stopped)).then_some(operation.id)
+}
+
+fn replicas(workload: &serde_json::Value) -> Option<i64> {
+    workload.pointer("/spec/replicas")?.as_i64()
 }
 
 /// Whether the etcd is to be paused. One that is still forming is not: until it is formed, nothing says that a member without data lost them.

@@ -9,6 +9,7 @@ use crate::model::Stage;
 use crate::observed::{Observed, annotation, label};
 use crate::settings::Settings;
 use berth_api::cluster::{Cluster, ClusterStatus};
+use berth_api::etcd_bootstrap::Operation;
 use berth_api::{EtcdCluster, labels, names};
 use berth_render::values::Meta;
 use berth_render::{Binary, Catalog, Kind, Object, ObjectKey, TemplateSet};
@@ -78,6 +79,12 @@ impl<'a> Tenant<'a> {
     /// What runs a component's pods.
     pub(super) fn workloads(&self, binary: Binary) -> Workloads<'a> {
         Workloads::of(self.cluster, self.observed, &self.cp_namespace, binary)
+    }
+
+    /// The restore of its etcd that clients have to be stopped for.
+    pub(super) fn restore(&self) -> Option<&Operation> {
+        let operation = self.etcd.as_ref()?.status.as_ref()?.operation.as_ref();
+        operation.filter(|operation| operation.stops_clients())
     }
 
     /// The control-plane namespace, if it is there.

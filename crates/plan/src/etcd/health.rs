@@ -5,8 +5,9 @@ use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::labels;
 use berth_render::Kind;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -75,7 +76,7 @@ impl Health {
 
 /// Judges what was observed.
 pub(super) fn judge(s: &Subject<'_>) -> Health {
-    let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
+    let recorded = s.cluster_id();
     let probe = s.observed.etcd.as_ref();
     let alarms = probe.map(|p| p.alarms.iter().map(ToString::to_string).collect()).unwrap_or_default();
     let mut out = Health { data: data(s), deleting_volume: deleting_volume(s), alarms, ..Health::default() };
@@ -221,9 +222,20 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         (found.0 != Reason::DataLost || !replaced(&m)).then_some((m, found))
     })?;
     let volume = format!("data-{member}");
-    let way_out = if s.record.replicas == 1 {
+    let is_lost = |m: &String| s.pod(m).and_then(pod_problem).is_some_and(|(r, _)| r == Reason::DataLost);
+    let lost = s.members().iter().filter(|m| is_lost(m)).count();
+    let way_out = if s.record.replicas == 1 && reason == Reason::DataLost {
         format!(
-            "Restore volume {volume} from a backup and delete pod {member}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again"
+            "Restore the newest backup: {}. Or restore volume {volume} and delete pod {member}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again",
+            restore(s)
+        )
+    } else if s.record.replicas == 1 {
+        format!("Restore volume {volume} from a backup and delete pod {member}")
+    } else if reason == Reason::DataLost && lost * 2 >= s.members().len() {
+        format!(
+            "{lost} of {} members lost their data, so there is no quorum that could replace them. Restore the newest backup: {}",
+            s.members().len(),
+            restore(s)
         )
     } else if reason == Reason::DataLost && s.can_join() {
         "Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes".to_owned()
@@ -237,6 +249,20 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         )
     };
     Some((reason, format!("{said}. Member {member} does not start, and nothing is overwritten. {way_out}")))
+}
+
+/// What a person runs to restore the newest backup.
+fn restore(s: &Subject<'_>) -> String {
+    let label = |name: &str| s.etcd.metadata.labels.as_ref()?.get(name).map(String::as_str);
+    let (namespace, of, name) = match (label(labels::CLUSTER_NAMESPACE), label(labels::CLUSTER_NAME)) {
+        (Some(namespace), Some(name)) => (namespace, "clusterRef", name),
+        _ => (s.namespace, "etcdClusterRef", s.name),
+    };
+    let manifest = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"generateName": "newest-"},
+        "spec": {of: {"name": name}, "source": {"latestBefore": "2100-01-01T00:00:00Z"}},
+    });
+    format!("echo '{manifest}' | kubectl -n {namespace} create -f -")
 }
 
 fn mixed_clusters(s: &Subject<'_>, recorded: Option<&str>) -> String {

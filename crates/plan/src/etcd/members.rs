@@ -2,20 +2,21 @@
 
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
-use super::{EtcdPlan, Health, Member, health, roll, services, upkeep, validate};
+use super::{EtcdPlan, Health, Member, health, restore, roll, services, upkeep, validate};
 use crate::model::{Action, EtcdCall, Stage, StageId, State};
 use crate::objects::ensure;
 use crate::observed::sha256;
 use crate::workload;
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, MemberStage};
+use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, MemberStage, Operation};
 use berth_api::{labels, names};
 use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
-use berth_render::{Binary, Kind, Object, render_etcd};
+use berth_render::{Binary, Kind, Object, ObjectKey, render_etcd};
+use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The stage; `step`: what happens to the members next.
-pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step) -> Stage {
+/// The stage; `step`: what happens to the members next; `restore`: what a restore does.
+pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step, restore: &restore::Step) -> Stage {
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
     let mut is_known = true;
     match objects(s, &out.health) {
@@ -30,8 +31,13 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step) -> Stage {
             is_known = false;
         }
         Ok(objects) => {
+            let stopped = s.record.operation.as_ref().is_some_and(Operation::stops_members);
             for object in objects {
-                ensure(&mut stage, s.observed, object, |o| is_ours(o, s.name));
+                if stopped && object.key().kind == Kind::StatefulSet {
+                    stop(s, &mut stage, object.key());
+                } else {
+                    ensure(&mut stage, s.observed, object, |o| is_ours(o, s.name));
+                }
             }
         }
     }
@@ -43,7 +49,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step) -> Stage {
     let is_settled = is_known && stage.actions.is_empty() && roll::next(s, &out.health) == (None, None);
     let (kept, upkeep) = upkeep::decide(&upkeep::of(s, &out.health, is_settled && step == Step::Rest));
     out.upkeep = kept;
-    if let Some(state) = judge(s, &out.health, &stage.state, &step, &upkeep) {
+    let judged = restoring(&stage.state, restore).or_else(|| judge(s, &out.health, &stage.state, &step, &upkeep));
+    if let Some(state) = judged {
         stage.state = state;
     }
     if s.record.operation.is_some() {
@@ -78,6 +85,26 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step) -> Stage {
         stage.notes.extend(workload::injected(set, pods));
     }
     stage
+}
+
+/// Ends the members' pods. The StatefulSet stays as it is otherwise: with the next epoch it gets what is new.
+fn stop(s: &Subject<'_>, stage: &mut Stage, key: &ObjectKey) {
+    stage.owns.push(key.clone());
+    let live = s.get(Kind::StatefulSet, s.name);
+    let runs = live.filter(|live| live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0));
+    stage.actions.extend(runs.map(|live| Action::scale_to_zero(key, live)));
+}
+
+/// What a restore waits for.
+fn restoring(so_far: &State, restore: &restore::Step) -> Option<State> {
+    let waiting = |on: String| Some(State::Waiting { reason: Reason::Restoring, on });
+    match restore {
+        _ if matches!(so_far, State::Blocked { .. }) => None,
+        restore::Step::None => None,
+        restore::Step::Write(_) => waiting("the next step of the restore to be on record".into()),
+        restore::Step::Wait(on) => waiting(on.clone()),
+        restore::Step::Refuse(why) => Some(State::blocked(Reason::EtcdChangeUnsupported, why.clone())),
+    }
 }
 
 /// The ConfigMap with the record is written only if nobody else has written it since: what is on record happens, and a write that is late
@@ -144,7 +171,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     let mut record = s.record.clone();
     record.bootstrap.state = health::bootstrap_state(s, health);
     record.bootstrap.joined = health::joined(s, health);
-    let Bootstrap { cluster_uid, epoch, state, joined, serial, members } = record.bootstrap.clone();
+    let Bootstrap { cluster_uid, epoch, state, restored, joined, serial, members } = record.bootstrap.clone();
     let values = EtcdValues {
         meta: s.meta(),
         workload: process(s)?,
@@ -152,6 +179,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         cluster_uid,
         epoch,
         state,
+        restored,
         joined,
         serial,
         journal: members,

@@ -11,6 +11,7 @@ mod pki;
 mod probe;
 mod record;
 mod requeue;
+mod restore;
 mod roll;
 mod services;
 pub mod status;
@@ -104,14 +105,20 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     };
     let mut s = Subject::new(input, record);
     out.health = health::judge(&s);
-    let step = step(&mut s, &mut out.health);
+    let request = restore::view::request(s.etcd);
+    let restore = restore_step(&mut s, &mut out.health, request.as_ref());
+    let step = match &restore {
+        restore::Step::None => step(&mut s, &mut out.health),
+        restore::Step::Write(_) => membership::Step::Write(membership::view::journal(&s.record)),
+        restore::Step::Wait(_) | restore::Step::Refuse(_) => membership::Step::Rest,
+    };
     if s.templates().is_some() {
         out.plan.stages.push(services::stage(&s));
     }
     out.endpoints = services::published(&s);
     let pki = pki::stage(&s, &mut out);
     out.plan.stages.push(pki);
-    let etcd = members::stage(&s, &mut out, step);
+    let etcd = members::stage(&s, &mut out, step, &restore);
     out.plan.stages.push(etcd);
     clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {
@@ -123,6 +130,27 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     out.requeue_after = Some(requeue::after(&s, &out));
     out.record = Some(s.record);
     out
+}
+
+/// What a restore does next, before all else. What is to be written down is in the record from here on.
+fn restore_step(
+    s: &mut Subject<'_>,
+    health: &mut Health,
+    request: Option<&berth_api::restore::RestoreRequest>,
+) -> restore::Step {
+    let is_known = s.templates().is_some();
+    let step = restore::decide(&restore::view::of(s, health, request));
+    if s.etcd.spec.paused || !is_known {
+        return match step {
+            restore::Step::None => restore::Step::None,
+            _ => restore::Step::Wait("spec.paused to be false, and its pinned templates to be there".into()),
+        };
+    }
+    if let restore::Step::Write(entry) = &step {
+        restore::view::take(&mut s.record, entry);
+        *health = health::judge(s);
+    }
+    step
 }
 
 /// What happens to the members next. What is to be written down is in the record from here on.

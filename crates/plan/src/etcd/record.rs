@@ -158,6 +158,7 @@ fn merge(etcd: &EtcdCluster, all: &[RecordSource]) -> Option<Record> {
             cluster_uid: identity,
             epoch,
             state: all.iter().filter_map(|s| s.state).max().unwrap_or_default(),
+            restored: epoch > 1,
             joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
             serial: journal.map(|s| s.serial).unwrap_or_default(),
             members: journal.map(|s| s.members.clone()).unwrap_or_default(),

@@ -31,11 +31,12 @@ fn pace(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
     if out.health.all_ready() && out.plan.first_problem().is_none() {
         return WELL;
     }
+    let running: Vec<_> = s.members().into_iter().filter_map(|m| s.pod(&m).filter(|p| pod_running(p))).collect();
     if let Some(operation) = &s.record.operation {
-        let takes_long = s.now.duration_since(operation.since.0) >= STARTING;
+        // That clients and pods end is announced.
+        let takes_long = s.is_restored() && running.is_empty() || s.now.duration_since(operation.since.0) >= STARTING;
         return if takes_long { UNWELL } else { CHANGING };
     }
-    let running: Vec<_> = s.members().into_iter().filter_map(|m| s.pod(&m).filter(|p| pod_running(p))).collect();
     // What kubelet does before a container runs is not announced, and is told of when it takes long.
     if running.is_empty() && s.members().iter().any(|m| s.pod(m).is_some_and(|p| pod_start(p).is_some())) {
         return SLOW;

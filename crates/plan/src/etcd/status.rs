@@ -41,13 +41,17 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
         status.ready_members = Some(format!("{}/{}", health.ready(), health.members.len()));
         status.members = members(input, planned, &old);
     }
-    if let Some(record) = &planned.record {
+    if planned.record.is_some() {
         status.upkeep.clone_from(&planned.upkeep);
-        let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;
-        status.operation = record.operation.clone().filter(known);
     }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
+        let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;
+        status.operation = record.operation.clone().filter(known);
+        if old.epoch.is_some_and(|epoch| epoch < record.bootstrap.epoch) {
+            // That of the epoch that has ended.
+            status.cluster_id = None;
+        }
         if status.cluster_id.is_none() && record.bootstrap.state == BootstrapState::Established {
             status.cluster_id.clone_from(&health.cluster_id);
         }
@@ -163,6 +167,9 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
             no(Reason::EtcdAlarm, format!("etcd refuses requests: alarm {}", health.alarms.join(", ")))
         }
         Some(true) => Verdict::new(T::Available, Some(true), Reason::AsExpected, "a quorum of members answers"),
+        _ if restores(planned) => {
+            no(Reason::Restoring, "etcd is being restored from a backup, and serves nobody meanwhile".into())
+        }
         _ => match (&health.data, &health.pods) {
             (Some((reason, message)), _) => no(*reason, message.clone()),
             (None, Some((reason, message))) if !formed => no(*reason, message.clone()),
@@ -173,6 +180,11 @@ fn available(planned: &EtcdPlan, deleting: bool) -> Verdict {
             _ => no(Reason::Waiting, format!("the members have not formed a cluster yet; {why}")),
         },
     }
+}
+
+fn restores(planned: &EtcdPlan) -> bool {
+    let operation = planned.record.as_ref().and_then(|r| r.operation.as_ref());
+    operation.is_some_and(|o| o.kind == OperationKind::Restore)
 }
 
 /// Things that do not get better by waiting.

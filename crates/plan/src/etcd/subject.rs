@@ -69,6 +69,18 @@ impl<'a> Subject<'a> {
         added.map_or(self.record.replicas, |ordinal| self.record.replicas.max(ordinal.saturating_add(1)))
     }
 
+    /// The cluster ID on record, of this epoch.
+    pub(super) fn cluster_id(&self) -> Option<&'a str> {
+        let status = self.etcd.status.as_ref()?;
+        let is_of_this_epoch = status.epoch.is_none_or(|epoch| epoch == self.record.bootstrap.epoch);
+        status.cluster_id.as_deref().filter(|_| is_of_this_epoch)
+    }
+
+    /// Whether it is being restored.
+    pub(super) fn is_restored(&self) -> bool {
+        self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Restore)
+    }
+
     /// Members whose names are in all pods.
     pub(super) fn founders(&self) -> i32 {
         self.record.founders.unwrap_or(self.record.replicas)

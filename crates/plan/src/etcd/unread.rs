@@ -23,6 +23,7 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("clients", &[]),
         row("dataPolicy", &[]),
         row("paused", &[]),
+        row("clientsStopped", &[]),
     ]
 });
 

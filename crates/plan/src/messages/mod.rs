@@ -3,7 +3,7 @@
 
 mod literals;
 
-use crate::{backup, cluster, etcd, schedule};
+use crate::{backup, cluster, etcd, restore, schedule};
 use berth_api::conditions::{ConditionType, Reason};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Serialize;
@@ -69,6 +69,7 @@ fn situations() -> Vec<Situation> {
     all.extend(etcd::tests::messages::situations());
     all.extend(backup::tests::messages::situations());
     all.extend(schedule::tests::messages::situations());
+    all.extend(restore::tests::messages::situations());
     all
 }
 

@@ -31,6 +31,8 @@ pub struct EtcdValues {
     pub epoch: i64,
     /// Whether an empty volume may start.
     pub state: BootstrapState,
+    /// The epoch was begun from a backup. A guard that is told so sets data of earlier epochs aside where a member joins.
+    pub restored: bool,
     /// Members whose volume may not be empty any more, whatever the state says.
     pub joined: Vec<String>,
     /// How often `journal` was written.

@@ -6,6 +6,7 @@ pub(crate) mod messages;
 use super::status::status;
 use super::*;
 use crate::secrets::SecretFacts;
+use crate::settings::BackupStore;
 use berth_api::backup::{At, EtcdBackupStatus, Failure, Manifest, Store, Subject};
 use berth_api::conditions::{self, ConditionType};
 use berth_render::Object;

@@ -5,13 +5,13 @@
 use super::{Asked, Component, Prepared, Rendered, Workloads, slots};
 use crate::cluster::subject::{Tenant, ensure, is_ours};
 use crate::cluster::validate;
-use crate::model::{Plan, Stage, StageId, State};
+use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{deleting, label};
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, ExtraArg, HostAlias, Workload};
-use berth_render::{Binary, Kind, ObjectKey, TemplateSet, render_api_client};
+use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet, render_api_client};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
         Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
         Ok(Ok(rendered)) => {
             left = rendered.left;
-            for o in rendered.objects {
+            let runs = |o: &Object| matches!(o.key().kind, Kind::Deployment | Kind::StatefulSet);
+            for o in rendered.objects.into_iter().filter(|o| t.restore().is_none() || !runs(o)) {
                 ensure(&mut stage, t.observed, workload::with_registry_annotation(o, &t.cluster.spec.images));
             }
             let first = component
@@ -46,11 +47,16 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
             }
         }
     }
+    if t.restore().is_some() {
+        stop(t, component, &mut stage);
+        left = None;
+    }
     // Whatever could not be rendered now is still ours.
     let rest: Vec<ObjectKey> =
         owned(t, name).filter(|k| !stage.owns.contains(k) && !slots::is_left_over(t, k)).collect();
     stage.owns.extend(rest);
-    if (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
+    if t.restore().is_none()
+        && (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
         && let Some(progress) = progress(t, name, &live)
     {
         stage.state = progress;
@@ -67,6 +73,21 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
         stage.notes.extend(workload::injected(live, pods));
     }
     stage
+}
+
+/// Ends its pods while etcd is restored. What runs them stays as it is otherwise.
+fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
+    let workloads = t.workloads(component.binary);
+    stage.owns.extend(workloads.keys().iter().cloned());
+    let runs = |live: &&Value| is_ours(live) && live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0);
+    for key in workloads.keys() {
+        let live = t.observed.get(key).filter(runs);
+        stage.actions.extend(live.map(|live| Action::scale_to_zero(key, live)));
+    }
+    if !matches!(stage.state, State::Blocked { .. }) {
+        let on = "etcd to be restored from a backup; until then its pods are stopped".into();
+        stage.state = State::Waiting { reason: Reason::Restoring, on };
+    }
 }
 
 /// The templates, and the values that all components have; or why the spec is refused.

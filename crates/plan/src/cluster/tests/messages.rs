@@ -145,6 +145,7 @@ const OF_A_TENANT: &[Case] = &[
         f.meta().addresses = Ok(MetaRanges { api_servers, ..MetaRanges::default() });
         f.cluster.spec.endpoint.host = Some("10.200.0.1".into());
     }),
+    ("its etcd is being restored", |f| f.etcd_restores("Restore")),
     // The namespace.
     ("the control-plane namespace is gone", |f| {
         f.world.observed = crate::Observed { published: f.world.observed.published.clone(), ..Default::default() };

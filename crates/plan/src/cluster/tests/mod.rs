@@ -14,6 +14,7 @@ pub(crate) mod messages;
 mod minor;
 mod namespace;
 mod nodes;
+mod restore;
 mod trouble;
 mod unread;
 mod vpc;

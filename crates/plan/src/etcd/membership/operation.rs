@@ -27,7 +27,8 @@ pub(super) fn go_on(view: &View<'_>, list: &[ListedMember], operation: &Operatio
     if let Some(stranger) = list.iter().find(|l| !known(l)) {
         return unknown(stranger);
     }
-    let newer = record.is_some_and(|r| r.stage == MemberStage::Other) || operation.kind == OperationKind::Other;
+    let newer = record.is_some_and(|r| r.stage == MemberStage::Other)
+        || matches!(operation.kind, OperationKind::Restore | OperationKind::Other);
     if newer {
         return Step::Stop(
             Reason::VersionUnsupported,
@@ -98,7 +99,7 @@ impl Change<'_> {
         let what = match self.operation.kind {
             OperationKind::Grow => "added",
             OperationKind::Replace => "replaced",
-            OperationKind::Shrink | OperationKind::Other => "removed",
+            OperationKind::Shrink | OperationKind::Restore | OperationKind::Other => "removed",
         };
         Step::Wait(format!("member {} to be {what}: {}{}", self.name(), on.as_ref(), self.way_out()))
     }

@@ -37,7 +37,7 @@ pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health) -> View<'a> {
 
 /// Whether all who answer are of the same cluster, and of the recorded one.
 fn is_one_cluster(s: &Subject<'_>, probe: Option<&EtcdProbe>) -> bool {
-    let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
+    let recorded = s.cluster_id();
     let answers = probe.into_iter().flat_map(|p| p.members.values()).flatten();
     let ids: BTreeSet<&str> = answers.map(|m| m.cluster_id.as_str()).chain(recorded).collect();
     ids.len() == 1
@@ -49,7 +49,7 @@ fn leaders(probe: Option<&EtcdProbe>) -> BTreeSet<&str> {
     answers.map(|m| m.leader.as_str()).filter(|leader| *leader != "0").collect()
 }
 
-fn journal(record: &Record) -> Journal {
+pub(in crate::etcd) fn journal(record: &Record) -> Journal {
     Journal {
         serial: record.bootstrap.serial,
         replicas: record.replicas,
@@ -67,7 +67,7 @@ pub(in crate::etcd) fn take(record: &mut Record, journal: &Journal) {
 }
 
 fn fact(s: &Subject<'_>, probe: Option<&EtcdProbe>, name: &str) -> Fact {
-    let recorded = s.etcd.status.as_ref().and_then(|st| st.cluster_id.as_deref());
+    let recorded = s.cluster_id();
     let said = probe.and_then(|p| p.members.get(name)?.as_ref().ok());
     let listed = |said: &MemberProbe| {
         probe.and_then(|p| p.list.as_ref()).is_some_and(|l| l.iter().any(|listed| listed.id == said.member_id))

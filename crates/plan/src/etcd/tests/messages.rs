@@ -285,9 +285,21 @@ pub(crate) fn situations() -> Vec<Situation> {
     deleting.claim(0, json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"volumeName": "pvc-0"}}));
     deleting.reconcile();
     all.push(deleting.said("somebody deletes the only member's PersistentVolumeClaim"));
+    let mut lost = formed.clone();
+    lost.held("etcd-0", &LOST.replace("etcd-1", "etcd-0"));
+    lost.held("etcd-1", LOST);
+    lost.answer(&[], 0);
+    lost.reconcile();
+    all.push(lost.said("two of three members' volumes are empty"));
+    let mut foreign = single.clone();
+    foreign.held("etcd-0", "ForeignData: the volume of etcd member etcd-0 (epoch 1) holds a marker that cannot be read; etcd is not started and nothing is touched");
+    foreign.answer(&[], 0);
+    foreign.reconcile();
+    all.push(foreign.said("the only member's volume is another's"));
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
     all.extend(backups::all(&formed));
+    all.extend(restores(&formed));
     for (mut e, text) in [(formed, "deletion: three members end"), (single, "deletion: the only member ends")] {
         e.cr.metadata.deletion_timestamp = Some(Time(e.world.now));
         let planned = e.plan();
@@ -365,6 +377,51 @@ fn changes(formed: &Etcd, single: &Etcd) -> Vec<Situation> {
     e.edit(&Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-2"))["metadata"]["deletionTimestamp"] = "x".into();
     e.reconcile();
     all.push(e.said("a member was removed, and its volume is being deleted"));
+    all
+}
+
+/// What is said while etcd is restored.
+fn restores(formed: &Etcd) -> Vec<Situation> {
+    let mut all = vec![];
+    let mut e = Etcd::new(1);
+    e.reconcile();
+    e.asked(None);
+    e.reconcile();
+    all.push(e.said("an EtcdRestore asks for it, and it was never formed"));
+    let mut e = formed.clone();
+    e.asked(None);
+    e.hold();
+    e.reconcile();
+    all.push(e.said("an EtcdRestore asks for it, and it is paused"));
+    let mut e = formed.clone();
+    e.before_restores();
+    e.claim(1, json!({"metadata": {}}));
+    e.asked(None);
+    e.reconcile();
+    all.push(e.said("an EtcdRestore asks for it, and an earlier Berth made it"));
+    let mut e = formed.clone();
+    e.asked(None);
+    e.reconcile();
+    all.push(e.said("an EtcdRestore asks for a stand-alone etcd, and its clients are to stop"));
+    e.cr.metadata.labels = Some([(labels::CLUSTER_NAME.to_owned(), "acme".to_owned())].into());
+    e.reconcile();
+    all.push(e.said("an EtcdRestore asks for a tenant's etcd, and its clients are to stop"));
+    e.clients_stop();
+    e.reconcile();
+    all.push(e.said("a restore: its pods end"));
+    e.pods_end();
+    e.reconcile();
+    all.push(e.said("a restore: the Job of the EtcdRestore works"));
+    let mut left = e.clone();
+    left.cr.metadata.annotations = None;
+    left.reconcile();
+    all.push(left.said("a restore: the EtcdRestore was deleted in the midst of it"));
+    e.asked(Some(2));
+    e.reconcile();
+    all.push(e.said("a restore: the first member starts"));
+    e.restored_member_runs();
+    e.reconcile();
+    all.push(e.said("a restore: it serves, and the EtcdRestore is to take note"));
     all
 }
 

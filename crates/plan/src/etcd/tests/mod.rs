@@ -8,6 +8,7 @@ mod members;
 pub(crate) mod messages;
 mod pki;
 mod refusals;
+mod restore;
 mod roll;
 mod trouble;
 mod unread;

@@ -1,0 +1,160 @@
+//! `EtcdRestore`: a backup goes back into the etcd that it is of.
+
+use crate::backup::BackupRef;
+use crate::common::conditions_schema;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// Puts a backup back into the etcd of a `Cluster`, or into an `EtcdCluster`, in its namespace. What was written since the backup is lost.
+/// It is done once; for another one, create another `EtcdRestore`.
+#[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "berth.dev",
+    version = "v1alpha1",
+    kind = "EtcdRestore",
+    namespaced,
+    status = "EtcdRestoreStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    shortname = "etcdr",
+    category = "berth",
+    crates(
+        kube_core = "kube_core",
+        k8s_openapi = "k8s_openapi",
+        schemars = "schemars",
+        serde = "serde",
+        serde_json = "serde_json"
+    ),
+    printcolumn(name = "Phase", type_ = "string", json_path = ".status.phase"),
+    printcolumn(name = "Backup", type_ = "string", json_path = ".status.backup"),
+    printcolumn(name = "Taken", type_ = "date", json_path = ".status.takenAt"),
+    printcolumn(name = "Status", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].message"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
+    {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdRestore"},
+    {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdRestore"},
+    {"rule": "self.source == oldSelf.source", "message": "source is immutable: create another EtcdRestore"}
+])))]
+pub struct EtcdRestoreSpec {
+    /// The `Cluster` whose etcd it is, in this namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<BackupRef>,
+    /// The stand-alone `EtcdCluster`, in this namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_cluster_ref: Option<BackupRef>,
+    /// Which backup.
+    pub source: RestoreSource,
+    /// etcd's cluster ID (`status.clusterId` of the `EtcdCluster`), as a sign that what it holds may be lost. Required as long as that etcd
+    /// answers; it can be set later. Default: none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 16), regex(pattern = r"^[0-9a-f]+$"))]
+    pub confirm: Option<String>,
+    /// Whether another backup is taken and verified first, in the same store, of an etcd that answers: `before-<name>`. Default true. Set it
+    /// to false, also later, if that etcd can give none.
+    #[serde(default = "yes")]
+    pub backup_first: bool,
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Default for EtcdRestoreSpec {
+    fn default() -> Self {
+        let (cluster_ref, etcd_cluster_ref, source) = (None, None, RestoreSource::default());
+        Self { cluster_ref, etcd_cluster_ref, source, confirm: None, backup_first: true }
+    }
+}
+
+/// Which backup is restored.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.backup) != has(self.latestBefore)", "message": "source: set one of backup and latestBefore"}
+])))]
+pub struct RestoreSource {
+    /// Name of a verified `EtcdBackup` in this namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
+    pub backup: Option<String>,
+    /// The newest verified `EtcdBackup` of this etcd in this namespace whose snapshot was taken at this time or before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("maxLength" = 40))]
+    pub latest_before: Option<Time>,
+}
+
+/// What became of a restore.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct EtcdRestoreStatus {
+    /// Generation of the spec that this status describes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// Waiting (for what the conditions say), Checking, Checked, Stopping, Restoring, Starting, Restored, Failed or Deleting, for people; use
+    /// conditions in scripts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phase: Option<String>,
+    /// The `EtcdBackup`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+    /// When its snapshot was taken: what was written later is lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_at: Option<Time>,
+    /// When the backup was found fit: until then nothing is touched.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checked_at: Option<Time>,
+    /// Epoch of etcd's data that begins with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub epoch: Option<i64>,
+    /// When etcd served what was restored.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_at: Option<Time>,
+    /// Ready, Degraded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "conditions_schema")]
+    pub conditions: Vec<Condition>,
+}
+
+/// What an `EtcdRestore` asks of an `EtcdCluster`, as JSON in its annotation `berth.dev/etcd-restore`. It stays there until the restore is
+/// done or given up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RestoreRequest {
+    /// Namespace of the `EtcdRestore`.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// The epoch that is on the volume of the first member by now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored: Option<i64>,
+}
+
+/// Values of [`EtcdRestoreStatus::phase`].
+pub mod phase {
+    /// Something is missing.
+    pub const WAITING: &str = "Waiting";
+    /// A Job finds out whether the backup can be restored.
+    pub const CHECKING: &str = "Checking";
+    /// It can be, and nothing has stopped yet.
+    pub const CHECKED: &str = "Checked";
+    /// Clients and etcd stop.
+    pub const STOPPING: &str = "Stopping";
+    /// A Job puts it onto the volume.
+    pub const RESTORING: &str = "Restoring";
+    /// etcd starts with it.
+    pub const STARTING: &str = "Starting";
+    /// etcd serves it. The end.
+    pub const RESTORED: &str = "Restored";
+    /// It failed. The end.
+    pub const FAILED: &str = "Failed";
+    /// It is being deleted.
+    pub const DELETING: &str = "Deleting";
+}

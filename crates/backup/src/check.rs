@@ -1,0 +1,107 @@
+//! Finds out whether a backup can be restored, before anything stops for it: an etcd of the members' version has to run with it.
+
+use crate::etcd::Programs;
+use crate::problem::Problem;
+use crate::store::{Remote, manifest_key};
+use crate::take::{Place, empty, restored};
+use berth_contract::backup::{At, Check, Manifest, Subject};
+use std::path::Path;
+
+/// Checks a backup. Its manifest, if nothing is wrong with it.
+pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
+    let remote = Remote::open(&task.store, &place.credentials)?;
+    let programs = Programs(place.programs.clone());
+    empty(&place.scratch)?;
+    let key = manifest_key(&task.key);
+    let manifest: Manifest = serde_json::from_slice(&remote.read(&key)?)
+        .map_err(|e| Problem::lasting(At::Proof, format!("{key} is no manifest: {e}")))?;
+    if let Some(why) = unfit(task, &manifest) {
+        return Err(Problem::lasting(At::Proof, why));
+    }
+    let snapshot = place.scratch.join("snapshot.db");
+    fetch(&remote, &task.key, &manifest.sha256, &snapshot)?;
+    let now = restored(&programs, place, &snapshot, manifest.revision)?;
+    if (now.keys, now.hash) != (manifest.keys, manifest.hash) {
+        let why = format!(
+            "restored, etcd has {} keys with hash {}, and the manifest says {} with {}",
+            now.keys, now.hash, manifest.keys, manifest.hash
+        );
+        return Err(Problem::lasting(At::Proof, why));
+    }
+    println!("{} can be restored", task.key);
+    empty(&place.scratch)?;
+    Ok(manifest)
+}
+
+/// Reads a snapshot into a file, if it is the one with this SHA-256.
+pub(crate) fn fetch(remote: &Remote, key: &str, sha256: &str, into: &Path) -> Result<(), Problem> {
+    println!("reading {key}");
+    let (read, length) = remote.read_back(key, into)?;
+    if read == sha256 {
+        return Ok(());
+    }
+    let why = format!("{key}: the store gives {length} bytes with SHA-256 {read}, and the backup had {sha256}");
+    // What was cut on its way is read again.
+    Err(Problem::brief(At::Proof, why))
+}
+
+/// Why a backup may not be restored into that etcd.
+fn unfit(task: &Check, manifest: &Manifest) -> Option<String> {
+    let Manifest { key, sha256, of, .. } = manifest;
+    let Subject { identity, encryption_key, .. } = &task.into;
+    if *key != task.key || *sha256 != task.sha256 {
+        return Some(format!("the manifest is of {key} with SHA-256 {sha256}, and the EtcdBackup is another one"));
+    }
+    if of.identity != *identity {
+        return Some(format!(
+            "it is a backup of {}/{} with identity {}, and this etcd's is {identity}: it holds another tenant's data",
+            of.namespace, of.name, of.identity
+        ));
+    }
+    match (&of.encryption_key, encryption_key) {
+        (Some(then), Some(now)) if then != now => Some(format!(
+            "its Secrets are encrypted with the key with SHA-256 {then}, and the tenant has {now}: restore Secret kube-apiserver-encryption first"
+        )),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use berth_contract::backup::Store;
+
+    #[test]
+    fn what_is_of_another_is_not_restored() {
+        let of = |identity: &str, key: Option<&str>| Subject {
+            identity: identity.into(),
+            encryption_key: key.map(str::to_owned),
+            ..Subject::default()
+        };
+        let manifest = Manifest {
+            key: "a.db".into(),
+            sha256: "ab".into(),
+            size: 1,
+            revision: 1,
+            keys: 1,
+            hash: 1,
+            cluster_id: String::new(),
+            etcd_version: "3.6.16".into(),
+            taken_at: String::new(),
+            verified_at: String::new(),
+            of: of("id", Some("k")),
+        };
+        let check = |key: &str, into: Subject| {
+            unfit(&Check { store: Store::default(), key: key.into(), sha256: "ab".into(), into }, &manifest)
+        };
+        assert_eq!(check("a.db", of("id", Some("k"))), None);
+        assert_eq!(check("a.db", of("id", None)), None, "a stand-alone etcd encrypts nothing");
+        for (key, into, word) in [
+            ("b.db", of("id", Some("k")), "another one"),
+            ("a.db", of("other", Some("k")), "another tenant"),
+            ("a.db", of("id", Some("l")), "kube-apiserver-encryption"),
+        ] {
+            assert!(check(key, into).is_some_and(|why| why.contains(word)), "{word}");
+        }
+    }
+}

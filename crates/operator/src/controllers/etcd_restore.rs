@@ -1,0 +1,71 @@
+//! The `EtcdRestore` controller.
+
+use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
+use super::watches::Watches;
+use crate::context::Context;
+use berth_api::restore::{EtcdRestore, EtcdRestoreStatus};
+use berth_api::{labels, names};
+use berth_kubeio::{IoError, observe_restore};
+use berth_plan::restore::{Input, RestorePlan, plan, status::status};
+use berth_plan::{Failure, MetaCluster};
+use berth_render::Kind;
+use jiff::Timestamp;
+use k8s_openapi::api::batch::v1::Job;
+use kube::api::ObjectMeta;
+use kube::runtime::reflector::ObjectRef;
+use std::sync::Arc;
+
+impl Controller for EtcdRestore {
+    const NAME: &'static str = "etcdrestore";
+    const KIND: Kind = Kind::EtcdRestore;
+    const MANAGER: &'static str = labels::MANAGER_RESTORE;
+    const CHILDREN: &'static str = labels::ETCD_RESTORE;
+    const USES_ADDRESSES: bool = false;
+    type Planned = RestorePlan;
+    type IdleCheck = ();
+
+    fn watches(watches: Watches<Self>) -> Watches<Self> {
+        // A Job tells of its pods' ends.
+        watches.metadata::<Job>()
+    }
+
+    /// By labels, in a control-plane namespace or in its own.
+    fn owner(child: &ObjectMeta) -> Option<Request<Self>> {
+        let all = child.labels.as_ref()?;
+        let (name, namespace) = (all.get(labels::ETCD_RESTORE)?, all.get(labels::ETCD_RESTORE_NAMESPACE)?);
+        let jobs = [names::restore_check(name), names::restore(name)];
+        jobs.contains(child.name.as_ref()?).then(|| ObjectRef::new(name).within(namespace))
+    }
+
+    async fn observe(
+        ctx: &Context,
+        restore: &Self,
+        meta: &Arc<MetaCluster>,
+        _: Timestamp,
+    ) -> Result<Observation<()>, IoError> {
+        let snapshot = observe_restore(&ctx.io, restore, &ctx.settings, meta).await?;
+        Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
+    }
+
+    fn plan(input: PlanInput<'_, Self>) -> RestorePlan {
+        plan(input.into())
+    }
+
+    fn outcome(planned: &RestorePlan) -> Outcome<'_> {
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: None }
+    }
+
+    fn new_status(input: PlanInput<'_, Self>, planned: &RestorePlan, failure: Option<&Failure>) -> EtcdRestoreStatus {
+        status(input.into(), planned, failure)
+    }
+
+    async fn is_unchanged((): &(), _: &Context, _: Timestamp) -> bool {
+        false
+    }
+}
+
+impl<'a> From<PlanInput<'a, EtcdRestore>> for Input<'a> {
+    fn from(input: PlanInput<'a, EtcdRestore>) -> Self {
+        Self { restore: input.object, observed: input.observed, settings: input.settings, now: input.now }
+    }
+}

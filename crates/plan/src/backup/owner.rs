@@ -1,0 +1,76 @@
+//! What Jobs beside an etcd are made for: an `EtcdBackup`, or an `EtcdRestore`.
+
+use crate::model::{Action, SecretEntry, SecretPlan, Stage, State};
+use crate::observed::{self, Observed, label, uid};
+use crate::secrets::foreign;
+use crate::settings::{BackupStore, Settings};
+use berth_api::backup::keys;
+use berth_api::conditions::Reason;
+use berth_render::{Kind, ObjectKey};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The object that they are made for.
+#[derive(Clone, Debug)]
+pub(crate) struct Owner<'a> {
+    pub(crate) observed: &'a Observed,
+    pub(crate) settings: &'a Settings,
+    /// Labels of everything that is made for it.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Those by which it is known.
+    pub(crate) own: [(&'static str, String); 2],
+}
+
+impl<'a> Owner<'a> {
+    pub(crate) fn is_ours(&self, object: &Value) -> bool {
+        self.own.iter().all(|(name, value)| label(object, name) == Some(value))
+    }
+
+    pub(crate) fn get(&self, key: &ObjectKey) -> Option<&'a Value> {
+        self.observed.get(key).filter(|o| self.is_ours(o))
+    }
+
+    /// Deletes a Job and the Secret beside it. True: both are gone.
+    pub(crate) fn clean(&self, stage: &mut Stage, job: &str, namespace: &str) -> bool {
+        let both = [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, namespace, job));
+        let left: Vec<_> = both.iter().filter_map(|key| Some((key, self.get(key)?))).collect();
+        let going = left.iter().filter(|(_, o)| !observed::deleting(o));
+        stage.actions.extend(going.map(|(key, o)| Action::delete(key, o, None)));
+        left.is_empty()
+    }
+
+    /// The Secret beside a Job, if it is not as it should be: a copy of the store's, since a pod takes only Secrets of its own namespace.
+    pub(crate) fn credentials(&self, store: &BackupStore, job: &ObjectKey) -> Result<Option<SecretPlan>, State> {
+        let source = ObjectKey::namespaced(Kind::Secret, &self.settings.backups.namespace, &*store.secret);
+        let missing = |what: String| State::Waiting {
+            reason: Reason::StoreUnavailable,
+            on: format!("{what}, with the credentials of store {}", store.name),
+        };
+        let facts = self.observed.secrets.get(&source).ok_or_else(|| missing(source.to_string()))?;
+        let ca = store.store.endpoint.starts_with("https://").then_some(keys::CA);
+        let wanted: Vec<&str> = [keys::ACCESS_KEY_ID, keys::SECRET_ACCESS_KEY].into_iter().chain(ca).collect();
+        if let Some(lacks) = wanted.iter().find(|key| !facts.digests.contains_key(**key)) {
+            return Err(missing(format!("key {lacks} of {source}")));
+        }
+        let key = ObjectKey { kind: Kind::Secret, ..job.clone() };
+        let live = self.observed.get(&key);
+        if live.is_some_and(|o| !self.is_ours(o)) {
+            return Err(foreign(&key));
+        }
+        let has = self.observed.secrets.get(&key);
+        let same = |name: &&str| has.and_then(|h| h.digests.get(*name)) == facts.digests.get(*name);
+        if live.is_some() && wanted.iter().all(same) {
+            return Ok(None);
+        }
+        let version =
+            |o: &Value| o.pointer("/metadata/resourceVersion").and_then(Value::as_str).unwrap_or_default().to_owned();
+        let entry = |name: &&str| SecretEntry::Copy { name: (*name).to_owned(), source: source.clone() };
+        Ok(Some(SecretPlan {
+            key,
+            type_: "Opaque".into(),
+            labels: self.labels.clone(),
+            existing: live.map(|o| (uid(o).to_owned(), version(o))),
+            entries: wanted.iter().map(entry).collect(),
+        }))
+    }
+}

@@ -1,0 +1,83 @@
+//! The tenant's etcd is restored: nothing that uses it runs meanwhile.
+
+use super::*;
+
+impl Fixture {
+    /// The `EtcdCluster` says that it restores, at that step.
+    pub(super) fn etcd_restores(&mut self, phase: &str) {
+        let etcd = self.world.observed.objects.get_mut(&Self::key(Kind::EtcdCluster, names::ETCD)).unwrap();
+        let at =
+            json!({"id": 7, "type": "Restore", "target": "etcd-0", "phase": phase, "since": "2026-01-01T00:00:00Z"});
+        etcd["status"]["operation"] = if phase.is_empty() { Value::Null } else { at };
+    }
+
+    fn pods_of(&mut self, name: &str, phase: Option<&str>) {
+        let key = Self::key(Kind::Pod, name);
+        match phase {
+            Some(phase) => {
+                let labels = json!({"app.kubernetes.io/component": name});
+                self.world.put(key, json!({"metadata": {"labels": labels}, "status": {"phase": phase}}));
+            }
+            None => _ = self.world.observed.objects.remove(&key),
+        }
+    }
+
+    fn replicas(&self) -> Vec<i64> {
+        let of =
+            |name| self.world.observed.get(&Self::key(Kind::Deployment, name)).unwrap()["spec"]["replicas"].clone();
+        components().map(|name| of(name).as_i64().unwrap()).collect()
+    }
+
+    fn told_stopped(&self) -> Value {
+        let etcd = self.world.observed.get(&Self::key(Kind::EtcdCluster, names::ETCD)).unwrap();
+        etcd["spec"]["clientsStopped"].clone()
+    }
+}
+
+#[test]
+fn what_uses_etcd_stops_says_so_and_comes_back() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let before = f.replicas();
+    components().for_each(|name| f.pods_of(name, Some("Running")));
+    f.etcd_restores("WaitingForClients");
+    f.reconcile();
+    assert_eq!(f.replicas(), [0, 0, 0], "{:#?}", f.world.log);
+    assert_eq!(f.told_stopped(), Value::Null, "their pods are there");
+    components().for_each(|name| f.roll_out(name));
+    f.pods_of(names::APISERVER, None);
+    f.pods_of(names::SCHEDULER, None);
+    f.reconcile();
+    assert_eq!(f.told_stopped(), Value::Null, "one pod is left");
+    f.pods_of(names::CONTROLLER_MANAGER, None);
+    f.world.observed.api = ApiProbe::default();
+    f.reconcile();
+    assert_eq!(f.told_stopped(), 7);
+
+    for phase in ["Stop", "Restore", "Start"] {
+        f.etcd_restores(phase);
+        f.world.log.clear();
+        f.reconcile();
+        assert_eq!((f.replicas(), f.told_stopped()), (vec![0, 0, 0], json!(7)), "{phase}: {:#?}", f.world.log);
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    }
+    f.etcd_restores("Done");
+    last(&mut f);
+    assert_eq!((f.replicas(), f.told_stopped()), (before, Value::Null));
+    f.etcd_restores("");
+    let planned = last(&mut f);
+    assert_eq!(planned.plan.first_problem(), None);
+}
+
+#[test]
+fn a_spec_that_changes_meanwhile_starts_nothing() {
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    f.etcd_restores("Restore");
+    f.reconcile();
+    f.cluster.spec.replicas = 3;
+    f.cluster.spec.version = "1.36.2".into();
+    f.reconcile();
+    assert_eq!(f.replicas(), [0, 0, 0]);
+    f.etcd_restores("");
+    last(&mut f);
+    assert_eq!(f.replicas()[0], 3);
+}

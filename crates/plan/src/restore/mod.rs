@@ -1,0 +1,343 @@
+//! The plan for an `EtcdRestore`: a Job finds out whether the backup is fit, before anything stops; then the `EtcdCluster` is asked, by an
+//! annotation, to stop and to begin a new epoch; a second Job puts the backup onto the volume of its first member, and the `EtcdCluster` is
+//! told so. Which step is next follows from what the `EtcdCluster` says of itself, so it goes on wherever the operator ended.
+
+mod before;
+mod deletion;
+mod job;
+mod place;
+mod source;
+pub mod status;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use crate::backup::{Owner, outcome};
+use crate::model::{Action, Plan, Stage, StageId, State};
+use crate::observed::{self, Observed, uid};
+use crate::secrets::foreign;
+use crate::settings::Settings;
+use berth_api::backup::{EtcdBackup, Failure, Outcome, Task};
+use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::{OperationKind, Phase};
+use berth_api::restore::{EtcdRestore, RestoreRequest, phase};
+use berth_api::{labels, names};
+use berth_render::{Kind, Object, ObjectKey};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use place::Place;
+use serde_json::{Value, json};
+
+pub use place::{Asks, asks, credentials};
+
+/// What a plan for an `EtcdRestore` is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Input<'a> {
+    /// The `EtcdRestore` as it was read.
+    pub restore: &'a EtcdRestore,
+    /// What was observed for it: what [`asks`] names, its Jobs and their pods, and `EtcdBackup`s and `EtcdRestore`s of its namespace.
+    pub observed: &'a Observed,
+    /// The operator's configuration.
+    pub settings: &'a Settings,
+    /// The time of this reconcile.
+    pub now: Timestamp,
+}
+
+/// A plan, and what the status needs beside it.
+#[derive(Clone, Debug, Default)]
+pub struct RestorePlan {
+    /// What to do.
+    pub plan: Plan,
+    /// Reconcile again after this long, even without an event.
+    pub requeue_after: Option<SignedDuration>,
+    /// The phase for people.
+    pub phase: &'static str,
+    /// The backup that is restored: its name, and when it was taken.
+    pub backup: Option<(String, Option<Time>)>,
+    /// It was found fit.
+    pub checked: bool,
+    /// The epoch that begins with it, once it is on record.
+    pub epoch: Option<i64>,
+    /// etcd serves it.
+    pub restored: bool,
+    /// Why it failed, if it did just now.
+    pub failed: Option<Failure>,
+}
+
+/// Something is about to be there, or to change without an event.
+const SOON: SignedDuration = SignedDuration::from_secs(2);
+/// What is awaited is not announced.
+const WAITING: SignedDuration = SignedDuration::from_secs(15);
+/// Nothing changes by itself.
+const AT_REST: SignedDuration = SignedDuration::from_mins(10);
+
+impl<'a> Input<'a> {
+    fn name(&self) -> &'a str {
+        self.restore.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn namespace(&self) -> &'a str {
+        self.restore.metadata.namespace.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &'a str {
+        self.restore.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// What its Jobs are made for. Their pods are to NetworkPolicies what takes backups.
+    fn owner(&self) -> Owner<'a> {
+        let own = [
+            (labels::ETCD_RESTORE, self.name().to_owned()),
+            (labels::ETCD_RESTORE_NAMESPACE, self.namespace().to_owned()),
+        ];
+        let common = [(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::COMPONENT, names::ETCD_BACKUP)];
+        let common = common.map(|(key, value)| (key, value.to_owned()));
+        let labels = common.iter().chain(&own).map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        Owner { observed: self.observed, settings: self.settings, labels, own }
+    }
+
+    fn has_ended(&self) -> bool {
+        has_ended(self.restore)
+    }
+
+    /// What it asks of the etcd, if that was told.
+    fn request(&self) -> Option<RestoreRequest> {
+        let etcd = self.observed.get(&asks(self.restore).etcd)?;
+        let text = observed::annotation(etcd, labels::RESTORE_REQUEST)?;
+        serde_json::from_str(text).ok().filter(|request: &RestoreRequest| request.uid == self.uid())
+    }
+
+    /// Asks for it no more. What another one asks for stays.
+    fn withdraw(&self, stage: &mut Stage) -> bool {
+        let key = asks(self.restore).etcd;
+        let Some(etcd) = self.observed.get(&key).filter(|_| self.request().is_some()) else { return true };
+        let version = etcd["metadata"]["resourceVersion"].as_str().unwrap_or_default();
+        let object = annotated(&key, uid(etcd), None).map(|o| o.with_resource_version(version));
+        stage.actions.extend(object.ok().map(Action::Apply));
+        false
+    }
+}
+
+fn has_ended(restore: &EtcdRestore) -> bool {
+    let phase = restore.status.as_ref().and_then(|s| s.phase.as_deref());
+    [Some(phase::RESTORED), Some(phase::FAILED)].contains(&phase)
+}
+
+/// The annotation of an `EtcdCluster`, which is all that is applied of it.
+fn annotated(key: &ObjectKey, uid: &str, request: Option<&RestoreRequest>) -> Result<Object, String> {
+    let mut object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
+        "metadata": {"name": key.name, "namespace": key.namespace},
+    });
+    if let Some(request) = request {
+        let text = serde_json::to_string(request).map_err(|e| e.to_string())?;
+        object["metadata"]["annotations"] = json!({(labels::RESTORE_REQUEST): text});
+    }
+    Object::new(object).map(|o| o.with_uid(uid))
+}
+
+/// The plan for an `EtcdRestore`.
+pub fn plan(input: Input<'_>) -> RestorePlan {
+    if input.restore.metadata.deletion_timestamp.is_some() {
+        return deletion::plan(input);
+    }
+    let mut out = RestorePlan::default();
+    let mut stage = Stage::new(StageId::Restore, State::Ready);
+    if input.has_ended() {
+        let done = input.restore.status.as_ref().is_some_and(|s| s.restored_at.is_some());
+        out.phase = if done { phase::RESTORED } else { phase::FAILED };
+        let clean = clean(input, &mut stage) & input.withdraw(&mut stage);
+        out.requeue_after = Some(if clean { AT_REST } else { SOON });
+    } else {
+        (out.phase, stage.state) = match place::find(input) {
+            Ok(place) => go_on(input, &place, &mut stage, &mut out),
+            Err(state) => (phase::WAITING, state),
+        };
+        out.requeue_after = Some(if out.phase == phase::WAITING { WAITING } else { SOON });
+    }
+    out.plan.stages.push(stage);
+    out
+}
+
+/// Deletes both Jobs, each with its Secret.
+fn clean(input: Input<'_>, stage: &mut Stage) -> bool {
+    let (namespace, owner) = (asks(input.restore).namespace, input.owner());
+    let jobs = [names::restore_check(input.name()), names::restore(input.name())];
+    jobs.iter().fold(true, |clean, job| owner.clean(stage, job, &namespace) && clean)
+}
+
+/// One that has not ended: its phase and state.
+fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static str, State) {
+    let taken = place.backup.status.as_ref().and_then(|s| s.taken_at.clone());
+    out.backup = Some((place.backup.metadata.name.clone().unwrap_or_default(), taken));
+    if input.restore.status.as_ref().is_none_or(|s| s.checked_at.is_none()) {
+        let key = job::key(place, names::restore_check(input.name()));
+        return match run(input, place, stage, &key, "its Job to check the backup", |owner, secret| {
+            job::check(owner, place, secret)
+        }) {
+            Ran::Not(state) => (phase::WAITING, state),
+            Ran::Runs(state) => (phase::CHECKING, state),
+            Ran::Done => {
+                out.checked = true;
+                (phase::CHECKED, State::waiting("what its Job found to be recorded"))
+            }
+            Ran::Failed(failure) => {
+                out.failed = Some(failure);
+                (phase::FAILED, State::waiting("its failure to be recorded"))
+            }
+        };
+    }
+    input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
+    let request = input.request();
+    if request.is_none() {
+        if place.answers()
+            && let Some(state) = unconfirmed(input, place).or_else(|| before::backup(input, place, stage))
+        {
+            return (phase::CHECKED, state);
+        }
+        ask(input, place, stage, None);
+        return (phase::STOPPING, State::waiting(format!("{} to be told", place.asks.etcd)));
+    }
+    answer(input, place, stage, out, request.and_then(|r| r.restored))
+}
+
+/// Tells the etcd.
+fn ask(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, restored: Option<i64>) {
+    let (namespace, name) = (input.namespace().to_owned(), input.name().to_owned());
+    let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored };
+    let uid = place.etcd.metadata.uid.as_deref().unwrap_or_default();
+    stage.actions.extend(annotated(&place.asks.etcd, uid, Some(&request)).ok().map(Action::Apply));
+}
+
+/// Why it does not begin: what etcd holds would be lost, and nobody said that it may be.
+fn unconfirmed(input: Input<'_>, place: &Place<'_>) -> Option<State> {
+    let id = place.etcd.status.as_ref()?.cluster_id.clone()?;
+    if input.restore.spec.confirm.as_ref() == Some(&id) {
+        return None;
+    }
+    let taken = place.backup.status.as_ref().and_then(|s| s.taken_at.as_ref());
+    let taken = taken.map_or_else(|| "the backup".to_owned(), |at| at.0.to_string());
+    let command = format!(
+        "kubectl -n {} patch etcdrestore {} --type=merge -p '{{\"spec\":{{\"confirm\":\"{id}\"}}}}'",
+        input.namespace(),
+        input.name()
+    );
+    let on = format!(
+        "spec.confirm: {} answers, and all that was written since {taken} will be lost. Confirm that with etcd's cluster ID: {command}",
+        place.asks.etcd
+    );
+    Some(State::Waiting { reason: Reason::ConfirmationRequired, on })
+}
+
+/// What the etcd is at by now.
+fn answer(
+    input: Input<'_>,
+    place: &Place<'_>,
+    stage: &mut Stage,
+    out: &mut RestorePlan,
+    told: Option<i64>,
+) -> (&'static str, State) {
+    let status = place.etcd.status.clone().unwrap_or_default();
+    let operation = status.operation.as_ref().filter(|o| o.kind == OperationKind::Restore);
+    let epoch = status.epoch.unwrap_or_default();
+    let restoring = |on: String| State::Waiting { reason: Reason::Restoring, on };
+    match operation.map(|o| o.phase) {
+        Some(Phase::Restore) => {
+            out.epoch = Some(epoch);
+            if told == Some(epoch) {
+                return (phase::RESTORING, restoring(format!("{} to go on", place.asks.etcd)));
+            }
+            restore(input, place, stage, out, epoch)
+        }
+        Some(Phase::Start) => {
+            (phase::STARTING, restoring(format!("member {} to serve what was restored", place.member)))
+        }
+        Some(Phase::Done) if told == Some(epoch) => {
+            (out.restored, out.epoch) = (true, Some(epoch));
+            (phase::RESTORED, State::waiting("it to be recorded"))
+        }
+        _ => (phase::STOPPING, place.says()),
+    }
+}
+
+/// A Job puts the backup onto the volume.
+fn restore(
+    input: Input<'_>,
+    place: &Place<'_>,
+    stage: &mut Stage,
+    out: &mut RestorePlan,
+    epoch: i64,
+) -> (&'static str, State) {
+    let key = job::key(place, names::restore(input.name()));
+    let stale = input.owner().get(&key).filter(|live| job::epoch(live) != Some(epoch));
+    if stale.is_some() {
+        input.owner().clean(stage, &key.name, &place.asks.namespace);
+        return (phase::RESTORING, State::waiting(format!("{key} of an earlier epoch to be gone")));
+    }
+    match run(input, place, stage, &key, "its Job to put the backup onto the member's volume", |owner, secret| {
+        job::restore(owner, place, secret, epoch)
+    }) {
+        Ran::Not(state) | Ran::Runs(state) => (phase::RESTORING, state),
+        Ran::Done => {
+            ask(input, place, stage, Some(epoch));
+            (phase::RESTORING, State::waiting(format!("{} to be told", place.asks.etcd)))
+        }
+        Ran::Failed(failure) => {
+            out.failed = Some(failure);
+            (phase::FAILED, State::waiting("its failure to be recorded"))
+        }
+    }
+}
+
+/// How a Job goes.
+enum Ran {
+    /// It is not there.
+    Not(State),
+    Runs(State),
+    Done,
+    Failed(Failure),
+}
+
+fn run(
+    input: Input<'_>,
+    place: &Place<'_>,
+    stage: &mut Stage,
+    key: &ObjectKey,
+    does: &str,
+    make: impl FnOnce(&Owner<'_>, &ObjectKey) -> Result<Object, State>,
+) -> Ran {
+    let owner = input.owner();
+    stage.owns.push(key.clone());
+    if let Some(live) = input.observed.get(key) {
+        if !owner.is_ours(live) {
+            return Ran::Not(foreign(key));
+        }
+        return match outcome::of(&owner, live) {
+            Some(Outcome::Failed(failure)) => Ran::Failed(failure),
+            Some(_) => Ran::Done,
+            None => Ran::Runs(outcome::progress(&owner, live, None, does)),
+        };
+    }
+    let made = owner.credentials(place.store, key).and_then(|secret| Ok((secret, make(&owner, key)?)));
+    match made {
+        Ok((secret, job)) => {
+            stage.actions.extend(secret.map(Action::Secret));
+            stage.actions.push(Action::Create(job));
+            Ran::Runs(State::waiting(format!("{key} to be created")))
+        }
+        Err(state) => Ran::Not(state),
+    }
+}
+
+/// The task of a Job that is there.
+fn task_of(job: &Value) -> Option<Task> {
+    let containers = job.pointer("/spec/template/spec/containers")?.as_array()?;
+    let env = containers.first()?["env"].as_array()?;
+    let task = env.iter().find(|e| e["name"] == berth_api::backup::TASK)?;
+    serde_json::from_str(task["value"].as_str()?).ok()
+}
+
+/// An `EtcdBackup` that is there.
+fn backups<'a>(observed: &'a Observed, namespace: &'a str) -> impl Iterator<Item = EtcdBackup> + 'a {
+    observed.of_kind(Kind::EtcdBackup, namespace).filter_map(|(_, o)| serde_json::from_value(o.clone()).ok())
+}

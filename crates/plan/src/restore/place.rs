@@ -1,0 +1,187 @@
+//! What is restored, and where.
+
+use super::{Input, has_ended, source};
+use crate::model::State;
+use crate::observed::{Observed, annotation, deleting, label};
+use crate::settings::{BackupStore, Settings};
+use crate::workload::image_of;
+use berth_api::backup::EtcdBackup;
+use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::restore::EtcdRestore;
+use berth_api::{Cluster, EtcdCluster, labels, names};
+use berth_render::{Kind, ObjectKey};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+/// What has to be read for an `EtcdRestore`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asks {
+    /// Where its Jobs run: where etcd does.
+    pub namespace: String,
+    /// The `Cluster`, if it is a tenant's.
+    pub cluster: Option<ObjectKey>,
+    /// The etcd.
+    pub etcd: ObjectKey,
+}
+
+impl Asks {
+    /// Claim of the volume that is restored.
+    pub fn claim(&self) -> ObjectKey {
+        ObjectKey::namespaced(Kind::PersistentVolumeClaim, &*self.namespace, names::etcd::claim(&self.etcd.name, 0))
+    }
+}
+
+/// What has to be read for it.
+pub fn asks(restore: &EtcdRestore) -> Asks {
+    let home = restore.metadata.namespace.as_deref().unwrap_or_default();
+    let named = |r: &Option<berth_api::backup::BackupRef>| r.as_ref().map(|r| r.name.clone());
+    let cluster = named(&restore.spec.cluster_ref);
+    let namespace = cluster.as_ref().map_or_else(|| home.to_owned(), |c| names::control_plane_namespace(home, c));
+    let etcd =
+        named(&restore.spec.etcd_cluster_ref).filter(|_| cluster.is_none()).unwrap_or_else(|| names::ETCD.into());
+    Asks {
+        etcd: ObjectKey::namespaced(Kind::EtcdCluster, &*namespace, etcd),
+        cluster: cluster.map(|name| ObjectKey::namespaced(Kind::Cluster, home, name)),
+        namespace,
+    }
+}
+
+/// The Secret of the store that the backup is in, if that is known.
+pub fn credentials(restore: &EtcdRestore, observed: &Observed, settings: &Settings) -> Option<ObjectKey> {
+    let store = settings.backups.store(&source::choose(restore, observed)?.spec.store)?;
+    Some(ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*store.secret))
+}
+
+/// An etcd, and a backup of it.
+pub(super) struct Place<'a> {
+    pub(super) asks: Asks,
+    pub(super) store: &'a BackupStore,
+    pub(super) etcd: EtcdCluster,
+    pub(super) backup: EtcdBackup,
+    /// What starts the members.
+    pub(super) set: &'a Value,
+    /// Image of the members.
+    pub(super) image: String,
+    pub(super) identity: String,
+    /// Digest of the tenant's encryption key.
+    pub(super) encryption_key: Option<String>,
+    /// The member that is restored.
+    pub(super) member: String,
+}
+
+impl Place<'_> {
+    /// Whether the etcd holds something that somebody can still read.
+    pub(super) fn answers(&self) -> bool {
+        let Some(status) = &self.etcd.status else { return false };
+        let available = conditions::find(&status.conditions, ConditionType::Available);
+        status.cluster_id.is_some() && available.is_none_or(|c| c.status != "False")
+    }
+
+    /// What the etcd waits for, in its own words.
+    pub(super) fn says(&self) -> State {
+        let status = self.etcd.status.clone().unwrap_or_default();
+        let ready = conditions::find(&status.conditions, ConditionType::Ready);
+        let reason = ready.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::Waiting);
+        let message = ready.map(|c| c.message.clone()).unwrap_or_default();
+        match reason {
+            Reason::Restoring => State::Reported { reason, message },
+            Reason::EtcdChangeUnsupported | Reason::VersionUnsupported => {
+                State::Blocked { reason, message: format!("{}: {message}", self.asks.etcd) }
+            }
+            _ if self.etcd.spec.paused => State::Waiting {
+                reason: Reason::Paused,
+                on: format!("spec.paused of {} (and of its Cluster) to be false", self.asks.etcd),
+            },
+            _ => State::Waiting { reason: Reason::Restoring, on: format!("{} to begin", self.asks.etcd) },
+        }
+    }
+}
+
+/// What is restored, or what is awaited.
+pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
+    let asks = asks(input.restore);
+    let cluster: Option<Cluster> = match &asks.cluster {
+        Some(key) => Some(read(input, key)?),
+        None => None,
+    };
+    if let Some(key) = &asks.cluster {
+        home(input, &asks, key)?;
+    }
+    let etcd: EtcdCluster = read(input, &asks.etcd)?;
+    if etcd.metadata.deletion_timestamp.is_some() {
+        return Err(State::waiting(format!("{}, which is being deleted", asks.etcd)));
+    }
+    let Some(identity) = etcd.status.as_ref().and_then(|s| s.identity.clone()) else {
+        return Err(State::waiting(format!("{} to be formed", asks.etcd)));
+    };
+    if let Some(other) = earlier(input) {
+        return Err(State::waiting(format!("EtcdRestore {}/{other} of the same etcd to end", input.namespace())));
+    }
+    let backup = source::find(input, &etcd, cluster.as_ref())?;
+    let store = store(input, &backup)?;
+    let key = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
+    let set = input.observed.get(&key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
+    let image = image_of(set).ok_or_else(|| State::waiting(format!("{key} to have an image")))?.to_owned();
+    let claim = asks.claim();
+    if input.observed.get(&claim).is_none_or(deleting) {
+        return Err(State::waiting(format!(
+            "{claim}, which does not exist or is being deleted. Its StatefulSet makes it with the member's pod"
+        )));
+    }
+    let secret = ObjectKey::namespaced(Kind::Secret, &*asks.namespace, names::APISERVER_ENCRYPTION);
+    let encryption_key =
+        cluster.and_then(|_| input.observed.secrets.get(&secret)?.digests.get("encryption.yaml").cloned());
+    let member = names::etcd::member(&asks.etcd.name, 0);
+    Ok(Place { asks, store, etcd, backup, set, image, identity, encryption_key, member })
+}
+
+/// The control-plane namespace is there, is that `Cluster`'s, and changes nothing else.
+fn home(input: Input<'_>, asks: &Asks, cluster: &ObjectKey) -> Result<(), State> {
+    let namespace = input.observed.get(&ObjectKey::cluster(Kind::Namespace, &*asks.namespace));
+    let ours = namespace.filter(|n| {
+        !deleting(n)
+            && label(n, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+            && label(n, labels::CLUSTER_NAME) == Some(&cluster.name)
+            && label(n, labels::CLUSTER_NAMESPACE) == cluster.namespace.as_deref()
+    });
+    let ours = ours.ok_or_else(|| State::waiting(format!("namespace {} of the control plane", asks.namespace)))?;
+    // Its steps go by what runs, and nothing does meanwhile.
+    match annotation(ours, labels::UPGRADE) {
+        Some(_) if input.request().is_none() => Err(State::waiting(format!(
+            "{cluster} to finish, or to turn back, the change of its minor version; an etcd is not restored meanwhile"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// One that comes first: of two, the older.
+fn earlier(input: Input<'_>) -> Option<String> {
+    let age = |r: &EtcdRestore| (r.metadata.creation_timestamp.clone(), r.metadata.name.clone());
+    let own = age(input.restore);
+    let all = input.observed.of_kind(Kind::EtcdRestore, input.namespace());
+    let all = all.filter_map(|(_, o)| serde_json::from_value::<EtcdRestore>(o.clone()).ok());
+    let same = |r: &EtcdRestore| {
+        r.metadata.name != input.restore.metadata.name && super::asks(r).etcd == super::asks(input.restore).etcd
+    };
+    all.filter(|r| same(r) && !has_ended(r) && age(r) < own).find_map(|r| r.metadata.name)
+}
+
+fn store<'a>(input: Input<'a>, backup: &EtcdBackup) -> Result<&'a BackupStore, State> {
+    let backups = &input.settings.backups;
+    let asked = &backup.spec.store;
+    let store = backups.store(asked).filter(|_| !backups.image.is_empty());
+    store.ok_or_else(|| {
+        State::blocked(
+            Reason::StoreUnavailable,
+            format!(
+                "the backup is in store {asked}, which is not configured. The platform team adds it to the chart value backups.stores"
+            ),
+        )
+    })
+}
+
+fn read<T: DeserializeOwned>(input: Input<'_>, key: &ObjectKey) -> Result<T, State> {
+    let live = input.observed.get(key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
+    serde_json::from_value(live.clone())
+        .map_err(|e| State::blocked(Reason::Error, format!("{key} cannot be read: {e}")))
+}

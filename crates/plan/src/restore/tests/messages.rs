@@ -1,0 +1,126 @@
+//! Situations of an `EtcdRestore`, for docs/reference/messages.md.
+
+use super::*;
+use crate::messages::Situation;
+
+type Change = fn(&mut Fixture);
+
+const SHA: &str = "one.db: the store gives 9 bytes with SHA-256 00, and the backup had ab";
+
+/// Each message that an `EtcdRestore` can have.
+pub(crate) fn situations() -> Vec<Situation> {
+    let new: &[(&str, Change)] = &[
+        ("an EtcdRestore is created", |_| {}),
+        ("its Cluster does not exist", |w| remove(w, Kind::Cluster)),
+        ("its Cluster has no control plane yet", |w| remove(w, Kind::Namespace)),
+        ("its Cluster cannot be read", |w| w.live(Kind::Cluster)["spec"]["etcd"] = json!({"replicas": "three"})),
+        ("its Cluster changes its minor version", |w| {
+            w.live(Kind::Namespace)["metadata"]["annotations"] = json!({labels::UPGRADE: "{}"});
+        }),
+        ("its etcd is being deleted", |w| {
+            w.live(Kind::EtcdCluster)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }),
+        ("its etcd was never formed", |w| w.live(Kind::EtcdCluster)["status"]["identity"] = Value::Null),
+        ("its etcd has no StatefulSet", |w| remove(w, Kind::StatefulSet)),
+        ("its etcd's StatefulSet has no image", |w| {
+            w.live(Kind::StatefulSet)["spec"]["template"]["spec"]["containers"] = json!([]);
+        }),
+        ("the first member has no volume", |w| remove(w, Kind::PersistentVolumeClaim)),
+        ("another EtcdRestore is under way", |w| {
+            let mut other = serde_json::to_value(&w.restore).unwrap();
+            other["metadata"]["name"] = "again".into();
+            other["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+            w.put(Kind::EtcdRestore, other);
+        }),
+        ("its EtcdBackup does not exist", |w| remove(w, Kind::EtcdBackup)),
+        ("there is no EtcdBackup until that time", |w| {
+            w.restore.spec.source.backup = None;
+            w.restore.spec.source.latest_before = serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
+        }),
+        ("its EtcdBackup is not taken yet", |w| of_backup(w, &json!({"phase": "Running"}))),
+        ("its EtcdBackup failed", |w| of_backup(w, &json!({"phase": "Failed"}))),
+        ("its EtcdBackup is another tenant's", |w| of_backup(w, &json!({"identity": "other"}))),
+        ("its EtcdBackup is of a newer etcd", |w| of_backup(w, &json!({"etcdVersion": "3.7.0"}))),
+        ("its EtcdBackup is of a newer Kubernetes", |w| of_backup(w, &json!({"kubernetesVersion": "1.37.0"}))),
+        ("the tenant has another encryption key by now", |w| of_backup(w, &json!({"encryptionKey": "00"}))),
+        ("the store is not configured any more", |w| w.settings.backups.stores.clear()),
+        ("somebody else's Job has its name", |w| {
+            w.put(Kind::Job, json!({"metadata": {"name": CHECK, "namespace": Fixture::home()}}));
+        }),
+        ("its Job checks the backup", |w| w.ends(CHECK, None, None)),
+        ("its Job tries again", |w| w.ends(CHECK, None, Some(&failed(At::Proof, SHA)))),
+        ("the backup is not what it was", |w| w.ends(CHECK, Some("Failed"), Some(&failed(At::Proof, SHA)))),
+        ("the backup is fit", |w| w.ends(CHECK, Some("Complete"), Some(&checked()))),
+    ];
+    let mut all: Vec<Situation> = new.iter().map(|(text, change)| of(Fixture::new(), text, *change)).collect();
+    let fit: &[(&str, Change)] =
+        &[("etcd answers, and nobody confirmed", |w| w.restore.spec.confirm = None), ("etcd is told", |_| {})];
+    let first: &[(&str, Change)] = &[
+        ("etcd answers, and another backup is to be taken first", |_| {}),
+        ("the backup that is taken first runs", |w| w.before("Running")),
+        ("the backup that is to be taken first fails", |w| w.before("Failed")),
+        ("the backup that was taken first is of an earlier EtcdRestore", |w| {
+            w.before("Verified");
+            w.restore.metadata.uid = Some("r2".into());
+        }),
+        ("the backup that is to be taken first is somebody else's", |w| {
+            w.put(Kind::EtcdBackup, json!({"metadata": {"name": "before-back", "namespace": TEAM}}));
+        }),
+    ];
+    all.extend(first.iter().map(|(text, change)| of(Fixture::fit(), text, *change)));
+    all.extend(fit.iter().map(|(text, change)| of(Fixture::checked(), text, *change)));
+    let told: &[(&str, Fixture, Change)] = &[
+        ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),
+        ("etcd is paused", Fixture::told(None, "", 1), |w| w.live(Kind::EtcdCluster)["spec"]["paused"] = true.into()),
+        ("etcd was made by an earlier Berth", Fixture::told(None, "Stop", 1), |w| {
+            let etcd = w.live(Kind::EtcdCluster);
+            etcd["status"]["conditions"][0]["reason"] = "EtcdChangeUnsupported".into();
+            etcd["status"]["conditions"][0]["message"] = "this etcd was made by an earlier version of Berth".into();
+        }),
+        ("the API server's pods end", Fixture::told(None, "WaitingForClients", 1), |_| {}),
+        ("etcd has stopped", Fixture::told(None, "Restore", 2), |_| {}),
+        ("its Job restores", Fixture::told(None, "Restore", 2), |w| w.ends(RESTORE, None, None)),
+        ("its Job is of an epoch before", Fixture::told(None, "Restore", 2), |w| {
+            w.ends(RESTORE, None, None);
+            w.live(Kind::EtcdCluster)["status"]["epoch"] = 3.into();
+        }),
+        ("its Job failed, and etcd has stopped", Fixture::told(None, "Restore", 2), |w| {
+            w.ends(RESTORE, Some("Failed"), Some(&failed(At::Proof, SHA)));
+        }),
+        ("its Job is done", Fixture::told(None, "Restore", 2), |w| {
+            w.ends(RESTORE, Some("Complete"), Some(&Outcome::Restored));
+        }),
+        ("etcd knows that it is done", Fixture::told(Some(2), "Restore", 2), |_| {}),
+        ("the first member starts", Fixture::told(Some(2), "Start", 2), |_| {}),
+        ("etcd serves", Fixture::told(Some(2), "Done", 2), |_| {}),
+        ("it is deleted while its Job runs", Fixture::told(None, "Restore", 2), |w| {
+            w.ends(RESTORE, None, None);
+            w.restore.metadata.deletion_timestamp = Some(Time(w.now));
+        }),
+    ];
+    for (text, from, change) in told {
+        let mut w = Fixture {
+            restore: from.restore.clone(),
+            observed: from.observed.clone(),
+            settings: from.settings.clone(),
+            now: from.now,
+        };
+        change(&mut w);
+        all.push(of(w, text, |_| {}));
+    }
+    all
+}
+
+fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {
+    change(&mut world);
+    world.reconcile();
+    Situation::of("EtcdRestore", text, &world.restore)
+}
+
+fn of_backup(world: &mut Fixture, but: &Value) {
+    world.backup("one", "2026-01-01T00:00:00Z", but);
+}
+
+fn remove(world: &mut Fixture, kind: Kind) {
+    world.observed.objects.retain(|key, _| key.kind != kind);
+}
