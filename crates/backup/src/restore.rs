@@ -139,7 +139,7 @@ fn write_durably(path: &Path, bytes: &[u8]) -> io::Result<()> {
 /// A name that is not taken.
 fn free(volume: &Path, name: &str) -> PathBuf {
     let nth = |n: u32| volume.join(if n == 0 { name.to_owned() } else { format!("{name}-{n}") });
-    (0..).map(nth).find(|path| !path.exists()).unwrap_or_else(|| nth(0))
+    (0..u32::MAX).map(nth).find(|path| !path.exists()).unwrap_or_else(|| nth(0))
 }
 
 fn sync(path: &Path) -> io::Result<()> {

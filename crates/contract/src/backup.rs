@@ -159,7 +159,6 @@ pub struct Manifest {
 }
 
 /// How a task ended.
-#[expect(clippy::large_enum_variant, reason = "there is one of them at a time")]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {

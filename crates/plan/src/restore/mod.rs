@@ -163,7 +163,8 @@ pub fn plan(input: Input<'_>) -> RestorePlan {
 fn clean(input: Input<'_>, stage: &mut Stage) -> bool {
     let (namespace, owner) = (asks(input.restore).namespace, input.owner());
     let jobs = [names::restore_check(input.name()), names::restore(input.name())];
-    jobs.iter().fold(true, |clean, job| owner.clean(stage, job, &namespace) && clean)
+    let left = jobs.iter().filter(|job| !owner.clean(stage, job, &namespace)).count();
+    left == 0
 }
 
 /// One that has not ended: its phase and state.

@@ -28,6 +28,7 @@ pub(super) struct Entry {
 }
 
 /// What a decision is made from.
+#[expect(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug)]
 pub(super) struct View<'a> {
     pub(super) now: Timestamp,

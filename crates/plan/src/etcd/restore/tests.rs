@@ -4,7 +4,6 @@ use super::*;
 use std::collections::BTreeSet;
 
 /// What is there beside the record. Each change of it may come at any time.
-#[expect(clippy::struct_excessive_bools)]
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct World {
     entry: Entry,

@@ -69,7 +69,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     ];
     all.extend(first.iter().map(|(text, change)| of(Fixture::fit(), text, *change)));
     all.extend(fit.iter().map(|(text, change)| of(Fixture::checked(), text, *change)));
-    let told: &[(&str, Fixture, Change)] = &[
+    let told: Vec<(&str, Fixture, Change)> = vec![
         ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),
         ("etcd is paused", Fixture::told(None, "", 1), |w| w.live(Kind::EtcdCluster)["spec"]["paused"] = true.into()),
         ("etcd was made by an earlier Berth", Fixture::told(None, "Stop", 1), |w| {
@@ -98,13 +98,7 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.restore.metadata.deletion_timestamp = Some(Time(w.now));
         }),
     ];
-    for (text, from, change) in told {
-        let mut w = Fixture {
-            restore: from.restore.clone(),
-            observed: from.observed.clone(),
-            settings: from.settings.clone(),
-            now: from.now,
-        };
+    for (text, mut w, change) in told {
         change(&mut w);
         all.push(of(w, text, |_| {}));
     }

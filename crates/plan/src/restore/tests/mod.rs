@@ -242,6 +242,7 @@ fn job_of(planned: &RestorePlan) -> Value {
 }
 
 /// What the annotation is to be, if it is written.
+#[expect(clippy::option_option, reason = "it is not written, or is taken away, or says something")]
 fn annotation_of(planned: &RestorePlan) -> Option<Option<Value>> {
     planned.plan.actions().find_map(|a| match a {
         Action::Apply(o) if o.key().kind == Kind::EtcdCluster => {
