@@ -57,7 +57,9 @@ fn control_plane() -> Vec<Value> {
 
 fn status() -> Value {
     // In the order of the CustomResourceDefinitions.
-    let plurals = berth_api::crds::all().into_iter().map(|crd| format!("{}/status", crd.spec.names.plural));
+    let all = berth_api::crds::all().into_iter();
+    let with_status = all.filter(|crd| crd.spec.versions.iter().any(|version| version.subresources.is_some()));
+    let plurals = with_status.map(|crd| format!("{}/status", crd.spec.names.plural));
     json!({"apiGroups": [berth_api::GROUP], "resources": plurals.collect::<Vec<_>>(), "verbs": ["patch"]})
 }
 

@@ -19,9 +19,9 @@ pub use endpoint::{Endpoint, EndpointService, EndpointType};
 pub use network::Network;
 pub use status::{
     AddonStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
-    PublishedKubeconfig,
+    PublishedKubeconfig, RevisionSummary, RolloutStatus,
 };
-pub use upgrade::Upgrade;
+pub use upgrade::{OnFailure, Upgrade};
 pub use vpc::{Attachment, Route, Vpc};
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.
@@ -109,7 +109,7 @@ pub struct ClusterSpec {
     /// Where images come from.
     #[serde(default, skip_serializing_if = "Images::is_default")]
     pub images: Images,
-    /// How the minor version changes.
+    /// How changes of what runs are made, and taken back.
     #[serde(default, skip_serializing_if = "Upgrade::is_default")]
     pub upgrade: Upgrade,
     /// What happens on deletion.

@@ -167,6 +167,10 @@ reasons! {
         UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back.",
         /// The new minor version runs and emulates the one before until `spec.upgrade.finalizeAfter` has passed. The tenant is `Ready`.
         Emulating => "Nothing. To go back, set `spec.version` to the version in the message before that time.",
+        /// A new release did not come up, and Berth runs the last one that succeeded again. The spec is left alone.
+        RolledBack => "Correct what the message names in the spec; or set the release that runs, with `kubectl berth rollback`; or ask for it once more with the annotation `berth.dev/roll`.",
+        /// A new release did not come up, and Berth does not go back; the message says why. What runs stays.
+        Held => "Correct what the message names. If a pod comes up after all, it goes on by itself.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
         NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
         /// `version` differs from that of the etcd that runs, or of the data that was kept; or `replicas` do, and an etcd that an earlier Berth

@@ -1,7 +1,7 @@
 //! The CustomResourceDefinitions, as they are generated into `crds/` and the chart.
 
 use crate::conditions::ConditionType;
-use crate::{Cluster, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
+use crate::{Cluster, ClusterRevision, EtcdBackup, EtcdBackupSchedule, EtcdCluster, EtcdRestore};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
     CustomResourceDefinition, JSON, JSONSchemaProps, ValidationRule,
 };
@@ -35,6 +35,7 @@ const TABLE: &[Row] = &[
         conditions: ConditionType::ETCD_BACKUP,
         definition: || finish(EtcdRestore::crd(), "back-to-monday", &[]),
     },
+    Row { kind: "ClusterRevision", conditions: &[], definition: revision },
 ];
 
 /// All CustomResourceDefinitions of Berth.
@@ -50,6 +51,15 @@ pub fn names() -> Vec<String> {
 /// The kinds, each with the types of conditions that it publishes.
 pub fn conditions() -> impl Iterator<Item = (&'static str, &'static [ConditionType])> {
     TABLE.iter().map(|row| (row.kind, row.conditions))
+}
+
+/// Spec and status are written at once, by the operator alone: without a subresource that is one write.
+fn revision() -> CustomResourceDefinition {
+    let mut crd = ClusterRevision::crd();
+    for version in &mut crd.spec.versions {
+        version.subresources = None;
+    }
+    crd
 }
 
 fn schedule() -> CustomResourceDefinition {

@@ -67,6 +67,11 @@ pub const TEAM_UID: &str = "berth.dev/cluster-namespace-uid";
 pub const ALLOW_ADOPTION: &str = "berth.dev/allow-adoption";
 /// On a `Cluster`: takes over a control-plane namespace whose recorded UID is the value.
 pub const ADOPT: &str = "berth.dev/adopt";
+/// On a `Cluster`: asks once more for a release that Berth took back. The value is the `Cluster`'s `metadata.generation`; to ask another
+/// time, with a suffix, such as `7-2`.
+pub const ROLL: &str = "berth.dev/roll";
+/// kubectl's annotation on a `Cluster`: why it was changed, in somebody's words.
+pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// On an etcd's StatefulSet and bootstrap ConfigMap: what the members run with and what their data is bound to, as JSON.
 pub const ETCD_RECORD: &str = "berth.dev/etcd-record";
 /// On a Deployment or `StatefulSet` from which Berth takes away what others add to its spec: who added something and when, as JSON. Without

@@ -17,6 +17,7 @@ pub mod labels;
 pub mod names;
 pub mod quantity;
 pub mod restore;
+pub mod revision;
 pub mod version;
 
 pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};
@@ -24,6 +25,7 @@ pub use backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec, EtcdBackup
 pub use cluster::{Cluster, ClusterSpec, ClusterStatus};
 pub use etcd_cluster::{EtcdCluster, EtcdClusterSpec, EtcdClusterStatus};
 pub use restore::{EtcdRestore, EtcdRestoreSpec, EtcdRestoreStatus};
+pub use revision::{ClusterRevision, ClusterRevisionSpec, ClusterRevisionStatus};
 
 /// API group of every custom resource of Berth.
 pub const GROUP: &str = "berth.dev";

@@ -90,6 +90,11 @@ pub fn templates(digest: &str) -> String {
     format!("templates-{}", digest.get(..12).unwrap_or(digest))
 }
 
+/// The `ClusterRevision` of that number.
+pub fn revision(number: i64) -> String {
+    format!("revision-{number}")
+}
+
 /// Group of the tenant's admins, bound to `cluster-admin` inside the tenant.
 pub const ADMIN_GROUP: &str = "berth:cluster-admins";
 /// User and group of the operator's own short-lived credential inside a tenant.

@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
-use berth_plan::cluster::{is_ours, upgrade_templates};
+use berth_plan::cluster::{is_ours, revision_templates, upgrade_templates};
 use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{MetaCluster, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
@@ -197,8 +197,19 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
         let end = cluster.metadata.deletion_timestamp.is_some().then_some(Kind::PersistentVolumeClaim);
         let slots = cluster.spec.vpc.is_some().then_some(Kind::StatefulSet);
         let kinds: Vec<Kind> = CLUSTER_KINDS.into_iter().chain(slots).chain(end).collect();
-        let (listed, binding) = futures::join!(list_into(io, &mut snapshot, &kinds, &cp_namespace), io.get(&binding));
+        let revisions = io.list(Kind::ClusterRevision, &cp_namespace, None);
+        let (listed, binding, revisions) =
+            futures::join!(list_into(io, &mut snapshot, &kinds, &cp_namespace), io.get(&binding), revisions);
         listed?;
+        match revisions {
+            Ok(revisions) => {
+                snapshot.observed.revisions_are_readable = true;
+                revisions.into_iter().for_each(|revision| snapshot.put(Kind::ClusterRevision, revision));
+            }
+            // The chart with the kind, or with the right to it, comes a moment later; without a record all else goes on.
+            Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {}
+            Err(e) => return Err(e),
+        }
         if let Some(binding) = binding? {
             snapshot.put(Kind::RoleBinding, binding);
         }
@@ -212,6 +223,14 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
         let next = snapshot.observed.get(&key).and_then(upgrade_templates);
         let map = next.map(|d| ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(&d)));
         snapshot.observed.pinned_next = stored_templates(io, &snapshot, map.as_ref()).await?;
+        for digest in revision_templates(&snapshot.observed, &cp_namespace) {
+            let known = |set: &Option<TemplateSet>| set.as_ref().is_some_and(|set| set.digest() == digest);
+            if [&snapshot.observed.pinned, &snapshot.observed.pinned_next].into_iter().any(known) {
+                continue;
+            }
+            let map = ObjectKey::namespaced(Kind::ConfigMap, cp_namespace.clone(), names::templates(&digest));
+            snapshot.observed.pinned_before.extend(stored_templates(io, &snapshot, Some(&map)).await?);
+        }
     }
     Ok(snapshot)
 }

@@ -17,6 +17,8 @@ pub enum StageId {
     Spec,
     /// The control-plane namespace and the operator's rights in it.
     Namespace,
+    /// The record of the release.
+    Revision,
     /// The Service of the API and its address.
     Endpoint,
     /// CAs, keys and certificates.
@@ -43,6 +45,7 @@ impl StageId {
         match self {
             Self::Spec => "spec",
             Self::Namespace => "namespace",
+            Self::Revision => "revision",
             Self::Endpoint => "endpoint",
             Self::Pki => "pki",
             Self::Etcd => "etcd",

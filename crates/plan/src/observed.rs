@@ -25,6 +25,10 @@ pub struct Observed {
     pub pinned: Option<TemplateSet>,
     /// The template set of the minor that the tenant changes to, if that is not the built-in one.
     pub pinned_next: Option<TemplateSet>,
+    /// Template sets of recorded releases, as far as they are not built in.
+    pub pinned_before: Vec<TemplateSet>,
+    /// `ClusterRevision`s could be read: they are among the objects. Otherwise none is looked at or written.
+    pub revisions_are_readable: bool,
     /// What the tenant's API said, if it was asked.
     pub api: ApiProbe,
     /// The published kubeconfig: fingerprint of its content.

@@ -49,6 +49,8 @@ pub enum Kind {
     EtcdBackupSchedule,
     /// `berth.dev/v1alpha1` EtcdRestore (read; its status and finalizers are written).
     EtcdRestore,
+    /// `berth.dev/v1alpha1` ClusterRevision.
+    ClusterRevision,
     /// `apps/v1` StatefulSet.
     StatefulSet,
     /// `apps/v1` Deployment.
@@ -127,6 +129,7 @@ const TABLE: &[Row] = &[
     row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true),
     observed(row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true)),
     observed(row(Kind::EtcdRestore, "EtcdRestore", BERTH, "v1alpha1", "etcdrestores", true)),
+    row(Kind::ClusterRevision, "ClusterRevision", BERTH, "v1alpha1", "clusterrevisions", true),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
     row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
@@ -231,6 +234,7 @@ impl Kind {
                 | Self::ConfigMap
                 | Self::Service
                 | Self::EtcdCluster
+                | Self::ClusterRevision
                 | Self::StatefulSet
                 | Self::Deployment
                 | Self::Job,

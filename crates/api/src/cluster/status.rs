@@ -1,6 +1,7 @@
 //! The status of a `Cluster`.
 
 use crate::common::{SecretRef, conditions_schema};
+use crate::revision::{RevisionCause, RevisionOutcome};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -52,6 +53,13 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub addons: Vec<AddonStatus>,
+    /// The release that is rolled out. Absent while none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
+    /// The last releases, the newest first; `kubectl berth history` shows them. Each is a `ClusterRevision` in the control-plane namespace.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
+    pub history: Vec<RevisionSummary>,
     /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable; with `spec.vpc` VPCReady; Reconciling and
     /// Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -138,4 +146,48 @@ pub struct CertificatesStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub next_expiry: Option<Time>,
+}
+
+/// A release that is rolled out.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// Number of its `ClusterRevision`.
+    pub revision: i64,
+    /// Version of the last release that succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// Version that is rolled out.
+    pub to: String,
+    /// The workload whose pods are replaced, such as `kube-apiserver`; `soak`: all run it, for `spec.upgrade.soak`.
+    pub step: String,
+    /// The most of its pods that were up to date and ready at once.
+    #[serde(default)]
+    pub ready: i32,
+    /// Since when the step makes no progress. Absent while `spec.paused` is true.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub since: Option<Time>,
+}
+
+/// A release, in short.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionSummary {
+    /// Number of its `ClusterRevision`.
+    pub revision: i64,
+    /// `spec.version`.
+    pub version: String,
+    /// What changed.
+    pub cause: RevisionCause,
+    /// The annotation `kubernetes.io/change-cause` of the `Cluster` when it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub change_cause: Option<String>,
+    /// How it came out. Absent while it is rolled out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<RevisionOutcome>,
+    /// When it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub started: Option<Time>,
 }

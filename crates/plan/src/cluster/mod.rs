@@ -13,6 +13,7 @@ mod probe;
 mod record;
 mod release;
 mod requeue;
+mod revision;
 pub mod status;
 mod subject;
 pub(crate) mod unread;
@@ -27,11 +28,12 @@ use crate::objects::owner_references::clear_owner_references;
 use crate::observed::{self, Observed, label};
 use crate::secrets::Certificates;
 use crate::settings::Settings;
-use berth_api::cluster::{AddonStatus, Cluster};
+use berth_api::cluster::{AddonStatus, Cluster, RolloutStatus};
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
+use revision::Course;
 use subject::Tenant;
 
 pub use inside::{Turn, Wanted};
@@ -39,6 +41,7 @@ pub use namespace::adoptable;
 pub use probe::{ProbeRequest, Questions, probe_request};
 pub use record::Pin;
 pub use release::{Pending, upgrade_templates};
+pub use revision::revision_templates;
 pub use subject::is_ours;
 pub use validate::host::HostRules;
 pub use vpc::pods_without_network;
@@ -75,13 +78,19 @@ pub struct ClusterPlan {
     pub unreachable_nodes: Option<String>,
     /// A minor that runs, and waits to be finished.
     pub pending: Option<Pending>,
+    /// The release that is rolled out.
+    pub rollout: Option<RolloutStatus>,
     /// When time alone changes the plan.
     pub due: Option<SignedDuration>,
 }
 
 /// The plan for a `Cluster`.
 pub fn plan(input: Input<'_>) -> ClusterPlan {
-    let mut out = stages(input);
+    let course = Course::of(input);
+    // One that did not come up is passed over for the last that did, as if a person had set that again.
+    let instead = course.cluster();
+    let input = Input { cluster: instead.as_ref().unwrap_or(input.cluster), ..input };
+    let mut out = stages(input, &course);
     if input.cluster.metadata.deletion_timestamp.is_some() {
         return out;
     }
@@ -101,7 +110,7 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     out
 }
 
-fn stages(input: Input<'_>) -> ClusterPlan {
+fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
     let Input { cluster, settings, .. } = input;
     let mut t = Tenant::new(input);
@@ -113,6 +122,7 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     }
     out.plan.stages.extend(deletion::team_namespace_ends(&t));
     let mut spec = Stage::new(StageId::Spec, State::Ready);
+    let refused = refusal.is_some();
     if let Some(state) = refusal {
         spec.state = state;
     } else if let Err(message) = validate::networks(&cluster.spec.network) {
@@ -142,17 +152,23 @@ fn stages(input: Input<'_>) -> ClusterPlan {
         out.plan.stages.push(spec);
         return out;
     };
+    let is_refused = |component: &&components::Component| validate::component(&t, component).is_err();
+    let refused = refused || !spec.state.is_done() || components::ALL.iter().any(is_refused);
+    release.recording = course.awaits(refused);
     if release.change.is_none() {
+        release.pin = course.pin(release.pin);
         release.pin = validate::with_available_agent(release.pin, &t);
     }
-    if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
+    if let (true, Some(failed)) = (spec.state.is_done(), course.state()) {
+        spec.state = failed;
+    } else if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
         spec.state = waits.clone();
     }
     out.pending.clone_from(&release.pending);
     t.release = release;
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
-    let namespace_stage = namespace::stage(&t);
+    let namespace_stage = namespace::stage(&t, &course.templates());
     let namespace_there = live_namespace.is_some();
     let halt = stop(&namespace_stage)
         || !namespace_there
@@ -178,15 +194,17 @@ fn stages(input: Input<'_>) -> ClusterPlan {
     out.plan.stages.push(inside);
     pki::roots_first(&t, &mut out.plan);
     clear_owner_references(&mut out.plan, t.observed, is_ours);
+    course.record(&t, &mut out, refused);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
+        out.plan.prune.extend(course.surplus());
     }
     out.unread = unread::message(&t);
     out.unreachable_nodes = isolation::nodes::unreachable(&t);
     out.requeue_after = Some(requeue::after(&t, &out));
     let finalizes =
         out.pending.as_ref().map(|pending| pending.until.duration_since(t.now)).filter(SignedDuration::is_positive);
-    out.due = [out.certificates.due, finalizes].into_iter().flatten().min();
+    out.due = [out.due, out.certificates.due, finalizes].into_iter().flatten().min();
     out
 }
 

@@ -12,8 +12,8 @@ use berth_api::{Cluster, labels, names};
 use berth_render::{Kind, Object, ObjectKey};
 use serde_json::{Value, json};
 
-/// The stage.
-pub(super) fn stage(t: &Tenant<'_>) -> Stage {
+/// The stage. `kept_templates`: those of releases that are recorded.
+pub(super) fn stage(t: &Tenant<'_>, kept_templates: &[ObjectKey]) -> Stage {
     let mut stage = Stage::new(StageId::Namespace, State::Ready);
     let key = ObjectKey::cluster(Kind::Namespace, t.cp_namespace.clone());
     let recorded = t.status().control_plane_namespace;
@@ -55,6 +55,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         return stage;
     }
     pinned_templates(t, &mut stage);
+    let kept = kept_templates.iter().filter(|key| t.observed.get(key).is_some() && !stage.owns.contains(key));
+    let kept: Vec<_> = kept.cloned().collect();
+    stage.owns.extend(kept);
     super::isolation::policies(t, &mut stage);
     stage
 }

@@ -60,6 +60,13 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if let ApiProbe::Answered { read: InsideTenant { nodes: Some(nodes), .. }, .. } = &observed.api {
         status.nodes = Some(nodes.count.clone());
     }
+    // Where nothing was looked at, a deadline goes on.
+    if planned.plan.stage(StageId::ControlPlane(Binary::ApiServer)).is_some() {
+        status.rollout.clone_from(&planned.rollout);
+    }
+    if let Some(history) = super::revision::history(observed, &cp_namespace).filter(|_| !observed.denied) {
+        status.history = history;
+    }
     if let Some(addons) = &planned.addons {
         status.addons.clone_from(addons);
     }

@@ -142,7 +142,9 @@ impl Tenant<'_> {
     pub(super) fn templates_of(&self, pin: &Pin) -> Option<&TemplateSet> {
         let is_it = |set: &&TemplateSet| set.digest() == pin.templates;
         let builtin = Catalog::builtin().kubernetes(pin.version.minor()).filter(is_it);
-        let stored = || [&self.observed.pinned, &self.observed.pinned_next].into_iter().flatten().find(is_it);
+        let kept = || self.observed.pinned_before.iter().find(is_it);
+        let stored =
+            || [&self.observed.pinned, &self.observed.pinned_next].into_iter().flatten().find(is_it).or_else(kept);
         builtin.or_else(stored)
     }
 }

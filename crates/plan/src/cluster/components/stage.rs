@@ -11,7 +11,7 @@ use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, ExtraArg, HostAlias, Workload};
-use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet, render_api_client};
+use berth_render::{Kind, Object, ObjectKey, TemplateSet, render_api_client};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,8 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
                 .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()))
                 // On the way back to the old minor the order is the other way round.
                 .filter(|_| !t.release.change.as_ref().is_some_and(|change| change.back));
-            let first = first.filter(|_| live.first().is_some()).map(Binary::name);
+            let first = first.map(|first| format!("{} to finish its rollout first", first.name()));
+            let first = t.release.recording.clone().or(first).filter(|_| live.first().is_some());
             if let Some(on) = held_back(first, plan.stage(StageId::Pki), &stage) {
                 stage.actions.clear();
                 stage.state = on;
@@ -175,15 +176,15 @@ pub(super) fn api_client(
     Ok(render_api_client(templates, component.binary, &values).map(Rendered::from))
 }
 
-/// Why changes are not made now. A missing key must not roll what still runs with it.
-fn held_back(first: Option<&str>, pki: Option<&Stage>, stage: &Stage) -> Option<State> {
+/// Why changes are not made now. A missing key must not roll what still runs with it, and nothing runs that is not recorded.
+fn held_back(first: Option<String>, pki: Option<&Stage>, stage: &Stage) -> Option<State> {
     if stage.actions.is_empty() || matches!(stage.state, State::Blocked { .. }) {
         return None;
     }
     if let Some((_, why)) = pki.and_then(|p| p.state.problem()) {
         return Some(State::waiting(format!("pki, before its pods are changed: {why}")));
     }
-    first.map(|first| State::waiting(format!("{first} to finish its rollout first")))
+    first.map(State::waiting)
 }
 
 /// Objects of this component in the control-plane namespace, by label.

@@ -12,7 +12,7 @@ use super::record::{Pin, pin};
 use super::subject::Tenant;
 use super::validate::{new_pin, unsupported};
 use crate::model::State;
-use berth_api::conditions::Reason;
+use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::version::{Minor, Version};
 use berth_render::Binary;
 use decide::{Ask, Facts, Next, Step, Write, decide};
@@ -21,7 +21,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 pub(super) use decide::Run;
 pub use record::upgrade_templates;
-pub(super) use record::{Upgrade, annotation_of};
+pub(super) use record::{Upgrade, annotation_of, served};
 
 /// What a tenant is rendered with, and what is recorded of it.
 #[derive(Clone, Debug, Default)]
@@ -38,6 +38,8 @@ pub(super) struct Release {
     pub(super) waits: Option<State>,
     /// It runs and emulates, and waits for the time alone.
     pub(super) pending: Option<Pending>,
+    /// The record that changes of what runs wait for.
+    pub(super) recording: Option<String>,
 }
 
 /// A change of the minor, as it was read.
@@ -73,6 +75,14 @@ impl Release {
             Run::Emulating => (&change.new, Some(change.emulates)),
             Run::New => (&change.new, None),
         }
+    }
+
+    /// What the spec asks for is rendered with this.
+    pub(super) fn wanted_pin(&self) -> Pin {
+        let begins = || self.upgrade.as_ref().map(Upgrade::to);
+        let change =
+            self.change.as_ref().map(|change| if change.back { change.old.clone() } else { change.new.clone() });
+        change.or_else(begins).unwrap_or_else(|| self.pin.clone())
     }
 
     /// The pins whose templates are to be kept.
@@ -200,7 +210,7 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
     let facts = Facts {
         step,
         ask,
-        proven: upgrade.proven.is_some(),
+        proven: upgrade.proven.as_ref().is_some_and(|Time(since)| !was_paused(t, *since)),
         due: until.is_some_and(|until| t.now >= until),
         answers: seen::answers(t),
         api: look(Binary::ApiServer),
@@ -226,7 +236,14 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         Some(Write::Done) => (None, old),
         None => (Some(upgrade), old),
     };
-    (Release { pin, change: Some(change), upgrade, served, waits, pending }, refusal)
+    (Release { pin, change: Some(change), upgrade, served, waits, pending, recording: None }, refusal)
+}
+
+/// Whether it was paused until now, and since is before that: what `spec.upgrade.finalizeAfter` waits for begins anew.
+fn was_paused(t: &Tenant<'_>, since: Timestamp) -> bool {
+    let conditions = t.status().conditions;
+    let paused = conditions::find(&conditions, ConditionType::Progressing).is_some_and(|c| c.reason == "Paused");
+    paused && !t.cluster.spec.paused && t.now.duration_since(since) >= SignedDuration::from_secs(1)
 }
 
 /// From the spec. What cannot be read as a duration, no API server takes.

@@ -59,7 +59,7 @@ pub(in crate::cluster) fn annotation_of(upgrade: &Upgrade) -> String {
 }
 
 /// The highest minor that was ever served there without emulation.
-pub(super) fn served(namespace: &Value) -> Option<Minor> {
+pub(in crate::cluster) fn served(namespace: &Value) -> Option<Minor> {
     annotation(namespace, labels::SERVED_MINOR)?.parse().ok()
 }
 

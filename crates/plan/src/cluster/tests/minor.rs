@@ -62,7 +62,7 @@ impl Fixture {
 
 #[test]
 fn the_new_minor_emulates_the_old_one_and_then_is_served() {
-    let mut f = Fixture::up_for_upgrade(json!({"version": OLD}));
+    let mut f = Fixture::up_for_upgrade(json!({"version": OLD, "upgrade": {"soak": "0s"}}));
     assert_eq!(f.note(labels::SERVED_MINOR).as_deref(), Some("1.35"), "from the creation on");
     f.version(NEW);
     f.reconcile();

@@ -55,6 +55,7 @@ impl Fixture {
         let mut world = World::new();
         world.observed.published = Published::Absent;
         world.observed.team_uid = Some("team-uid".into());
+        world.observed.revisions_are_readable = true;
         Self { world, cluster: serde_json::from_value(cluster).unwrap(), settings: Settings::default() }
     }
 

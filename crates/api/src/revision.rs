@@ -1,0 +1,185 @@
+//! `ClusterRevision`: a release of a `Cluster` that ran, or was to run.
+
+use crate::cluster::{ApiServer, ComponentSpec};
+use crate::common::{AgentDelivery, Images};
+use crate::version::Version;
+use crate::{Cluster, ClusterSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube_derive::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+/// A release of a `Cluster`: the part of its spec that runs, and what it is rendered with. Berth records one in the control-plane
+/// namespace whenever that part changes, and goes back to the last that succeeded when a new one does not come up. The last ten are kept.
+/// It is Berth's own record: nobody else writes it.
+#[derive(CustomResource, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "berth.dev",
+    version = "v1alpha1",
+    kind = "ClusterRevision",
+    namespaced,
+    status = "ClusterRevisionStatus",
+    derive = "PartialEq",
+    derive = "Default",
+    category = "berth",
+    crates(
+        kube_core = "kube_core",
+        k8s_openapi = "k8s_openapi",
+        schemars = "schemars",
+        serde = "serde",
+        serde_json = "serde_json"
+    ),
+    printcolumn(name = "Version", type_ = "string", json_path = ".spec.release.version"),
+    printcolumn(name = "Cause", type_ = "string", json_path = ".spec.cause"),
+    printcolumn(name = "Outcome", type_ = "string", json_path = ".status.outcome"),
+    printcolumn(name = "Change", type_ = "string", json_path = ".spec.changeCause"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "self == oldSelf", "message": "spec of a ClusterRevision is immutable: it records what ran"}
+])))]
+pub struct ClusterRevisionSpec {
+    /// Its number. The first is 1, and none is used twice.
+    #[schemars(range(min = 1))]
+    pub number: i64,
+    /// What changed.
+    pub cause: RevisionCause,
+    /// The annotation `kubernetes.io/change-cause` of the `Cluster` when it was recorded, at most 256 characters of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub change_cause: Option<String>,
+    /// The annotation `berth.dev/roll` that asked for the same release again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub roll: Option<String>,
+    /// The part of the `Cluster`'s spec that runs.
+    pub release: Release,
+    /// What it is rendered with.
+    pub pin: RevisionPin,
+}
+
+/// What changed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum RevisionCause {
+    /// The tenant was created, or this is the first that an operator with revisions saw of it.
+    #[default]
+    Creation,
+    /// Another version.
+    Upgrade,
+    /// Anything but the version.
+    Configuration,
+    /// A release that an earlier revision recorded.
+    Rollback,
+}
+
+/// The part of the spec of a `Cluster` that runs.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Release {
+    /// `spec.version`.
+    #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
+    pub version: String,
+    /// `spec.replicas`.
+    #[schemars(range(min = 1, max = 5))]
+    pub replicas: i32,
+    /// `spec.apiServer`.
+    #[serde(default)]
+    pub api_server: ApiServer,
+    /// `spec.controllerManager`.
+    #[serde(default)]
+    pub controller_manager: ComponentSpec,
+    /// `spec.scheduler`.
+    #[serde(default)]
+    pub scheduler: ComponentSpec,
+    /// `spec.images`.
+    #[serde(default, skip_serializing_if = "Images::is_default")]
+    pub images: Images,
+}
+
+impl Release {
+    /// That of a spec.
+    pub fn of(spec: &ClusterSpec) -> Self {
+        Self {
+            version: spec.version.clone(),
+            replicas: spec.replicas,
+            api_server: spec.api_server.clone(),
+            controller_manager: spec.controller_manager.clone(),
+            scheduler: spec.scheduler.clone(),
+            images: spec.images.clone(),
+        }
+    }
+
+    /// The same `Cluster` with this release in place of its own.
+    #[must_use]
+    pub fn put_into(&self, cluster: &Cluster) -> Cluster {
+        let mut cluster = cluster.clone();
+        let Self { version, replicas, api_server, controller_manager, scheduler, images } = self.clone();
+        cluster.spec =
+            ClusterSpec { version, replicas, api_server, controller_manager, scheduler, images, ..cluster.spec };
+        cluster
+    }
+}
+
+/// What a release is rendered with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RevisionPin {
+    /// Kubernetes version.
+    #[schemars(with = "String", length(max = 40))]
+    pub version: Version,
+    /// Digest of the templates, which the ConfigMap `templates-<its first 12 digits>` holds.
+    #[schemars(length(max = 64))]
+    pub templates: String,
+    /// Image of the agent in the pods.
+    #[schemars(length(max = 512))]
+    pub agent_image: String,
+    /// How the agent gets into the pods.
+    pub agent_delivery: AgentDelivery,
+}
+
+/// How a revision came out. The operator alone writes it, with the spec; so there is no subresource.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ClusterRevisionStatus {
+    /// Absent while it is rolled out.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<RevisionOutcome>,
+    /// Since when it has that outcome.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub since: Option<Time>,
+    /// When it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub started: Option<Time>,
+    /// What failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+}
+
+/// How a revision came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum RevisionOutcome {
+    /// All components ran it for `spec.upgrade.soak`.
+    Succeeded,
+    /// It did not come up within `spec.upgrade.progressDeadline`, and Berth went back to the last that succeeded.
+    RolledBack,
+    /// It did not come up, and Berth did not go back; the condition says why.
+    Held,
+    /// The spec changed before it came up.
+    Superseded,
+}
+
+impl std::fmt::Display for RevisionOutcome {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self, f)
+    }
+}
+
+impl std::fmt::Display for RevisionCause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self, f)
+    }
+}
