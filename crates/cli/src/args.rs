@@ -64,6 +64,14 @@ pub(crate) enum Verb {
     ///
     /// Exit code 3, with --wait: Berth refuses it, or it is not done in time.
     Upgrade(Upgrade),
+    /// List the releases that a Cluster had, or show one of them.
+    ///
+    /// Exit code 3: none is recorded yet.
+    History(History),
+    /// Show where two recorded releases of a Cluster differ.
+    Diff(Diff),
+    /// Set a release that ran before into the spec, after showing what that changes and asking.
+    Rollback(Rollback),
     /// Print the objects that Berth would create for a Cluster, without any cluster.
     Render(Render),
     /// Print the images that Berth and its tenants run, such as to mirror them, without any cluster.
@@ -194,6 +202,46 @@ pub(crate) struct Upgrade {
     /// How long to wait, such as 30m.
     #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = crate::upgrade::timeout, requires = "wait")]
     pub(crate) timeout: jiff::SignedDuration,
+    /// Do not ask for confirmation.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    /// Namespace of the operator, whose configuration plans depend on.
+    #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
+    pub(crate) operator_namespace: String,
+}
+
+/// `history`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct History {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Show all of this one. It is read in the control-plane namespace.
+    #[arg(long, value_name = "N")]
+    pub(crate) revision: Option<i64>,
+    /// How to print the list.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
+/// `diff`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Diff {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Number of a revision.
+    pub(crate) from: i64,
+    /// Number of another one.
+    pub(crate) to: i64,
+}
+
+/// `rollback`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Rollback {
+    /// Name of the Cluster.
+    pub(crate) name: String,
+    /// Number of the revision. Default: the last one that ran and is not what the spec asks for.
+    #[arg(long, value_name = "N")]
+    pub(crate) to: Option<i64>,
     /// Do not ask for confirmation.
     #[arg(short, long)]
     pub(crate) yes: bool,

@@ -1,7 +1,8 @@
 //! `kubectl berth`: what tenants are, what would change, and what to do next.
 //!
 //! Every verb is a thin shell around pure functions: reading through `berth-kubeio`, judging with `berth-plan`, and a text that a
-//! person can read. Only `adopt`, `upgrade`, `etcd backup` and `etcd defrag` write to the meta cluster; every other verb holds a fence that is closed there.
+//! person can read. Only `adopt`, `upgrade`, `rollback`, `etcd backup` and `etcd defrag` write to the meta cluster; every other verb holds a fence
+//! that is closed there.
 
 mod access;
 mod adopt;
@@ -18,12 +19,14 @@ mod output;
 mod paint;
 mod plan;
 mod render;
+mod revisions;
 mod status;
 mod upgrade;
 mod world;
 
 use args::{Args, Verb};
 use clap::{CommandFactory, Parser};
+use revisions::{history, rollback};
 use std::process::ExitCode;
 
 /// Berth's version: a release says its own.
@@ -99,6 +102,9 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Connect(connect) => connect::run(&args.meta, &connect).await,
                 Verb::JoinCommand(join) => join::run(&args.meta, &join).await,
                 Verb::Upgrade(upgrade) => upgrade::run(&args.meta, &upgrade).await,
+                Verb::History(history) => history::run(&args.meta, &history).await,
+                Verb::Diff(diff) => history::diff(&args.meta, &diff).await,
+                Verb::Rollback(rollback) => rollback::run(&args.meta, &rollback).await,
                 Verb::Adopt(adopt) => adopt::run(&args.meta, &adopt).await,
                 Verb::Etcd(etcd) => etcd::run(&args.meta, &etcd).await,
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),

@@ -11,7 +11,7 @@ use berth_api::version::Version;
 use berth_kubeio::ErrorKind;
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::time::Duration;
 
 /// From one look to the next.
@@ -30,33 +30,50 @@ pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
         output::print(&explanation(&of, &cluster, args.to))?;
         let mut wanted = cluster.clone();
         wanted.spec.version.clone_from(&to);
-        // A team may change the version, and not read all that a plan does.
-        match plan::planned(meta, &wanted, &args.operator_namespace).await {
-            Ok(text) => output::print(&text)?,
-            Err(error) => output::note(&format!("the plan is not shown: {error:#}")),
-        }
-        if !args.yes && !confirmed(&args.name, &format!("set spec.version to {to}"))? {
-            bail!("{of}: nothing was changed");
-        }
-        let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, &args.name);
-        // Only on the object that was shown: whoever changed it since may have meant something else.
-        let patch = json!({
-            "metadata": {"uid": value["metadata"]["uid"], "resourceVersion": value["metadata"]["resourceVersion"]},
-            "spec": {"version": to},
-        });
-        match access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await {
-            Ok(_) => {}
-            Err(e) if e.kind == ErrorKind::Conflict => {
-                bail!("{of} was changed meanwhile, so nothing was written. Run this again: {}", e.message)
-            }
-            Err(e) => return Err(access.explain(e)),
-        }
+        let what = format!("set spec.version to {to}");
+        let asks = (&*what, args.yes, &*args.operator_namespace);
+        propose(meta, &access, &value, &wanted, json!({"version": to}), asks).await?;
         output::print(&format!("{of}: spec.version is {to}\n"))?;
     }
     if !args.wait {
         return Ok(Outcome::Done);
     }
     wait(&access, args, &of).await
+}
+
+/// Shows what becomes of the `Cluster` with that spec, asks, and writes the patch of it. `value`: the object as it was read; `what`: what
+/// is asked.
+pub(crate) async fn propose(
+    meta: &Meta,
+    access: &Access,
+    value: &Value,
+    wanted: &Cluster,
+    spec: Value,
+    (what, yes, operator_namespace): (&str, bool, &str),
+) -> anyhow::Result<()> {
+    let name = wanted.metadata.name.as_deref().unwrap_or_default();
+    let of = format!("Cluster {}/{name}", access.namespace);
+    // A team may change its Cluster, and not read all that a plan does.
+    match plan::planned(meta, wanted, operator_namespace).await {
+        Ok(text) => output::print(&text)?,
+        Err(error) => output::note(&format!("the plan is not shown: {error:#}")),
+    }
+    if !yes && !confirmed(name, what)? {
+        bail!("{of}: nothing was changed");
+    }
+    let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, name);
+    // Only on the object that was shown: whoever changed it since may have meant something else.
+    let patch = json!({
+        "metadata": {"uid": value["metadata"]["uid"], "resourceVersion": value["metadata"]["resourceVersion"]},
+        "spec": spec,
+    });
+    match access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await {
+        Ok(_) => Ok(()),
+        Err(e) if e.kind == ErrorKind::Conflict => {
+            bail!("{of} was changed meanwhile, so nothing was written. Run this again: {}", e.message)
+        }
+        Err(e) => Err(access.explain(e)),
+    }
 }
 
 async fn wait(access: &Access, args: &Upgrade, of: &str) -> anyhow::Result<Outcome> {
@@ -134,7 +151,6 @@ pub(crate) fn timeout(text: &str) -> Result<SignedDuration, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::Value;
 
     fn cluster(version: &str, generation: i64, status: &Value) -> Cluster {
         let object = json!({

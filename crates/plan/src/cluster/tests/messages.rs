@@ -5,6 +5,7 @@ mod addons;
 mod minor;
 mod nodes;
 mod pods;
+mod revision;
 mod vpc;
 
 use super::*;
@@ -401,7 +402,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         f.fails(*reason, message);
         all.push(of(text, &f));
     }
-    for (text, f) in unread::situations().into_iter().chain(vpc::situations()).chain(minor::situations()) {
+    for (text, f) in unread::situations()
+        .into_iter()
+        .chain(vpc::situations())
+        .chain(minor::situations())
+        .chain(revision::situations())
+    {
         all.push(of(text, &f));
     }
     all

@@ -15,6 +15,7 @@ mod minor;
 mod namespace;
 mod nodes;
 mod restore;
+mod revision;
 mod trouble;
 mod unread;
 mod vpc;
