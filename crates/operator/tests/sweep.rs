@@ -12,12 +12,13 @@ mod restores;
 mod schema;
 
 use anyhow::{Result, ensure};
+use berth_api::conditions::ConditionType;
 use berth_api::{labels, names};
 use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};
 use berth_testkit::sweep::{Outcome, Sweep, lives};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use common::state::{counts, dump, second_reconcile};
-use common::{SOON, Team, alone_at_a_server, operator};
+use common::{CRASHES, SOON, Team, alone_at_a_server, operator};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
@@ -127,7 +128,7 @@ async fn additions(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
 /// The minor changes, through both steps.
 async fn minor(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     let team = Team::new(server).await;
-    team.create(json!({"version": "1.35.4", "upgrade": {"finalizeAfter": "0s"}})).await?;
+    team.create(json!({"version": "1.35.4", "upgrade": {"finalizeAfter": "0s", "soak": "0s"}})).await?;
     let before = FaultPlan::new();
     let made = async {
         team.ready().await?;
@@ -152,6 +153,40 @@ async fn minor(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     // How often it is recorded depends on where it was interrupted.
     counts.retain(|what, _| !what.contains("namespaces"));
     let outcome = Outcome { state: dump(&team).await?, counts };
+    team.wipe().await;
+    Ok(outcome)
+}
+
+/// A release that does not come up is taken back.
+async fn way_back(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+    let team = Team::new(server).await;
+    team.create(json!({"apiServer": {"replicas": 2}, "upgrade": {"soak": "0s", "progressDeadline": "10m"}})).await?;
+    let before = FaultPlan::new();
+    let made = async {
+        team.ready().await?;
+        second_reconcile(&team, &before).await?;
+        team.spec(json!({"apiServer": {"extraArgs": [{"name": CRASHES, "value": "1"}]}})).await?;
+        team.rolls_since(2, 0).await?;
+        second_reconcile(&team, &before).await
+    };
+    lives(&before, || operator(server, &before), made).await??;
+    before.stop();
+    team.rolls_since(2, 601).await?;
+    let done = async {
+        let back = async || {
+            let ready = team.condition(ConditionType::Ready).await?;
+            ensure!(ready.reason == "RolledBack", "{ready:?}");
+            let api = team.inside::<Deployment>().get(names::APISERVER).await?;
+            let status = api.status.clone().unwrap_or_default();
+            ensure!(!serde_json::to_string(&api.spec)?.contains(CRASHES), "it runs the release that failed");
+            ensure!(status.replicas == Some(2) && status.available_replicas == Some(2), "{status:?}");
+            Ok(())
+        };
+        eventually(SOON, "the way back to be through", back).await?;
+        second_reconcile(&team, &plan).await
+    };
+    lives(&plan, || operator(server, &plan), done).await??;
+    let outcome = Outcome { state: dump(&team).await?, counts: counts(&team, &team.tenant().await?, &plan) };
     team.wipe().await;
     Ok(outcome)
 }
@@ -189,6 +224,12 @@ async fn a_crash_at_any_write_of_a_change_of_the_minor_changes_nothing() {
 async fn a_crash_at_any_write_of_a_restore_ends_with_what_was_restored() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("restore", 30, async |plan| restores::restore(server, plan).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_write_of_a_way_back_changes_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("way-back", 4, async |plan| way_back(server, plan).await).await;
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ pub struct Upgrade {
     pub finalize_after: String,
     /// How long a new release may make no progress: no further pod of it becomes ready. `30s` to `24h`. After that `onFailure` says what
     /// happens. Default `5m`.
-    #[serde(default = "five_minutes", skip_serializing_if = "is_five_minutes")]
+    #[serde(default = "five_minutes")]
     #[schemars(
         length(max = 16),
         regex(pattern = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$"),
@@ -36,11 +36,11 @@ pub struct Upgrade {
     pub progress_deadline: String,
     /// What happens then. Rollback: the components run the last release that succeeded again, if the old pods are well; the spec stays as it
     /// is, and `Ready` says so. Hold: what runs stays, and `Ready` says so. Default Rollback.
-    #[serde(default, skip_serializing_if = "OnFailure::is_default")]
+    #[serde(default)]
     pub on_failure: OnFailure,
     /// How long all components must run a new release before it counts as one to go back to: `0s` to `24h`. Nothing waits for it. Default
     /// `60s`.
-    #[serde(default = "a_minute", skip_serializing_if = "is_a_minute")]
+    #[serde(default = "a_minute")]
     #[schemars(
         length(max = 16),
         regex(pattern = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$"),
@@ -60,12 +60,6 @@ pub enum OnFailure {
     Rollback,
     /// What runs stays.
     Hold,
-}
-
-impl OnFailure {
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
 }
 
 impl Upgrade {
@@ -94,14 +88,6 @@ fn five_minutes() -> String {
     "5m".into()
 }
 
-fn is_five_minutes(text: &str) -> bool {
-    text == five_minutes()
-}
-
 fn a_minute() -> String {
     "60s".into()
-}
-
-fn is_a_minute(text: &str) -> bool {
-    text == a_minute()
 }

@@ -69,7 +69,15 @@ async fn world(server: &'static ApiServer) {
 /// A pod labelled so has that fate; all others run well.
 pub(crate) const FATE: &str = "test.berth.dev/fate";
 
+/// A pod with this flag never comes up.
+pub(crate) const CRASHES: &str = "test-crash";
+
 fn fate(pod: &serde_json::Value) -> Fate {
+    let containers = pod["spec"]["containers"].as_array();
+    let mut args = containers.into_iter().flatten().filter_map(|c| c["args"].as_array()).flatten();
+    if args.any(|arg| arg.as_str().is_some_and(|arg| arg.contains(CRASHES))) {
+        return Fate::CrashLoop;
+    }
     match pod["metadata"]["annotations"][FATE].as_str() {
         Some("pending") => Fate::Pending,
         Some("crash") => Fate::CrashLoop,

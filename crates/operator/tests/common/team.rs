@@ -7,7 +7,7 @@ use berth_api::{Cluster, EtcdCluster, names};
 use berth_testkit::fault::{Call, Verb};
 use berth_testkit::oracle::{SecretKeys, secret_keys};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
-use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
 use k8s_openapi::api::core::v1::{Namespace, Secret};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
@@ -200,6 +200,25 @@ impl Team {
             Ok(now.message)
         };
         eventually(SOON, reason, attempt).await.unwrap_or_else(|e| panic!("{e:#}"))
+    }
+
+    /// Waits until the rollout of that revision is in the status, and lets its step last for so many seconds already.
+    pub(crate) async fn rolls_since(&self, revision: i64, seconds: i64) -> Result<()> {
+        let attempt = async || {
+            let cluster = self.clusters().get(ACME).await?;
+            let rollout = cluster.status.clone().unwrap_or_default().rollout.context("no rollout")?;
+            ensure!(rollout.revision == revision && rollout.since.is_some(), "{rollout:?}");
+            let stuck = self.inside::<Deployment>().get(&rollout.step).await?.status.unwrap_or_default();
+            ensure!(stuck.updated_replicas == Some(1) && stuck.replicas > Some(1), "{stuck:?}");
+            Ok(cluster)
+        };
+        eventually(SOON, "a rollout that is stuck", attempt).await?;
+        let since = jiff::Timestamp::now() - jiff::SignedDuration::from_secs(seconds);
+        let patch =
+            Patch::Merge(json!({"status": {"rollout": {"since": since.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()}}}));
+        self.clusters().patch_status(ACME, &PatchParams::default(), &patch).await?;
+        self.touch().await;
+        Ok(())
     }
 
     /// Deletes the `Cluster` as a user would.

@@ -42,7 +42,9 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "deletion.protected", Test("a_protected_cluster_that_is_deleted_all_the_same_is_held")),
     (Kind::Cluster, "deletion*", Test("retain_keeps_data_and_roots_and_a_new_cluster_takes_them_over")),
     (Kind::Cluster, "images*", At("/spec/template/spec/")),
-    (Kind::Cluster, "upgrade*", Test("a_minor_changes_in_two_steps_and_goes_back_in_the_first")),
+    (Kind::Cluster, "upgrade.finalizeAfter", Test("a_minor_changes_in_two_steps_and_goes_back_in_the_first")),
+    (Kind::Cluster, "upgrade.soak", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
+    (Kind::Cluster, "upgrade*", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
     (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),
     (Kind::Etcd, "version", At("StatefulSet.apps/acme /spec/template")),
     (Kind::Etcd, "replicas", At("StatefulSet.apps/acme /spec/replicas")),
@@ -110,6 +112,8 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
     match kind {
         Kind::Cluster => all.extend([
             ("upgrade.finalizeAfter", vec![json!("0s"), json!("1h30m"), json!("169h"), json!("")]),
+            ("upgrade.progressDeadline", vec![json!("30s"), json!("1h30m"), json!("29s"), json!("25h"), json!("")]),
+            ("upgrade.soak", vec![json!("0s"), json!("90s"), json!("25h"), json!("")]),
             ("version", vec![json!("1.36.2"), json!("1.35.8"), json!("1.36.99999999999"), json!("0.0.0")]),
             ("network.serviceCIDRs", vec![json!(["10.113.0.0/16"]), json!(["10.113.0.0/16", "fd00:113::/112"])]),
             ("network.serviceCIDRs[]", vec![json!("10.{n}.0.0/16"), json!("10.113.0.1/16"), json!("0.0.0.0/0")]),

@@ -11,7 +11,7 @@ use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, ExtraArg, HostAlias, Workload};
-use berth_render::{Kind, Object, ObjectKey, TemplateSet, render_api_client};
+use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet, render_api_client};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
                 .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()))
                 // On the way back to the old minor the order is the other way round.
                 .filter(|_| !t.release.change.as_ref().is_some_and(|change| change.back));
-            let first = first.map(|first| format!("{} to finish its rollout first", first.name()));
+            let first = first.map(Binary::name).map(|first| format!("{first} to finish its rollout first"));
             let first = t.release.recording.clone().or(first).filter(|_| live.first().is_some());
             if let Some(on) = held_back(first, plan.stage(StageId::Pki), &stage) {
                 stage.actions.clear();

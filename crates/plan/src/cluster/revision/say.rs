@@ -40,7 +40,7 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
 }
 
 fn message<'a>(revision: &'a Revision<'_>) -> &'a str {
-    revision.status.message.as_deref().unwrap_or("it did not come up").trim_end_matches('.')
+    revision.status.message.as_deref().unwrap_or("?").trim_end_matches('.')
 }
 
 /// Of one that was taken back.
