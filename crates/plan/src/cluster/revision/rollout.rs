@@ -6,12 +6,13 @@ use crate::cluster::components::{self, Component};
 use crate::cluster::subject::{Tenant, is_ours};
 use crate::model::{Plan, StageId};
 use crate::observed::ApiProbe;
-use crate::workload::{self, Rollout};
+use crate::workload;
 use berth_api::cluster::{OnFailure, RolloutStatus};
 use berth_api::conditions::{ConditionType, is_true};
 use berth_render::Kind;
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 /// The step in which all components run the release, for `spec.upgrade.soak`.
 const SOAK: &str = "soak";
@@ -47,23 +48,30 @@ fn lasts(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<SignedDuration> {
     rollout.since.as_ref().map(|Time(since)| t.now.duration_since(*since))
 }
 
-/// The first workload whose pods are not all of its newest template and ready.
-fn moving<'a>(t: &Tenant<'a>) -> Option<(&'static Component, &'a str, Rollout)> {
+/// The first workload whose pods are not all of its newest template and ready, and how many are at least.
+fn moving<'a>(t: &Tenant<'a>) -> Option<(&'static Component, &'a str, i32)> {
     components::ALL.into_iter().find_map(|component| {
         let live = t.workloads(component.binary).that(is_ours);
         live.live().find_map(|live| {
             let rollout = workload::rollout(live);
             let name = live.pointer("/metadata/name")?.as_str()?;
-            (!rollout.settled).then_some((component, name, rollout))
+            (!rollout.settled).then(|| (component, name, new_and_ready(live)))
         })
     })
+}
+
+/// Pods of the newest template that are ready, if all of an earlier one are: a status does not tell which are.
+fn new_and_ready(live: &Value) -> i32 {
+    let count = |field: &str| live["status"][field].as_i64().unwrap_or_default();
+    let old = count("replicas") - count("updatedReplicas");
+    i32::try_from((count("availableReplicas") - old).max(0)).unwrap_or_default() * i32::from(workload::taken_up(live))
 }
 
 /// The component that makes no progress for too long, and does not now.
 pub(super) fn failing(t: &Tenant<'_>, revision: i64) -> Option<&'static Component> {
     let rollout = recorded(t, revision).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
-    let (component, name, now) = moving(t)?;
-    (!t.cluster.spec.paused && name == rollout.step && now.ready <= rollout.ready).then_some(component)
+    let (component, name, ready) = moving(t)?;
+    (!t.cluster.spec.paused && name == rollout.step && ready <= rollout.ready).then_some(component)
 }
 
 /// Whether the component serves as it did before, by pods of an earlier template. A slot is changed in its place, so one of several is not
@@ -107,8 +115,8 @@ pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, th
     let (step, ready) = if through {
         (SOAK, 0)
     } else {
-        let (_, name, rollout) = moving(t)?;
-        (name, rollout.ready)
+        let (_, name, ready) = moving(t)?;
+        (name, ready)
     };
     let step = step.to_owned();
     let before = recorded(t, newest.number).filter(|rollout| rollout.step == step);
