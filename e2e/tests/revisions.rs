@@ -1,0 +1,99 @@
+//! A release that does not come up goes back by itself, while a client that opens a new connection each 100 ms notices nothing; and a person
+//! sees what was, and sets it back.
+
+use std::process::{Command, Output};
+
+use anyhow::{Result, ensure};
+use berth_e2e::{Caller, NEWEST, Tenant, World, core, paths, tenant::condition, until};
+use serde_json::{Value, json};
+
+#[test]
+fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
+    berth_e2e::run("revisions", |world| {
+        let upgrade = json!({"progressDeadline": "30s", "soak": "0s"});
+        let tenant = Tenant::ready(world, "revisions", &json!({"apiServer": {"replicas": 2}, "upgrade": upgrade}))?;
+        outcome(&tenant, 1, "Succeeded")?;
+        let before = pods(world, &tenant)?;
+        let caller = Caller::start(&tenant.kubeconfig()?);
+
+        println!("    a flag that kube-apiserver does not know");
+        tenant.change(&json!({"apiServer": {"extraArgs": [{"name": "no-such-flag", "value": "1"}]}}))?;
+        let message = tenant.wait_condition("Ready", "False", "RolledBack")?;
+        ensure!(message.contains("unknown flag: --no-such-flag") && message.contains("revision 1"), "{message}");
+        outcome(&tenant, 2, "RolledBack")?;
+        same_pods(world, &tenant, &before)?;
+        let cluster = tenant.cluster()?;
+        ensure!(cluster["spec"]["apiServer"]["extraArgs"][0]["name"] == "no-such-flag", "the spec is left alone");
+        ensure!(condition(&cluster, "Available")?["status"] == "True", "{}", cluster["status"]);
+
+        println!("    kubectl berth history, diff and rollback");
+        let history = said(&kubectl_berth(world, &tenant, &["history"], &[])?)?;
+        let lines: Vec<Vec<&str>> = history.lines().map(|line| line.split_whitespace().collect()).collect();
+        ensure!(lines.len() == 3 && lines[0][0] == "REVISION", "{history}");
+        ensure!(lines[1][..4] == ["2", NEWEST, "Configuration", "RolledBack"], "{history}");
+        ensure!(lines[2][..4] == ["1", NEWEST, "Creation", "Succeeded"], "{history}");
+        let one = said(&kubectl_berth(world, &tenant, &["history"], &["--revision", "2"])?)?;
+        ensure!(one.contains("no-such-flag") && one.contains("outcome: RolledBack"), "{one}");
+        let diff = said(&kubectl_berth(world, &tenant, &["diff"], &["1", "2"])?)?;
+        ensure!(diff.contains("spec.apiServer.extraArgs: not set →"), "{diff}");
+        let refused = kubectl_berth(world, &tenant, &["rollback"], &["--to", "2", "--yes"])?;
+        let why = String::from_utf8_lossy(&refused.stderr).into_owned();
+        ensure!(refused.status.code() == Some(1) && why.contains("Those that ran: 1"), "{why}");
+        let back = said(&kubectl_berth(world, &tenant, &["rollback"], &["--yes"])?)?;
+        ensure!(back.contains("the spec asks for revision 1 again"), "{back}");
+        let cluster = tenant.wait_ready()?;
+        ensure!(cluster["spec"]["apiServer"]["extraArgs"].is_null(), "{}", cluster["spec"]);
+        outcome(&tenant, 3, "Succeeded")?;
+
+        println!("    a version of which there is no image");
+        tenant.change(&json!({"version": "1.36.99"}))?;
+        let message = tenant.wait_condition("Ready", "False", "RolledBack")?;
+        ensure!(message.contains("revision 4 (1.36.99)") && message.contains("kube-apiserver:v1.36.99"), "{message}");
+        same_pods(world, &tenant, &before)?;
+        said(&kubectl_berth(world, &tenant, &["rollback"], &["--to", "3", "--yes"])?)?;
+        tenant.wait_ready()?;
+        outcome(&tenant, 5, "Succeeded")?;
+
+        caller.end()?.none_failed()?;
+        tenant.nothing_restarted()?;
+        tenant.let_go()
+    });
+}
+
+fn outcome(tenant: &Tenant<'_>, revision: i64, outcome: &str) -> Result<()> {
+    until(&format!("revision {revision}: {outcome}"), || {
+        let history = tenant.cluster()?["status"]["history"].clone();
+        let found = history.as_array().into_iter().flatten().find(|r| r["revision"] == revision);
+        ensure!(found.is_some_and(|found| found["outcome"] == outcome), "{history}");
+        Ok(())
+    })
+}
+
+/// UIDs of all pods of the control plane.
+fn pods(world: &World, tenant: &Tenant<'_>) -> Result<Vec<String>> {
+    let all = world.kube.get(&core(&tenant.cp_namespace, "pods"))?;
+    let uid = |pod: &Value| pod["metadata"]["uid"].as_str().map(str::to_owned);
+    let mut all: Vec<_> = all["items"].as_array().into_iter().flatten().filter_map(uid).collect();
+    all.sort();
+    Ok(all)
+}
+
+/// The pods that were there run on, and no other is left.
+fn same_pods(world: &World, tenant: &Tenant<'_>, before: &[String]) -> Result<()> {
+    until("the pods from before, and no other", || {
+        let now = pods(world, tenant)?;
+        ensure!(now == before, "{now:?}, not {before:?}");
+        Ok(())
+    })
+}
+
+fn kubectl_berth(world: &World, tenant: &Tenant<'_>, verb: &[&str], more: &[&str]) -> Result<Output> {
+    let mut command = Command::new(paths::program("kubectl-berth")?);
+    command.args(verb).arg(&tenant.name).args(more).args(["-n", &tenant.namespace]);
+    Ok(command.env("KUBECONFIG", world.cluster.kubeconfig()).output()?)
+}
+
+fn said(output: &Output) -> Result<String> {
+    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
