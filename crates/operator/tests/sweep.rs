@@ -11,15 +11,17 @@ mod common;
 mod restores;
 mod schema;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use berth_api::conditions::ConditionType;
 use berth_api::{labels, names};
 use berth_testkit::oracle::{Dumper, SecretKeys, assert_deletes_carry_uid, assert_keys_unchanged, secret_keys};
 use berth_testkit::sweep::{Outcome, Sweep, lives};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
-use common::state::{counts, dump, second_reconcile};
+use common::state::{counts, dump, dump_by, dumper, second_reconcile};
 use common::{CRASHES, SOON, Team, alone_at_a_server, operator};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use std::sync::{Arc, Mutex};
@@ -171,6 +173,10 @@ async fn way_back(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     };
     lives(&before, || operator(server, &before), made).await??;
     before.stop();
+    // Its name is in messages, and it is gone in the end.
+    let pods = team.inside::<Pod>().list(&ListParams::default()).await?;
+    let failing = pods.iter().find(|pod| serde_json::to_string(&pod.spec).is_ok_and(|spec| spec.contains(CRASHES)));
+    let failing = failing.map(ResourceExt::name_any).context("no pod fails")?;
     team.rolls_since(2, 601).await?;
     let done = async {
         let back = async || {
@@ -186,7 +192,9 @@ async fn way_back(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
         second_reconcile(&team, &plan).await
     };
     lives(&plan, || operator(server, &plan), done).await??;
-    let outcome = Outcome { state: dump(&team).await?, counts: counts(&team, &team.tenant().await?, &plan) };
+    let dumper = dumper(&team).await?.rename(failing, "<the pod that failed>");
+    let state = dump_by(&team, dumper).await?;
+    let outcome = Outcome { state, counts: counts(&team, &team.tenant().await?, &plan) };
     team.wipe().await;
     Ok(outcome)
 }
