@@ -298,6 +298,59 @@ async fn upgrade_asks_first_and_changes_only_what_it_showed() {
 }
 
 #[tokio::test]
+async fn releases_are_shown_and_one_that_ran_is_set_again() {
+    let team = Team::new(ADMIN).await;
+    let none = team.here(&["history", "acme"]);
+    exits(&none, 3);
+    assert!(err(&none).contains("no release is recorded yet"), "{}", err(&none));
+    let home = names::control_plane_namespace(&team.ns, "acme");
+    let served = json!({"berth.dev/served-minor": "1.36"});
+    team.post("/api/v1/namespaces", &json!({"metadata": {"name": home, "annotations": served}})).await;
+    for (number, version, outcome, args) in [
+        (1, "1.35.4", "Succeeded", json!([])),
+        (2, "1.36.3", "Succeeded", json!([{"name": "v", "value": "4"}])),
+        (3, "1.36.3", "RolledBack", json!([{"name": "nope"}])),
+    ] {
+        let pin = json!({"version": version, "templates": "0", "agentImage": "a", "agentDelivery": "InitContainer"});
+        let release = json!({"version": version, "replicas": 1, "apiServer": {"extraArgs": args}});
+        let revision = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "ClusterRevision",
+            "metadata": {"name": names::revision(number)},
+            "spec": {"number": number, "cause": "Configuration", "release": release, "pin": pin},
+            "status": {"outcome": outcome},
+        });
+        team.post(&format!("/apis/berth.dev/v1alpha1/namespaces/{home}/clusterrevisions"), &revision).await;
+    }
+    let mark = team.server.audit_mark();
+    let one = team.here(&["history", "acme", "--revision", "3"]);
+    exits(&one, 0);
+    assert!(out(&one).contains("outcome: RolledBack") && out(&one).contains("nope"), "{}", out(&one));
+    let diff = team.here(&["diff", "acme", "2", "3"]);
+    assert!(out(&diff).contains("spec.apiServer.extraArgs: [{"), "{}", out(&diff));
+    for (args, says) in [
+        (&["rollback", "acme"][..], "no terminal"),
+        (&["rollback", "acme", "--to", "1", "--yes"], "has served 1.36, and etcd may hold what 1.35 cannot read"),
+        (&["rollback", "acme", "--to", "3", "--yes"], "never came up, so it is not set again. Those that ran: 2, 1"),
+        (&["rollback", "acme", "--to", "9", "--yes"], "revision 9 is not there: there are 3, 2, 1"),
+        (&["diff", "acme", "1", "9"], "revision 9 is not there"),
+    ] {
+        let refused = team.here(args);
+        exits(&refused, 1);
+        assert!(err(&refused).contains(says), "{args:?}: {}", err(&refused));
+    }
+    assert_eq!(team.written(mark), Vec::<String>::new());
+
+    let back = team.here(&["rollback", "acme", "--yes"]);
+    exits(&back, 0);
+    assert!(out(&back).contains("the spec asks for revision 2 again"), "{}", out(&back));
+    let spec = team.cluster().await["spec"].clone();
+    assert_eq!(spec["apiServer"]["extraArgs"], json!([{"name": "v", "value": "4"}]), "{spec}");
+    assert_eq!(team.written(mark).len(), 1);
+    exits(&team.here(&["rollback", "acme", "--to", "2", "--yes"]), 0);
+    assert_eq!(team.written(mark).len(), 1, "it asks for that already");
+}
+
+#[tokio::test]
 async fn a_right_that_is_missing_is_named() {
     let team = Team::new(&["nobody"]).await;
     for args in [&["status", "acme"][..], &["status"], &["plan", "acme"], &["kubeconfig", "acme"], &["adopt", "acme"]] {

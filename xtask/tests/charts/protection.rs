@@ -245,6 +245,7 @@ async fn customresourcedefinitions_of_berth_are_not_deleted_while_it_is_installe
         ("clusters.berth.dev", "every Cluster"),
         ("etcdclusters.berth.dev", "the etcd of every tenant"),
         ("etcdbackups.berth.dev", "the record of every backup"),
+        ("clusterrevisions.berth.dev", "the record of every release"),
     ] {
         let message = refusal(delete(&admin, KIND, "", name, false).await);
         let way_out = format!("first run: kubectl label customresourcedefinition {name} berth.dev/allow-deletion=true");
