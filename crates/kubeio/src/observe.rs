@@ -204,7 +204,9 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
         match revisions {
             Ok(revisions) => {
                 snapshot.observed.revisions_are_readable = true;
-                revisions.into_iter().for_each(|revision| snapshot.put(Kind::ClusterRevision, revision));
+                for revision in revisions {
+                    snapshot.put(Kind::ClusterRevision, revision);
+                }
             }
             // The chart with the kind, or with the right to it, comes a moment later; without a record all else goes on.
             Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {}

@@ -7,6 +7,7 @@ use berth_api::revision::RevisionOutcome as Outcome;
 
 /// All that the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub(super) struct Facts {
     /// How the newest revision came out, by what is recorded. None: it is rolled out.
     pub(super) recorded: Option<Outcome>,
@@ -73,12 +74,11 @@ pub(super) fn decide(facts: Facts) -> Next {
         _ if paused => None,
         Some(Outcome::Succeeded | Outcome::RolledBack) => None,
         _ if through => soaked.then_some(Outcome::Succeeded),
-        Some(Outcome::Held) => None,
         None | Some(Outcome::Superseded) if late => Some(match facts {
             Facts { goes_back: true, old_well: true, rest_well: true, way_back: true, .. } => Outcome::RolledBack,
             _ => Outcome::Held,
         }),
-        None | Some(Outcome::Superseded) => None,
+        None | Some(Outcome::Held | Outcome::Superseded) => None,
     };
     let runs = if recorded == Some(Outcome::RolledBack) { Runs::Good } else { Runs::Asked };
     Next { runs, write: write.map(Write::Outcome) }

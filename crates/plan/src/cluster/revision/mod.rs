@@ -20,7 +20,7 @@ use berth_api::revision::{
     ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome, RevisionPin,
 };
 use berth_api::version::Version;
-use berth_render::{Kind, ObjectKey};
+use berth_render::{Kind, Object, ObjectKey};
 use decide::{Facts, Next, Runs, Write, decide};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use record::Revision;
@@ -151,7 +151,7 @@ impl<'a> Course<'a> {
             (Some((facts, _)), Some(newest)) => {
                 let soaked = rollout::soaked(t, newest.number);
                 let next = decide(Facts { through, soaked: through && soaked, ..*facts });
-                out.rollout = rollout::now(self, t, newest, through).filter(|_| !refused && open(&next, *facts));
+                out.rollout = rollout::now(self, t, newest, through).filter(|_| !refused && open(next, *facts));
                 match next.write {
                     Some(Write::Revision) if !refused => self.begin(t, newest),
                     Some(Write::Outcome(outcome)) => {
@@ -171,7 +171,7 @@ impl<'a> Course<'a> {
         }
         let mut stage = Stage::new(StageId::Revision, State::Ready);
         for object in writes {
-            match record::applied(object) {
+            match Object::new(object) {
                 Ok(object) => ensure(&mut stage, t.observed, object),
                 Err(error) => stage.state = State::blocked(berth_api::conditions::Reason::Error, error),
             }
@@ -232,7 +232,7 @@ impl<'a> Course<'a> {
 }
 
 /// Whether it is being rolled out.
-fn open(next: &Next, facts: Facts) -> bool {
+fn open(next: Next, facts: Facts) -> bool {
     let ends = matches!(next.write, Some(Write::Revision | Write::Outcome(_)));
     !ends && facts.same && !matches!(facts.recorded, Some(Outcome::Succeeded | Outcome::RolledBack))
 }

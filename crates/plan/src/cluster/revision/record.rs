@@ -8,7 +8,7 @@ use berth_api::revision::{
     ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome, RevisionPin,
 };
 use berth_api::{Cluster, labels, names};
-use berth_render::{Kind, Object, ObjectKey};
+use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
 /// How many are kept, beside the last that succeeded.
@@ -41,7 +41,7 @@ impl Revision<'_> {
 
     /// Its object with that status. The spec is written as it is there: it is immutable, whatever this build would make of it.
     pub(super) fn with(&self, cluster: &Cluster, status: &ClusterRevisionStatus) -> Value {
-        object(cluster, self.key, self.live["spec"].clone(), status)
+        object(cluster, self.key, &self.live["spec"], status)
     }
 }
 
@@ -73,10 +73,10 @@ pub(super) fn new(
     status: &ClusterRevisionStatus,
 ) -> Value {
     let key = ObjectKey::namespaced(Kind::ClusterRevision, cp_namespace, names::revision(spec.number));
-    object(cluster, &key, json!(spec), status)
+    object(cluster, &key, &json!(spec), status)
 }
 
-fn object(cluster: &Cluster, key: &ObjectKey, spec: Value, status: &ClusterRevisionStatus) -> Value {
+fn object(cluster: &Cluster, key: &ObjectKey, spec: &Value, status: &ClusterRevisionStatus) -> Value {
     let meta = &cluster.metadata;
     let labels = owner_labels(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
     json!({
@@ -84,11 +84,6 @@ fn object(cluster: &Cluster, key: &ObjectKey, spec: Value, status: &ClusterRevis
         "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
         "spec": spec, "status": status,
     })
-}
-
-/// The object, as it is applied.
-pub(super) fn applied(value: Value) -> Result<Object, String> {
-    Object::new(value).map_err(|error| error.to_string())
 }
 
 /// What changed from the newest one.
