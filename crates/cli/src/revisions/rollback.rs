@@ -33,8 +33,9 @@ pub(crate) async fn run(meta: &Meta, args: &Rollback) -> anyhow::Result<Outcome>
         bail!("{of}: revision {} has {}: {why}. Those that ran: {}", revision.number, release.version, ran(&all));
     }
     let (live, wanted) = (json!(now), json!(release));
-    let lines: String = differences(&live, &wanted).iter().map(|line| format!("  {}\n", paint::safe(line))).collect();
-    output::print(&format!("{}\n  back to revision {}:\n{lines}", paint::strong(&of), revision.number))?;
+    let lines: Vec<String> =
+        differences(&live, &wanted).iter().map(|line| format!("  {}", paint::safe(line))).collect();
+    output::print(&format!("{}\n  back to revision {}:\n{}\n", paint::strong(&of), revision.number, lines.join("\n")))?;
     let patch = over(&value["spec"], &wanted);
     let what = format!("set the release of revision {}", revision.number);
     propose(meta, &access, &value, &release.put_into(&cluster), patch, (&what, args.yes, &args.operator_namespace))
