@@ -7,7 +7,7 @@ use berth_api::revision::RevisionOutcome as Outcome;
 
 /// All that the decision depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+#[allow(clippy::struct_excessive_bools, reason = "facts")]
 pub(super) struct Facts {
     /// How the newest revision came out, by what is recorded. None: it is rolled out.
     pub(super) recorded: Option<Outcome>,

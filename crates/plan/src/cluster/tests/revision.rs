@@ -267,9 +267,11 @@ fn a_minor_goes_back_in_its_first_step_and_is_held_in_the_second() {
     assert!(ready.2.contains("1.36 counts as served"), "{}", ready.2);
 }
 
+type Spoil = fn(&mut Fixture);
+
 #[test]
 fn it_is_held_where_more_than_the_release_fails_and_comes_up_by_itself() {
-    let fails = |spoil: fn(&mut Fixture)| {
+    let fails = |spoil: Spoil| {
         let mut f = Fixture::two_of_each();
         f.flag("v");
         f.reconcile();
@@ -283,7 +285,7 @@ fn it_is_held_where_more_than_the_release_fails_and_comes_up_by_itself() {
     let etcd = |f: &mut Fixture| {
         f.live(Kind::EtcdCluster, names::ETCD)["status"]["conditions"][1]["status"] = json!("False");
     };
-    let cases: [(fn(&mut Fixture), &str); 4] = [
+    let cases: [(Spoil, &str); 4] = [
         (|f| f.stuck(names::APISERVER, 1), "its old pods are not well either"),
         (etcd, "etcd has no quorum"),
         (|f| f.meta().clock_ahead = SignedDuration::from_mins(15), "clock is wrong"),

@@ -15,6 +15,7 @@ enum Of {
 const ALL: [Of; 3] = [Of::Good, Of::Fine, Of::Bad];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct World {
     spec: Of,
     /// The newest revision, and how it came out.
