@@ -101,7 +101,7 @@ fn refuses(tenant: &Tenant<'_>, vpc: &Vpc, kubectl: &Kubectl) -> Result<()> {
         ensure!(said.to_string().contains("all.example.com"), "{said}");
         Ok(())
     })?;
-    stays(tenant, vpc, kubectl, Duration::from_secs(60), &before)?;
+    stays(tenant, vpc, kubectl, Duration::from_mins(1), &before)?;
     kubectl.run(&["delete", "validatingwebhookconfiguration", "all"])?;
     tenant.wait_ready().map(drop)
 }

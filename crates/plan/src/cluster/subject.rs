@@ -87,6 +87,11 @@ impl<'a> Tenant<'a> {
         operation.filter(|operation| operation.stops_clients())
     }
 
+    /// Nothing of a release can go on: `spec.paused`, or its clients of etcd are stopped.
+    pub(super) fn stands_still(&self) -> bool {
+        self.cluster.spec.paused || self.restore().is_some()
+    }
+
     /// The control-plane namespace, if it is there.
     pub(super) fn live_namespace(&self) -> Option<&'a Value> {
         self.observed.get(&ObjectKey::cluster(Kind::Namespace, self.cp_namespace.clone()))

@@ -10,7 +10,6 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
         "{first} to finish its rollout first",
         "kube-apiserver's own rollout is said first",
     ),
-    ("cluster/revision/mod.rs", "{} to be recorded", "the record that is awaited is said first"),
     ("cluster/endpoint.rs", "Temporary failure in name resolution", "what a C library says, to compare with"),
     ("cluster/endpoint.rs", "Try again", "what a C library says, to compare with"),
     ("cluster/etcd.rs", "EtcdCluster etcd to be created", "its object is written in the same stage, which says that"),

@@ -67,7 +67,7 @@ impl<'a> Course<'a> {
             recorded: newest.status.outcome,
             same: newest.release() == Some(&self.wanted),
             asked_again: self.roll.is_some() && newest.spec.as_ref().is_some_and(|spec| spec.roll != self.roll),
-            paused: t.cluster.spec.paused,
+            paused: t.stands_still(),
             through: false,
             soaked: false,
             late: failing.is_some(),

@@ -71,7 +71,7 @@ fn new_and_ready(live: &Value) -> i32 {
 pub(super) fn failing(t: &Tenant<'_>, revision: i64) -> Option<&'static Component> {
     let rollout = recorded(t, revision).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
     let (component, name, ready) = moving(t)?;
-    (!t.cluster.spec.paused && name == rollout.step && ready <= rollout.ready).then_some(component)
+    (!t.stands_still() && name == rollout.step && ready <= rollout.ready).then_some(component)
 }
 
 /// Whether the component serves as it did before, by pods of an earlier template. A slot is changed in its place, so one of several is not
@@ -128,7 +128,7 @@ pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, th
         to: course.wanted.version.clone(),
         step,
         ready: ready.max(before.map_or(0, |before| before.ready)),
-        since: (!t.cluster.spec.paused).then(|| since.unwrap_or(Time(t.now))),
+        since: (!t.stands_still()).then(|| since.unwrap_or(Time(t.now))),
     })
 }
 
