@@ -44,7 +44,7 @@ fn one_member(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let volume = tenant.volume_dir("etcd-0")?;
     lose(world, tenant, "etcd-0", &volume)?;
     let message = tenant.wait_condition("Degraded", "True", "DataLost")?;
-    ensure!(message.contains("etcd-0") && message.contains("Restore volume data-etcd-0"), "{message}");
+    ensure!(message.contains("etcd-0") && message.contains("restore volume data-etcd-0"), "{message}");
     until("the tenant not to be available", || {
         let cluster = tenant.cluster()?;
         ensure!(condition(&cluster, "Available")?["status"] == "False");

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 
 /// Hosted Kubernetes control planes: their state, what would change, and what to do next.
 ///
-/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig does not work yet, changes are pending, or there is
-/// nothing to adopt.
+/// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig does not work yet, changes are pending, no release is
+/// recorded yet, or there is nothing to adopt.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "kubectl-berth", bin_name = "kubectl berth", version = crate::BERTH, max_term_width = 110)]
 pub(crate) struct Args {
@@ -354,7 +354,7 @@ mod tests {
         let help = Args::command().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for wanted in [
-            "3 not ready, a kubeconfig does not work yet, changes are pending, or there is nothing to adopt",
+            "3 not ready, a kubeconfig does not work yet, changes are pending, no release is recorded yet, or there is nothing to adopt",
             "2 wrong usage",
         ] {
             assert!(help.contains(wanted), "{help}");
