@@ -163,19 +163,23 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     team.ready().await.expect("ready with the other version");
     let audit = server.audit_since(mark);
     let written = |e: &&berth_testkit::apiserver::AuditEvent| {
-        let counts = ["namespaces", "deployments", "networkpolicies", "configmaps", "services"].contains(&&*e.resource);
+        let counts = ["namespaces", "clusterrevisions", "deployments", "networkpolicies", "configmaps", "services"]
+            .contains(&&*e.resource);
         e.user == common::OPERATOR
             && e.is_write()
             && counts
             && (e.namespace == *cp_namespace || e.name == *cp_namespace)
     };
-    let first: Vec<_> = audit.iter().filter(written).take(2).map(|e| (&*e.resource, &*e.name)).collect();
-    assert_eq!(first, [("namespaces", &**cp_namespace), ("deployments", "kube-apiserver")]);
+    let first: Vec<_> = audit.iter().filter(written).take(3).map(|e| (&*e.resource, &*e.name)).collect();
+    let expected =
+        [("namespaces", &**cp_namespace), ("clusterrevisions", "revision-2"), ("deployments", "kube-apiserver")];
+    assert_eq!(first, expected);
     let changes = plan["stages"].as_array().unwrap().iter().flat_map(|s| s["changes"].as_array().unwrap());
     let planned: Vec<_> = changes.map(|c| c["what"].as_str().unwrap().to_owned()).collect();
     assert_eq!(
         planned,
-        [format!("apply Namespace {cp_namespace}"), format!("apply Deployment {cp_namespace}/kube-apiserver")]
+        [format!("apply Namespace {cp_namespace}"), format!("apply ClusterRevision {cp_namespace}/revision-2 (new)")],
+        "the rest follows once that is recorded"
     );
     exits(&berth(&["plan", ACME]), 0);
 
