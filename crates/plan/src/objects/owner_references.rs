@@ -18,7 +18,7 @@ pub(crate) fn clear_owner_references(plan: &mut Plan, observed: &Observed, ours:
     }
 }
 
-fn has_owner(object: &Value) -> bool {
+pub(crate) fn has_owner(object: &Value) -> bool {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|o| !o.is_empty())
 }
 

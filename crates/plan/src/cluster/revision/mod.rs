@@ -13,6 +13,7 @@ use super::release;
 use super::subject::{Tenant, ensure, is_ours};
 use super::{ClusterPlan, Input};
 use crate::model::{Action, Stage, StageId, State};
+use crate::objects::owner_references::has_owner;
 use crate::observed::Observed;
 use berth_api::cluster::{Cluster, RevisionSummary};
 use berth_api::names;
@@ -166,15 +167,20 @@ impl<'a> Course<'a> {
             _ => vec![],
         };
         out.due = [out.due, rollout::due(t, out.rollout.as_ref())].into_iter().flatten().min();
-        if writes.is_empty() {
-            return;
-        }
+        let repairs = self.all.iter().filter(|revision| !revision.is_labelled(t.cluster));
+        let repairs: Vec<_> = repairs.map(|revision| revision.with(t.cluster, &revision.status)).collect();
         let mut stage = Stage::new(StageId::Revision, State::Ready);
-        for object in writes {
+        let owned = self.all.iter().filter(|revision| has_owner(revision.live));
+        stage.actions.extend(owned.map(|revision| Action::clear_owner_references(revision.key, revision.live)));
+        // Of one that is written anyway, the labels are right then.
+        for object in if writes.is_empty() { repairs } else { writes } {
             match Object::new(object) {
                 Ok(object) => ensure(&mut stage, t.observed, object),
                 Err(error) => stage.state = State::blocked(berth_api::conditions::Reason::Error, error),
             }
+        }
+        if stage.actions.is_empty() && stage.state.is_done() {
+            return;
         }
         let after = out.plan.stages.iter().position(|stage| stage.id == StageId::Namespace).map_or(0, |at| at + 1);
         out.plan.stages.insert(after, stage);

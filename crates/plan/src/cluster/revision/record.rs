@@ -2,7 +2,7 @@
 
 use crate::cluster::record::Pin;
 use crate::cluster::subject::{is_ours, owner_labels};
-use crate::observed::{Observed, deleting};
+use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::shortened;
 use berth_api::revision::{
     ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome, RevisionPin,
@@ -10,6 +10,7 @@ use berth_api::revision::{
 use berth_api::{Cluster, labels, names};
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// How many are kept, beside the last that succeeded.
 pub(super) const KEPT: usize = 10;
@@ -37,6 +38,11 @@ impl Revision<'_> {
     pub(super) fn pin(&self) -> Option<Pin> {
         let RevisionPin { version, templates, agent_image, agent_delivery } = self.spec.as_ref()?.pin.clone();
         Some(Pin { version, templates, agent_image, agent_delivery })
+    }
+
+    /// Its labels are Berth's.
+    pub(super) fn is_labelled(&self, cluster: &Cluster) -> bool {
+        labels_of(cluster).iter().all(|(key, value)| label(self.live, key) == Some(value))
     }
 
     /// Its object with that status. The spec is written as it is there: it is immutable, whatever this build would make of it.
@@ -77,13 +83,17 @@ pub(super) fn new(
 }
 
 fn object(cluster: &Cluster, key: &ObjectKey, spec: &Value, status: &ClusterRevisionStatus) -> Value {
-    let meta = &cluster.metadata;
-    let labels = owner_labels(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default());
+    let labels = labels_of(cluster);
     json!({
         "apiVersion": Kind::ClusterRevision.api_version(), "kind": Kind::ClusterRevision.name(),
         "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},
         "spec": spec, "status": status,
     })
+}
+
+fn labels_of(cluster: &Cluster) -> BTreeMap<String, String> {
+    let meta = &cluster.metadata;
+    owner_labels(meta.namespace.as_deref().unwrap_or_default(), meta.name.as_deref().unwrap_or_default())
 }
 
 /// What changed from the newest one.

@@ -410,3 +410,20 @@ fn a_revision_of_a_newer_build_stays_and_does_not_count() {
     assert_eq!(f.cluster.status.as_ref().unwrap().history[0].revision, 3, "what it asks for is recorded anew");
     assert_eq!(f.condition("Ready").0, "True");
 }
+
+#[test]
+fn a_record_that_somebody_changed_gets_its_labels_back_and_has_no_owner() {
+    let mut f = Fixture::two_of_each();
+    let key = Fixture::key(Kind::ClusterRevision, "revision-1");
+    let whole = f.world.observed.get(&key).unwrap()["metadata"].clone();
+    let live = f.world.observed.objects.get_mut(&key).unwrap();
+    live["metadata"]["labels"][labels::CLUSTER_NAME] = json!("other");
+    live["metadata"]["ownerReferences"] = json!([{"kind": "ConfigMap", "name": "somebodys", "uid": "u"}]);
+    last(&mut f);
+    let metadata = &f.world.observed.get(&key).unwrap()["metadata"];
+    assert_eq!(metadata["labels"], whole["labels"]);
+    assert!(metadata["ownerReferences"].as_array().is_none_or(Vec::is_empty), "{metadata}");
+    f.world.log.clear();
+    f.reconcile();
+    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+}
