@@ -53,14 +53,13 @@ pub async fn observe_backup(
             asks.cluster.iter().map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)),
         );
         keys.extend(asks.credentials.clone());
-        let selector = format!("{}={name},{}={own}", labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE);
-        match io.list(Kind::Pod, space, Some(&selector)).await {
-            Ok(pods) => pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod)),
-            Err(e) => denied(&mut snapshot, e)?,
-        }
-        fleet(io, &mut snapshot, backup).await?;
     }
     get(io, &mut snapshot, keys).await?;
+    if !at_rest {
+        let selector = format!("{}={name},{}={own}", labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE);
+        pods(io, &mut snapshot, space, &selector).await?;
+        fleet(io, &mut snapshot, backup).await?;
+    }
     Ok(snapshot)
 }
 
@@ -124,12 +123,18 @@ pub async fn observe_restore(
     keys.extend(asks.cluster.iter().map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)));
     keys.extend(restore::credentials(restore, &snapshot.observed, settings));
     let selector = format!("{}={name},{}={own}", labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE);
-    match io.list(Kind::Pod, space, Some(&selector)).await {
-        Ok(pods) => pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod)),
-        Err(e) => denied(&mut snapshot, e)?,
-    }
     get(io, &mut snapshot, keys).await?;
+    pods(io, &mut snapshot, space, &selector).await?;
     Ok(snapshot)
+}
+
+/// A Job's pods. After the Job: of one that is complete, the pod that says how is there already.
+async fn pods(io: &Io, snapshot: &mut Snapshot, namespace: &str, selector: &str) -> Result<(), IoError> {
+    match io.list(Kind::Pod, namespace, Some(selector)).await {
+        Ok(pods) => pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod)),
+        Err(e) => denied(snapshot, e)?,
+    }
+    Ok(())
 }
 
 async fn get(io: &Io, snapshot: &mut Snapshot, keys: Vec<ObjectKey>) -> Result<(), IoError> {

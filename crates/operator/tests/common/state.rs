@@ -44,14 +44,16 @@ pub(crate) async fn dumper(team: &Team) -> Result<Dumper> {
     Ok(dumper)
 }
 
-/// Takes out counters of what happened: two ways to one state may differ in them.
+/// Takes out counters of what happened, and the record of releases: two ways to one state may differ in them.
 pub(crate) fn without_counters(dump: &mut Dump) {
+    dump.retain(|name, _| !name.contains("/ClusterRevision."));
     for object in dump.values_mut() {
         if let Some(notes) = object["metadata"]["annotations"].as_object_mut() {
             notes.remove("deployment.kubernetes.io/revision");
         }
         if let Some(status) = object["status"].as_object_mut() {
             status.remove("observedGeneration");
+            status.remove("history");
         }
         for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
             condition.as_object_mut().and_then(|c| c.remove("observedGeneration"));

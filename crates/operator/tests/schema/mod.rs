@@ -298,6 +298,7 @@ fn every_field_has_a_row() {
                     include_str!("../addons.rs"),
                     include_str!("../minor.rs"),
                     include_str!("../refusals/life.rs"),
+                    include_str!("../revisions.rs"),
                     include_str!("../vpc.rs"),
                     include_str!("../../../plan/src/etcd/tests/deletion.rs"),
                 ];
