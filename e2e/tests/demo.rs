@@ -65,6 +65,10 @@ fn demo() -> Result<()> {
     }
 
     let before = until("the meta cluster is at rest", || {
+        // Counted up to a minute after the tenant is ready: a change of the status.
+        let nodes =
+            kubectl(&["-n", "team-a", "get", "clusters.berth.dev", "acme", "-o", "jsonpath={.status.nodes.ready}"])?;
+        ensure!(nodes == "2", "{nodes} nodes are counted as ready");
         let first = objects()?;
         std::thread::sleep(Duration::from_secs(3));
         let second = objects()?;
@@ -127,12 +131,15 @@ fn objects() -> Result<BTreeSet<String>> {
                  customresourcedefinitions,validatingadmissionpolicies";
     let columns =
         "custom-columns=K:.kind,NS:.metadata.namespace,N:.metadata.name,U:.metadata.uid,R:.metadata.resourceVersion";
+    Ok(kubectl(&["get", kinds, "-A", "--no-headers", "-o", columns])?.lines().map(ToOwned::to_owned).collect())
+}
+
+fn kubectl(arguments: &[&str]) -> Result<String> {
     let files = dir();
     let mut command = Command::new(files.join("bin/kubectl"));
-    command.arg("--kubeconfig").arg(files.join("meta.kubeconfig"));
-    let output = command.args(["get", kinds, "-A", "--no-headers", "-o", columns]).output()?;
+    let output = command.arg("--kubeconfig").arg(files.join("meta.kubeconfig")).args(arguments).output()?;
     ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8_lossy(&output.stdout).lines().map(ToOwned::to_owned).collect())
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn nothing_is_left() -> Result<()> {

@@ -54,6 +54,7 @@ pub(crate) fn without_counters(dump: &mut Dump) {
         if let Some(status) = object["status"].as_object_mut() {
             status.remove("observedGeneration");
             status.remove("history");
+            status.remove("rollout");
         }
         for condition in object["status"]["conditions"].as_array_mut().into_iter().flatten() {
             condition.as_object_mut().and_then(|c| c.remove("observedGeneration"));
