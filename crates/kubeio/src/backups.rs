@@ -26,32 +26,15 @@ pub async fn observe_backup(
     let name = backup.metadata.name.as_deref().unwrap_or_default();
     let own = backup.metadata.namespace.as_deref().unwrap_or_default();
     let space = asks.namespace.as_str();
-    if asks.cluster.is_some() {
-        let namespace = io.get(&ObjectKey::cluster(Kind::Namespace, space)).await?;
-        // In what is no control plane there is nothing of ours, and no right to look.
-        let ours = namespace.as_ref().is_some_and(|n| label(n, labels::CLUSTER_NAMESPACE) == Some(own));
-        if let Some(namespace) = namespace {
-            snapshot.put(Kind::Namespace, namespace);
-        }
-        if !ours {
-            return fleet(io, &mut snapshot, backup).await.map(|()| snapshot);
-        }
+    if asks.cluster.is_some() && !is_home(io, &mut snapshot, space, own).await? {
+        return fleet(io, &mut snapshot, backup).await.map(|()| snapshot);
     }
-    let jobs = [names::backup(name), names::backup_deletion(name)];
-    let mut keys: Vec<ObjectKey> = jobs
-        .iter()
-        .flat_map(|job| [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, space, job)))
-        .collect();
+    let mut keys = beside(&[names::backup(name), names::backup_deletion(name)], space);
     let ended = backup.status.as_ref().and_then(|s| s.phase.as_deref());
     let at_rest =
         [Some(phase::VERIFIED), Some(phase::FAILED)].contains(&ended) && backup.metadata.deletion_timestamp.is_none();
     if !at_rest {
-        keys.extend(asks.cluster.clone());
-        keys.push(asks.etcd.clone());
-        keys.push(ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() });
-        keys.extend(
-            asks.cluster.iter().map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)),
-        );
+        keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
         keys.extend(asks.credentials.clone());
     }
     get(io, &mut snapshot, keys).await?;
@@ -102,30 +85,42 @@ pub async fn observe_restore(
             snapshot.put(kind, object);
         }
     }
-    if asks.cluster.is_some() {
-        let namespace = io.get(&ObjectKey::cluster(Kind::Namespace, space)).await?;
-        let ours = namespace.as_ref().is_some_and(|n| label(n, labels::CLUSTER_NAMESPACE) == Some(own));
-        if let Some(namespace) = namespace {
-            snapshot.put(Kind::Namespace, namespace);
-        }
-        // In what is no control plane there is nothing of ours, and no right to look.
-        if !ours {
-            return Ok(snapshot);
-        }
+    if asks.cluster.is_some() && !is_home(io, &mut snapshot, space, own).await? {
+        return Ok(snapshot);
     }
-    let jobs = [names::restore_check(name), names::restore(name)];
-    let mut keys: Vec<ObjectKey> = jobs
-        .iter()
-        .flat_map(|job| [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, space, job)))
-        .collect();
-    keys.extend(asks.cluster.clone());
-    keys.extend([asks.etcd.clone(), ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() }, asks.claim()]);
-    keys.extend(asks.cluster.iter().map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)));
+    let mut keys = beside(&[names::restore_check(name), names::restore(name)], space);
+    keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
+    keys.push(asks.claim());
     keys.extend(restore::credentials(restore, &snapshot.observed, settings));
     let selector = format!("{}={name},{}={own}", labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE);
     get(io, &mut snapshot, keys).await?;
     pods(io, &mut snapshot, space, &selector).await?;
     Ok(snapshot)
+}
+
+/// Whether a namespace is the control plane of a `Cluster` in `own`. In any other there is nothing of ours, and no right to look.
+async fn is_home(io: &Io, snapshot: &mut Snapshot, namespace: &str, own: &str) -> Result<bool, IoError> {
+    let namespace = io.get(&ObjectKey::cluster(Kind::Namespace, namespace)).await?;
+    let ours = namespace.as_ref().is_some_and(|n| label(n, labels::CLUSTER_NAMESPACE) == Some(own));
+    if let Some(namespace) = namespace {
+        snapshot.put(Kind::Namespace, namespace);
+    }
+    Ok(ours)
+}
+
+/// Jobs, and the Secrets beside them.
+fn beside(jobs: &[String], namespace: &str) -> Vec<ObjectKey> {
+    let both = |job: &String| [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, namespace, job));
+    jobs.iter().flat_map(both).collect()
+}
+
+/// An etcd, what runs it, and what it is of.
+fn of_etcd(etcd: &ObjectKey, cluster: Option<&ObjectKey>) -> Vec<ObjectKey> {
+    let mut keys: Vec<_> = cluster.cloned().into_iter().collect();
+    keys.extend([etcd.clone(), ObjectKey { kind: Kind::StatefulSet, ..etcd.clone() }]);
+    let space = etcd.namespace.as_deref().unwrap_or_default();
+    keys.extend(cluster.map(|_| ObjectKey::namespaced(Kind::Secret, space, names::APISERVER_ENCRYPTION)));
+    keys
 }
 
 /// A Job's pods. After the Job: of one that is complete, the pod that says how is there already.

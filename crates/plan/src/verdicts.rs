@@ -1,6 +1,6 @@
 //! Conditions that every kind of Berth's has, from its plan.
 
-use crate::model::{Plan, StageId};
+use crate::model::{Plan, Stage, StageId, State};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -18,6 +18,35 @@ pub(crate) const LASTING: [Reason; 6] = [
 /// What is wrong with pods, or with the name of the API, may be over soon: a node, an image or a DNS record comes. After so long it counts as stalled, as a Deployment does by its
 /// `progressDeadlineSeconds`.
 const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+/// `Ready`, and `Degraded` with the same words where something is wrong.
+pub(crate) fn both(ready: Option<bool>, degraded: bool, reason: Reason, message: impl Into<String>) -> Vec<Verdict> {
+    let message = message.into();
+    let (of_degraded, wrong) =
+        if degraded { (reason, message.clone()) } else { (Reason::AsExpected, "nothing is wrong".into()) };
+    vec![Verdict::new(T::Ready, ready, reason, message), Verdict::new(T::Degraded, Some(degraded), of_degraded, wrong)]
+}
+
+/// Of what is being deleted; `rest`: what that waits for.
+pub(crate) fn deleting(rest: Option<&str>) -> Vec<Verdict> {
+    let rest = rest.map(|text| format!("; {text}")).unwrap_or_default();
+    both(Some(false), false, Reason::Deleting, format!("being deleted{rest}"))
+}
+
+/// Of what has failed for good: as it was said when it failed. `otherwise`: the reason, if that cannot be read.
+pub(crate) fn failed(old: &[Condition], otherwise: Reason) -> Vec<Verdict> {
+    let old = conditions::find(old, T::Degraded);
+    let reason = old.and_then(|c| c.reason.parse().ok()).unwrap_or(otherwise);
+    both(Some(false), true, reason, old.map_or_else(|| "it failed".into(), |c| c.message.clone()))
+}
+
+/// Of what its Jobs are at work for: what the first stage that is not done says, or `otherwise`.
+pub(crate) fn under_way(problem: Option<&Stage>, otherwise: &str) -> Vec<Verdict> {
+    let blocked = problem.is_some_and(|stage| matches!(stage.state, State::Blocked { .. }));
+    let sentence = problem.and_then(|stage| stage.state.sentence());
+    let (reason, message) = sentence.unwrap_or((Reason::Waiting, otherwise.into()));
+    both(Some(false), blocked || reason == Reason::StoreUnavailable, reason, message)
+}
 
 /// The conditions to publish, in a fixed order, so that nothing changes but what changed.
 pub(crate) fn publish(

@@ -2,7 +2,7 @@
 //! proven: of each etcd, the last one always stays, also where a whole namespace is deleted.
 
 use super::place::{find, is_home_of, store};
-use super::{BackupPlan, Input, SOON, WAITING, asks, job, outcome};
+use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, outcome};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::deleting;
 use crate::workload::image_of;
@@ -84,11 +84,7 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
         Ok((secret, job.map_err(|e| State::blocked(Reason::Error, e))?))
     });
     match made {
-        Ok((secret, job)) => {
-            stage.actions.extend(secret.map(Action::Secret));
-            stage.actions.push(Action::Create(job));
-            State::waiting(format!("{key} to be created"))
-        }
+        Ok((secret, job)) => Owner::begin(stage, secret, job),
         Err(state) => state,
     }
 }

@@ -12,7 +12,7 @@ pub mod status;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::model::{Action, Plan, Stage, StageId, State};
+use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::Observed;
 use crate::secrets::foreign;
 use crate::settings::Settings;
@@ -22,7 +22,6 @@ use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
-use std::collections::BTreeMap;
 
 pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
@@ -71,18 +70,6 @@ impl<'a> Input<'a> {
         self.backup.metadata.namespace.as_deref().unwrap_or_default()
     }
 
-    /// Labels of everything that is made for it.
-    fn labels(&self) -> BTreeMap<String, String> {
-        [
-            (labels::MANAGED_BY, labels::MANAGED_BY_VALUE),
-            (labels::COMPONENT, names::ETCD_BACKUP),
-            (labels::ETCD_BACKUP, self.name()),
-            (labels::ETCD_BACKUP_NAMESPACE, self.namespace()),
-        ]
-        .map(|(key, value)| (key.to_owned(), value.to_owned()))
-        .into()
-    }
-
     fn has_ended(&self) -> bool {
         let phase = self.backup.status.as_ref().and_then(|s| s.phase.as_deref());
         [Some(phase::VERIFIED), Some(phase::FAILED)].contains(&phase)
@@ -90,15 +77,11 @@ impl<'a> Input<'a> {
 
     /// What its Jobs are made for.
     fn owner(&self) -> Owner<'a> {
-        Owner {
-            observed: self.observed,
-            settings: self.settings,
-            labels: self.labels(),
-            own: [
-                (labels::ETCD_BACKUP, self.name().to_owned()),
-                (labels::ETCD_BACKUP_NAMESPACE, self.namespace().to_owned()),
-            ],
-        }
+        let own = [
+            (labels::ETCD_BACKUP, self.name().to_owned()),
+            (labels::ETCD_BACKUP_NAMESPACE, self.namespace().to_owned()),
+        ];
+        Owner::new(self.observed, self.settings, own)
     }
 
     fn get(&self, key: &ObjectKey) -> Option<&'a Value> {
@@ -168,10 +151,8 @@ fn take(input: Input<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (
         );
         return (phase::QUEUED, State::Waiting { reason: Reason::Waiting, on });
     }
-    stage.actions.extend(secret.map(Action::Secret));
     match job::take(input, &place, &key) {
-        Ok(job) => stage.actions.push(Action::Create(job)),
-        Err(why) => return (phase::WAITING, State::blocked(Reason::Error, why)),
+        Ok(job) => (phase::RUNNING, Owner::begin(stage, secret, job)),
+        Err(why) => (phase::WAITING, State::blocked(Reason::Error, why)),
     }
-    (phase::RUNNING, State::waiting(format!("{key} to be created")))
 }

@@ -6,7 +6,8 @@ use crate::secrets::foreign;
 use crate::settings::{BackupStore, Settings};
 use berth_api::backup::keys;
 use berth_api::conditions::Reason;
-use berth_render::{Kind, ObjectKey};
+use berth_api::{labels, names};
+use berth_render::{Kind, Object, ObjectKey};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -22,6 +23,22 @@ pub(crate) struct Owner<'a> {
 }
 
 impl<'a> Owner<'a> {
+    /// Pods of its Jobs are to NetworkPolicies what takes backups, whichever it is.
+    pub(crate) fn new(observed: &'a Observed, settings: &'a Settings, own: [(&'static str, String); 2]) -> Self {
+        let common = [(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::COMPONENT, names::ETCD_BACKUP)];
+        let common = common.map(|(key, value)| (key, value.to_owned()));
+        let labels = common.iter().chain(&own).map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+        Self { observed, settings, labels, own }
+    }
+
+    /// Creates a Job, after the Secret beside it.
+    pub(crate) fn begin(stage: &mut Stage, secret: Option<SecretPlan>, job: Object) -> State {
+        let on = format!("{} to be created", job.key());
+        stage.actions.extend(secret.map(Action::Secret));
+        stage.actions.push(Action::Create(job));
+        State::waiting(on)
+    }
+
     pub(crate) fn is_ours(&self, object: &Value) -> bool {
         self.own.iter().all(|(name, value)| label(object, name) == Some(value))
     }

@@ -2,10 +2,9 @@
 
 use super::{BackupPlan, Input, outcome, was_verified};
 use crate::failure::Failure;
-use crate::model::State;
 use crate::verdicts;
 use berth_api::backup::{EtcdBackupStatus, Manifest, Outcome, phase};
-use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
+use berth_api::conditions::{Reason, Verdict};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The new status. What a backup ended with stays.
@@ -44,43 +43,30 @@ fn record(status: &mut EtcdBackupStatus, manifest: &Manifest) {
 }
 
 fn verdicts(input: Input<'_>, planned: &BackupPlan, failure: Option<&Failure>) -> Vec<Verdict> {
-    let both = |ready: Option<bool>, degraded: bool, reason, message: String| {
-        let of_degraded = if degraded { message.clone() } else { "nothing is wrong".into() };
-        let reason_of_degraded = if degraded { reason } else { Reason::AsExpected };
-        vec![
-            Verdict::new(T::Ready, ready, reason, message),
-            Verdict::new(T::Degraded, Some(degraded), reason_of_degraded, of_degraded),
-        ]
-    };
     if let Some(failure) = failure {
-        return both(Some(false), true, failure.reason, failure.message.clone());
+        return verdicts::both(Some(false), true, failure.reason, &*failure.message);
     }
     let problem = planned.plan.stages.iter().find(|s| !s.state.is_done());
-    let sentence = problem.and_then(|s| s.state.sentence());
     if planned.phase == phase::DELETING {
-        let rest = sentence.map(|(_, text)| format!("; {text}")).unwrap_or_default();
-        return both(Some(false), false, Reason::Deleting, format!("being deleted{rest}"));
+        let sentence = problem.and_then(|s| s.state.sentence());
+        return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
     }
     match &planned.outcome {
         Some(Outcome::Failed(failure)) => {
-            return both(Some(false), true, outcome::reason(failure), failure.message.clone());
+            return verdicts::both(Some(false), true, outcome::reason(failure), &*failure.message);
         }
-        Some(_) => return both(Some(true), false, Reason::AsExpected, VERIFIED.into()),
+        Some(_) => return verdicts::both(Some(true), false, Reason::AsExpected, VERIFIED),
         None => {}
     }
     match planned.phase {
-        phase::VERIFIED if was_verified(input.backup) => both(Some(true), false, Reason::AsExpected, VERIFIED.into()),
-        // As it was said when it failed.
+        phase::VERIFIED if was_verified(input.backup) => {
+            verdicts::both(Some(true), false, Reason::AsExpected, VERIFIED)
+        }
         phase::FAILED => {
-            let old = input.backup.status.as_ref().and_then(|s| conditions::find(&s.conditions, T::Degraded));
-            let reason = old.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::BackupFailed);
-            both(Some(false), true, reason, old.map_or_else(|| "it failed".into(), |c| c.message.clone()))
+            let old = input.backup.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+            verdicts::failed(old, Reason::BackupFailed)
         }
-        _ => {
-            let blocked = problem.is_some_and(|s| matches!(s.state, State::Blocked { .. }));
-            let (reason, message) = sentence.unwrap_or((Reason::Waiting, "waiting for its Job".into()));
-            both(Some(false), blocked || reason == Reason::StoreUnavailable, reason, message)
-        }
+        _ => verdicts::under_way(problem, "waiting for its Job"),
     }
 }
 

@@ -21,6 +21,8 @@ mod validate;
 mod vpc;
 
 #[cfg(test)]
+mod explore;
+#[cfg(test)]
 pub(crate) mod tests;
 
 use crate::model::{Action, Plan, Stage, StageId, State};

@@ -84,16 +84,13 @@ impl<'a> Input<'a> {
         self.restore.metadata.uid.as_deref().unwrap_or_default()
     }
 
-    /// What its Jobs are made for. Their pods are to NetworkPolicies what takes backups.
+    /// What its Jobs are made for.
     fn owner(&self) -> Owner<'a> {
         let own = [
             (labels::ETCD_RESTORE, self.name().to_owned()),
             (labels::ETCD_RESTORE_NAMESPACE, self.namespace().to_owned()),
         ];
-        let common = [(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::COMPONENT, names::ETCD_BACKUP)];
-        let common = common.map(|(key, value)| (key, value.to_owned()));
-        let labels = common.iter().chain(&own).map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
-        Owner { observed: self.observed, settings: self.settings, labels, own }
+        Owner::new(self.observed, self.settings, own)
     }
 
     fn has_ended(&self) -> bool {
@@ -321,11 +318,7 @@ fn run(
     }
     let made = owner.credentials(place.store, key).and_then(|secret| Ok((secret, make(&owner, key)?)));
     match made {
-        Ok((secret, job)) => {
-            stage.actions.extend(secret.map(Action::Secret));
-            stage.actions.push(Action::Create(job));
-            Ran::Runs(State::waiting(format!("{key} to be created")))
-        }
+        Ok((secret, job)) => Ran::Runs(Owner::begin(stage, secret, job)),
         Err(state) => Ran::Not(state),
     }
 }

@@ -2,9 +2,8 @@
 
 use super::{Input, RestorePlan};
 use crate::failure::Failure;
-use crate::model::State;
 use crate::verdicts;
-use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
+use berth_api::conditions::{Reason, Verdict};
 use berth_api::restore::{EtcdRestoreStatus, phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -30,22 +29,13 @@ pub fn status(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>
 }
 
 fn verdicts(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>) -> Vec<Verdict> {
-    let both = |ready: bool, degraded: bool, reason, message: String| {
-        let of_degraded = if degraded { message.clone() } else { "nothing is wrong".into() };
-        let reason_of_degraded = if degraded { reason } else { Reason::AsExpected };
-        vec![
-            Verdict::new(T::Ready, Some(ready), reason, message),
-            Verdict::new(T::Degraded, Some(degraded), reason_of_degraded, of_degraded),
-        ]
-    };
     if let Some(failure) = failure {
-        return both(false, true, failure.reason, failure.message.clone());
+        return verdicts::both(Some(false), true, failure.reason, &*failure.message);
     }
     let problem = planned.plan.stages.iter().find(|s| !s.state.is_done());
-    let sentence = problem.and_then(|s| s.state.sentence());
     if planned.phase == phase::DELETING {
-        let rest = sentence.map(|(_, text)| format!("; {text}")).unwrap_or_default();
-        return both(false, false, Reason::Deleting, format!("being deleted{rest}"));
+        let sentence = problem.and_then(|s| s.state.sentence());
+        return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
     }
     if let Some(failed) = &planned.failed {
         let then = if input.request().is_some() {
@@ -53,21 +43,15 @@ fn verdicts(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>) 
         } else {
             ". Nothing was stopped"
         };
-        return both(false, true, Reason::RestoreFailed, format!("{}{then}", failed.message));
+        return verdicts::both(Some(false), true, Reason::RestoreFailed, format!("{}{then}", failed.message));
     }
     match planned.phase {
-        phase::RESTORED => both(true, false, Reason::AsExpected, RESTORED.into()),
-        // As it was said when it failed.
+        phase::RESTORED => verdicts::both(Some(true), false, Reason::AsExpected, RESTORED),
         phase::FAILED => {
-            let old = input.restore.status.as_ref().and_then(|s| conditions::find(&s.conditions, T::Degraded));
-            let reason = old.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::RestoreFailed);
-            both(false, true, reason, old.map_or_else(|| "it failed".into(), |c| c.message.clone()))
+            let old = input.restore.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+            verdicts::failed(old, Reason::RestoreFailed)
         }
-        _ => {
-            let blocked = problem.is_some_and(|s| matches!(s.state, State::Blocked { .. }));
-            let (reason, message) = sentence.unwrap_or((Reason::Waiting, "waiting for its Jobs".into()));
-            both(false, blocked || reason == Reason::StoreUnavailable, reason, message)
-        }
+        _ => verdicts::under_way(problem, "waiting for its Jobs"),
     }
 }
 

@@ -32,16 +32,8 @@ fn verdicts(
     failure: Option<&Failure>,
     new: &EtcdBackupScheduleStatus,
 ) -> Vec<Verdict> {
-    let bad = |reason, message: String| {
-        vec![
-            Verdict::new(T::Ready, Some(false), reason, message.clone()),
-            Verdict::new(T::Degraded, Some(true), reason, message),
-        ]
-    };
-    let fine = |ready: Option<bool>, reason, message: String| {
-        let well = Verdict::new(T::Degraded, Some(false), Reason::AsExpected, "nothing is wrong");
-        vec![Verdict::new(T::Ready, ready, reason, message), well]
-    };
+    let bad = |reason, message: String| verdicts::both(Some(false), true, reason, message);
+    let fine = |ready, reason, message: String| verdicts::both(ready, false, reason, message);
     if let Some(failure) = failure {
         return bad(failure.reason, failure.message.clone());
     }

@@ -80,7 +80,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its snapshot is deleted", |w| {
             newer(w, &|_| {});
             w.ends("backup-one-delete", Some("Complete"), &[Outcome::Deleted]);
-            let (home, labels) = (Fixture::home(), w.input().labels());
+            let (home, labels) = (Fixture::home(), w.input().owner().labels);
             w.put(
                 Kind::Secret,
                 json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": labels}}),

@@ -5,6 +5,7 @@ pub(crate) mod messages;
 
 use super::status::status;
 use super::*;
+use crate::model::Action;
 use crate::secrets::SecretFacts;
 use crate::settings::BackupStore;
 use berth_api::backup::{At, EtcdBackupStatus, Failure, Manifest, Store, Subject};
@@ -122,7 +123,7 @@ impl Fixture {
 
     /// The Job is there, and its pod ended with this.
     fn ends(&mut self, job: &str, condition: Option<&str>, messages: &[Outcome]) {
-        let (home, labels) = (Self::home(), self.input().labels());
+        let (home, labels) = (Self::home(), self.input().owner().labels);
         let conditions: Vec<_> = condition
             .map(|type_| json!({"type": type_, "status": "True", "message": "too often"}))
             .into_iter()
@@ -144,8 +145,13 @@ impl Fixture {
 }
 
 fn verified() -> Outcome {
-    Outcome::Verified(Manifest {
-        key: "prod/team-a/acme/id/20260101T000000Z-7.db".into(),
+    Outcome::Verified(manifest("prod/team-a/acme/id/20260101T000000Z-7.db"))
+}
+
+/// Of a proven backup that is at that key.
+pub(crate) fn manifest(key: &str) -> Manifest {
+    Manifest {
+        key: key.into(),
         sha256: "ab".into(),
         size: 9,
         revision: 7,
@@ -156,10 +162,10 @@ fn verified() -> Outcome {
         taken_at: "2026-01-01T00:00:00Z".into(),
         verified_at: "2026-01-01T00:00:30Z".into(),
         of: Subject { identity: "id".into(), epoch: 1, ..Subject::default() },
-    })
+    }
 }
 
-fn failed(at: At, message: &str) -> Outcome {
+pub(crate) fn failed(at: At, message: &str) -> Outcome {
     Outcome::Failed(Failure { at, message: message.into() })
 }
 

@@ -4,9 +4,10 @@ pub(crate) mod messages;
 
 use super::status::status;
 use super::*;
+use crate::backup::tests::{failed, manifest};
 use crate::secrets::SecretFacts;
 use crate::settings::BackupStore;
-use berth_api::backup::{At, Manifest, REVISIONS_PER_EPOCH, Store, Subject};
+use berth_api::backup::{At, REVISIONS_PER_EPOCH, Store};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::restore::EtcdRestoreStatus;
 
@@ -212,23 +213,7 @@ impl Fixture {
 }
 
 fn checked() -> Outcome {
-    Outcome::Checked(Manifest {
-        key: "one.db".into(),
-        sha256: "ab".into(),
-        size: 9,
-        revision: 7,
-        keys: 3,
-        hash: 1,
-        cluster_id: "c1".into(),
-        etcd_version: "3.6.16".into(),
-        taken_at: "2026-01-01T00:00:00Z".into(),
-        verified_at: "2026-01-01T00:00:30Z".into(),
-        of: Subject { identity: "id".into(), epoch: 1, ..Subject::default() },
-    })
-}
-
-fn failed(at: At, message: &str) -> Outcome {
-    Outcome::Failed(Failure { at, message: message.into() })
+    Outcome::Checked(manifest("one.db"))
 }
 
 fn described(planned: &RestorePlan) -> Vec<String> {

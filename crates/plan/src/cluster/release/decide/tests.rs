@@ -2,7 +2,8 @@
 //! up, or do not; and a spec that changes its mind at any time.
 
 use super::*;
-use std::collections::{HashMap, HashSet};
+use crate::cluster::explore::that_end;
+use std::collections::HashSet;
 
 /// A component as it is: what its workload is to run, the pods that there are of each, those of them that serve, and those that end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -207,19 +208,7 @@ fn every_state_is_safe_and_leads_to_what_was_asked_for() {
         let at = |run| world.all == [Component::at(run); 3];
         world.done && if world.step == Step::Two { at(Run::New) } else { at(Run::Old) }
     };
-    // Backwards from all good ends: who is left over never gets there by itself.
-    let mut before: HashMap<World, Vec<World>> = HashMap::new();
-    for world in &known {
-        for next in world.goes_on() {
-            before.entry(next).or_default().push(*world);
-        }
-    }
-    let mut good: HashSet<World> = known.iter().filter(|world| ends(world)).copied().collect();
-    let mut left: Vec<World> = good.iter().copied().collect();
-    while let Some(world) = left.pop() {
-        let sources = before.get(&world).into_iter().flatten();
-        left.extend(sources.copied().filter(|source| good.insert(*source)));
-    }
+    let good = that_end(&known, |world| world.goes_on(), ends);
     let asks = |world: &&World| world.ask != Ask::Neither || world.step == Step::Two || world.done;
     let stuck: Vec<_> = known.iter().filter(asks).filter(|world| !good.contains(world)).collect();
     assert!(stuck.is_empty(), "{} of {} never end, such as {:#?}", stuck.len(), known.len(), stuck.first());

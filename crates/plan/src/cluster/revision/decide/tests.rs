@@ -2,7 +2,8 @@
 //! come up, or do not; an etcd that loses its quorum; and a spec that changes its mind at any time.
 
 use super::*;
-use std::collections::{HashMap, HashSet};
+use crate::cluster::explore::that_end;
+use std::collections::HashSet;
 
 /// A release: the one that succeeded, one whose pods come up, and one whose pods never do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -169,18 +170,7 @@ fn every_state_is_safe_and_leads_to_what_was_asked_for_or_back() {
             _ => false,
         }
     };
-    let mut before: HashMap<World, Vec<World>> = HashMap::new();
-    for world in &known {
-        for next in world.goes_on() {
-            before.entry(next).or_default().push(*world);
-        }
-    }
-    let mut good: HashSet<World> = known.iter().filter(|world| ends(world)).copied().collect();
-    let mut left: Vec<World> = good.iter().copied().collect();
-    while let Some(world) = left.pop() {
-        let sources = before.get(&world).into_iter().flatten();
-        left.extend(sources.copied().filter(|source| good.insert(*source)));
-    }
+    let good = that_end(&known, |world| world.goes_on(), ends);
     let goes = |world: &&World| world.etcd && !world.paused;
     let stuck: Vec<_> = known.iter().filter(goes).filter(|world| !good.contains(world)).collect();
     assert!(stuck.is_empty(), "{} of {} never end, such as {:#?}", stuck.len(), known.len(), stuck.first());
