@@ -33,11 +33,7 @@ const POD: &str = r#"{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "f
 
 /// A tenant and a machine a run.
 pub(crate) async fn run(client: &Client, runs: usize, programs: &Programs<'_>) -> anyhow::Result<Vec<Figure>> {
-    let definition = programs.devcluster(&["vpc", VPC], &["--namespace", tenant::TEAM])?;
-    let file = programs.dir.join("vpc.yaml");
-    std::fs::create_dir_all(&programs.dir)?;
-    std::fs::write(&file, definition)?;
-    programs.kubectl(programs.kubeconfig, &["apply", "-f", &file.to_string_lossy()])?;
+    programs.define_vpc()?;
     let spec = json!({
         "replicas": 2,
         "vpc": {
@@ -83,13 +79,8 @@ impl Programs<'_> {
         std::fs::write(&kubeconfig, tenant::value(&secrets.get(&names::kubeconfig(name)).await?)?)?;
         std::fs::write(&pod, POD)?;
         self.until(&kubeconfig, &["apply", "-f", &pod.to_string_lossy()])?;
-        let mut command = Command::new(self.plugin);
-        command.env("KUBECONFIG", self.kubeconfig).args(["join-command", name, "-n", tenant::TEAM, "--ttl", "15m"]);
-        let command = said(&mut command)?;
-        let words: Vec<&str> = ["--vpc", VPC, "--"].into_iter().chain(command.split_whitespace()).collect();
         let joined = Instant::now();
-        self.devcluster(&["worker", "add", machine], &words)?;
-        self.until(&kubeconfig, &["wait", "node", machine, "--for=condition=Ready", "--timeout=1s"])?;
+        self.join_one(name, machine, &kubeconfig)?;
         let ready = joined.elapsed();
         self.until(&kubeconfig, &["wait", "pod", "first", "--for=condition=Ready", "--timeout=1s"])?;
         let pod = applied.elapsed();
@@ -97,7 +88,26 @@ impl Programs<'_> {
         Ok([ready, joined.elapsed(), pod].map(|time| time.as_secs_f64()))
     }
 
-    fn devcluster(&self, verb: &[&str], more: &[&str]) -> anyhow::Result<String> {
+    /// The VPC's NetworkAttachmentDefinition in the team's namespace.
+    pub(crate) fn define_vpc(&self) -> anyhow::Result<()> {
+        let definition = self.devcluster(&["vpc", VPC], &["--namespace", tenant::TEAM])?;
+        let file = self.dir.join("vpc.yaml");
+        std::fs::create_dir_all(&self.dir)?;
+        std::fs::write(&file, definition)?;
+        self.kubectl(self.kubeconfig, &["apply", "-f", &file.to_string_lossy()]).map(drop)
+    }
+
+    /// Joins a machine that runs, and waits until its node is ready. `kubeconfig` is the tenant's.
+    pub(crate) fn join_one(&self, name: &str, machine: &str, kubeconfig: &Path) -> anyhow::Result<()> {
+        let mut command = Command::new(self.plugin);
+        command.env("KUBECONFIG", self.kubeconfig).args(["join-command", name, "-n", tenant::TEAM, "--ttl", "15m"]);
+        let command = said(&mut command)?;
+        let words: Vec<&str> = ["--vpc", VPC, "--"].into_iter().chain(command.split_whitespace()).collect();
+        self.devcluster(&["worker", "add", machine], &words)?;
+        self.until(kubeconfig, &["wait", "node", machine, "--for=condition=Ready", "--timeout=1s"])
+    }
+
+    pub(crate) fn devcluster(&self, verb: &[&str], more: &[&str]) -> anyhow::Result<String> {
         said(Command::new(self.devcluster).args(verb).args(["--name", self.cluster]).args(more))
     }
 

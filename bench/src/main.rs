@@ -1,6 +1,7 @@
 //! Measures Berth on a meta cluster. See `bench/README.md`.
 
 mod audit;
+mod conformance;
 mod floor;
 mod idle;
 mod levers;
@@ -98,18 +99,26 @@ enum Part {
     },
     /// A machine in a tenant's VPC joins, runs a pod and shows its log; what runs beside API servers at rest. `make bench` fills in the rest.
     Machines {
-        /// The meta cluster's name.
+        #[command(flatten)]
+        programs: ProgramArgs,
+    },
+    /// Kubernetes' own conformance specs, against a tenant with two machines in its VPC. `make bench` fills in the rest. Cut off, it goes on
+    /// where it was, at the same commit.
+    Conformance {
+        #[command(flatten)]
+        programs: ProgramArgs,
+        /// `e2e.test`.
         #[arg(long)]
-        cluster: String,
-        /// Makes machines.
+        suite: PathBuf,
+        /// Where the outcome of each spec is kept.
         #[arg(long)]
-        devcluster: PathBuf,
-        /// Asks the tenant.
+        results: PathBuf,
+        /// Processes that run specs at once.
+        #[arg(long, default_value_t = 3)]
+        processes: usize,
+        /// Only specs whose names contain this.
         #[arg(long)]
-        kubectl: PathBuf,
-        /// `kubectl-berth`.
-        #[arg(long)]
-        plugin: PathBuf,
+        only: Option<String>,
     },
     /// Many tenants whose pods never run, for a meta cluster without nodes.
     Scale {
@@ -126,6 +135,37 @@ enum Part {
         #[arg(long)]
         operator: PathBuf,
     },
+}
+
+/// What makes machines and joins them.
+#[derive(Clone, PartialEq, clap::Args)]
+struct ProgramArgs {
+    /// The meta cluster's name.
+    #[arg(long)]
+    cluster: String,
+    /// Makes machines.
+    #[arg(long)]
+    devcluster: PathBuf,
+    /// Asks the tenant.
+    #[arg(long)]
+    kubectl: PathBuf,
+    /// `kubectl-berth`.
+    #[arg(long)]
+    plugin: PathBuf,
+}
+
+impl ProgramArgs {
+    /// `part` is the name of a folder beside the results.
+    fn with<'a>(&'a self, args: &'a Args, part: &str) -> machines::Programs<'a> {
+        machines::Programs {
+            cluster: &self.cluster,
+            devcluster: &self.devcluster,
+            kubectl: &self.kubectl,
+            plugin: &self.plugin,
+            kubeconfig: &args.kubeconfig,
+            dir: args.out.parent().unwrap_or(Path::new(".")).join(part),
+        }
+    }
 }
 
 #[tokio::main]
@@ -164,16 +204,18 @@ async fn main() -> anyhow::Result<()> {
                 None => figures.extend(nodes::run(&client, size).await?),
             }
         }
-        Part::Machines { cluster, devcluster, kubectl, plugin } => {
-            let programs = machines::Programs {
-                cluster,
-                devcluster,
-                kubectl,
-                plugin,
-                kubeconfig: &args.kubeconfig,
-                dir: args.out.parent().unwrap_or(Path::new(".")).join("machines"),
+        Part::Machines { programs } => {
+            figures.extend(machines::run(&client, args.runs, &programs.with(&args, "machines")).await?);
+        }
+        Part::Conformance { programs, suite, results, processes, only } => {
+            let suite = conformance::Suite {
+                programs: programs.with(&args, "conformance"),
+                binary: suite,
+                processes: *processes,
+                only: only.as_deref(),
+                results: results.clone(),
             };
-            figures.extend(machines::run(&client, args.runs, &programs).await?);
+            figures.extend(conformance::run(&client, &suite).await?);
         }
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),

@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 26] = [
+const TARGETS: [(&str, f64, Option<usize>); 27] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -27,6 +27,7 @@ const TARGETS: [(&str, f64, Option<usize>); 26] = [
     ("sidecar.rss", 5.0, None),
     ("sidecar.cpu", 2.0, None),
     ("approver.rss", 8.0, None),
+    ("conformance.failed", 0.0, None),
     ("scale.there", 90.0, Some(200)),
     ("scale.cpu", 20.0, Some(200)),
     ("scale.rss", 52.0, Some(200)),

@@ -5,9 +5,12 @@ use std::process::{Command, Stdio};
 use crate::demo::Demo;
 use crate::images::{self, devcluster};
 use crate::root;
-use crate::shell::{Result, cargo, run, say, state, target_dir};
+use crate::shell::{Result, cache, cargo, output, run, say, state, target_dir};
 
 const CLUSTER: &str = "bench";
+
+/// The version of Kubernetes' own tests: that of the benches' tenants.
+const SUITE: &str = "v1.36.3";
 
 /// Its meta cluster without nodes, for `scale`.
 const BARE: &str = "bench-scale";
@@ -22,7 +25,11 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     } else {
         (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()])?)
     };
-    let machines = args.iter().any(|a| a == "machines");
+    let conformance = args.iter().any(|a| a == "conformance");
+    let machines = conformance || args.iter().any(|a| a == "machines");
+    if conformance {
+        run(devcluster().args(["build", "agnhost-older", &format!("e2e.test-{SUITE}")]))?;
+    }
     if machines {
         run(devcluster().args(["build", "agnhost"]))?;
         run(devcluster().args(["up", "--timeout", "300", "--name", CLUSTER, "--vpc", "a"]).stdout(Stdio::null()))?;
@@ -44,6 +51,11 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
         let kubectl = demo.kubectl().get_program().to_owned();
         bench.args(["--cluster", CLUSTER]).arg("--kubectl").arg(kubectl);
         bench.arg("--devcluster").arg(devcluster().get_program()).arg("--plugin").arg(demo.plugin().get_program());
+    }
+    if conformance {
+        let commit = output(Command::new("git").current_dir(root()).args(["rev-parse", "--short=12", "HEAD"]))?;
+        bench.arg("--suite").arg(cache().join("bin/kubernetes").join(SUITE).join("e2e.test"));
+        bench.arg("--results").arg(dir.join(format!("conformance-{}.jsonl", commit.trim())));
     }
     run(&mut bench)
 }

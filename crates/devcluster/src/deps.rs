@@ -37,6 +37,10 @@ const DEPENDENCIES: [Dependency; 13] = [
     },
 ];
 
+/// What only Kubernetes' own tests ask for, in images that are made of this machine's programs.
+const CONFORMANCE: [Dependency; 2] =
+    [program("busybox-static", "busybox", "the image busybox"), program("curl", "curl", "the image agnhost")];
+
 const fn program(package: &'static str, name: &'static str, needed_for: &'static str) -> Dependency {
     Dependency { package, probe: Probe::Program(name), needed_for }
 }
@@ -81,12 +85,22 @@ pub(crate) fn check_root() -> Result<()> {
 
 /// Installs what is missing with apt-get.
 pub fn install() -> Result<()> {
-    let missing = missing();
+    install_packages(&missing())?;
+    check()
+}
+
+/// Installs what the images of Kubernetes' own tests are made of.
+pub(crate) fn install_for_conformance() -> Result<()> {
+    let missing: Vec<_> = CONFORMANCE.iter().filter(|d| !d.is_there()).map(|d| d.package).collect();
+    install_packages(&missing)
+}
+
+fn install_packages(missing: &[&str]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
     for arguments in [&["update", "-q"][..], &["install", "-y", "-q", "--no-install-recommends"]] {
-        let packages = if arguments[0] == "install" { &missing[..] } else { &[] };
+        let packages = if arguments[0] == "install" { missing } else { &[] };
         let status = Command::new("apt-get")
             .args(arguments)
             .args(packages)
@@ -97,7 +111,7 @@ pub fn install() -> Result<()> {
             bail!("`apt-get {} {}` ended with {status}", arguments.join(" "), packages.join(" "));
         }
     }
-    check()
+    Ok(())
 }
 
 impl Dependency {

@@ -42,5 +42,14 @@ pub const HEALTH: &str = "1";
 /// Of the image that [`KUBERNETES`]' own tests ask for.
 pub const AGNHOST: &str = "2.63.0";
 
+/// Of the image to which a test of theirs rolls back. They ask for 2.55, which no module has: this one is built, and called that.
+pub(crate) const AGNHOST_OLDER: &str = "2.56";
+
+/// The pause image that they ask for.
+pub(crate) const PAUSE_OF_TESTS: &str = "3.10.2";
+
+/// The busybox image that they ask for: Debian's program, whatever its version.
+pub(crate) const BUSYBOX: &str = "1.37.0-1";
+
 /// Of the program in `binaries/otelcol`: the OpenTelemetry Collector's, as in examples/audit-logs.yaml.
 pub const OTELCOL: &str = "0.160.0";

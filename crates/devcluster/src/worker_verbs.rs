@@ -18,6 +18,9 @@ pub(crate) enum WorkerVerb {
         worker: String,
         #[command(flatten)]
         place: Place,
+        /// With the images that Kubernetes' own tests ask for.
+        #[arg(long)]
+        conformance: bool,
         /// `kubeadm join` and its arguments. Without them the machine is started only.
         #[arg(last = true, value_name = "COMMAND")]
         join: Vec<String>,
@@ -52,7 +55,7 @@ pub(crate) struct Place {
 impl WorkerVerb {
     pub(crate) fn run(self) -> Result<()> {
         match self {
-            Self::Add { name, worker, place, join } => {
+            Self::Add { name, worker, place, conformance, join } => {
                 let arguments = match &join[..] {
                     [] => None,
                     [kubeadm, join, arguments @ ..] if kubeadm == "kubeadm" && join == "join" => Some(arguments),
@@ -62,8 +65,12 @@ impl WorkerVerb {
                         )
                     }
                 };
-                let worker =
-                    Cluster::open(&name.name)?.add_worker(&worker, place.vpc.as_deref(), &images::of_nodes()?)?;
+                let images = if conformance {
+                    [images::addons()?, images::conformance()?].concat()
+                } else {
+                    images::of_nodes()?
+                };
+                let worker = Cluster::open(&name.name)?.add_worker(&worker, place.vpc.as_deref(), &images)?;
                 println!("{} runs, with the address {}", worker.name(), worker.address());
                 if let Some(arguments) = arguments {
                     worker.join(arguments)?;

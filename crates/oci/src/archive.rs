@@ -79,6 +79,38 @@ mod tests {
     }
 
     #[test]
+    fn a_link_and_the_folders_above_it_are_in_the_layer_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let binary = dir.path().join("busybox");
+        std::fs::write(&binary, "#!ELF").unwrap();
+        let image = ImageSpec {
+            reference: "busybox:1".to_owned(),
+            files: vec![(binary, "/bin/busybox".to_owned())],
+            links: vec![("/bin/sh".to_owned(), "busybox".to_owned())],
+            ..ImageSpec::default()
+        };
+        let out = dir.path().join("out.tar");
+        write_archive(&out, &image).unwrap();
+        let bytes = std::fs::read(out).unwrap();
+        let mut archive = tar::Archive::new(bytes.as_slice());
+        let mut layer = Vec::new();
+        for entry in archive.entries().unwrap() {
+            layer.clear();
+            std::io::Read::read_to_end(&mut entry.unwrap(), &mut layer).unwrap();
+        }
+        let mut seen = Vec::new();
+        for entry in tar::Archive::new(layer.as_slice()).entries().unwrap() {
+            let entry = entry.unwrap();
+            let link = entry.link_name().unwrap().map(|to| to.to_string_lossy().into_owned());
+            seen.push((entry.path().unwrap().to_string_lossy().into_owned(), link));
+        }
+        assert_eq!(
+            seen,
+            [("bin".into(), None), ("bin/busybox".into(), None), ("bin/sh".into(), Some("busybox".into()))]
+        );
+    }
+
+    #[test]
     fn a_name_without_a_tag_is_refused() {
         let image = ImageSpec { reference: "localhost:5000/program".to_owned(), ..ImageSpec::default() };
         assert!(write_archive(Path::new("/nowhere/x.tar"), &image).unwrap_err().to_string().contains("has no tag"));

@@ -1,6 +1,7 @@
 //! FROM-scratch images: one layer, made of static binaries.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::{self, BufWriter, Seek, Write},
     path::{Path, PathBuf},
@@ -19,8 +20,12 @@ pub struct ImageSpec {
     pub reference: String,
     /// The entry point; empty for images that, like upstream's `kube-apiserver`, want a `command` in the pod.
     pub entrypoint: Vec<String>,
+    /// Arguments of the entry point for pods that give none.
+    pub arguments: Vec<String>,
     /// Files of this machine and their paths in the image. All are executable and owned by root.
     pub files: Vec<(PathBuf, String)>,
+    /// Symbolic links: their paths in the image, and what each leads to.
+    pub links: Vec<(String, String)>,
     /// `user` or `user:group` to run as, by number; empty for root.
     pub user: String,
     /// Whose machine code it is, in Go's words; empty: this machine's.
@@ -51,7 +56,7 @@ impl Image {
     pub(crate) fn make(spec: &ImageSpec, directory: &Path) -> Result<Self> {
         let mut layer = tempfile::tempfile_in(directory)
             .with_context(|| format!("cannot make a temporary file in {}", directory.display()))?;
-        let layer_digest = write_layer(&mut layer, &spec.files)?;
+        let layer_digest = write_layer(&mut layer, spec)?;
         let layer_size = layer.stream_position()?;
         let config = serde_json::to_vec(&config(spec, &layer_digest))?;
         let manifest = serde_json::to_vec(&json!({
@@ -68,40 +73,61 @@ impl Image {
 }
 
 /// Writes the layer's tar; gives its digest.
-fn write_layer(out: &mut File, contents: &[(PathBuf, String)]) -> Result<String> {
-    let mut archive =
-        tar::Builder::new(Hashing { out: BufWriter::new(out), context: digest::Context::new(&digest::SHA256) });
-    let mut directories: Vec<&Path> = Vec::new();
-    for (source, target) in contents {
-        let target = Path::new(target.trim_start_matches('/'));
-        if target.as_os_str().is_empty() {
-            bail!("{} has no path in the image", source.display());
-        }
-        let mut parents: Vec<_> = target.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()).collect();
-        parents.reverse();
-        for parent in parents {
-            if !directories.contains(&parent) {
-                let mut header = header(0o755, 0);
-                header.set_entry_type(tar::EntryType::Directory);
-                archive.append_data(&mut header, parent, io::empty())?;
-                directories.push(parent);
-            }
-        }
+fn write_layer(out: &mut File, spec: &ImageSpec) -> Result<String> {
+    let hashing = Hashing { out: BufWriter::new(out), context: digest::Context::new(&digest::SHA256) };
+    let mut layer = Layer { archive: tar::Builder::new(hashing), directories: BTreeSet::new() };
+    for (source, target) in &spec.files {
+        let target = layer.make_room(target, &source.display().to_string())?;
         let file = File::open(source).with_context(|| format!("cannot read {} for an image", source.display()))?;
         let size = file.metadata()?.len();
-        archive
+        layer
+            .archive
             .append_data(&mut header(0o755, size), target, file)
             .with_context(|| format!("cannot add {} to an image", source.display()))?;
     }
-    let mut hashing = archive.into_inner()?;
+    for (path, target) in &spec.links {
+        let path = layer.make_room(path, target)?;
+        let mut header = header(0o777, 0);
+        header.set_entry_type(tar::EntryType::Symlink);
+        layer.archive.append_link(&mut header, path, target)?;
+    }
+    let mut hashing = layer.archive.into_inner()?;
     hashing.flush()?;
     Ok(hex(hashing.context.finish().as_ref()))
+}
+
+struct Layer<W: Write> {
+    archive: tar::Builder<W>,
+    directories: BTreeSet<PathBuf>,
+}
+
+impl<W: Write> Layer<W> {
+    /// The directories above a path of the image; the path as a tar has it. `what` goes there.
+    fn make_room<'a>(&mut self, path: &'a str, what: &str) -> Result<&'a Path> {
+        let path = Path::new(path.trim_start_matches('/'));
+        if path.as_os_str().is_empty() {
+            bail!("{what} has no path in the image");
+        }
+        let mut parents: Vec<_> = path.ancestors().skip(1).filter(|p| !p.as_os_str().is_empty()).collect();
+        parents.reverse();
+        for parent in parents {
+            if self.directories.insert(parent.to_owned()) {
+                let mut header = header(0o755, 0);
+                header.set_entry_type(tar::EntryType::Directory);
+                self.archive.append_data(&mut header, parent, io::empty())?;
+            }
+        }
+        Ok(path)
+    }
 }
 
 fn config(image: &ImageSpec, layer_digest: &str) -> Value {
     let mut config = json!({"Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"]});
     if !image.entrypoint.is_empty() {
         config["Entrypoint"] = json!(image.entrypoint);
+    }
+    if !image.arguments.is_empty() {
+        config["Cmd"] = json!(image.arguments);
     }
     if !image.user.is_empty() {
         config["User"] = json!(image.user);

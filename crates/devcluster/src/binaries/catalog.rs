@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use crate::versions::{
-    AGNHOST, CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT, KUBERNETES,
-    KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC, S3S_FS,
+    AGNHOST, AGNHOST_OLDER, CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT,
+    KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC, S3S_FS,
 };
 
 /// Which artifacts to build.
@@ -75,7 +75,8 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["agnhost", "crane", "helm", "helm4", "health", "kwok", "otelcol", "s3s-fs", "e2e.test"].contains(&self.label)
+        !["agnhost", "agnhost-older", "crane", "helm", "helm4", "health", "kwok", "otelcol", "s3s-fs", "e2e.test"]
+            .contains(&self.label)
             && self.is_newest()
     }
 
@@ -187,6 +188,12 @@ fn catalog() -> Vec<Artifact> {
             test: false,
         },
         ..tool("helm4", HELM_NEXT, "", &[])
+    }));
+    all.push(seldom(Artifact {
+        label: "agnhost-older",
+        binaries: vec![("agnhost", "k8s.io/kubernetes/test/images/agnhost".to_owned())],
+        recipe: kubernetes_recipe(KUBERNETES_OLDEST, false),
+        ..tool("agnhost", AGNHOST_OLDER, "", &[])
     }));
     all.extend(between.map(|version| seldom(kubernetes(version, version, &CONTROL_PLANE))));
     all.extend(KUBERNETES_OLDER.map(|version| seldom(conformance(version))));

@@ -1,0 +1,87 @@
+//! What Kubernetes' own tests ask for, under the names by which they ask: agnhost with the programs that upstream's has, pause, and
+//! Debian's busybox. What they ask for beside these is not made.
+
+use std::{fs, path::PathBuf, process::Command};
+
+use anyhow::{Context as _, Result, ensure};
+use berth_oci::ImageSpec;
+
+use super::{cached, machine};
+use crate::{
+    binaries, deps, files, paths,
+    versions::{AGNHOST, AGNHOST_OLDER, BUSYBOX, PAUSE, PAUSE_OF_TESTS},
+};
+
+const REGISTRY: &str = "registry.k8s.io/e2e-test-images";
+/// As agnhost's image has them, for a test of groups that an image defines.
+const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser-defined-in-image:x:1000:1000::/:/bin/sh\n";
+const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n";
+
+/// These images, as cached archives. Installs Debian's `busybox-static` and `curl`.
+///
+/// # Errors
+///
+/// If `agnhost` or `agnhost-older` is not built.
+pub fn conformance() -> Result<Vec<PathBuf>> {
+    deps::install_for_conformance()?;
+    let busybox = deps::find("busybox").context("`busybox` is not in PATH")?;
+    let etc = etc()?;
+    let mut shell = vec![(busybox.clone(), "/bin/busybox".to_owned())];
+    shell.extend(etc);
+    let links = applets(&busybox)?;
+    let image = ImageSpec {
+        reference: format!("{REGISTRY}/busybox:{BUSYBOX}"),
+        files: shell.clone(),
+        links: links.clone(),
+        ..ImageSpec::default()
+    };
+    let pause = ImageSpec {
+        reference: format!("registry.k8s.io/pause:{PAUSE_OF_TESTS}"),
+        entrypoint: vec!["/pause".to_owned()],
+        files: vec![(binaries::path("pause", PAUSE, "pause")?, "/pause".to_owned())],
+        user: "65535:65535".to_owned(),
+        ..ImageSpec::default()
+    };
+    let mut all = vec![cached(&image)?, cached(&pause)?];
+    for (built, called) in [(AGNHOST, AGNHOST), (AGNHOST_OLDER, "2.55")] {
+        let mut files = shell.clone();
+        files.extend(machine::with_libraries(&["curl"])?);
+        files.push((binaries::path("agnhost", built, "agnhost")?, "/agnhost".to_owned()));
+        let mut links = links.clone();
+        // The applet is not in the way of the program.
+        links.retain(|(path, _)| files.iter().all(|(_, file)| file != path));
+        links.push(("/agnhost-2".to_owned(), "agnhost".to_owned()));
+        all.push(cached(&ImageSpec {
+            reference: format!("{REGISTRY}/agnhost:{called}"),
+            entrypoint: vec!["/agnhost".to_owned()],
+            arguments: vec!["pause".to_owned()],
+            files,
+            links,
+            ..ImageSpec::default()
+        })?);
+    }
+    Ok(all)
+}
+
+/// A link in `/bin` for each program that busybox has.
+fn applets(busybox: &std::path::Path) -> Result<Vec<(String, String)>> {
+    let output = Command::new(busybox).arg("--list").output().context("cannot run `busybox --list`")?;
+    ensure!(output.status.success(), "`busybox --list`: {}", output.status);
+    let names = String::from_utf8(output.stdout)?;
+    let names = names.lines().filter(|name| *name != "busybox");
+    Ok(names.map(|name| (format!("/bin/{name}"), "busybox".to_owned())).collect())
+}
+
+/// Users and groups, and the folders that a shell expects.
+fn etc() -> Result<Vec<(PathBuf, String)>> {
+    let directory = paths::cache().join("images/etc");
+    files::create_dir(&directory)?;
+    let write = |name: &str, text: &str| -> Result<(PathBuf, String)> {
+        let path = directory.join(name);
+        if fs::read_to_string(&path).ok().as_deref() != Some(text) {
+            fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+        Ok((path, format!("/etc/{name}")))
+    };
+    Ok(vec![write("passwd", PASSWD)?, write("group", GROUP)?])
+}
