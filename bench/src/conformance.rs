@@ -150,6 +150,7 @@ impl Suite<'_> {
 
     /// Runs some specs in one process, and records how they ended.
     fn run_chunk(&self, name: &str, specs: &[String], kubeconfig: &Path) -> anyhow::Result<()> {
+        // What it is compared with begins with the suite's name.
         let focus: Vec<_> = specs.iter().map(|spec| escaped(spec)).collect();
         let (report, log) =
             (self.programs.dir.join(format!("{name}.json")), self.programs.dir.join(format!("{name}.log")));
@@ -159,11 +160,18 @@ impl Suite<'_> {
         command.args(["--provider=skeleton", "--disable-log-dump", "--ginkgo.no-color", "--ginkgo.timeout=3h"]);
         command.arg(format!("--kubeconfig={}", kubeconfig.display()));
         command.arg(format!("--kubectl-path={}", self.programs.kubectl.display()));
-        command.arg(format!("--ginkgo.focus=^({})$", focus.join("|")));
+        command.arg(format!("--ginkgo.focus= ({})$", focus.join("|")));
         command.arg(format!("--ginkgo.json-report={}", report.display()));
         // Whether specs failed is in the report.
         command.stdout(file.try_clone()?).stderr(file).status()?;
         let outcomes = outcomes(&report).with_context(|| format!("no report: see {}", log.display()))?;
+        ensure!(
+            outcomes.len() == specs.len(),
+            "{} of {} specs were run: see {}",
+            outcomes.len(),
+            specs.len(),
+            log.display()
+        );
         let mut lines = String::new();
         for (spec, state, seconds, why) in outcomes {
             if state != "passed" {
