@@ -38,8 +38,11 @@ const DEPENDENCIES: [Dependency; 13] = [
 ];
 
 /// What only Kubernetes' own tests ask for, in images that are made of this machine's programs.
-const CONFORMANCE: [Dependency; 2] =
-    [program("busybox-static", "busybox", "the image busybox"), program("curl", "curl", "the image agnhost")];
+const CONFORMANCE: [Dependency; 3] = [
+    program("busybox-static", "busybox", "the image busybox"),
+    program("curl", "curl", "the image agnhost"),
+    program("netcat-openbsd", "nc.openbsd", "the image agnhost"),
+];
 
 const fn program(package: &'static str, name: &'static str, needed_for: &'static str) -> Dependency {
     Dependency { package, probe: Probe::Program(name), needed_for }

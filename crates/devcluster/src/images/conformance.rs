@@ -6,7 +6,7 @@ use std::{fs, path::PathBuf, process::Command};
 use anyhow::{Context as _, Result, ensure};
 use berth_oci::ImageSpec;
 
-use super::{cached, machine};
+use super::{cached_as, machine};
 use crate::{
     binaries, deps, files, paths,
     versions::{AGNHOST, AGNHOST_OLDER, BUSYBOX, PAUSE, PAUSE_OF_TESTS},
@@ -17,7 +17,7 @@ const REGISTRY: &str = "registry.k8s.io/e2e-test-images";
 const PASSWD: &str = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\nuser-defined-in-image:x:1000:1000::/:/bin/sh\n";
 const GROUP: &str = "root:x:0:\nnogroup:x:65534:\nuser-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n";
 
-/// These images, as cached archives. Installs Debian's `busybox-static` and `curl`.
+/// These images, as cached archives. Installs Debian's `busybox-static`, `curl` and `netcat-openbsd`.
 ///
 /// # Errors
 ///
@@ -42,14 +42,16 @@ pub fn conformance() -> Result<Vec<PathBuf>> {
         user: "65535:65535".to_owned(),
         ..ImageSpec::default()
     };
+    let netcat = deps::find("nc.openbsd").context("`nc.openbsd` is not in PATH")?.to_string_lossy().into_owned();
     let mut all = vec![cached(&image)?, cached(&pause)?];
     for (built, called) in [(AGNHOST, AGNHOST), (AGNHOST_OLDER, "2.55")] {
         let mut files = shell.clone();
-        files.extend(machine::with_libraries(&["curl"])?);
+        files.extend(machine::with_libraries(&["curl", "nc.openbsd"])?);
         files.push((binaries::path("agnhost", built, "agnhost")?, "/agnhost".to_owned()));
         let mut links = links.clone();
-        // The applet is not in the way of the program.
-        links.retain(|(path, _)| files.iter().all(|(_, file)| file != path));
+        // Tests give it options that the applet does not have.
+        links.retain(|(path, _)| path != "/bin/nc");
+        links.push(("/bin/nc".to_owned(), netcat.clone()));
         links.push(("/agnhost-2".to_owned(), "agnhost".to_owned()));
         all.push(cached(&ImageSpec {
             reference: format!("{REGISTRY}/agnhost:{called}"),
@@ -84,4 +86,9 @@ fn etc() -> Result<Vec<(PathBuf, String)>> {
         Ok((path, format!("/etc/{name}")))
     };
     Ok(vec![write("passwd", PASSWD)?, write("group", GROUP)?])
+}
+
+/// Beside what has the same name and less in it. Another number whenever links change.
+fn cached(image: &ImageSpec) -> Result<PathBuf> {
+    cached_as(&format!("conformance-2_{}", image.reference.replace(['/', ':'], "_")), image)
 }
