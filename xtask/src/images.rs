@@ -74,13 +74,26 @@ pub(crate) fn programs(image: &str) -> &'static [&'static str] {
     IMAGES.iter().find(|(name, _)| *name == image).map_or(&[], |(_, programs)| programs)
 }
 
+/// The most that the program may have which is copied into every pod.
+const AGENT: usize = 4 << 20;
+
+/// Fails if a program is larger than it may be.
+pub(crate) fn fits(program: &str, bytes: usize) -> Result<()> {
+    if program == "berth-agent" && bytes > AGENT {
+        bail!("{program} has {bytes} bytes, and is copied into every pod: {AGENT} are allowed");
+    }
+    Ok(())
+}
+
 fn image(built: &std::path::Path, name: &str) -> Result<Image> {
     let programs = programs(name);
     let mut content = vec![];
     for program in programs {
         let file = built.join(program);
         content.extend(format!("/{program}").into_bytes());
-        content.extend(fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?);
+        let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
+        fits(program, bytes.len())?;
+        content.extend(bytes);
     }
     let first = programs.first().context("an image has a program")?;
     let (binary, entrypoint) = (built.join(first), format!("/{first}"));
@@ -114,5 +127,18 @@ pub(crate) fn host() -> Result<String> {
     match text.lines().find_map(|l| l.strip_prefix("host: ")) {
         Some(host) => Ok(host.to_owned()),
         None => bail!("`rustc -vV` names no host"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_agent_alone_has_a_limit() {
+        fits("berth-agent", AGENT).unwrap();
+        fits("berth-operator", 2 * AGENT).unwrap();
+        let refused = fits("berth-agent", AGENT + 1).unwrap_err().to_string();
+        assert!(refused.contains("4194305 bytes"), "{refused}");
     }
 }
