@@ -33,6 +33,7 @@ pub fn conformance() -> Result<Vec<PathBuf>> {
         reference: format!("{REGISTRY}/busybox:{BUSYBOX}"),
         files: shell.clone(),
         links: links.clone(),
+        arguments: vec!["sh".to_owned()],
         ..ImageSpec::default()
     };
     let pause = ImageSpec {
@@ -42,16 +43,16 @@ pub fn conformance() -> Result<Vec<PathBuf>> {
         user: "65535:65535".to_owned(),
         ..ImageSpec::default()
     };
-    let netcat = deps::find("nc.openbsd").context("`nc.openbsd` is not in PATH")?.to_string_lossy().into_owned();
     let mut all = vec![cached(&image)?, cached(&pause)?];
     for (built, called) in [(AGNHOST, AGNHOST), (AGNHOST_OLDER, "2.55")] {
         let mut files = shell.clone();
-        files.extend(machine::with_libraries(&["curl", "nc.openbsd"])?);
+        files.extend(machine::with_libraries(&["bash", "curl", "nc.openbsd"])?);
         files.push((binaries::path("agnhost", built, "agnhost")?, "/agnhost".to_owned()));
         let mut links = links.clone();
-        // Tests give it options that the applet does not have.
-        links.retain(|(path, _)| path != "/bin/nc");
-        links.push(("/bin/nc".to_owned(), netcat.clone()));
+        files.extend(certificate()?);
+        // Tests give `nc` options that the applet does not have, and busybox's shell takes the applet whatever is in PATH.
+        links.retain(|(path, _)| path != "/bin/nc" && path != "/bin/sh");
+        links.extend([("/bin/nc".to_owned(), path_of("nc.openbsd")?), ("/bin/sh".to_owned(), path_of("bash")?)]);
         links.push(("/agnhost-2".to_owned(), "agnhost".to_owned()));
         all.push(cached(&ImageSpec {
             reference: format!("{REGISTRY}/agnhost:{called}"),
@@ -85,10 +86,28 @@ fn etc() -> Result<Vec<(PathBuf, String)>> {
         }
         Ok((path, format!("/etc/{name}")))
     };
-    Ok(vec![write("passwd", PASSWD)?, write("group", GROUP)?])
+    let (keep, _) = write("keep", "")?;
+    Ok(vec![write("passwd", PASSWD)?, write("group", GROUP)?, (keep, "/tmp/.keep".to_owned())])
+}
+
+/// What agnhost serves, and serves by: a certificate of nobody's.
+fn certificate() -> Result<[(PathBuf, String); 2]> {
+    let directory = paths::cache().join("images/etc");
+    let [crt, key] = ["localhost.crt", "localhost.key"].map(|name| directory.join(name));
+    if !crt.exists() {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned(), "127.0.0.1".to_owned()])?;
+        fs::write(&key, made.signing_key.serialize_pem())?;
+        fs::write(&crt, made.cert.pem())?;
+    }
+    Ok([(crt, "/localhost.crt".to_owned()), (key, "/localhost.key".to_owned())])
+}
+
+fn path_of(program: &str) -> Result<String> {
+    let path = deps::find(program).with_context(|| format!("`{program}` is not in PATH"))?;
+    Ok(path.to_string_lossy().into_owned())
 }
 
 /// Beside what has the same name and less in it. Another number whenever links change.
 fn cached(image: &ImageSpec) -> Result<PathBuf> {
-    cached_as(&format!("conformance-2_{}", image.reference.replace(['/', ':'], "_")), image)
+    cached_as(&format!("conformance-3_{}", image.reference.replace(['/', ':'], "_")), image)
 }
