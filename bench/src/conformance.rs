@@ -20,6 +20,8 @@ const SKIPPED: &str = include_str!("conformance/skipped.txt");
 const ALONE: [&str; 2] = ["[Serial]", "[Disruptive]"];
 /// Specs that one process runs. Cut off, no more than these are run again.
 const AT_ONCE: usize = 12;
+/// With what its machines are added.
+const IMAGES: &str = "--conformance";
 const MACHINES: [&str; 2] = ["conformance-a", "conformance-b"];
 
 /// What is run, and with what.
@@ -113,7 +115,7 @@ impl Suite<'_> {
             // One that is not there is no error.
             let _ = self.programs.devcluster(&["worker", "remove", machine], &[]);
             if start {
-                self.programs.devcluster(&["worker", "add", machine, "--conformance"], &["--vpc", "a"])?;
+                self.programs.devcluster(&["worker", "add", machine, IMAGES], &["--vpc", "a"])?;
             }
         }
         Ok(())
@@ -125,7 +127,7 @@ impl Suite<'_> {
         fs::write(&kubeconfig, tenant::value(&secrets.get(&names::kubeconfig("conformance")).await?)?)?;
         self.machines(true)?;
         for machine in MACHINES {
-            self.programs.join_one("conformance", machine, &kubeconfig)?;
+            self.programs.join_one("conformance", machine, &[IMAGES], &kubeconfig)?;
         }
         let (alone, together): (Vec<_>, Vec<_>) =
             specs.into_iter().partition(|spec| ALONE.iter().any(|label| spec.contains(label)));

@@ -80,7 +80,7 @@ impl Programs<'_> {
         std::fs::write(&pod, POD)?;
         self.until(&kubeconfig, &["apply", "-f", &pod.to_string_lossy()])?;
         let joined = Instant::now();
-        self.join_one(name, machine, &kubeconfig)?;
+        self.join_one(name, machine, &[], &kubeconfig)?;
         let ready = joined.elapsed();
         self.until(&kubeconfig, &["wait", "pod", "first", "--for=condition=Ready", "--timeout=1s"])?;
         let pod = applied.elapsed();
@@ -97,13 +97,13 @@ impl Programs<'_> {
         self.kubectl(self.kubeconfig, &["apply", "-f", &file.to_string_lossy()]).map(drop)
     }
 
-    /// Joins a machine that runs, and waits until its node is ready. `kubeconfig` is the tenant's.
-    pub(crate) fn join_one(&self, name: &str, machine: &str, kubeconfig: &Path) -> anyhow::Result<()> {
+    /// Joins a machine that runs, and waits until its node is ready. `images` is what it was added with; `kubeconfig` is the tenant's.
+    pub(crate) fn join_one(&self, name: &str, machine: &str, images: &[&str], kubeconfig: &Path) -> anyhow::Result<()> {
         let mut command = Command::new(self.plugin);
         command.env("KUBECONFIG", self.kubeconfig).args(["join-command", name, "-n", tenant::TEAM, "--ttl", "15m"]);
         let command = said(&mut command)?;
         let words: Vec<&str> = ["--vpc", VPC, "--"].into_iter().chain(command.split_whitespace()).collect();
-        self.devcluster(&["worker", "add", machine], &words)?;
+        self.devcluster(&[&["worker", "add", machine], images].concat(), &words)?;
         self.until(kubeconfig, &["wait", "node", machine, "--for=condition=Ready", "--timeout=1s"])
     }
 
