@@ -46,20 +46,25 @@ pub async fn write_status<S: Serialize + PartialEq>(
         return Ok(false);
     }
     let to_value = |s: &S| serde_json::to_value(s).unwrap_or_default();
-    let new = to_value(new);
-    let mut status = new.clone();
-    // A merge patch removes nothing by leaving it out.
-    if let (Some(Value::Object(old)), Value::Object(fields)) = (old.map(to_value), &mut status) {
-        for key in old.keys() {
-            if !fields.contains_key(key) {
-                fields.insert(key.clone(), Value::Null);
-            }
-        }
+    let mut status = to_value(new);
+    if let Some(old) = old.map(to_value) {
+        remove_what_is_gone(&old, &mut status);
     }
     let patch =
         json!({"metadata": {"uid": resource.uid, "resourceVersion": resource.resource_version}, "status": status});
     io.merge(&resource.key, "/status", "fieldManager=berth-status", &patch).await?;
     Ok(true)
+}
+
+/// A merge patch removes nothing by leaving it out, however deep it is.
+fn remove_what_is_gone(old: &Value, new: &mut Value) {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return };
+    for (key, old) in old {
+        match new.get_mut(key) {
+            Some(new) => remove_what_is_gone(old, new),
+            None => drop(new.insert(key.clone(), Value::Null)),
+        }
+    }
 }
 
 /// Sets the finalizers, if nobody changed the object since it was read.
@@ -68,4 +73,18 @@ pub async fn patch_finalizers(io: &Io, resource: &ResourceRef, finalizers: &[Str
         "metadata": {"uid": resource.uid, "resourceVersion": resource.resource_version, "finalizers": finalizers}
     });
     io.merge(&resource.key, "", "fieldManager=berth", &patch).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_gone_is_removed_however_deep_it_is() {
+        let old = json!({"a": 1, "b": {"c": 1, "d": {"e": 1, "f": 2}}, "list": [{"g": 1}], "h": {"i": 1}});
+        let mut new = json!({"b": {"d": {"e": 3}}, "list": [{}], "h": "text"});
+        remove_what_is_gone(&old, &mut new);
+        let wanted = json!({"a": null, "b": {"c": null, "d": {"e": 3, "f": null}}, "list": [{}], "h": "text"});
+        assert_eq!(new, wanted);
+    }
 }
