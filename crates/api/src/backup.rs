@@ -46,6 +46,7 @@ pub use berth_contract::backup::*;
     {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
     {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdBackup"},
     {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdBackup"},
+    {"rule": "(has(self.withoutQuorum) && self.withoutQuorum) == (has(oldSelf.withoutQuorum) && oldSelf.withoutQuorum)", "message": "withoutQuorum is immutable: create another EtcdBackup"},
     {"rule": "self.store == oldSelf.store", "message": "store is immutable: create another EtcdBackup"}
 ])))]
 pub struct EtcdBackupSpec {
@@ -58,6 +59,10 @@ pub struct EtcdBackupSpec {
     /// Where it is kept: the name of a store of the platform (chart value `backups.stores`).
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub store: String,
+    /// Whether it is also taken of members that have no quorum: of what they hold, which may lack what was acknowledged last. Members of an
+    /// etcd that serves are preferred. Default false.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_quorum: bool,
     /// What happens to the snapshot in the store when the EtcdBackup is deleted. Retain leaves it there. Delete deletes it, if a newer
     /// backup of the same data was proven and is kept; the last one always stays. Default Retain.
     #[serde(default)]

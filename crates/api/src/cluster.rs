@@ -9,6 +9,7 @@ mod vpc;
 
 use crate::common::{Arg, Images, Placement, Resources, resources_schema};
 use crate::etcd_cluster::Storage;
+use crate::etcd_recovery::Recovery;
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -147,6 +148,11 @@ pub struct Etcd {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 16_777_216, max = 8_589_934_592_i64))]
     pub quota_backend_bytes: Option<i64>,
+    /// What happens when a majority of the members has lost its data for good. Manual: nothing, and a condition says the command that
+    /// restores. Automatic: Berth restores what the members hold that are left, or else the newest verified backup; what was written since is
+    /// lost. Default Manual.
+    #[serde(default, skip_serializing_if = "Recovery::is_manual")]
+    pub recovery: Recovery,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, and a memory
     /// limit of the quota of the database and 2Gi more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -164,6 +170,7 @@ impl Default for Etcd {
             replicas: 1,
             storage: Storage::default(),
             quota_backend_bytes: None,
+            recovery: Recovery::Manual,
             resources: None,
             placement: Placement::default(),
         }

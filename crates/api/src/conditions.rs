@@ -230,6 +230,8 @@ reasons! {
         ConfirmationRequired => "",
         /// A backup could not be restored; the message says why. If etcd was stopped for it, it stays so.
         RestoreFailed => "Correct what the message names, and create another `EtcdRestore`.",
+        /// More etcds lost their quorum for good within an hour than Berth restores by itself (chart value `recovery.maxPerHour`).
+        RecoveryHeld => "Look for what ails the platform, such as its storage. It goes on by itself when its turn comes; an `EtcdRestore` that you create is not held.",
         /// `spec.paused` is true: Berth changes, repairs and renews nothing.
         Paused => "Set it to false to continue. Deletion continues in any case.",
         /// The object is being deleted; the message says what that waits for.

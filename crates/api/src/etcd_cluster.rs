@@ -3,6 +3,7 @@
 use crate::cluster::DataPolicy;
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
 use crate::etcd_bootstrap::Operation;
+use crate::etcd_recovery::{Recovery, RecoveryStatus};
 use crate::etcd_upkeep::Upkeep;
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -87,6 +88,11 @@ pub struct EtcdClusterSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0))]
     pub clients_stopped: Option<i64>,
+    /// What happens when a majority of the members has lost its data for good. Manual: nothing, and a condition says the command that
+    /// restores. Automatic: Berth restores what the members hold that are left, or else the newest verified backup; what was written since is
+    /// lost. Default Manual.
+    #[serde(default, skip_serializing_if = "Recovery::is_manual")]
+    pub recovery: Recovery,
 }
 
 impl Default for EtcdClusterSpec {
@@ -103,6 +109,7 @@ impl Default for EtcdClusterSpec {
             data_policy: retain(),
             paused: false,
             clients_stopped: None,
+            recovery: Recovery::Manual,
         }
     }
 }
@@ -206,6 +213,9 @@ pub struct EtcdClusterStatus {
     /// What Berth does to keep the databases small, or did last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upkeep: Option<Upkeep>,
+    /// What Berth does by itself, or did last, about a quorum that was lost for good. Only with `spec.recovery: Automatic`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recovery: Option<RecoveryStatus>,
     /// Where clients connect: one stable address per member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

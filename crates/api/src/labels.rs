@@ -26,6 +26,8 @@ pub const ETCD_RESTORE: &str = "berth.dev/etcd-restore";
 pub const ETCD_RESTORE_NAMESPACE: &str = "berth.dev/etcd-restore-namespace";
 /// UID of the `EtcdRestore` that an `EtcdBackup` is taken for.
 pub const ETCD_RESTORE_UID: &str = "berth.dev/etcd-restore-uid";
+/// On an `EtcdRestore` that Berth created by itself: UID of the etcd's data.
+pub const RECOVERY: &str = "berth.dev/recovery";
 /// Kubernetes' label of a Job's pods.
 pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Namespace of the `EtcdBackup` that an object belongs to.

@@ -12,6 +12,7 @@ pub mod conditions;
 pub mod crds;
 pub mod etcd_bootstrap;
 pub mod etcd_cluster;
+pub mod etcd_recovery;
 pub mod etcd_upkeep;
 pub mod labels;
 pub mod names;

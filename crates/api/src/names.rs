@@ -77,6 +77,17 @@ pub fn restore_backup(restore: &str) -> String {
     let cut: String = restore.chars().take(33).collect();
     format!("before-{}", cut.trim_end_matches('-'))
 }
+/// The `EtcdBackup` of members that are left without a quorum. Names have 40 characters at most.
+pub fn restore_survivors(restore: &str) -> String {
+    let cut: String = restore.chars().take(30).collect();
+    format!("survivors-{}", cut.trim_end_matches('-'))
+}
+/// The `EtcdRestore` that Berth creates by itself: `of` is the `Cluster` or `EtcdCluster`, `token` tells it from others of that name. So short
+/// that its [`restore_survivors`] is not cut.
+pub fn recovery(of: &str, token: &str, epoch: i64, source: &str) -> String {
+    let (of, token): (String, String) = (of.chars().take(8).collect(), token.chars().take(6).collect());
+    format!("recover-{}-{token}-{epoch}-{source}", of.trim_end_matches('-'))
+}
 /// The Job that puts a backup onto a member's volume, and its Secret.
 pub fn restore(restore: &str) -> String {
     format!("restore-{restore}")

@@ -76,7 +76,7 @@ impl Default for EtcdRestoreSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "has(self.backup) != has(self.latestBefore)", "message": "source: set one of backup and latestBefore"}
+    {"rule": "[has(self.backup), has(self.latestBefore), has(self.survivors)].filter(set, set).size() == 1", "message": "source: set one of backup, latestBefore and survivors"}
 ])))]
 pub struct RestoreSource {
     /// Name of a verified `EtcdBackup` in this namespace.
@@ -87,6 +87,18 @@ pub struct RestoreSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxLength" = 40))]
     pub latest_before: Option<Time>,
+    /// What the members hold that are left of an etcd without a quorum. A backup of it is taken and verified first: `survivors-<name>`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub survivors: Option<Survivors>,
+}
+
+/// Members that are left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Survivors {
+    /// Where the backup of them is kept: the name of a store of the platform.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub store: String,
 }
 
 /// What became of a restore.

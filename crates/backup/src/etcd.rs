@@ -146,7 +146,11 @@ impl Proof {
                     format!("etcd with the restored data ended with {status}: {line}"),
                 ));
             }
-            if self.ctl.members(std::slice::from_ref(&self.url), At::Proof).is_ok_and(|m| !m.is_empty()) {
+            if self
+                .ctl
+                .members(std::slice::from_ref(&self.url), At::Proof)
+                .is_ok_and(|m| m.iter().any(|m| m.has_leader))
+            {
                 return Ok(());
             }
             if began.elapsed() > STARTS_WITHIN {
@@ -185,6 +189,7 @@ pub struct MemberStatus {
     /// Revision.
     pub revision: i64,
     leads: bool,
+    has_leader: bool,
     learner: bool,
     applied: u64,
 }
@@ -216,7 +221,9 @@ impl Ctl {
     pub fn members(&self, urls: &[String], at: At) -> Result<Vec<MemberStatus>, Problem> {
         let (mut members, mut why) = (vec![], None);
         for url in urls {
-            match self.output(url, at, &["endpoint".as_ref(), "status".as_ref(), "-w".as_ref(), "json".as_ref()]) {
+            // A member that is not there is asked again and again for so long.
+            let status = ["--command-timeout=5s", "endpoint", "status", "-w", "json"].map(OsStr::new);
+            match self.output(url, at, &status) {
                 Ok(bytes) => members.extend(member(url, &json(&bytes)?)),
                 Err(problem) => why = Some(problem),
             }
@@ -239,7 +246,8 @@ impl Ctl {
         let rev = format!("--rev={revision}");
         let hash = ["endpoint", "hashkv", &rev, "-w", "json"].map(OsStr::new);
         let hash = json(&self.output(url, at, &hash)?)?;
-        let keys = ["get", "", "--prefix", "--count-only", &rev, "-w", "fields"].map(OsStr::new);
+        // Of this member, which has the revision: it may have no quorum.
+        let keys = ["get", "", "--prefix", "--count-only", "--consistency=s", &rev, "-w", "fields"].map(OsStr::new);
         let keys = self.output(url, at, &keys)?;
         let keys = String::from_utf8_lossy(&keys).lines().find_map(|l| l.strip_prefix("\"Count\" : ")?.parse().ok());
         let hash = &hash[0]["HashKV"];
@@ -251,9 +259,11 @@ impl Ctl {
     }
 }
 
-/// Who is to give the snapshot: a follower that has what the leader has, since the leader has enough to do; or else the leader.
-pub fn giver(members: &[MemberStatus]) -> Option<&MemberStatus> {
-    let voters = || members.iter().filter(|m| !m.learner);
+/// Who is to give the snapshot: a follower that has what the leader has, since the leader has enough to do; or else the leader. Where there
+/// is none, and that is allowed, whoever has most.
+pub fn giver(members: &[MemberStatus], without_quorum: bool) -> Option<&MemberStatus> {
+    let serves = members.iter().any(|m| m.has_leader);
+    let voters = || members.iter().filter(|m| !m.learner && (m.has_leader || (without_quorum && !serves)));
     let most = voters().map(|m| m.applied).max()?;
     let synced = voters().filter(|m| !m.leads && m.applied.saturating_add(BEHIND) >= most);
     synced.max_by_key(|m| m.applied).or_else(|| voters().find(|m| m.leads))
@@ -262,12 +272,14 @@ pub fn giver(members: &[MemberStatus]) -> Option<&MemberStatus> {
 fn member(url: &str, answer: &Value) -> Option<MemberStatus> {
     let status = &answer[0]["Status"];
     let header = &status["header"];
+    let leader = status["leader"].as_u64().unwrap_or_default();
     Some(MemberStatus {
         url: url.to_owned(),
         cluster_id: format!("{:x}", header["cluster_id"].as_u64()?),
         version: status["version"].as_str()?.to_owned(),
         revision: header["revision"].as_i64()?,
-        leads: header["member_id"].as_u64()? == status["leader"].as_u64()?,
+        leads: header["member_id"].as_u64()? == leader,
+        has_leader: leader != 0,
         learner: status["isLearner"].as_bool().unwrap_or_default(),
         applied: status["raftAppliedIndex"].as_u64().unwrap_or_default(),
     })
@@ -302,14 +314,26 @@ mod tests {
             version: text("3.6.0"),
             revision: 1,
             leads,
+            has_leader: true,
             learner,
             applied,
         }
     }
 
     #[test]
+    fn without_a_quorum_whoever_has_most_gives_if_that_is_allowed() {
+        let name = |all: &[MemberStatus], allowed| giver(all, allowed).map(|m| m.url.clone()).unwrap_or_default();
+        let left = |url, applied| MemberStatus { has_leader: false, ..of(url, false, false, applied) };
+        let learner = MemberStatus { learner: true, ..left("learner", 9_000) };
+        let all = [left("behind", 4_999), left("ahead", 5_000), learner];
+        assert_eq!((name(&all, false), name(&all, true)), (String::new(), "ahead".into()));
+        let served = [left("apart", 9_000), of("follower", false, false, 5_000), of("leader", true, false, 5_000)];
+        assert_eq!(name(&served, true), "follower", "who is apart from those that serve does not count");
+    }
+
+    #[test]
     fn a_synced_follower_gives_and_the_leader_only_where_there_is_none() {
-        let name = |all: &[MemberStatus]| giver(all).map(|m| m.url.clone()).unwrap_or_default();
+        let name = |all: &[MemberStatus]| giver(all, false).map(|m| m.url.clone()).unwrap_or_default();
         let leader = of("leader", true, false, 5_000);
         assert_eq!(name(std::slice::from_ref(&leader)), "leader");
         assert_eq!(name(&[leader.clone(), of("far", false, false, 3_999)]), "leader");

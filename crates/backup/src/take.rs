@@ -8,6 +8,9 @@ use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Nobody can give a snapshot that is whole.
+const NO_GIVER: &str = "no voting member of etcd answers that has a leader";
+
 /// How often a snapshot is taken anew because etcd was compacted before its contents were known.
 const ATTEMPTS: usize = 3;
 
@@ -35,7 +38,7 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
     // Before etcd is asked for anything: whether the store answers at all.
     remote.exists(&format!("{}/any.json", task.prefix))?;
     let members = ctl.members(&task.members, At::Etcd)?;
-    let from = giver(&members).ok_or_else(|| Problem::brief(At::Etcd, "no voting member of etcd answers"))?;
+    let from = giver(&members, task.without_quorum).ok_or_else(|| Problem::brief(At::Etcd, NO_GIVER))?;
 
     let snapshot = place.scratch.join("snapshot.db");
     let mut attempt = 0;

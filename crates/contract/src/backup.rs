@@ -45,6 +45,9 @@ pub struct Take {
     pub members: Vec<String>,
     /// What it is a backup of.
     pub of: Subject,
+    /// Members without a leader count, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_quorum: bool,
 }
 
 /// A snapshot to delete.

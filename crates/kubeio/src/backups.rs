@@ -68,6 +68,19 @@ pub async fn observe_schedules(io: &Io, namespace: &str, snapshot: &mut Snapshot
     Ok(())
 }
 
+/// Reads what a decision about a recovery looks at: restores and backups of that namespace, and all etcds.
+pub async fn observe_recoveries(io: &Io, namespace: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
+    for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
+        for object in io.list(kind, namespace, None).await? {
+            snapshot.put(kind, object);
+        }
+    }
+    for etcd in io.list_all(Kind::EtcdCluster).await? {
+        snapshot.put(Kind::EtcdCluster, etcd);
+    }
+    Ok(())
+}
+
 /// Reads the etcd that is restored, the backup, both Jobs and their pods.
 pub async fn observe_restore(
     io: &Io,

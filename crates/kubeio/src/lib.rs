@@ -18,7 +18,7 @@ pub mod slim;
 mod status;
 mod tenant;
 
-pub use backups::{observe_backup, observe_restore, observe_schedule, observe_schedules};
+pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};
 pub use calls::{Calls, Io};
 pub use error::{ErrorKind, IoError, lacks};
 pub use executor::{Applied, CallEtcd, CallThrough, Executor};

@@ -85,6 +85,7 @@ impl Args {
                 namespace: self.namespace.clone(),
                 ..config.backups.clone()
             },
+            recoveries_per_hour: config.recoveries_per_hour,
             isolation: config.isolation(),
             writers: config.writers.clone(),
             vpc: config.vpc,

@@ -47,7 +47,7 @@ pub enum Kind {
     EtcdBackup,
     /// `berth.dev/v1alpha1` EtcdBackupSchedule (read; its status and finalizers are written).
     EtcdBackupSchedule,
-    /// `berth.dev/v1alpha1` EtcdRestore (read; its status and finalizers are written).
+    /// `berth.dev/v1alpha1` EtcdRestore (created where a lost quorum is restored by itself).
     EtcdRestore,
     /// `berth.dev/v1alpha1` ClusterRevision.
     ClusterRevision,
@@ -128,7 +128,7 @@ const TABLE: &[Row] = &[
     observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
     row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true),
     observed(row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true)),
-    observed(row(Kind::EtcdRestore, "EtcdRestore", BERTH, "v1alpha1", "etcdrestores", true)),
+    row(Kind::EtcdRestore, "EtcdRestore", BERTH, "v1alpha1", "etcdrestores", true),
     row(Kind::ClusterRevision, "ClusterRevision", BERTH, "v1alpha1", "clusterrevisions", true),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
     row(Kind::Deployment, "Deployment", "apps", "v1", "deployments", true),
@@ -212,9 +212,10 @@ impl Kind {
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
-            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule | Self::EtcdRestore) => {
+            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule) => {
                 &["get", "list", "watch", "patch"]
             }
+            (Place::Everywhere, Self::EtcdRestore) => &["get", "list", "watch", "create", "patch"],
             (
                 Place::Everywhere,
                 Self::NetworkPolicy

@@ -16,6 +16,8 @@ pub enum Fate {
     ImagePullBackOff,
     /// Running, not ready: its containers end again and again.
     CrashLoop,
+    /// Running, not ready: a member of etcd whose guard finds its volume empty, again and again.
+    Lost,
 }
 
 /// The hash of a workload's pod template.
@@ -39,16 +41,24 @@ pub(super) fn from_template(workload: &Value, name: &str, labels: &[(&str, &str)
 
 /// What kubelet says of a pod. What went on before goes on since then.
 pub fn pod_status(pod: &Value, fate: Fate, now: Timestamp) -> Value {
-    let (ready, begun) = (fate == Fate::Ready, matches!(fate, Fate::Ready | Fate::CrashLoop));
+    let (ready, begun) = (fate == Fate::Ready, matches!(fate, Fate::Ready | Fate::CrashLoop | Fate::Lost));
+    let fails = matches!(fate, Fate::CrashLoop | Fate::Lost);
     let statuses = |containers: &str, list: &str, ready: bool, state: Value| -> Vec<Value> {
         let all = pod["spec"][containers].as_array().into_iter().flatten();
         let status = |container: &Value| {
             let before = pod["status"][list].as_array().into_iter().flatten().find(|c| c["name"] == container["name"]);
             let before = before.map_or(&Value::Null, |c| &c["state"]);
             let can_continue = ["running", "terminated"].iter().any(|s| before[s].is_object() && state[s].is_object());
-            json!({"name": container["name"], "image": container["image"], "ready": ready,
-                   "restartCount": if fate == Fate::CrashLoop { 5 } else { 0 },
-                   "state": if can_continue { before } else { &state }})
+            let mut status = json!({"name": container["name"], "image": container["image"], "ready": ready,
+                   "restartCount": if fails { 5 } else { 0 },
+                   "state": if can_continue { before } else { &state }});
+            if fate == Fate::Lost && list == "containerStatuses" {
+                let member = pod["metadata"]["name"].as_str().unwrap_or_default();
+                let said = format!("DataLost: the volume of etcd member {member} is empty");
+                status["lastState"] =
+                    json!({"terminated": {"exitCode": 42, "message": said, "startedAt": now, "finishedAt": now}});
+            }
+            status
         };
         all.map(status).collect()
     };
@@ -56,7 +66,7 @@ pub fn pod_status(pod: &Value, fate: Fate, now: Timestamp) -> Value {
         Fate::Ready => json!({"running": {"startedAt": now}}),
         Fate::Pending => json!({"waiting": {"reason": "ContainerCreating"}}),
         Fate::ImagePullBackOff => json!({"waiting": {"reason": "ImagePullBackOff"}}),
-        Fate::CrashLoop => json!({"waiting": {"reason": "CrashLoopBackOff"}}),
+        Fate::CrashLoop | Fate::Lost => json!({"waiting": {"reason": "CrashLoopBackOff"}}),
     };
     let prepared = if begun {
         json!({"terminated": {"exitCode": 0, "reason": "Completed", "startedAt": now, "finishedAt": now}})

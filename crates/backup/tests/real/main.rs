@@ -46,6 +46,26 @@ fn a_backup_is_what_etcd_had_and_can_be_restored_without_berth() {
 }
 
 #[test]
+fn what_a_member_holds_without_a_quorum_is_kept_if_that_is_asked_for() {
+    for version in versions() {
+        let world = World::start(version);
+        world.write(300);
+        let task = world.survivors();
+        let (refused, _) = world.run(&world.task(&world.store()), "secret");
+        assert!(
+            matches!(&refused, Outcome::Failed(f) if f.at == At::Etcd),
+            "nobody says that it is the newest: {refused:?}"
+        );
+        assert!(world.keys().is_empty());
+        let (outcome, code) = world.run(&task, "secret");
+        assert_eq!(code, 0, "{outcome:?}");
+        let manifest = verified(&outcome);
+        assert_eq!(manifest.keys, 300);
+        assert_eq!(world.restored_by_hand(&world.object(&manifest.key)), 300);
+    }
+}
+
+#[test]
 fn what_is_wrong_is_told_without_credentials_and_tried_again_only_where_that_helps() {
     let world = World::start(versions()[0]);
     world.write(3);

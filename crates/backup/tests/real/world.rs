@@ -154,7 +154,23 @@ impl World {
             ..Subject::default()
         };
         let members = vec![format!("https://127.0.0.1:{}", self.client)];
-        Task::Take(Take { store: store.clone(), prefix: "prod/team-a/acme/id".into(), members, of })
+        let prefix = "prod/team-a/acme/id".into();
+        Task::Take(Take { store: store.clone(), prefix, members, of, without_quorum: false })
+    }
+
+    /// Of a member that is left of two, which is what this one becomes: the other never comes.
+    pub(crate) fn survivors(&self) -> Task {
+        let [other, ..] = ports();
+        let added = self.ctl(&["member", "add", "other", &format!("--peer-urls=http://127.0.0.1:{other}")]);
+        assert!(added.is_some());
+        self.until("the quorum to be lost", || {
+            self.ctl(&["put", "lost", "1", "--command-timeout=500ms"]).is_none()
+                && self.ctl(&["endpoint", "status", "-w", "json"]).is_some_and(|s| !s.contains("\"leader\":"))
+        });
+        match self.task(&self.store()) {
+            Task::Take(take) => Task::Take(Take { without_quorum: true, ..take }),
+            other => other,
+        }
     }
 
     pub(crate) fn take(&self, store: &Store) -> (Outcome, i32) {

@@ -10,8 +10,8 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::labels;
-use berth_kubeio::{IoError, observe_etcd, observe_schedules};
-use berth_plan::etcd::{EtcdPlan, Input, plan, status::status};
+use berth_kubeio::{IoError, observe_etcd, observe_recoveries, observe_schedules};
+use berth_plan::etcd::{EtcdPlan, Input, plan, recovers, status::status};
 use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
 use jiff::Timestamp;
@@ -57,6 +57,9 @@ impl Controller for EtcdCluster {
         let is_tenants = etcd.metadata.labels.as_ref().is_some_and(|l| l.contains_key(labels::CLUSTER_NAME));
         if ctx.settings.backups.are_enabled() && !is_tenants {
             observe_schedules(&ctx.io, namespace, &mut snapshot).await?;
+        }
+        if let Some(home) = recovers(etcd, &snapshot.observed) {
+            observe_recoveries(&ctx.io, &home, &mut snapshot).await?;
         }
         let idle_check = probe::members(ctx, etcd, &mut snapshot, meta.clocks(now)).await;
         probe::missing_pods(ctx, etcd, &mut snapshot, now).await;

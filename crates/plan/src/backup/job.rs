@@ -27,6 +27,7 @@ pub(super) fn take(input: Input<'_>, place: &Place<'_>, key: &ObjectKey) -> Resu
         prefix: prefix.join("/"),
         members: status.endpoints.iter().map(|e| e.url.clone()).collect(),
         of,
+        without_quorum: input.backup.spec.without_quorum,
     });
     let aliases: Vec<Value> =
         status.endpoints.iter().map(|e| json!({"ip": e.address, "hostnames": [e.host]})).collect();

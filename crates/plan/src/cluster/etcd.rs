@@ -88,6 +88,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         data_policy: DataPolicy::Retain,
         paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
         clients_stopped: clients_stopped(t),
+        recovery: etcd.recovery,
     };
     let running = running(t, live, &spec);
     let unfit = match (live, &running) {
@@ -230,6 +231,8 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::CertificateAuthorityLost
         | Reason::CertificateAuthorityInvalid
         | Reason::EtcdChangeUnsupported
+        | Reason::RecoveryHeld
+        | Reason::RestoreFailed
         | Reason::NotInTemplates
         | Reason::UnknownMember
         | Reason::VersionUnsupported => State::Blocked { reason, message },

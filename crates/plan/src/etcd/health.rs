@@ -1,10 +1,12 @@
 //! How the members are: what they said themselves, and what their pods show.
 
-use super::subject::Subject;
+use super::subject::{Subject, name_of};
 use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::etcd_recovery::Recovery;
 use berth_api::labels;
 use berth_render::Kind;
 use serde_json::{Value, json};
@@ -224,7 +226,10 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     let volume = format!("data-{member}");
     let is_lost = |m: &String| s.pod(m).and_then(pod_problem).is_some_and(|(r, _)| r == Reason::DataLost);
     let lost = s.members().iter().filter(|m| is_lost(m)).count();
-    let way_out = if s.record.replicas == 1 && reason == Reason::DataLost {
+    let is_automatic = s.etcd.spec.recovery == Recovery::Automatic;
+    let way_out = if is_automatic && reason == Reason::DataLost && lost * 2 >= s.members().len() {
+        "Berth restores etcd by itself (spec.recovery); the condition Ready says how far that is".to_owned()
+    } else if s.record.replicas == 1 && reason == Reason::DataLost {
         format!(
             "Restore the newest backup: {}. Or restore volume {volume} and delete pod {member}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again",
             restore(s)
@@ -251,13 +256,33 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     Some((reason, format!("{said}. Member {member} does not start, and nothing is overwritten. {way_out}")))
 }
 
+/// What is backed up and restored, and where the objects for that are.
+pub(super) struct Home<'a> {
+    pub(super) namespace: &'a str,
+    /// What refers to it.
+    pub(super) field: &'static str,
+    pub(super) name: &'a str,
+}
+
+impl<'a> Home<'a> {
+    pub(super) fn of(s: &Subject<'a>) -> Self {
+        home(s.etcd)
+    }
+}
+
+/// A tenant's etcd is its `Cluster`'s.
+pub(super) fn home(etcd: &EtcdCluster) -> Home<'_> {
+    let label = |name: &str| etcd.metadata.labels.as_ref()?.get(name).map(String::as_str);
+    let (own, within) = name_of(etcd);
+    match (label(labels::CLUSTER_NAMESPACE), label(labels::CLUSTER_NAME)) {
+        (Some(namespace), Some(name)) => Home { namespace, field: "clusterRef", name },
+        _ => Home { namespace: within, field: "etcdClusterRef", name: own },
+    }
+}
+
 /// What a person runs to restore the newest backup.
 fn restore(s: &Subject<'_>) -> String {
-    let label = |name: &str| s.etcd.metadata.labels.as_ref()?.get(name).map(String::as_str);
-    let (namespace, of, name) = match (label(labels::CLUSTER_NAMESPACE), label(labels::CLUSTER_NAME)) {
-        (Some(namespace), Some(name)) => (namespace, "clusterRef", name),
-        _ => (s.namespace, "etcdClusterRef", s.name),
-    };
+    let Home { namespace, field: of, name } = Home::of(s);
     let manifest = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"generateName": "newest-"},
         "spec": {of: {"name": name}, "source": {"latestBefore": "2100-01-01T00:00:00Z"}},

@@ -2,7 +2,7 @@
 
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
-use super::{EtcdPlan, Health, Member, health, restore, roll, services, upkeep, validate};
+use super::{EtcdPlan, Health, Member, health, recovery, restore, roll, services, upkeep, validate};
 use crate::model::{Action, EtcdCall, Stage, StageId, State};
 use crate::objects::ensure;
 use crate::observed::sha256;
@@ -15,8 +15,14 @@ use berth_render::{Binary, Kind, Object, ObjectKey, render_etcd};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The stage; `step`: what happens to the members next; `restore`: what a restore does.
-pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step, restore: &restore::Step) -> Stage {
+/// The stage; `step`: what happens to the members next; `restore`: what a restore does; `recovery`: what is done by
+/// itself about a lost quorum.
+pub(super) fn stage(
+    s: &Subject<'_>,
+    out: &mut EtcdPlan,
+    step: Step,
+    (restore, recovery): (&restore::Step, &recovery::Step),
+) -> Stage {
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
     let mut is_known = true;
     match objects(s, &out.health) {
@@ -49,7 +55,11 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, step: Step, restore: &r
     let is_settled = is_known && stage.actions.is_empty() && roll::next(s, &out.health) == (None, None);
     let (kept, upkeep) = upkeep::decide(&upkeep::of(s, &out.health, is_settled && step == Step::Rest));
     out.upkeep = kept;
-    let judged = restoring(&stage.state, restore).or_else(|| judge(s, &out.health, &stage.state, &step, &upkeep));
+    let recovering = recovery::state(s, recovery).filter(|_| !matches!(stage.state, State::Blocked { .. }));
+    stage.actions.extend(recovery::create(s, recovery));
+    let judged = recovering
+        .or_else(|| restoring(&stage.state, restore))
+        .or_else(|| judge(s, &out.health, &stage.state, &step, &upkeep));
     if let Some(state) = judged {
         stage.state = state;
     }

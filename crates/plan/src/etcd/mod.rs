@@ -10,6 +10,7 @@ mod membership;
 mod pki;
 mod probe;
 mod record;
+mod recovery;
 mod requeue;
 mod restore;
 mod roll;
@@ -30,6 +31,7 @@ use crate::secrets::Certificates;
 use crate::settings::Settings;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
+use berth_api::etcd_recovery::RecoveryStatus;
 use berth_api::etcd_upkeep::Upkeep;
 use berth_api::{labels, names};
 use berth_render::Kind;
@@ -41,6 +43,7 @@ pub use health::{Health, Member};
 pub use probe::{can_probe, endpoints, missing_members};
 pub use record::pinned_templates;
 pub(crate) use record::running;
+pub use recovery::view::recovers;
 pub use upkeep::Told;
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the
@@ -87,6 +90,8 @@ pub struct EtcdPlan {
     pub health: Health,
     /// The upkeep of the databases, for the status.
     pub upkeep: Option<Upkeep>,
+    /// What is done by itself about a lost quorum, for the status.
+    pub recovery: Option<RecoveryStatus>,
     /// When it goes on.
     upkeep_after: Option<SignedDuration>,
 }
@@ -118,7 +123,8 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     out.endpoints = services::published(&s);
     let pki = pki::stage(&s, &mut out);
     out.plan.stages.push(pki);
-    let etcd = members::stage(&s, &mut out, step, &restore);
+    let recovery = recover(&s, &mut out);
+    let etcd = members::stage(&s, &mut out, step, (&restore, &recovery));
     out.plan.stages.push(etcd);
     clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {
@@ -130,6 +136,17 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     out.requeue_after = Some(requeue::after(&s, &out));
     out.record = Some(s.record);
     out
+}
+
+/// What is done by itself about a quorum that is lost for good.
+fn recover(s: &Subject<'_>, out: &mut EtcdPlan) -> recovery::Step {
+    let view = recovery::view::of(s, &out.health);
+    let (step, mut status) = recovery::decide(&view);
+    if let (recovery::Step::Begin { name, .. }, Some(status)) = (&step, &mut status) {
+        view.begun(status, health::Home::of(s).namespace, name);
+    }
+    out.recovery = status;
+    step
 }
 
 /// What a restore does next, before all else. What is to be written down is in the record from here on.

@@ -22,9 +22,13 @@ const QUIET: SignedDuration = SignedDuration::from_mins(1);
 /// A process that has not answered after this is not about to.
 const STARTING: SignedDuration = SignedDuration::from_mins(1);
 
+/// A recovery is about to begin.
+const RECOVERING: SignedDuration = SignedDuration::from_secs(3);
+
 /// The pace for what was seen.
 pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
-    out.upkeep_after.map_or_else(|| pace(s, out), |after| after.min(pace(s, out)))
+    let recovers = out.recovery.as_ref().is_some_and(|r| r.begun.is_none() && r.restored_at.is_none());
+    [out.upkeep_after, recovers.then_some(RECOVERING)].into_iter().flatten().fold(pace(s, out), SignedDuration::min)
 }
 
 fn pace(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {

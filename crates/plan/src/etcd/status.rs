@@ -43,6 +43,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     }
     if planned.record.is_some() {
         status.upkeep.clone_from(&planned.upkeep);
+        status.recovery.clone_from(&planned.recovery);
     }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
@@ -197,12 +198,18 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let blocked = planned.plan.blocked().is_some();
     match problem(&planned.plan) {
         Some((reason, message)) if blocked || LASTING.contains(&reason) => yes(reason, message),
+        Some((reason, message)) if recovers(planned) => yes(reason, message),
         Some((reason, message)) if DISTURBED.contains(&reason) && long_down(input) => yes(reason, message),
         _ => {
             let note = planned.plan.notes().map(|note| (Reason::ForeignFields, note));
             verdicts::degraded(&planned.certificates.warnings, planned.unread.as_ref(), note)
         }
     }
+}
+
+/// Its data is lost, and Berth restores it.
+fn recovers(planned: &EtcdPlan) -> bool {
+    planned.recovery.as_ref().is_some_and(|r| r.restored_at.is_none())
 }
 
 /// A member that restarts takes its time; one that stays away is a loss of redundancy.

@@ -24,6 +24,7 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("dataPolicy", &[]),
         row("paused", &[]),
         row("clientsStopped", &[]),
+        row("recovery", &[]),
     ]
 });
 

@@ -18,6 +18,12 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("backup/outcome.rs", "its result to be recorded", "the result itself is said"),
     ("restore/mod.rs", "its failure to be recorded", "the failure itself is said"),
     ("restore/mod.rs", "it to be recorded", "that it is restored is said"),
+    ("restore/source.rs", "the backup of the members that are left", "that backup says it first"),
+    (
+        "etcd/recovery/act.rs",
+        "EtcdRestore {}/{name} to be created",
+        "it is created in the same reconcile, and says what it does",
+    ),
     ("verdicts.rs", "it failed", "what it failed for is kept"),
     ("etcd/members.rs", "the next step of the restore", "the object that is written is said first"),
     ("etcd/restore/mod.rs", "a newer operator restores", "what only a newer build knows is not read as a restore"),

@@ -6,7 +6,7 @@ mod before;
 mod deletion;
 mod job;
 mod place;
-mod source;
+pub(crate) mod source;
 pub mod status;
 
 #[cfg(test)]
@@ -17,7 +17,7 @@ use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, uid};
 use crate::secrets::foreign;
 use crate::settings::Settings;
-use berth_api::backup::{EtcdBackup, Failure, Outcome, Task};
+use berth_api::backup::{At, EtcdBackup, Failure, Outcome, Task};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{OperationKind, Phase};
 use berth_api::restore::{EtcdRestore, RestoreRequest, phase};
@@ -115,7 +115,12 @@ impl<'a> Input<'a> {
     }
 }
 
-fn has_ended(restore: &EtcdRestore) -> bool {
+/// Whether Berth created it by itself.
+fn is_automatic(restore: &EtcdRestore) -> bool {
+    restore.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::RECOVERY))
+}
+
+pub(crate) fn has_ended(restore: &EtcdRestore) -> bool {
     let phase = restore.status.as_ref().and_then(|s| s.phase.as_deref());
     [Some(phase::RESTORED), Some(phase::FAILED)].contains(&phase)
 }
@@ -146,14 +151,24 @@ pub fn plan(input: Input<'_>) -> RestorePlan {
         let clean = clean(input, &mut stage) & input.withdraw(&mut stage);
         out.requeue_after = Some(if clean { AT_REST } else { SOON });
     } else {
-        (out.phase, stage.state) = match place::find(input) {
-            Ok(place) => go_on(input, &place, &mut stage, &mut out),
-            Err(state) => (phase::WAITING, state),
+        (out.phase, stage.state) = match before::survivors(input, &mut stage) {
+            Err(why) => fails(&mut out, why),
+            Ok(Some(state)) => (phase::WAITING, state),
+            Ok(None) => match place::find(input) {
+                Ok(place) => go_on(input, &place, &mut stage, &mut out),
+                Err(state) => (phase::WAITING, state),
+            },
         };
         out.requeue_after = Some(if out.phase == phase::WAITING { WAITING } else { SOON });
     }
     out.plan.stages.push(stage);
     out
+}
+
+/// It ends here.
+fn fails(out: &mut RestorePlan, message: String) -> (&'static str, State) {
+    out.failed = Some(Failure { at: At::Other, message });
+    (phase::FAILED, State::waiting("its failure to be recorded"))
 }
 
 /// Deletes both Jobs, each with its Secret.
@@ -188,6 +203,15 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
     if request.is_none() {
+        if place.answers() && is_automatic(input.restore) {
+            return fails(
+                out,
+                format!(
+                    "{} answers again, so Berth restores nothing by itself; if it is to be restored all the same, create another EtcdRestore",
+                    place.asks.etcd
+                ),
+            );
+        }
         if place.answers()
             && let Some(state) = unconfirmed(input, place).or_else(|| before::backup(input, place, stage))
         {

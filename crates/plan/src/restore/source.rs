@@ -18,19 +18,27 @@ pub(super) fn choose(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdB
     if let Some(name) = recorded.or(restore.spec.source.backup.as_ref()) {
         return all.into_iter().find(|b| b.metadata.name.as_ref() == Some(name));
     }
-    let until = restore.spec.source.latest_before.as_ref()?;
     let spec = &restore.spec;
     let same =
         |b: &EtcdBackup| b.spec.cluster_ref == spec.cluster_ref && b.spec.etcd_cluster_ref == spec.etcd_cluster_ref;
     let fit = all.filter(|b| same(b) && b.metadata.deletion_timestamp.is_none() && is_verified(b));
-    fit.filter(|b| taken(b).is_some_and(|at| at <= until)).max_by_key(|b| taken(b).cloned())
+    if let Some(until) = &spec.source.latest_before {
+        return fit.filter(|b| taken(b).is_some_and(|at| at <= until)).max_by_key(|b| taken(b).cloned());
+    }
+    // A member that is left may be far behind. Revisions of one epoch, and of one identity, are of one history.
+    let name = names::restore_survivors(restore.metadata.name.as_deref().unwrap_or_default());
+    let fit: Vec<EtcdBackup> = fit.collect();
+    let left = fit.iter().find(|b| b.metadata.name.as_ref() == Some(&name))?.status.clone()?;
+    let of = |b: &EtcdBackup| b.status.as_ref().map(|s| (s.identity.clone(), s.epoch));
+    let history = fit.into_iter().filter(|b| of(b) == Some((left.identity.clone(), left.epoch)));
+    history.max_by_key(|b| (b.status.as_ref().and_then(|s| s.revision), b.metadata.name.as_ref() == Some(&name)))
 }
 
-fn taken(backup: &EtcdBackup) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time> {
+pub(crate) fn taken(backup: &EtcdBackup) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time> {
     backup.status.as_ref()?.taken_at.as_ref()
 }
 
-fn is_verified(backup: &EtcdBackup) -> bool {
+pub(crate) fn is_verified(backup: &EtcdBackup) -> bool {
     backup.status.as_ref().and_then(|s| s.phase.as_deref()) == Some(phase::VERIFIED)
 }
 
@@ -39,6 +47,7 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
     let source = &input.restore.spec.source;
     let Some(backup) = choose(input.restore, input.observed) else {
         return Err(match (&source.backup, &source.latest_before) {
+            (None, None) => State::waiting("the backup of the members that are left to be verified"),
             (Some(name), _) => State::waiting(format!(
                 "EtcdBackup {}/{name} (spec.source.backup), which does not exist",
                 input.namespace()

@@ -46,7 +46,11 @@ fn verdicts(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>) 
         return verdicts::both(Some(false), true, Reason::RestoreFailed, format!("{}{then}", failed.message));
     }
     match planned.phase {
-        phase::RESTORED => verdicts::both(Some(true), false, Reason::AsExpected, RESTORED),
+        phase::RESTORED => {
+            let taken = input.restore.status.as_ref().and_then(|s| s.taken_at.as_ref());
+            let missing = taken.map(|at| format!(". What was written since {} is lost", at.0)).unwrap_or_default();
+            verdicts::both(Some(true), false, Reason::AsExpected, format!("{RESTORED}{missing}"))
+        }
         phase::FAILED => {
             let old = input.restore.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
             verdicts::failed(old, Reason::RestoreFailed)

@@ -1,7 +1,7 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
 use super::backups::{AllowedBackups, Backups};
-use super::{Isolation, Limits, OlderTenants, Retain, VpcSettings, Writers};
+use super::{Isolation, Limits, OlderTenants, RECOVERIES, Retain, VpcSettings, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
 use berth_api::quantity;
 use ipnet::IpNet;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 /// The file, read.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Config {
     /// Address ranges of the meta cluster, as far as they are given. An empty list is filled from what the meta cluster says of itself.
     pub given: MetaRanges,
@@ -22,8 +22,25 @@ pub struct Config {
     /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
     /// over them.
     pub unknown: Vec<String>,
+    /// Etcds that are restored by themselves within an hour.
+    pub recoveries_per_hour: usize,
     private_networks: Vec<IpNet>,
     policies: Policies,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            given: MetaRanges::default(),
+            writers: Writers::default(),
+            vpc: VpcSettings::default(),
+            backups: Backups::default(),
+            unknown: vec![],
+            recoveries_per_hour: RECOVERIES,
+            private_networks: vec![],
+            policies: Policies::default(),
+        }
+    }
 }
 
 impl Config {
@@ -40,7 +57,7 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers, vpc, admission_policies, backups } = file;
+        let File { meta, isolation, writers, vpc, admission_policies, backups, recovery } = file;
         let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain } = writers;
         let nets = |field: &str, all: &[String]| {
             let one =
@@ -70,6 +87,7 @@ impl Config {
             },
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
             backups: backups.read()?,
+            recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
             policies: isolation,
@@ -107,6 +125,13 @@ struct File {
     #[serde(rename = "admissionPolicies")]
     admission_policies: AdmissionPolicies,
     backups: AllowedBackups,
+    recovery: Recovery,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Recovery {
+    max_per_hour: Option<usize>,
 }
 
 #[derive(Default, Deserialize)]

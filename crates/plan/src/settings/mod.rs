@@ -13,6 +13,9 @@ use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+/// Default of [`Settings::recoveries_per_hour`].
+pub(crate) const RECOVERIES: usize = 3;
+
 /// Configuration that plans depend on.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -27,6 +30,8 @@ pub struct Settings {
     pub service_account: Option<(String, String)>,
     /// Where backups go, and what takes them.
     pub backups: Backups,
+    /// Etcds that are restored by themselves within an hour, of all tenants. Default 3.
+    pub recoveries_per_hour: usize,
     /// What keeps tenants apart from each other and from the meta cluster.
     pub isolation: Isolation,
     /// What writers of a `Cluster` may ask for.
@@ -171,6 +176,7 @@ impl Default for Settings {
             agent_delivery: AgentDelivery::default(),
             service_account: None,
             backups: Backups::default(),
+            recoveries_per_hour: RECOVERIES,
             isolation: Isolation::default(),
             writers: Writers::default(),
             vpc: VpcSettings::default(),

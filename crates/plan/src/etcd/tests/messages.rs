@@ -1,6 +1,7 @@
 //! Situations of an `EtcdCluster` for docs/reference/messages.md. Each begins with three members at rest, unless it says otherwise.
 
 mod backups;
+mod recoveries;
 mod upkeep;
 
 use super::*;
@@ -299,6 +300,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
     all.extend(backups::all(&formed));
+    all.extend(recoveries::all(&formed));
     all.extend(restores(&formed));
     for (mut e, text) in [(formed, "deletion: three members end"), (single, "deletion: the only member ends")] {
         e.cr.metadata.deletion_timestamp = Some(Time(e.world.now));

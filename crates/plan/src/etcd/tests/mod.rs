@@ -7,6 +7,7 @@ mod images;
 mod members;
 pub(crate) mod messages;
 mod pki;
+mod recovery;
 mod refusals;
 mod restore;
 mod roll;

@@ -69,6 +69,13 @@ pub(crate) fn situations() -> Vec<Situation> {
     ];
     all.extend(first.iter().map(|(text, change)| of(Fixture::fit(), text, *change)));
     all.extend(fit.iter().map(|(text, change)| of(Fixture::checked(), text, *change)));
+    let left: &[(&str, Change)] = &[
+        ("what members hold is to be restored that are left", |_| {}),
+        ("no backup can be taken of the members that are left", |w| survivors(w, &json!({"phase": "Failed"}))),
+    ];
+    all.extend(left.iter().map(|(text, change)| of(of_survivors(), text, *change)));
+    let again: Change = |w| w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
+    all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));
     let told: Vec<(&str, Fixture, Change)> = vec![
         ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),
         ("etcd is paused", Fixture::told(None, "", 1), |w| w.live(Kind::EtcdCluster)["spec"]["paused"] = true.into()),

@@ -1,0 +1,58 @@
+//! What Berth does by itself about an etcd that lost its quorum for good.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Who restores an etcd of which a majority has lost its data for good.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Recovery {
+    /// A person.
+    #[default]
+    Manual,
+    /// Berth.
+    Automatic,
+}
+
+impl Recovery {
+    /// Whether it is the default, which is not written.
+    pub fn is_manual(&self) -> bool {
+        *self == Self::Manual
+    }
+}
+
+/// A recovery. It counts for `recovery.maxPerHour` of the fleet from `begun` on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct RecoveryStatus {
+    /// When the loss was seen first.
+    pub since: Time,
+    /// The epoch whose data was lost.
+    pub epoch: i64,
+    /// When it was about to begin, and others that came before were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queued: Option<Time>,
+    /// When Berth created the `EtcdRestore`. None: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<Time>,
+    /// The `EtcdRestore`, as `<namespace>/<name>`: the last one, if one failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restore: Option<String>,
+    /// The `EtcdBackup` that is restored, in the same namespace.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backup: Option<String>,
+    /// When its snapshot was taken: what was written later is lost. Of members that were left also what only the others had acknowledged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_at: Option<Time>,
+    /// When etcd served again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub restored_at: Option<Time>,
+}
+
+impl RecoveryStatus {
+    /// One that nothing was done about yet.
+    pub fn new(since: Time, epoch: i64) -> Self {
+        let (queued, begun, restore, backup, taken_at, restored_at) = (None, None, None, None, None, None);
+        Self { since, epoch, queued, begun, restore, backup, taken_at, restored_at }
+    }
+}

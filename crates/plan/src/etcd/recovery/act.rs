@@ -1,0 +1,40 @@
+//! What a step of a recovery comes to: an `EtcdRestore`, and what people read.
+
+use super::{Source, Step};
+use crate::etcd::health::Home;
+use crate::etcd::subject::Subject;
+use crate::model::{Action, State};
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use berth_render::Object;
+use serde_json::json;
+
+/// Creates the `EtcdRestore`. Without a confirmation: an etcd that answers again is left alone.
+pub(in crate::etcd) fn create(s: &Subject<'_>, step: &Step) -> Option<Action> {
+    let Step::Begin { name, source } = step else { return None };
+    let Home { namespace, field, name: of } = Home::of(s);
+    let source = match source {
+        Source::Survivors { store } => json!({"survivors": {"store": store}}),
+        Source::Backup(newest) => json!({"backup": newest.name}),
+    };
+    let object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore",
+        "metadata": {
+            "name": name, "namespace": namespace,
+            "labels": {labels::MANAGED_BY: labels::MANAGED_BY_VALUE, labels::RECOVERY: s.record.bootstrap.cluster_uid},
+        },
+        "spec": {field: {"name": of}, "source": source, "backupFirst": false},
+    });
+    Object::new(object).ok().map(Action::Create)
+}
+
+/// What the members wait for.
+pub(in crate::etcd) fn state(s: &Subject<'_>, step: &Step) -> Option<State> {
+    let waiting = |on: String| Some(State::Waiting { reason: Reason::Restoring, on });
+    match step {
+        Step::None => None,
+        Step::Wait(on) => waiting(on.clone()),
+        Step::Hold(reason, message) => Some(State::blocked(*reason, message.clone())),
+        Step::Begin { name, .. } => waiting(format!("EtcdRestore {}/{name} to be created", Home::of(s).namespace)),
+    }
+}

@@ -1,0 +1,207 @@
+//! Decisions about a recovery, and every state of one that operators, restores and other etcds lead to.
+
+use super::*;
+use std::collections::BTreeSet;
+
+fn at(seconds: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+}
+
+/// Two of three lost, the third answers, and a backup is there.
+fn view(seconds: i64) -> View {
+    View {
+        now: at(seconds),
+        is_wanted: true,
+        of: "acme".into(),
+        identity: "0123456789".into(),
+        epoch: 1,
+        loss: Some(Loss { lost: vec!["etcd-0".into(), "etcd-1".into()], left: vec![("etcd-2".into(), true)] }),
+        newest: Some(Newest { name: "nightly".into(), taken_at: Time(at(-3600)) }),
+        store: Some("main".into()),
+        most: 3,
+        ..View::default()
+    }
+}
+
+/// Decides until something is created, or nothing changes any more, as reconciles do.
+fn settle(view: &mut View) -> Step {
+    for _ in 0..10 {
+        let (step, mut status) = decide(view);
+        if let (Step::Begin { name, .. }, Some(status)) = (&step, &mut status) {
+            view.begun(status, "team-a", name);
+        }
+        if matches!(step, Step::Begin { .. }) || status == view.old {
+            view.old = status;
+            return step;
+        }
+        view.old = status;
+        view.now += SignedDuration::from_secs(30);
+    }
+    panic!("it never settles: {view:?}")
+}
+
+fn ended(view: &mut View, name: &str) {
+    view.attempts.push(Attempt {
+        namespace: "team-a".into(),
+        name: name.into(),
+        has_ended: true,
+        says: "the store is gone".into(),
+        ..Attempt::default()
+    });
+}
+
+#[test]
+fn what_is_left_comes_first_then_the_newest_backup_then_a_person() {
+    let mut v = view(0);
+    let (step, status) = decide(&v);
+    assert!(matches!(&step, Step::Wait(on) if on.contains("etcd-0, etcd-1")), "a loss has to last: {step:?}");
+    assert_eq!(status.unwrap().begun, None);
+    let Step::Begin { name, source } = settle(&mut v) else { panic!("{v:?}") };
+    assert_eq!((name.as_str(), source), ("recover-acme-012345-1-s", Source::Survivors { store: "main".into() }));
+    assert!(names::restore_survivors(&name).ends_with("-1-s"), "it is not cut");
+    ended(&mut v, &name);
+    let Step::Begin { name, source } = settle(&mut v) else { panic!("{v:?}") };
+    assert_eq!(name, "recover-acme-012345-1-b");
+    assert!(matches!(source, Source::Backup(newest) if newest.name == "nightly"));
+    assert_eq!(v.old.as_ref().unwrap().taken_at, Some(Time(at(-3600))), "what was written since is lost");
+    ended(&mut v, &name);
+    let Step::Hold(reason, message) = settle(&mut v) else { panic!("{v:?}") };
+    assert!(reason == Reason::RestoreFailed && message.contains("the store is gone") && message.contains("delete it"));
+    v.attempts.pop();
+    assert!(matches!(settle(&mut v), Step::Begin { .. }), "who deletes it has it tried again");
+}
+
+#[test]
+fn whoever_is_away_is_waited_for_and_without_a_source_a_person_is() {
+    let mut v = view(0);
+    v.loss.as_mut().unwrap().left[0].1 = false;
+    let Step::Wait(on) = settle(&mut v) else { panic!("{v:?}") };
+    assert!(on.contains("etcd-2 to answer") && on.contains("data-etcd-2"), "{on}");
+    let mut v = view(0);
+    v.loss.as_mut().unwrap().left.clear();
+    assert!(matches!(settle(&mut v), Step::Begin { source: Source::Backup(_), .. }));
+    v = view(0);
+    (v.loss.as_mut().unwrap().left, v.newest) = (vec![], None);
+    assert!(matches!(settle(&mut v), Step::Hold(Reason::DataLost, why) if why.contains("no verified EtcdBackup")));
+    v = view(0);
+    (v.newest, v.store) = (None, None);
+    assert!(matches!(settle(&mut v), Step::Hold(Reason::DataLost, why) if why.contains("backups.stores")));
+}
+
+#[test]
+fn nothing_is_done_that_nobody_asked_for_or_that_is_not_proven() {
+    let mut v = view(0);
+    settle(&mut v);
+    let begun = v.old.clone();
+    for change in [|v: &mut View| v.is_wanted = false, |v: &mut View| v.loss = None] {
+        let mut v = view(0);
+        change(&mut v);
+        assert_eq!(decide(&v), (Step::None, None));
+        v.old.clone_from(&begun);
+        assert_eq!(decide(&v), (Step::None, begun.clone()), "what was begun is on record");
+    }
+    // A person was faster.
+    let mut v = view(0);
+    v.attempts.push(Attempt { name: "mine".into(), says: "waiting".into(), ..Attempt::default() });
+    let Step::Wait(on) = settle(&mut v) else { panic!("{v:?}") };
+    assert!(on.contains("/mine") && v.old.unwrap().begun.is_none(), "{on}");
+}
+
+#[test]
+fn how_it_ended_is_on_record_and_another_loss_is_another_recovery() {
+    let mut v = view(0);
+    let Step::Begin { name, .. } = settle(&mut v) else { panic!("{v:?}") };
+    ended(&mut v, &name);
+    let attempt = v.attempts.last_mut().unwrap();
+    (attempt.backup, attempt.taken_at) = (Some("survivors".into()), Some(Time(at(60))));
+    attempt.restored_at = Some(Time(at(90)));
+    (v.loss, v.epoch) = (None, 2);
+    let (step, status) = decide(&v);
+    let status = status.unwrap();
+    assert_eq!((step, status.epoch), (Step::None, 1));
+    assert_eq!((&status.taken_at, &status.restored_at), (&Some(Time(at(60))), &Some(Time(at(90)))));
+    (v.old, v.loss, v.now) = (Some(status), view(0).loss, at(10_000));
+    let Step::Begin { name, .. } = settle(&mut v) else { panic!("{v:?}") };
+    assert_eq!((name.as_str(), v.old.unwrap().epoch), ("recover-acme-012345-2-s", 2));
+}
+
+#[test]
+fn one_that_failed_after_etcd_had_stopped_goes_on_in_the_new_epoch() {
+    let mut v = view(0);
+    let Step::Begin { name, .. } = settle(&mut v) else { panic!("{v:?}") };
+    ended(&mut v, &name);
+    (v.loss, v.epoch) = (Some(Loss::default()), 2);
+    let Step::Begin { name, source } = settle(&mut v) else { panic!("{v:?}") };
+    assert!(name.ends_with("-2-b") && matches!(source, Source::Backup(_)), "{name}");
+}
+
+#[test]
+fn no_more_begin_than_the_fleet_may() {
+    let mut v = view(0);
+    v.others.begun = 3;
+    let Step::Hold(reason, message) = settle(&mut v) else { panic!("{v:?}") };
+    assert!(reason == Reason::RecoveryHeld && message.contains("at most 3"), "{message}");
+    assert!(v.old.as_ref().unwrap().begun.is_none());
+    v.others.begun = 2;
+    let Step::Begin { name, .. } = settle(&mut v) else { panic!("{v:?}") };
+    // Its second attempt is not held: it counts already.
+    ended(&mut v, &name);
+    v.others.begun = 9;
+    assert!(matches!(settle(&mut v), Step::Begin { .. }));
+    v = view(0);
+    v.most = 0;
+    assert!(matches!(settle(&mut v), Step::Hold(Reason::RecoveryHeld, _)), "none at all");
+}
+
+/// A fleet that loses its quorums at once. Each reads the others' statuses and later writes its own, in any order, with any time.
+#[test]
+fn however_reconciles_interleave_no_more_begin_than_may_and_as_many_do() {
+    #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+    struct One {
+        queued: Option<i64>,
+        begun: bool,
+        /// What it is about to write.
+        writes: Option<(Option<i64>, bool)>,
+    }
+    for most in 0..3 {
+        let (mut seen, mut next) = (BTreeSet::new(), vec![vec![One::default(); 3]]);
+        while let Some(fleet) = next.pop() {
+            if !seen.insert(fleet.clone()) {
+                continue;
+            }
+            assert!(fleet.iter().filter(|one| one.begun).count() <= most, "{fleet:?}");
+            let mut ends = true;
+            for (i, one) in fleet.iter().enumerate().filter(|(_, one)| !one.begun) {
+                let mut after = fleet.clone();
+                if let Some((queued, begun)) = one.writes {
+                    after[i] = One { queued, begun, writes: None };
+                    (ends, _) = (false, next.push(after));
+                    continue;
+                }
+                let others = || fleet.iter().enumerate().filter(|(j, _)| *j != i);
+                let is_queued = |o: &One| !o.begun && o.queued.is_some();
+                for stamp in [1, 2] {
+                    let mut v = view(60 + stamp);
+                    v.old = Some(RecoveryStatus {
+                        queued: one.queued.map(|t| Time(at(60 + t))),
+                        ..RecoveryStatus::new(Time(at(0)), 1)
+                    });
+                    v.others = Others {
+                        begun: others().filter(|(_, o)| o.begun).count(),
+                        queued: others().filter(|(_, o)| is_queued(o)).count(),
+                        earlier: others().any(|(j, o)| is_queued(o) && (o.queued, j) < (one.queued, i)),
+                    };
+                    v.most = most;
+                    let (step, status) = decide(&v);
+                    let queued = status.unwrap().queued.map(|t| t.0.duration_since(at(60)).as_secs());
+                    let writes = (queued, matches!(step, Step::Begin { .. }));
+                    if writes != (one.queued, false) {
+                        after[i].writes = Some(writes);
+                        (ends, _) = (false, next.push(after.clone()));
+                    }
+                }
+            }
+            assert!(!ends || fleet.iter().filter(|one| one.begun).count() == most, "nobody goes on: {fleet:?}");
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a decision about a recovery is made from, as it was observed.
+
+use super::{Attempt, HOUR, Loss, Newest, Others, View};
+use crate::etcd::Health;
+use crate::etcd::health::{self, Home};
+use crate::etcd::subject::Subject;
+use crate::observed::{Observed, label};
+use crate::restore::{self, source};
+use crate::workload::{has_lost_its_data, pod_problem};
+use berth_api::backup::{BackupRef, EtcdBackup};
+use berth_api::conditions::{self, ConditionType};
+use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, Phase};
+use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::etcd_recovery::Recovery;
+use berth_api::labels;
+use berth_api::restore::EtcdRestore;
+use berth_render::{Kind, ObjectKey};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::de::DeserializeOwned;
+
+/// Whether restores, backups and other etcds have to be read for a plan, and of which namespace.
+pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
+    let (name, namespace) = crate::etcd::subject::name_of(etcd);
+    if etcd.spec.recovery != Recovery::Automatic || etcd.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let status = etcd.status.as_ref();
+    let goes_on = status.and_then(|s| s.recovery.as_ref()).is_some_and(|r| r.restored_at.is_none());
+    let pods = crate::workload::pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
+    let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
+    let lost = pods.into_iter().any(|(_, pod)| has_lost_its_data(pod))
+        || claims.into_iter().any(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && is_lost(c));
+    (goes_on || lost).then(|| health::home(etcd).namespace.to_owned())
+}
+
+/// Its volume is gone.
+fn is_lost(claim: &serde_json::Value) -> bool {
+    claim["status"]["phase"] == "Lost"
+}
+
+/// The view of a reconcile.
+pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
+    let Home { namespace, name, .. } = Home::of(s);
+    let backups = &s.settings.backups;
+    let newest = newest(s, namespace);
+    let kept_at = newest.as_ref().map(|(backup, _)| backup.spec.store.clone());
+    let known = kept_at.filter(|store| backups.store(store).is_some());
+    let status = s.etcd.status.as_ref();
+    let old = status.and_then(|s| s.recovery.clone());
+    let attempts = attempts(s, namespace);
+    let goes_on = old.as_ref().is_some_and(|old| old.begun.is_some() && old.restored_at.is_none());
+    View {
+        now: s.now,
+        is_wanted: s.etcd.spec.recovery == Recovery::Automatic && !s.etcd.spec.paused && s.templates().is_some(),
+        of: name.to_owned(),
+        identity: s.record.bootstrap.cluster_uid.clone(),
+        epoch: s.record.bootstrap.epoch,
+        loss: if s.is_restored() { stopped(s, &attempts).filter(|_| goes_on) } else { lost(s, health) },
+        store: known.or_else(|| Some(backups.stores.first()?.name.clone())).filter(|_| !backups.image.is_empty()),
+        newest: newest.and_then(|(backup, taken_at)| Some(Newest { name: backup.metadata.name?, taken_at })),
+        others: others(s, old.as_ref().and_then(|old| old.queued.clone())),
+        most: s.settings.recoveries_per_hour,
+        attempts,
+        old,
+    }
+}
+
+fn all<'a, T: DeserializeOwned>(s: &Subject<'a>, kind: Kind, namespace: &'a str) -> impl Iterator<Item = T> {
+    s.observed.of_kind(kind, namespace).filter_map(|(_, o)| serde_json::from_value(o.clone()).ok())
+}
+
+/// Whether these references are to what is restored.
+fn is_of(of: &Home<'_>, cluster: Option<&BackupRef>, etcd: Option<&BackupRef>) -> bool {
+    let named = if of.field == "clusterRef" { cluster } else { etcd };
+    named.is_some_and(|r| r.name == of.name)
+}
+
+fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
+    let of = Home::of(s);
+    let ours = all::<EtcdRestore>(s, Kind::EtcdRestore, namespace)
+        .filter(|r| is_of(&of, r.spec.cluster_ref.as_ref(), r.spec.etcd_cluster_ref.as_ref()));
+    let attempt = |r: EtcdRestore| {
+        let has_ended = restore::has_ended(&r);
+        let status = r.status.unwrap_or_default();
+        let backup = status.backup.or(r.spec.source.backup);
+        let taken = || {
+            let key = ObjectKey::namespaced(Kind::EtcdBackup, namespace, backup.as_deref()?);
+            source::taken(&serde_json::from_value(s.observed.get(&key)?.clone()).ok()?).cloned()
+        };
+        let taken_at = status.taken_at.or_else(taken);
+        let ready = conditions::find(&status.conditions, ConditionType::Ready);
+        Attempt {
+            namespace: namespace.to_owned(),
+            name: r.metadata.name.unwrap_or_default(),
+            has_ended,
+            says: ready.map(|c| c.message.clone()).unwrap_or_default(),
+            backup,
+            taken_at,
+            restored_at: status.restored_at,
+        }
+    };
+    ours.map(attempt).collect()
+}
+
+/// The newest verified backup of this data.
+fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
+    let of = Home::of(s);
+    let identity = |b: &EtcdBackup| b.status.as_ref()?.identity.clone();
+    let fit = all::<EtcdBackup>(s, Kind::EtcdBackup, namespace).filter(|b| {
+        is_of(&of, b.spec.cluster_ref.as_ref(), b.spec.etcd_cluster_ref.as_ref())
+            && identity(b).as_ref() == Some(&s.record.bootstrap.cluster_uid)
+            && source::is_verified(b)
+            && b.metadata.deletion_timestamp.is_none()
+    });
+    fit.filter_map(|b| Some((source::taken(&b)?.clone(), b))).max_by(|a, b| a.0.cmp(&b.0)).map(|(at, b)| (b, at))
+}
+
+/// A restore of ours failed, or is gone, after it had stopped etcd and begun a new epoch.
+fn stopped(s: &Subject<'_>, attempts: &[Attempt]) -> Option<Loss> {
+    let operation = s.record.operation.as_ref()?;
+    let request = crate::etcd::restore::view::request(s.etcd);
+    let works = |r: &berth_api::restore::RestoreRequest| attempts.iter().any(|a| a.name == r.name && !a.has_ended);
+    let left = operation.phase == Phase::Restore && !request.as_ref().is_some_and(works);
+    left.then(Loss::default)
+}
+
+/// Members whose data is lost, if so many that there can be no quorum any more, whoever of those votes whose change is under way.
+fn lost(s: &Subject<'_>, health: &Health) -> Option<Loss> {
+    // Somebody mixes volumes up.
+    let held = |m: &String| s.pod(m).and_then(pod_problem).is_some_and(|(r, _)| r == conditions::Reason::ForeignData);
+    let foreign = s.members().iter().any(held)
+        || health.data.as_ref().is_some_and(|(r, _)| *r == conditions::Reason::ForeignData);
+    if health.quorum == Some(true) || s.record.bootstrap.state != BootstrapState::Established || foreign {
+        return None;
+    }
+    let probe = s.observed.etcd.as_ref();
+    let answer = |name: &String| probe.and_then(|p| p.members.get(name)?.as_ref().ok());
+    let is_lost = |name: &String| {
+        let claim = s.observed.get(&s.key(Kind::PersistentVolumeClaim, format!("data-{name}")));
+        let gone = claim.filter(|c| label(c, labels::ETCD_CLUSTER) == Some(s.name)).is_some_and(is_lost);
+        answer(name).is_none() && (gone || s.pod(name).is_some_and(has_lost_its_data))
+    };
+    let journal = &s.record.bootstrap.members;
+    let stage = |stage: MemberStage| journal.iter().filter(move |m| m.stage == stage).map(|m| m.name.clone());
+    let certain: Vec<String> = if journal.is_empty() { s.members() } else { stage(MemberStage::Voter).collect() };
+    let (leaving, joining) = (stage(MemberStage::Leaving), stage(MemberStage::Joining));
+    let (leaving, joining): (Vec<String>, Vec<String>) = (leaving.collect(), joining.collect());
+    let lost: Vec<String> = certain.iter().filter(|m| is_lost(m)).cloned().collect();
+    // Whoever may vote, and has data, may be what makes a quorum.
+    let unsure = leaving.iter().chain(&joining).filter(|m| !is_lost(m)).count();
+    if lost.is_empty() || lost.len() * 2 < certain.len() + unsure {
+        return None;
+    }
+    let recorded = s.cluster_id();
+    let answers = |name: &String| answer(name).is_some_and(|a| recorded.is_none_or(|r| r == a.cluster_id));
+    let left = certain.iter().chain(&leaving).filter(|m| !lost.contains(m) && !is_lost(m));
+    Some(Loss { left: left.map(|m| (m.clone(), answers(m))).collect(), lost })
+}
+
+/// Recoveries of other etcds.
+fn others(s: &Subject<'_>, queued: Option<Time>) -> Others {
+    let own = (queued, s.key(Kind::EtcdCluster, s.name));
+    let mut out = Others::default();
+    for (key, o) in s.observed.objects.iter().filter(|(key, _)| key.kind == Kind::EtcdCluster && **key != own.1) {
+        let Ok(etcd) = serde_json::from_value::<EtcdCluster>(o.clone()) else { continue };
+        let acts = etcd.spec.recovery == Recovery::Automatic
+            && !etcd.spec.paused
+            && etcd.metadata.deletion_timestamp.is_none();
+        let Some(other) = etcd.status.and_then(|s| s.recovery) else { continue };
+        match (other.begun, other.queued) {
+            (Some(begun), _) => out.begun += usize::from(s.now.duration_since(begun.0) < HOUR),
+            (None, Some(queued)) if acts => {
+                out.queued += 1;
+                out.earlier |= (Some(queued), key.clone()) < own;
+            }
+            _ => {}
+        }
+    }
+    out
+}
