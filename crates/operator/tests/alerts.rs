@@ -49,6 +49,8 @@ fn well(metrics: &Metrics) {
     metrics.leader.set(1);
     backed_up(metrics, 1);
     scheduled(metrics, "True", "AsExpected");
+    recovery(metrics, ("False", "AsExpected"), 2);
+    restore(metrics, ("False", "AsExpected"));
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
 }
@@ -63,6 +65,18 @@ fn backed_up(metrics: &Metrics, hours: i64) {
 /// An etcd of which backups are scheduled.
 fn scheduled(metrics: &Metrics, status: &str, reason: &str) {
     metrics.tenants.say("EtcdCluster", "team-a", "alone", &[condition("BackupReady", status, reason)], None);
+}
+
+/// An etcd that began to be restored by itself so many hours ago.
+fn recovery(metrics: &Metrics, degraded: (&str, &str), hours: i64) {
+    let (kind, begun) = ("EtcdCluster", Time(Timestamp::now() - SignedDuration::from_hours(hours)));
+    metrics.tenants.say(kind, "team-a", "lost", &[condition("Degraded", degraded.0, degraded.1)], None);
+    metrics.tenants.recovers(kind, "team-a", "lost", &begun);
+}
+
+fn restore(metrics: &Metrics, degraded: (&str, &str)) {
+    metrics.tenants.say("EtcdRestore", "team-a", "back", &[condition("Degraded", degraded.0, degraded.1)], None);
+    metrics.tenants.restored("EtcdRestore", "team-a", "back", &Time(Timestamp::now()));
 }
 
 fn reconciles(metrics: &Metrics, result: &'static str, count: u64) {
@@ -108,7 +122,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 10] = [
+    let cases: [(&[&str], Break); 13] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -124,6 +138,9 @@ async fn each_alert_fires_and_clears() {
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
         (&["BerthBackupOld"], |m| backed_up(m, 37)),
         (&["BerthBackupOverdue"], |m| scheduled(m, "False", "BackupOverdue")),
+        (&["BerthRecoveryHeld"], |m| recovery(m, ("True", "RecoveryHeld"), 2)),
+        (&["BerthRestoreFailed"], |m| restore(m, ("True", "RestoreFailed"))),
+        (&["BerthRecovered"], |m| recovery(m, ("False", "AsExpected"), 0)),
         (&["BerthReconcilesFail"], |m| reconciles(m, "error", 100_000)),
     ];
     for (names, broken) in cases {
@@ -197,7 +214,8 @@ fn reasons_of_alerts_are_those_of_the_code() {
         all
     };
     let (at_once, mut left) = (reasons("BerthNeedsAPerson", "=~"), reasons("BerthDegraded", "!~"));
-    left.retain(|reason| reason != "Paused");
+    // Others have alerts of their own.
+    left.retain(|reason| !["Paused", "RecoveryHeld", "RestoreFailed"].contains(&reason.as_str()));
     assert_eq!(at_once, left);
 }
 

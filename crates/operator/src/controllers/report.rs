@@ -144,6 +144,12 @@ impl Report<'_> {
         if let Some(taken) = part(&status, "/lastVerifiedTime") {
             self.ctx.metrics.tenants.backed_up(kind, namespace, &self.resource.key.name, &taken);
         }
+        if let Some(begun) = part(&status, "/recovery/begun") {
+            self.ctx.metrics.tenants.recovers(kind, namespace, &self.resource.key.name, &begun);
+        }
+        if let Some(at) = part(&status, "/restoredAt") {
+            self.ctx.metrics.tenants.restored(kind, namespace, &self.resource.key.name, &at);
+        }
         conditions
     }
 

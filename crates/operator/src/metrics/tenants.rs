@@ -29,13 +29,17 @@ struct ObjectLabels {
 }
 
 /// What a status says that people want to be woken for.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct TenantMetrics {
     /// Type, reason, and 1, 0 or -1.
     conditions: Vec<(String, String, i64)>,
     expiry: Option<i64>,
     /// When the newest proven backup was taken.
     backup: Option<i64>,
+    /// When the last recovery of an etcd began.
+    recovery: Option<i64>,
+    /// When a restore was done.
+    restored: Option<i64>,
 }
 
 /// A control-plane namespace whose `Cluster` does not exist, and which that was.
@@ -81,7 +85,7 @@ impl Tenants {
             _ => -1,
         };
         let conditions = conditions.iter().map(|c| (c.type_.clone(), c.reason.clone(), number(c))).collect();
-        let said = TenantMetrics { conditions, expiry: expiry.map(|t| t.0.as_second()), backup: None };
+        let said = TenantMetrics { conditions, expiry: expiry.map(|t| t.0.as_second()), ..TenantMetrics::default() };
         self.all.lock().unwrap_or_else(PoisonError::into_inner).insert(labels(kind, namespace, name), said);
     }
 
@@ -90,6 +94,22 @@ impl Tenants {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(said) = all.get_mut(&labels(kind, namespace, name)) {
             said.backup = Some(taken.0.as_second());
+        }
+    }
+
+    /// Takes in when Berth began to restore an etcd by itself. Its status was taken in before.
+    pub fn recovers(&self, kind: &'static str, namespace: &str, name: &str, begun: &Time) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(said) = all.get_mut(&labels(kind, namespace, name)) {
+            said.recovery = Some(begun.0.as_second());
+        }
+    }
+
+    /// Takes in when a restore was done. Its status was taken in before.
+    pub fn restored(&self, kind: &'static str, namespace: &str, name: &str, at: &Time) {
+        let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(said) = all.get_mut(&labels(kind, namespace, name)) {
+            said.restored = Some(at.0.as_second());
         }
     }
 
@@ -108,6 +128,8 @@ impl Tenants {
         let conditions: Family<ConditionLabels, Gauge> = Family::default();
         let expiries: Family<ObjectLabels, Gauge> = Family::default();
         let backups: Family<ObjectLabels, Gauge> = Family::default();
+        let recoveries: Family<ObjectLabels, Gauge> = Family::default();
+        let restores: Family<ObjectLabels, Gauge> = Family::default();
         for (object, said) in self.all.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             for (condition, reason, value) in &said.conditions {
                 let ObjectLabels { kind, namespace, name } = object.clone();
@@ -115,8 +137,11 @@ impl Tenants {
                 let labels = ConditionLabels { kind, namespace, name, condition, reason };
                 conditions.get_or_create(&labels).set(*value);
             }
-            if let Some(taken) = said.backup {
-                backups.get_or_create(object).set(taken);
+            let times = [(&backups, said.backup), (&recoveries, said.recovery), (&restores, said.restored)];
+            for (family, at) in times {
+                if let Some(at) = at {
+                    family.get_or_create(object).set(at);
+                }
             }
             if let Some(expiry) = said.expiry {
                 expiries.get_or_create(object).set(expiry);
@@ -131,6 +156,10 @@ impl Tenants {
         registry.register("control_plane_without_cluster", what, without);
         let what = "When the newest proven backup of a schedule was taken, in seconds since 1970";
         registry.register("backup_taken_timestamp_seconds", what, backups);
+        let what = "When Berth last began to restore an etcd by itself, in seconds since 1970";
+        registry.register("recovery_timestamp_seconds", what, recoveries);
+        let what = "When an EtcdRestore was done, in seconds since 1970";
+        registry.register("restored_timestamp_seconds", what, restores);
         registry.register("condition", "A condition of an object: 1 true, 0 false, -1 unknown", conditions);
         registry.register(
             "certificate_expiry_timestamp_seconds",

@@ -48,6 +48,8 @@ fn everything() -> Metrics {
         let kind = controller.kind.name();
         metrics.tenants.say(kind, "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));
         metrics.tenants.backed_up(kind, "team-a", "acme", &expiry);
+        metrics.tenants.recovers(kind, "team-a", "acme", &expiry);
+        metrics.tenants.restored(kind, "team-a", "acme", &expiry);
     }
     metrics
 }
