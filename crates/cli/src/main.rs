@@ -1,7 +1,7 @@
 //! `kubectl berth`: what tenants are, what would change, and what to do next.
 //!
 //! Every verb is a thin shell around pure functions: reading through `berth-kubeio`, judging with `berth-plan`, and a text that a
-//! person can read. Only `adopt`, `upgrade`, `rollback`, `etcd backup` and `etcd defrag` write to the meta cluster; every other verb holds a fence
+//! person can read. Only `adopt`, `upgrade`, `rollback`, `etcd backup`, `etcd restore` and `etcd defrag` write to the meta cluster; every other verb holds a fence
 //! that is closed there.
 
 mod access;

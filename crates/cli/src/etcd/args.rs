@@ -24,6 +24,11 @@ pub(crate) enum Verb {
     ///
     /// Creates an EtcdBackup. Exit code 3, with --wait: it failed, or did not end in time.
     Backup(Backup),
+    /// Put a backup back into it. What was written since is lost, and the API does not answer meanwhile.
+    ///
+    /// Creates an EtcdRestore, after asking for the name. If etcd answers, a backup of what it has is taken first. Exit code 3, with --wait:
+    /// it failed, or did not end in time.
+    Restore(Restore),
     /// Have each member defragmented, one after the other, the leader last.
     ///
     /// A member answers nothing meanwhile: with a single member the API is away for that long. Exit code 3, with --wait: it is not done in
@@ -75,6 +80,44 @@ pub(crate) struct Backup {
     pub(crate) called: Option<String>,
     #[command(flatten)]
     pub(crate) wait: Wait,
+}
+
+/// `restore`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Restore {
+    #[command(flatten)]
+    pub(crate) of: Of,
+    #[command(flatten)]
+    pub(crate) source: Source,
+    /// Name of the EtcdRestore. Default: the name of the Cluster, and the time.
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) called: Option<String>,
+    /// Take no backup of what etcd has, such as where it can give none.
+    #[arg(long)]
+    pub(crate) no_backup_first: bool,
+    /// Do not ask for confirmation.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+    #[command(flatten)]
+    pub(crate) wait: Wait,
+}
+
+/// What is restored.
+#[derive(Clone, Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Source {
+    /// A verified EtcdBackup of it.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) backup: Option<String>,
+    /// The newest verified EtcdBackup of it.
+    #[arg(long)]
+    pub(crate) latest: bool,
+    /// The newest one whose snapshot was taken until then, such as 2026-01-05T12:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    pub(crate) latest_before: Option<jiff::Timestamp>,
+    /// What the members hold that are left without a quorum; a backup of it is kept in this store.
+    #[arg(long, value_name = "STORE")]
+    pub(crate) survivors: Option<String>,
 }
 
 /// `defrag`.

@@ -1,7 +1,7 @@
 //! `backup`: creates an `EtcdBackup`, and waits until it is proven.
 
 use super::args::Backup;
-use super::{find, until};
+use super::{default_name, find, until};
 use crate::access::{Access, parse};
 use crate::{Outcome, output};
 use berth_api::EtcdBackup;
@@ -36,11 +36,6 @@ async fn exists(access: &Access, args: &Backup) -> anyhow::Result<()> {
         return access.cluster(&args.of.name).await.map(drop);
     }
     find(access, &args.of).await.map(drop)
-}
-
-/// With the time to the second, so that two do not collide.
-fn default_name(of: &str, now: Timestamp) -> String {
-    format!("{of}-{}", now.strftime("%Y%m%d%H%M%S"))
 }
 
 fn object(args: &Backup, name: &str, namespace: &str) -> Value {
@@ -91,6 +86,8 @@ mod tests {
 
     #[test]
     fn names_sort_by_time() {
-        assert_eq!(default_name("acme", "2026-01-02T03:04:05Z".parse().unwrap()), "acme-20260102030405");
+        let at = "2026-01-02T03:04:05Z".parse().unwrap();
+        assert_eq!(default_name("acme", at), "acme-20260102030405");
+        assert_eq!(default_name(&"a".repeat(40), at).len(), 40, "longer ones are refused");
     }
 }

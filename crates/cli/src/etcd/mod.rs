@@ -1,8 +1,9 @@
-//! `etcd`: how a tenant's etcd is, by what Berth says of it; a backup of it; and its upkeep. Nothing here speaks to etcd itself.
+//! `etcd`: how a tenant's etcd is, by what Berth says of it; a backup of it, which it can go back to; and its upkeep. Nothing here speaks to etcd itself.
 
 pub(crate) mod args;
 mod backup;
 mod defrag;
+mod restore;
 mod show;
 
 use crate::Outcome;
@@ -25,8 +26,15 @@ pub(crate) async fn run(meta: &Meta, args: &Etcd) -> anyhow::Result<Outcome> {
         Verb::Status(show) => show::status(&Access::to_read(meta).await?, show).await,
         Verb::Members(show) => show::members(&Access::to_read(meta).await?, show).await,
         Verb::Backup(backup) => backup::run(&Access::to_write(meta).await?, backup).await,
+        Verb::Restore(restore) => restore::run(&Access::to_write(meta).await?, restore).await,
         Verb::Defrag(defrag) => defrag::run(&Access::to_write(meta).await?, defrag).await,
     }
+}
+
+/// The name of what is created, with the time to the second, so that two do not collide.
+fn default_name(of: &str, now: Timestamp) -> String {
+    let cut: String = of.chars().take(25).collect();
+    format!("{}-{}", cut.trim_end_matches('-'), now.strftime("%Y%m%d%H%M%S"))
 }
 
 /// What a person names, and the etcd of it.

@@ -1,0 +1,160 @@
+//! `restore`: creates an `EtcdRestore` with the confirmation in it, after asking for the name, and waits until etcd serves.
+
+use super::args::Restore;
+use super::{Found, find, until};
+use crate::access::{Access, parse};
+use crate::confirm::confirmed;
+use crate::{Outcome, output};
+use anyhow::bail;
+use berth_api::conditions::{ConditionType, find as find_condition};
+use berth_api::restore::phase;
+use berth_api::{EtcdCluster, EtcdRestore};
+use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// Asks, creates it, and waits.
+pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outcome> {
+    let Found { etcd, key, .. } = find(access, &args.of).await?;
+    output::print(&explanation(args, &etcd, &key.to_string()))?;
+    if !args.yes && !confirmed(&args.of.name, "restore its etcd")? {
+        bail!("{key}: nothing was changed");
+    }
+    let now = Timestamp::now();
+    let name = args.called.clone().unwrap_or_else(|| super::default_name(&args.of.name, now));
+    let key = ObjectKey::namespaced(Kind::EtcdRestore, &access.namespace, &*name);
+    let object = object(args, &name, &access.namespace, &etcd, now);
+    access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
+    output::print(&format!("{key} is created\n"))?;
+    if !args.wait.wait {
+        return Ok(Outcome::Done);
+    }
+    let look = async || {
+        let live = access.io.get(&key).await.map_err(|e| access.explain(e))?;
+        let Some(live) = live else { return Ok((Some(false), format!("{key} was deleted"))) };
+        Ok(progress(&parse(live, &key.to_string())?))
+    };
+    Ok(Outcome::done_if(until(&args.wait, look).await? == Some(true)))
+}
+
+fn explanation(args: &Restore, etcd: &EtcdCluster, key: &str) -> String {
+    let source = match (&args.source.backup, &args.source.latest_before, &args.source.survivors) {
+        (Some(backup), ..) => format!("EtcdBackup {backup}"),
+        (_, _, Some(_)) => "what the members hold that are left".to_owned(),
+        (_, until, _) => {
+            format!("the newest verified EtcdBackup{}", until.map(|t| format!(" until {t}")).unwrap_or_default())
+        }
+    };
+    let first = match (answers(etcd), args.no_backup_first) {
+        (None, _) => "it does not answer, so no backup is taken first",
+        (Some(_), true) => "no backup of what it has is taken first",
+        (Some(_), false) => "a backup of what it has is taken first",
+    };
+    format!(
+        "{key} goes back to {source}. What was written since then is lost, and the API does not answer meanwhile; {first}\n"
+    )
+}
+
+/// Its cluster ID, if it answers.
+fn answers(etcd: &EtcdCluster) -> Option<String> {
+    let status = etcd.status.as_ref()?;
+    let available = find_condition(&status.conditions, ConditionType::Available);
+    status.cluster_id.clone().filter(|_| available.is_none_or(|c| c.status != "False"))
+}
+
+fn object(args: &Restore, name: &str, namespace: &str, etcd: &EtcdCluster, now: Timestamp) -> Value {
+    let field = if args.of.stand_alone { "etcdClusterRef" } else { "clusterRef" };
+    let source = match (&args.source.backup, &args.source.survivors) {
+        (Some(backup), _) => json!({"backup": backup}),
+        (None, Some(store)) => json!({"survivors": {"store": store}}),
+        (None, None) => json!({"latestBefore": args.source.latest_before.unwrap_or(now)}),
+    };
+    let mut object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {field: {"name": args.of.name}, "source": source, "backupFirst": !args.no_backup_first},
+    });
+    if let Some(id) = answers(etcd) {
+        object["spec"]["confirm"] = id.into();
+    }
+    object
+}
+
+/// Whether it has ended, well or not, and what is to be said.
+fn progress(restore: &EtcdRestore) -> (Option<bool>, String) {
+    let status = restore.status.clone().unwrap_or_default();
+    let said = find_condition(&status.conditions, ConditionType::Ready).map(|c| c.message.clone()).unwrap_or_default();
+    match status.phase.as_deref() {
+        Some(phase::RESTORED) => (Some(true), format!("Restored: {said}")),
+        Some(phase::FAILED) => (Some(false), format!("Failed: {said}")),
+        Some(phase) => (None, format!("{phase}: {said}")),
+        None => (None, "wait: the operator has not seen it yet".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::etcd::args::{Etcd, Verb};
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        etcd: Etcd,
+    }
+
+    fn args(text: &str) -> Result<Restore, String> {
+        let all = ["etcd", "restore", "acme"].into_iter().chain(text.split_whitespace());
+        match Cli::try_parse_from(all).map_err(|e| e.to_string())?.etcd.verb {
+            Verb::Restore(args) => Ok(args),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn etcd(available: &str) -> EtcdCluster {
+        let condition = json!({"type": "Available", "status": available, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let object = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "etcd"},
+            "spec": {"version": "3.6.16"}, "status": {"clusterId": "c1", "conditions": [condition]},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn an_etcd_that_answers_is_confirmed_and_another_is_not() {
+        let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
+        let spec = |text, available| object(&args(text).unwrap(), "n", "team-a", &etcd(available), now)["spec"].clone();
+        let wanted =
+            json!({"clusterRef": {"name": "acme"}, "source": {"backup": "b"}, "backupFirst": true, "confirm": "c1"});
+        assert_eq!(spec("--backup b", "True"), wanted);
+        let wanted =
+            json!({"clusterRef": {"name": "acme"}, "source": {"survivors": {"store": "main"}}, "backupFirst": true});
+        assert_eq!(spec("--survivors main", "False"), wanted);
+        let newest = spec("--latest --no-backup-first --stand-alone", "True");
+        assert_eq!(newest["source"], json!({"latestBefore": "2026-01-02T00:00:00Z"}));
+        assert_eq!((&newest["backupFirst"], &newest["etcdClusterRef"]["name"]), (&json!(false), &json!("acme")));
+        let until = spec("--latest-before 2026-01-01T00:00:00Z", "True");
+        assert_eq!(until["source"], json!({"latestBefore": "2026-01-01T00:00:00Z"}));
+        for wrong in ["", "--backup b --latest", "--latest-before yesterday"] {
+            assert!(args(wrong).is_err(), "{wrong}");
+        }
+        let said = explanation(&args("--latest").unwrap(), &etcd("True"), "EtcdCluster a/etcd");
+        assert!(said.contains("is lost") && said.contains("is taken first"), "{said}");
+    }
+
+    #[test]
+    fn it_ends_when_etcd_serves_or_it_has_failed() {
+        let restore = |status: Value| -> EtcdRestore {
+            let object = json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "n"},
+                "spec": {"clusterRef": {"name": "acme"}, "source": {"backup": "b"}}, "status": status,
+            });
+            serde_json::from_value(object).unwrap()
+        };
+        assert_eq!(progress(&restore(json!({"phase": "Restored"}))).0, Some(true));
+        assert_eq!(progress(&restore(json!({"phase": "Failed"}))).0, Some(false));
+        assert_eq!(progress(&restore(json!({"phase": "Stopping"}))).0, None);
+        assert_eq!(progress(&restore(json!({}))).0, None);
+    }
+}
