@@ -235,6 +235,12 @@ async fn a_crash_at_any_write_of_a_restore_ends_with_what_was_restored() {
 }
 
 #[tokio::test]
+async fn a_crash_at_any_write_of_a_recovery_ends_with_what_was_restored() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("recovery", 34, async |plan| restores::recovery(server, plan).await).await;
+}
+
+#[tokio::test]
 async fn a_crash_at_any_write_of_a_way_back_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("way-back", 4, async |plan| way_back(server, plan).await).await;

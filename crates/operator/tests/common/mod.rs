@@ -81,6 +81,7 @@ fn fate(pod: &serde_json::Value) -> Fate {
     match pod["metadata"]["annotations"][FATE].as_str() {
         Some("pending") => Fate::Pending,
         Some("crash") => Fate::CrashLoop,
+        Some("lost") => Fate::Lost,
         Some("image") => Fate::ImagePullBackOff,
         _ => Fate::Ready,
     }

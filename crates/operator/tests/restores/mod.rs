@@ -1,11 +1,11 @@
 //! A restore, while the operator dies. The test is the Jobs' controller and their pods.
 
-use super::common::{SOON, Team, context, me};
+use super::common::{FATE, SOON, Team, context, me, team::ACME};
 use anyhow::{Result, ensure};
 use berth_api::backup::{EtcdBackup, Manifest, Outcome as Said, Store, Subject};
 use berth_api::conditions::{ConditionType, is_true};
 use berth_api::restore::{EtcdRestore, phase};
-use berth_api::{EtcdCluster, labels, names};
+use berth_api::{EtcdCluster, EtcdClusterStatus, labels, names};
 use berth_operator::run::run;
 use berth_plan::settings::{BackupStore, Backups};
 use berth_testkit::sweep::{Outcome, lives};
@@ -35,11 +35,21 @@ async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()> {
     Ok(())
 }
 
-/// From a tenant that serves to one that serves what was restored.
-pub(crate) async fn restore(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+/// A tenant that serves, with a proven backup.
+async fn served(server: &ApiServer, spec: &Value) -> Result<(Team, EtcdClusterStatus, Manifest)> {
     let team = Team::with_cluster(server).await;
+    team.merge(ACME, &json!({"spec": spec})).await;
     let before = FaultPlan::new();
-    lives(&before, || operator(server, &before), async { team.ready().await.map(drop) }).await??;
+    let is_served = async {
+        team.ready().await?;
+        let told = async || {
+            let etcd = serde_json::to_value(team.inside::<EtcdCluster>().get(names::ETCD).await?.spec)?;
+            ensure!(etcd["recovery"] == spec["etcd"]["recovery"], "{etcd}");
+            Ok(())
+        };
+        eventually(SOON, "etcd to be told how it is recovered", told).await
+    };
+    lives(&before, || operator(server, &before), is_served).await??;
     before.stop();
     let client = team.client.clone();
     let post = PostParams::default();
@@ -50,6 +60,53 @@ pub(crate) async fn restore(server: &ApiServer, plan: FaultPlan) -> Result<Outco
     let _ = secrets.create(&post, &serde_json::from_value(secret)?).await;
     let etcd = team.inside::<EtcdCluster>().get(names::ETCD).await?.status.unwrap_or_default();
     let manifest = proven(&client, &team.ns, etcd.identity.as_deref().unwrap_or_default()).await?;
+    Ok((team, etcd, manifest))
+}
+
+/// From a tenant whose etcd lost its data to one that serves what was restored by itself.
+pub(crate) async fn recovery(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+    let (team, _, manifest) = served(server, &json!({"etcd": {"recovery": "Automatic"}})).await?;
+    // Its guard finds the volume empty, and has for a while.
+    let fate = json!({"metadata": {"annotations": {FATE: "lost"}}});
+    team.inside::<Pod>().patch("etcd-0", &PatchParams::default(), &Patch::Merge(&fate)).await?;
+    let since = json!({"status": {"recovery": {"since": "2026-01-01T00:00:00Z", "epoch": 1}}});
+    team.inside::<EtcdCluster>().patch_status(names::ETCD, &PatchParams::default(), &Patch::Merge(&since)).await?;
+    let restores: Api<EtcdRestore> = Api::namespaced(team.client.clone(), &team.ns);
+    let done = async {
+        let restored = async || {
+            let all = restores.list(&ListParams::default()).await?.items;
+            ensure!(all.len() == 1, "{all:?}");
+            let name = all[0].metadata.name.clone().unwrap_or_default();
+            work(&team, &Said::Checked(manifest.clone()), &names::restore_check(&name)).await?;
+            work(&team, &Said::Restored, &names::restore(&name)).await?;
+            let etcd = team.inside::<EtcdCluster>().get(names::ETCD).await?.status.unwrap_or_default();
+            let recovery = etcd.recovery.unwrap_or_else(|| panic!("{:?}", etcd.conditions));
+            ensure!(recovery.restored_at.is_some() && recovery.backup.as_deref() == Some("one"), "{recovery:?}");
+            ensure!(
+                etcd.operation.is_none() && is_true(&etcd.conditions, ConditionType::Ready),
+                "{:?}",
+                etcd.conditions
+            );
+            let jobs = team.inside::<Job>().list(&ListParams::default()).await?.items;
+            ensure!(jobs.is_empty(), "{jobs:?}");
+            Ok(())
+        };
+        eventually(SOON, "the recovery to be done", restored).await?;
+        team.ready().await?;
+        let all = restores.list(&ListParams::default()).await?.items;
+        ensure!(all.len() == 1, "one, however often the operator ended: {all:?}");
+        anyhow::Ok(())
+    };
+    lives(&plan, || operator(server, &plan), done).await??;
+    let outcome = Outcome { state: self::state(&team).await?, ..Outcome::default() };
+    team.wipe().await;
+    Ok(outcome)
+}
+
+/// From a tenant that serves to one that serves what was restored.
+pub(crate) async fn restore(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
+    let (team, etcd, manifest) = served(server, &json!({})).await?;
+    let (client, post) = (team.client.clone(), PostParams::default());
     let restores: Api<EtcdRestore> = Api::namespaced(client.clone(), &team.ns);
     let restore = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "back"},

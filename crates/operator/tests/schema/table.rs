@@ -35,6 +35,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "vpc*", Test("a_tenant_in_a_vpc_has_an_api_server_for_each_address")),
     (Kind::Cluster, "etcd.storage*", At("PersistentVolumeClaim/data-etcd-0 /")),
     (Kind::Cluster, "etcd.replicas", At("StatefulSet.apps/etcd /spec/replicas")),
+    (Kind::Cluster, "etcd.recovery", At("EtcdCluster.berth.dev/etcd /spec/recovery")),
     (Kind::Cluster, "*.placement.antiAffinity", Changes("/affinity")),
     (Kind::Cluster, "etcd*", At("StatefulSet.apps/etcd /spec/template")),
     (Kind::Cluster, "apiServer.authentication*", At("ConfigMap/kube-apiserver")),
@@ -57,6 +58,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Etcd, "dataPolicy", Test("retain_keeps_what_finds_the_data_again_and_it_is_found")),
     (Kind::Etcd, "images*", At("StatefulSet.apps/acme /spec/template")),
     (Kind::Etcd, "clientsStopped", Test("an_etcd_stops_after_its_clients_and_begins_a_new_epoch_alone")),
+    (Kind::Etcd, "recovery", Test("what_a_member_holds_that_is_left_is_restored_once_the_loss_has_lasted")),
     (Kind::Etcd, "paused", Changes("EtcdCluster.berth.dev/acme /status/phase")),
 ];
 
@@ -65,6 +67,7 @@ pub(crate) const BACKUPS: &[(&str, &str, &str)] = &[
     ("EtcdBackup", "clusterRef*", "a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded"),
     ("EtcdBackup", "etcdClusterRef*", "what_is_missing_is_named_with_the_way_out"),
     ("EtcdBackup", "store", "a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded"),
+    ("EtcdBackup", "withoutQuorum", "what_a_member_holds_without_a_quorum_is_kept_if_that_is_asked_for"),
     ("EtcdBackup", "deletionPolicy", "one_that_is_superseded_is_deleted_in_the_store_first"),
     ("EtcdBackupSchedule", "clusterRef*", "a_schedule_creates_what_is_due_and_deletes_what_is_not_kept"),
     ("EtcdBackupSchedule", "etcdClusterRef*", "without_a_schedule_nothing_is_said"),
