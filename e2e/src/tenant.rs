@@ -84,13 +84,14 @@ impl<'w> Tenant<'w> {
         self.world.kube.merge(&self.path(), &json!({"spec": spec})).map(|_| ())
     }
 
-    /// Waits until `Ready` is true for the spec as it is now.
+    /// Waits until `Ready` is true for the spec as it is now, and no change waits for its turn.
     pub fn wait_ready(&self) -> Result<Value> {
         until(&format!("{} to be Ready", self.name), || {
             let cluster = self.cluster()?;
             let current = cluster["status"]["observedGeneration"] == cluster["metadata"]["generation"];
             let ready = condition(&cluster, "Ready")?;
-            ensure!(current && ready["status"] == "True", "{}: {}", ready["reason"], ready["message"]);
+            let waits = ready["reason"] == "WaitingForTurn";
+            ensure!(current && ready["status"] == "True" && !waits, "{}: {}", ready["reason"], ready["message"]);
             Ok(cluster)
         })
     }

@@ -101,5 +101,5 @@ spec:
 
 {{- /* The operator's configuration file, see crates/plan/src/settings/config.rs. */}}
 {{- define "berth.config" -}}
-{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "backups" (omit .Values.backups "image") "recovery" .Values.recovery | toJson }}
+{{ dict "meta" .Values.meta "isolation" .Values.isolation "writers" .Values.writers "vpc" .Values.vpc "admissionPolicies" (dict "enabled" .Values.admissionPolicies.enabled) "backups" (omit .Values.backups "image") "recovery" .Values.recovery "rollouts" .Values.rollouts | toJson }}
 {{- end }}

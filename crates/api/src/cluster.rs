@@ -20,9 +20,9 @@ pub use endpoint::{Endpoint, EndpointService, EndpointType};
 pub use network::Network;
 pub use status::{
     AddonStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
-    PublishedKubeconfig, RevisionSummary, RolloutStatus,
+    PublishedKubeconfig, RevisionSummary, RolloutStatus, TurnState, TurnStatus,
 };
-pub use upgrade::{OnFailure, Upgrade};
+pub use upgrade::{Day, OnFailure, Upgrade, Window};
 pub use vpc::{Attachment, Route, Vpc};
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.

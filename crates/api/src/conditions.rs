@@ -167,6 +167,13 @@ reasons! {
         UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back.",
         /// The new minor version runs and emulates the one before until `spec.upgrade.finalizeAfter` has passed. The tenant is `Ready`.
         Emulating => "Nothing. To go back, set `spec.version` to the version in the message before that time.",
+        /// Another version is asked for, and other tenants of the fleet come first; the message says who. The tenant is `Ready`.
+        WaitingForTurn => "Nothing. It begins by itself. `kubectl berth rollouts` shows the fleet.",
+        /// A change of what runs is asked for, and begins in the next window (`spec.upgrade.window`). The tenant is `Ready`.
+        WaitingForWindow => "Nothing. To begin at once: `kubectl berth upgrade --now`, or the annotation `berth.dev/roll` with the `metadata.generation`.",
+        /// Too many tenants came back from the version that is asked for, so nobody else starts towards it; the message has their names. The
+        /// tenant is `Ready`.
+        FleetStopped => "Find out what is wrong with the version. Set back those that failed, or correct them; or raise `rollouts.maxFailed` in the values of Berth's chart.",
         /// A new release did not come up, and Berth runs the last one that succeeded again. The spec is left alone.
         RolledBack => "Correct what the message names in the spec; or set the release that runs, with `kubectl berth rollback`; or ask for it once more with the annotation `berth.dev/roll`.",
         /// A new release did not come up, and Berth does not go back; the message says why. What runs stays.

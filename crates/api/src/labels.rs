@@ -72,6 +72,11 @@ pub const ADOPT: &str = "berth.dev/adopt";
 /// On a `Cluster`: asks once more for a release that Berth took back. The value is the `Cluster`'s `metadata.generation`; to ask another
 /// time, with a suffix, such as `7-2`.
 pub const ROLL: &str = "berth.dev/roll";
+/// Label of a `Cluster`: when its changes of the version come, 0 to 9; lower ones first. Default 5.
+pub const WAVE: &str = "berth.dev/wave";
+/// On the control-plane namespace: the version towards which the tenant has the turn. Set before anything changes, and taken away when that
+/// is through.
+pub const TURN: &str = "berth.dev/turn";
 /// kubectl's annotation on a `Cluster`: why it was changed, in somebody's words.
 pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// On an etcd's StatefulSet and bootstrap ConfigMap: what the members run with and what their data is bound to, as JSON.
@@ -119,6 +124,8 @@ pub const FINALIZER: &str = "berth.dev/control-plane";
 
 /// Field manager of server-side apply for a `Cluster`'s children.
 pub const MANAGER_CLUSTER: &str = "berth-cluster";
+/// Field manager of turns.
+pub const MANAGER_FLEET: &str = "berth-fleet";
 /// Field manager of what is made for an `EtcdBackup`.
 pub const MANAGER_BACKUP: &str = "berth-etcd-backup";
 /// Field manager of what is made for an `EtcdRestore`, and of what it asks of an `EtcdCluster`.

@@ -60,10 +60,14 @@ pub(crate) enum Verb {
     ///
     /// Exit code 0: nothing; 3: changes are pending.
     Plan(Plan),
-    /// Set another Kubernetes version, after showing what that changes and asking.
+    /// Set another Kubernetes version, of one Cluster or of many, after showing what that changes and asking.
     ///
-    /// Exit code 3, with --wait: Berth refuses it, or it is not done in time.
+    /// Exit code 3, with --wait: Berth refuses it, or it is not done in time; of many: some are not ready for it.
     Upgrade(Upgrade),
+    /// Show how far the Clusters of the fleet are with which version, wave by wave.
+    ///
+    /// Exit code 0: all are through; 3: some are not.
+    Rollouts(Rollouts),
     /// List the releases that a Cluster had, or show one of them.
     ///
     /// Exit code 3: none is recorded yet.
@@ -188,16 +192,41 @@ pub(crate) struct Plan {
     pub(crate) output: Format,
 }
 
+/// `rollouts`.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Rollouts {
+    /// Only Clusters with these labels, such as tier=test.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    /// How to print.
+    #[arg(short, long, value_enum, default_value_t)]
+    pub(crate) output: Format,
+}
+
 /// `upgrade`.
 #[derive(Clone, Debug, clap::Args)]
+#[allow(clippy::struct_excessive_bools, reason = "flags")]
 pub(crate) struct Upgrade {
     /// Name of the Cluster.
-    pub(crate) name: String,
+    #[arg(required_unless_present_any = ["all_namespaces", "selector"], conflicts_with_all = ["all_namespaces", "selector"])]
+    pub(crate) name: Option<String>,
+    /// Clusters of all namespaces, lower waves first.
+    #[arg(short = 'A', long, conflicts_with = "namespace")]
+    pub(crate) all_namespaces: bool,
+    /// Clusters with these labels, such as tier=test.
+    #[arg(short = 'l', long, value_name = "SELECTOR")]
+    pub(crate) selector: Option<String>,
+    /// Of many: only show who is ready for it, and who is not and why.
+    #[arg(long, conflicts_with = "name")]
+    pub(crate) dry_run: bool,
+    /// Do not wait for spec.upgrade.window. Turns are waited for.
+    #[arg(long)]
+    pub(crate) now: bool,
     /// The version, such as 1.36.3: a patch version, the next minor version, or back while that is possible.
     #[arg(long, value_name = "VERSION")]
     pub(crate) to: Version,
     /// Wait until it is served; of another minor version, until its first step is through.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["all_namespaces", "selector"])]
     pub(crate) wait: bool,
     /// How long to wait, such as 30m.
     #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = crate::upgrade::timeout, requires = "wait")]

@@ -20,6 +20,7 @@ mod paint;
 mod plan;
 mod render;
 mod revisions;
+mod rollouts;
 mod status;
 mod upgrade;
 mod world;
@@ -102,6 +103,7 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Connect(connect) => connect::run(&args.meta, &connect).await,
                 Verb::JoinCommand(join) => join::run(&args.meta, &join).await,
                 Verb::Upgrade(upgrade) => upgrade::run(&args.meta, &upgrade).await,
+                Verb::Rollouts(rollouts) => rollouts::run(&args.meta, &rollouts).await,
                 Verb::History(history) => history::run(&args.meta, &history).await,
                 Verb::Diff(diff) => history::diff(&args.meta, &diff).await,
                 Verb::Rollback(rollback) => rollback::run(&args.meta, &rollback).await,

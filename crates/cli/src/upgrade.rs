@@ -1,13 +1,15 @@
 //! `upgrade`: shows what another version changes, asks, writes it into the spec, and waits.
 
+mod many;
+
 use crate::access::{Access, parse};
 use crate::args::{Meta, Upgrade};
 use crate::confirm::confirmed;
 use crate::{Outcome, output, paint, plan};
 use anyhow::bail;
-use berth_api::Cluster;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::version::Version;
+use berth_api::{Cluster, labels};
 use berth_kubeio::ErrorKind;
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
@@ -19,26 +21,64 @@ const PACE: Duration = Duration::from_secs(2);
 
 /// Shows the plan, asks, writes, and waits.
 pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> {
+    let Some(name) = &args.name else { return many::run(meta, args).await };
     let access = Access::to_write(meta).await?;
-    let of = format!("Cluster {}/{}", access.namespace, args.name);
-    let value = access.cluster(&args.name).await?;
+    let of = format!("Cluster {}/{name}", access.namespace);
+    let value = access.cluster(name).await?;
     let cluster: Cluster = parse(value.clone(), &of)?;
     let to = args.to.to_string();
     if cluster.spec.version == to {
         output::print(&format!("{of}: spec.version is {to} already\n"))?;
+        if args.now {
+            let patch = with_roll(&value, &json!({}), &roll(&cluster, false));
+            access.io.merge(&key(&access, name), "", MANAGER, &patch).await.map_err(|e| access.explain(e))?;
+            output::print(&format!("{of}: it waits for no window any more\n"))?;
+        }
     } else {
         output::print(&explanation(&of, &cluster, args.to))?;
         let mut wanted = cluster.clone();
         wanted.spec.version.clone_from(&to);
         let what = format!("set spec.version to {to}");
         let asks = (&*what, args.yes, &*args.operator_namespace);
-        propose(meta, &access, &value, &wanted, json!({"version": to}), asks).await?;
+        let roll = args.now.then(|| roll(&cluster, true));
+        propose(meta, &access, &value, &wanted, (json!({"version": to}), roll), asks).await?;
         output::print(&format!("{of}: spec.version is {to}\n"))?;
     }
     if !args.wait {
         return Ok(Outcome::Done);
     }
-    wait(&access, args, &of).await
+    wait(&access, name, args, &of).await
+}
+
+/// Who writes.
+const MANAGER: &str = "fieldManager=kubectl-berth";
+
+fn key(access: &Access, name: &str) -> ObjectKey {
+    ObjectKey::namespaced(Kind::Cluster, &access.namespace, name)
+}
+
+/// The value of the annotation that waits for no window. `changes`: the spec is changed in the same call, so its generation is the next.
+fn roll(cluster: &Cluster, changes: bool) -> String {
+    let meta = &cluster.metadata;
+    let generation = meta.generation.unwrap_or_default() + i64::from(changes);
+    let there = meta.annotations.as_ref().and_then(|all| all.get(labels::ROLL));
+    match there {
+        // Another value: of what was taken back, the same one asks for nothing.
+        Some(there) if *there == generation.to_string() => format!("{generation}-2"),
+        _ => generation.to_string(),
+    }
+}
+
+/// A patch of the object that was read, and of no other.
+fn patch_of(value: &Value, spec: &Value) -> Value {
+    let meta = &value["metadata"];
+    json!({"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "spec": spec})
+}
+
+fn with_roll(value: &Value, spec: &Value, roll: &str) -> Value {
+    let mut patch = patch_of(value, spec);
+    patch["metadata"]["annotations"] = json!({(labels::ROLL): roll});
+    patch
 }
 
 /// Shows what becomes of the `Cluster` with that spec, asks, and writes the patch of it. `value`: the object as it was read; `what`: what
@@ -48,7 +88,7 @@ pub(crate) async fn propose(
     access: &Access,
     value: &Value,
     wanted: &Cluster,
-    spec: Value,
+    (spec, roll): (Value, Option<String>),
     (what, yes, operator_namespace): (&str, bool, &str),
 ) -> anyhow::Result<()> {
     let name = wanted.metadata.name.as_deref().unwrap_or_default();
@@ -61,13 +101,12 @@ pub(crate) async fn propose(
     if !yes && !confirmed(name, what)? {
         bail!("{of}: nothing was changed");
     }
-    let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, name);
     // Only on the object that was shown: whoever changed it since may have meant something else.
-    let patch = json!({
-        "metadata": {"uid": value["metadata"]["uid"], "resourceVersion": value["metadata"]["resourceVersion"]},
-        "spec": spec,
-    });
-    match access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await {
+    let patch = match roll {
+        Some(roll) => with_roll(value, &spec, &roll),
+        None => patch_of(value, &spec),
+    };
+    match access.io.merge(&key(access, name), "", MANAGER, &patch).await {
         Ok(_) => Ok(()),
         Err(e) if e.kind == ErrorKind::Conflict => {
             bail!("{of} was changed meanwhile, so nothing was written. Run this again: {}", e.message)
@@ -76,11 +115,11 @@ pub(crate) async fn propose(
     }
 }
 
-async fn wait(access: &Access, args: &Upgrade, of: &str) -> anyhow::Result<Outcome> {
+async fn wait(access: &Access, name: &str, args: &Upgrade, of: &str) -> anyhow::Result<Outcome> {
     let until = Timestamp::now() + args.timeout;
     let mut said = String::new();
     loop {
-        let cluster: Cluster = parse(access.cluster(&args.name).await?, of)?;
+        let cluster: Cluster = parse(access.cluster(name).await?, of)?;
         let (ended, message) = progress(&cluster, args.to);
         if message != said {
             output::print(&format!("{}\n", paint::safe(&message)))?;

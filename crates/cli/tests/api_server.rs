@@ -5,6 +5,8 @@
 
 #[path = "api_server/etcd.rs"]
 mod etcd;
+#[path = "api_server/fleet.rs"]
+mod fleet;
 #[path = "api_server/kubeconfig.rs"]
 mod kubeconfig;
 
@@ -62,9 +64,13 @@ impl Team {
 
     /// Its API has answered, and told its version.
     async fn answered(&self) {
-        let status = json!({"status": {"version": "1.36.3"}}).to_string().into_bytes();
-        let request = Request::patch(self.path("/acme/status")).header("content-type", "application/merge-patch+json");
-        self.server.client().request::<Value>(request.body(status).unwrap()).await.unwrap();
+        self.merge("/acme/status", &json!({"status": {"version": "1.36.3"}})).await;
+    }
+
+    async fn merge(&self, what: &str, patch: &Value) {
+        let request = Request::patch(self.path(what)).header("content-type", "application/merge-patch+json");
+        let request = request.body(patch.to_string().into_bytes()).unwrap();
+        self.server.client().request::<Value>(request).await.unwrap();
     }
 
     async fn cluster(&self) -> Value {

@@ -170,7 +170,10 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
             && counts
             && (e.namespace == *cp_namespace || e.name == *cp_namespace)
     };
-    let first: Vec<_> = audit.iter().filter(written).take(3).map(|e| (&*e.resource, &*e.name)).collect();
+    // Its turn is recorded in the namespace, too.
+    let mut first: Vec<_> = audit.iter().filter(written).map(|e| (&*e.resource, &*e.name)).collect();
+    first.dedup();
+    first.truncate(3);
     let expected =
         [("namespaces", &**cp_namespace), ("clusterrevisions", "revision-2"), ("deployments", "kube-apiserver")];
     assert_eq!(first, expected);

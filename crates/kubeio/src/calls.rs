@@ -88,6 +88,19 @@ impl Io {
         self.listed(kind, what, &collection(kind, None)).await
     }
 
+    /// All objects of a kind that fit a selector of labels, in one namespace or in all.
+    pub async fn list_selected(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        selector: &str,
+    ) -> Result<Vec<Value>, IoError> {
+        let place = namespace.map_or_else(|| "all namespaces".to_owned(), str::to_owned);
+        let what = format!("list {} of {place} with the labels {selector}", kind.plural());
+        let url = format!("{}?labelSelector={}", collection(kind, namespace), encode(selector));
+        self.listed(kind, what, &url).await
+    }
+
     /// All objects of a kind in a namespace.
     pub async fn list(&self, kind: Kind, namespace: &str, selector: Option<&str>) -> Result<Vec<Value>, IoError> {
         let mut url = collection(kind, Some(namespace));

@@ -42,7 +42,7 @@ pub struct Args {
     /// Maximum concurrent reconciles per controller.
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
-    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc` and `backups`. Default: none.
+    /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc`, `backups` and `rollouts`. Default: none.
     #[arg(long, env = "BERTH_CONFIG")]
     pub config: Option<std::path::PathBuf>,
     /// Lifetime of leaf certificates, in minutes. They are renewed at two thirds of it.
@@ -86,6 +86,7 @@ impl Args {
                 ..config.backups.clone()
             },
             recoveries_per_hour: config.recoveries_per_hour,
+            rollouts: config.rollouts,
             isolation: config.isolation(),
             writers: config.writers.clone(),
             vpc: config.vpc,

@@ -3,6 +3,7 @@
 use crate::backoff::Backoff;
 use crate::denied::Denied;
 use crate::events::Events;
+use crate::fleet::Fleet;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
@@ -47,6 +48,8 @@ pub struct Context {
     pub backoff: Arc<Backoff<(&'static str, String, String)>>,
     /// Events.
     pub events: Arc<Events>,
+    /// The order in which tenants change their version.
+    pub fleet: Arc<Fleet>,
     /// Objects worked on at once, for each controller.
     pub concurrency: u16,
 }
@@ -84,6 +87,7 @@ impl Context {
             events: Arc::new(Events::new(client, identity)),
             metrics,
             backoff: Arc::default(),
+            fleet: Arc::default(),
             concurrency: 32,
         }
     }

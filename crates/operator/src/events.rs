@@ -92,18 +92,22 @@ fn changes(old: &[Condition], new: &[Condition]) -> Vec<Event> {
     for (type_, good) in kinds {
         let (before, Some(now)) = (find(old, type_), find(new, type_)) else { continue };
         let changed = before.is_none_or(|b| b.status != now.status || b.reason != now.reason);
-        let well = now.status == good;
+        // It is well, and somebody else's trouble keeps it.
+        let stopped = now.reason == Reason::FleetStopped.as_str();
+        let well = now.status == good && !stopped;
         // Being not ready at first, waiting, or free of trouble that never was, is no change.
         let publish = if well {
             !deleting && before.is_some_and(|b| b.status != now.status)
         } else {
-            type_ == ConditionType::Degraded || (type_ == ConditionType::BackupReady && now.status == "False")
+            stopped
+                || type_ == ConditionType::Degraded
+                || (type_ == ConditionType::BackupReady && now.status == "False")
         };
         if changed && publish {
             events.push(Event {
                 type_: if well { EventType::Normal } else { EventType::Warning },
                 reason: match (type_, well) {
-                    (ConditionType::Ready, _) => "Ready".into(),
+                    (ConditionType::Ready, true) => "Ready".into(),
                     (ConditionType::BackupReady, true) => "BackupReady".into(),
                     (_, true) => "Recovered".into(),
                     (_, false) => now.reason.clone(),
@@ -203,6 +207,18 @@ mod tests {
             of(ConditionType::Degraded, true, Reason::Deleting),
         ]);
         assert_eq!(changes(&leaving, &held).len(), 1);
+    }
+
+    #[test]
+    fn a_fleet_that_stops_is_reported_though_the_tenant_is_ready() {
+        let of = |reason| vec![Verdict::new(ConditionType::Ready, Some(true), reason, "m")];
+        let at = |reason| merge(&[], &of(reason), 1, jiff::Timestamp::UNIX_EPOCH);
+        let (well, waits, stopped) = (at(Reason::AsExpected), at(Reason::WaitingForTurn), at(Reason::FleetStopped));
+        assert!(changes(&well, &waits).is_empty());
+        let said = changes(&waits, &stopped);
+        assert_eq!((said.len(), &*said[0].reason), (1, "FleetStopped"));
+        assert!(matches!(said[0].type_, EventType::Warning));
+        assert!(changes(&stopped, &stopped).is_empty() && changes(&stopped, &well).is_empty());
     }
 
     #[test]

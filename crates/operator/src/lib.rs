@@ -13,6 +13,7 @@ pub mod controllers;
 pub mod delivery;
 mod denied;
 pub mod events;
+pub mod fleet;
 pub mod http;
 pub mod leader;
 pub mod meta;

@@ -1,9 +1,11 @@
 //! What Prometheus reads. Names and labels are stable; docs/metrics.md lists them.
 
+mod rollouts;
 mod tenants;
 #[cfg(test)]
 mod tests;
 
+pub use rollouts::Rollouts;
 pub use tenants::{Orphan, Tenants};
 
 use crate::controllers;
@@ -54,6 +56,8 @@ pub struct Metrics {
     pub clock_ahead: Gauge<f64, AtomicU64>,
     /// How tenants are.
     pub tenants: Arc<Tenants>,
+    /// How the fleet changes its version.
+    pub rollouts: Arc<Rollouts>,
     /// Calls to the meta cluster.
     pub meta_calls: Arc<Calls>,
     /// Calls into tenants.
@@ -75,6 +79,7 @@ impl Default for Metrics {
             leader: Gauge::default(),
             clock_ahead: Gauge::default(),
             tenants: Arc::default(),
+            rollouts: Arc::default(),
             meta_calls: Arc::default(),
             tenant_calls: Arc::default(),
         }
@@ -99,6 +104,7 @@ impl Metrics {
         }
         registry.register("api_calls", "Calls to API servers, by target and sort", calls);
         self.tenants.register(&mut registry);
+        self.rollouts.register(&mut registry);
         let mut text = String::new();
         // Writing into a String cannot fail.
         let _ = encode(&mut text, &registry);

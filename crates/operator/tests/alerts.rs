@@ -9,7 +9,7 @@ use berth_testkit::prometheus::{Prometheus, binary};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde_json::{Value, json};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -46,6 +46,7 @@ fn not_ready(metrics: &Metrics, name: &str, progressing: &str) {
 fn well(metrics: &Metrics) {
     say(metrics, ("True", "AsExpected"), "True", ("False", "AsExpected"), 60);
     metrics.tenants.orphans_from(Vec::new);
+    metrics.rollouts.stopped(BTreeMap::new());
     metrics.leader.set(1);
     backed_up(metrics, 1);
     scheduled(metrics, "True", "AsExpected");
@@ -128,6 +129,9 @@ async fn each_alert_fires_and_clears() {
         }),
         (&["BerthClusterUnavailable"], |m| say(m, ("True", "AsExpected"), "False", ("False", "AsExpected"), 60)),
         (&["BerthNeedsAPerson"], |m| say(m, ("True", "AsExpected"), "True", ("True", "DataLost"), 60)),
+        (&["BerthFleetStopped"], |m| m.rollouts.stopped([("1.36.3".to_owned(), 3)].into())),
+        (&["BerthRolledBack"], |m| say(m, ("True", "AsExpected"), "True", ("True", "RolledBack"), 60)),
+        (&["BerthHeld"], |m| say(m, ("True", "AsExpected"), "True", ("True", "Held"), 60)),
         (&["BerthDegraded"], |m| say(m, ("True", "AsExpected"), "True", ("True", "ImageUnavailable"), 60)),
         (&["BerthNotReady"], |m| say(m, ("False", "Waiting"), "True", ("False", "AsExpected"), 60)),
         (&["BerthControlPlaneWithoutCluster"], |m| {
@@ -215,7 +219,7 @@ fn reasons_of_alerts_are_those_of_the_code() {
     };
     let (at_once, mut left) = (reasons("BerthNeedsAPerson", "=~"), reasons("BerthDegraded", "!~"));
     // Others have alerts of their own.
-    left.retain(|reason| !["Paused", "RecoveryHeld", "RestoreFailed"].contains(&reason.as_str()));
+    left.retain(|reason| !["Paused", "RolledBack", "Held", "RecoveryHeld", "RestoreFailed"].contains(&reason.as_str()));
     assert_eq!(at_once, left);
 }
 

@@ -10,6 +10,7 @@
 mod common;
 mod restores;
 mod schema;
+mod turns;
 
 use anyhow::{Context as _, Result, ensure};
 use berth_api::conditions::ConditionType;
@@ -144,7 +145,8 @@ async fn minor(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
             team.ready().await?;
             let home = team.namespaces().get(&team.cp_namespace).await?.metadata.annotations.unwrap_or_default();
             let served = home.get(labels::SERVED_MINOR).map(String::as_str);
-            ensure!(served == Some("1.36") && !home.contains_key(labels::UPGRADE), "{home:?}");
+            let left = [labels::UPGRADE, labels::TURN].iter().any(|key| home.contains_key(*key));
+            ensure!(served == Some("1.36") && !left, "{home:?}");
             Ok(())
         };
         eventually(SOON, "the second step to be through", through).await?;
@@ -244,6 +246,12 @@ async fn a_crash_at_any_write_of_a_recovery_ends_with_what_was_restored() {
 async fn a_crash_at_any_write_of_a_way_back_changes_nothing() {
     let (_turn, server) = alone_at_a_server().await;
     sweep("way-back", 4, async |plan| way_back(server, plan).await).await;
+}
+
+#[tokio::test]
+async fn a_crash_at_any_write_of_a_turn_changes_nothing() {
+    let (_turn, server) = alone_at_a_server().await;
+    sweep("turn", 12, async |plan| turns::turn(server, plan).await).await;
 }
 
 #[tokio::test]

@@ -12,6 +12,7 @@ pub mod cluster;
 pub(crate) mod ending;
 pub mod etcd;
 mod failure;
+pub mod fleet;
 #[cfg(test)]
 mod messages;
 pub mod meta_cluster;

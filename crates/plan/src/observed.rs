@@ -1,6 +1,7 @@
 //! What was read, as plain data.
 
 use crate::etcd::Told;
+use crate::fleet::Answer;
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
@@ -49,8 +50,25 @@ pub struct Observed {
     pub etcd: Option<EtcdProbe>,
     /// What etcd was told in this reconcile to look after its databases.
     pub told: Vec<Told>,
+    /// Whether a change of the version waits for its turn in the fleet.
+    pub turns: Turns,
     /// What refuses the pods of members that are not there, by name, as far as is known.
     pub refused: BTreeMap<String, String>,
+}
+
+/// The order of the fleet, as one tenant sees it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Turns {
+    /// There is none: nobody waits.
+    #[default]
+    None,
+    /// Who has no turn waits.
+    Ordered {
+        /// For whom, as far as is known.
+        answer: Option<Answer>,
+        /// The turn that is recorded is being taken back.
+        revoked: bool,
+    },
 }
 
 /// The network of a tenant's VPC.

@@ -4,8 +4,9 @@ use super::render;
 use berth_api::etcd_bootstrap::vpc::Rules;
 use berth_plan::meta_cluster::addresses::{MetaRanges, network};
 use berth_plan::settings::Config;
-use berth_plan::settings::{Isolation, Limits, Retain, VpcSettings, Writers};
+use berth_plan::settings::{Isolation, Limits, Retain, Rollouts, VpcSettings, Writers};
 use berth_testkit::fixtures::from_yaml;
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -43,6 +44,7 @@ fn values() -> Value {
             "retain": "Refused",
         },
         "vpc": {"rules": "Interface"},
+        "rollouts": {"maxConcurrent": 3, "maxFailed": 0, "waveSoak": "30m"},
     })
 }
 
@@ -101,6 +103,8 @@ fn each_value_arrives_in_its_own_field() {
         retain: Retain::Refused,
     };
     assert_eq!(config.writers, writers);
+    let rollouts = Rollouts { max_concurrent: 3, max_failed: 0, wave_soak: SignedDuration::from_mins(30) };
+    assert_eq!(config.rollouts, rollouts);
     assert_eq!(config.vpc, VpcSettings { rules: Rules::Interface, pods_are_held: true });
     let Isolation { dns, monitoring, api_server_egress, private_networks, older_tenants } = config.isolation();
     let allowed: Vec<_> = private_networks.iter().map(ToString::to_string).collect();
@@ -118,10 +122,11 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../charts/berth/values.yaml");
     let all: Value = from_yaml(&std::fs::read_to_string(file).expect("values.yaml"));
     let ours = values();
-    for section in ["meta", "isolation", "writers", "vpc"] {
+    for section in ["meta", "isolation", "writers", "vpc", "rollouts"] {
         assert_eq!(paths(&all[section], section), paths(&ours[section], section));
     }
     let (chart, none) = (read(&json!({})), Config::default());
+    assert_eq!(chart.rollouts, none.rollouts);
     assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
     assert_eq!(chart.vpc.rules, none.vpc.rules);
     let policies = |config: &Config| format!("{:?}", config.isolation());

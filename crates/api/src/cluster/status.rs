@@ -56,6 +56,9 @@ pub struct ClusterStatus {
     /// The release that is rolled out. Absent while none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
+    /// The last change of the version, as the order of the fleet sees it. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<TurnStatus>,
     /// The last releases, the newest first; `kubectl berth history` shows them. Each is a `ClusterRevision` in the control-plane namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
@@ -190,4 +193,52 @@ pub struct RevisionSummary {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub started: Option<Time>,
+}
+
+/// A change of the version, for the order in which the tenants of a fleet change theirs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnStatus {
+    /// The version that it leads to.
+    #[schemars(length(max = 20))]
+    pub to: String,
+    /// How far it is.
+    pub state: TurnState,
+    /// Since when.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub since: Option<Time>,
+    /// When that ends by itself: when a step that is due later begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub until: Option<Time>,
+    /// It came back from that version (`RolledBack`, `Held`), by a change of nothing but the version, and has not been well with it since.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub came_back: bool,
+}
+
+/// How far a change of the version is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum TurnState {
+    /// It waits for its turn.
+    #[default]
+    Waiting,
+    /// It waits for the window of its `Cluster`.
+    Window,
+    /// Something in the tenant, or in its `Cluster`, stands in its way.
+    Blocked,
+    /// It is under way.
+    Running,
+    /// The first step of a new minor version is through; it waits for `spec.upgrade.finalizeAfter`.
+    Emulating,
+    /// It is through.
+    Succeeded,
+    /// It did not come up: `RolledBack` or `Held`.
+    Failed,
+}
+
+impl std::fmt::Display for TurnState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        std::fmt::Debug::fmt(self, f)
+    }
 }

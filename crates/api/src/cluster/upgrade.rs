@@ -50,6 +50,55 @@ pub struct Upgrade {
         }]))
     )]
     pub soak: String,
+    /// When changes may begin that replace pods. Default: at any time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<Window>,
+}
+
+/// When changes may begin that replace pods: what this `Cluster` asks of `version`, `replicas`, its components and `images`, and the second
+/// step of a new minor version. What has begun ends. Repair, renewal and the way back wait for no window, nor does a change that the
+/// annotation `berth.dev/roll` names.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Window {
+    /// Days of the week on which it begins. Default: every day.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 7), extend("x-kubernetes-list-type" = "set"))]
+    pub days: Vec<Day>,
+    /// When it begins, such as `22:30`. Where clocks skip that time, it begins so much later; where it comes twice, the first time.
+    #[schemars(length(max = 5), regex(pattern = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"))]
+    pub start: String,
+    /// How long it lasts: `30m` to `24h`.
+    #[schemars(
+        length(max = 16),
+        regex(pattern = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$"),
+        extend("x-kubernetes-validations" = json!([{
+            "rule": "self != '' && duration(self) >= duration('30m') && duration(self) <= duration('24h')",
+            "message": "must be a duration from 30m to 24h, such as 4h",
+        }]))
+    )]
+    pub duration: String,
+    /// Time zone, such as `Europe/Berlin`. Default `UTC`.
+    #[serde(default = "utc")]
+    #[schemars(length(min = 1, max = 64))]
+    pub time_zone: String,
+}
+
+/// A day of the week.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs, reason = "they say it themselves")]
+pub enum Day {
+    Monday,
+    Tuesday,
+    Wednesday,
+    Thursday,
+    Friday,
+    Saturday,
+    Sunday,
+}
+
+fn utc() -> String {
+    "UTC".into()
 }
 
 /// What happens to a release that does not come up.
@@ -76,6 +125,7 @@ impl Default for Upgrade {
             progress_deadline: five_minutes(),
             on_failure: OnFailure::default(),
             soak: a_minute(),
+            window: None,
         }
     }
 }

@@ -27,6 +27,7 @@ fn subcommands_come_first_and_say_what_they_do() {
         "join-command",
         "plan",
         "upgrade",
+        "rollouts",
         "history",
         "diff",
         "rollback",

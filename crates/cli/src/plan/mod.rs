@@ -17,7 +17,7 @@ use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};
 use berth_plan::MetaCluster;
-use berth_plan::cluster::{Input, plan};
+use berth_plan::cluster::{Input, plan, window};
 use berth_plan::observed::Observed;
 use berth_render::{Kind, ObjectKey};
 use foresee::Future;
@@ -73,7 +73,10 @@ async fn reported(
         snapshot.observed.meta = Arc::new(meta);
     }
     let now = Timestamp::now();
-    let input = Input { cluster, observed: &snapshot.observed, settings: &found.settings, now };
+    // What is to come is shown as it comes once its window is open.
+    let mut anytime = cluster.clone();
+    anytime.spec.upgrade.window = anytime.spec.upgrade.window.filter(|window| window::at(window, now).is_err());
+    let input = Input { cluster: &anytime, observed: &snapshot.observed, settings: &found.settings, now };
     let planned = plan(input);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     // A deletion takes what it finds, round by round; whoever is paused does nothing of it.
@@ -82,9 +85,9 @@ async fn reported(
     } else {
         let etcd = etcd(access, &snapshot).await?;
         let mut world = world::found(snapshot.observed.clone(), etcd);
-        foresee::foresee(cluster, &found.settings, &mut world, now)?
+        foresee::foresee(&anytime, &found.settings, &mut world, now)?
     };
-    Ok(report::report(cluster, exists, &snapshot.observed, &planned, future))
+    Ok(report::report(cluster, exists, &snapshot.observed, &planned, future, now))
 }
 
 /// What the controller of the tenant's etcd sees, without asking the members: they are reached from the meta cluster alone.

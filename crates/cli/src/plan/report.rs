@@ -3,10 +3,15 @@
 use super::foresee::{Future, Later};
 use super::paths;
 use berth_api::Cluster;
+use berth_api::cluster::ClusterStatus;
+use berth_api::conditions::{ConditionType, Reason, find};
 use berth_plan::cluster::ClusterPlan;
+use berth_plan::cluster::window::{self, At};
+use berth_plan::fleet::wave;
 use berth_plan::observed::{ApiProbe, Observed};
 use berth_plan::{Action, Stage, StageId, State};
 use berth_render::Kind;
+use jiff::Timestamp;
 use serde::Serialize;
 
 /// All of it.
@@ -18,6 +23,12 @@ pub(super) struct Report {
     /// The `Cluster` is there.
     pub(super) exists: bool,
     pub(super) paused: bool,
+    /// When its changes of the version come: label `berth.dev/wave`.
+    pub(super) wave: u8,
+    /// Whether what replaces pods may begin now, and until when that is so. None: it has no window.
+    pub(super) window: Option<String>,
+    /// What the operator lets it wait for.
+    pub(super) waits: Option<String>,
     /// Something is to be done, or waits to be.
     pub(super) pending: bool,
     pub(super) stages: Vec<Part>,
@@ -82,6 +93,7 @@ pub(super) fn report(
     observed: &Observed,
     planned: &ClusterPlan,
     future: Future,
+    now: Timestamp,
 ) -> Report {
     let plan = &planned.plan;
     let meta = &cluster.metadata;
@@ -97,6 +109,9 @@ pub(super) fn report(
         exists,
         paused: cluster.spec.paused && !deleting,
         pending: !exists || deleting || stages.iter().any(open) || !plan.is_empty() || !future.then.is_empty(),
+        wave: wave(cluster),
+        window: window(cluster, now),
+        waits: cluster.status.as_ref().and_then(waits),
         prune: plan.prune.iter().map(|a| change(a, observed)).collect(),
         restarts: plan.actions().filter_map(|a| restart(a, observed)).chain(future.restarts).collect(),
         then: future.then,
@@ -104,6 +119,22 @@ pub(super) fn report(
         warnings: planned.certificates.warnings.iter().chain(&planned.unread).cloned().chain(plan.notes()).collect(),
         stages,
     }
+}
+
+fn window(cluster: &Cluster, now: Timestamp) -> Option<String> {
+    let at = |at: Timestamp| at.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+    Some(match window::at(cluster.spec.upgrade.window.as_ref()?, now) {
+        Ok(At::Open(until)) => format!("open until {}", at(until)),
+        Ok(At::Closed(until)) => format!("closed until {}", at(until)),
+        Err(why) => why,
+    })
+}
+
+/// From the last status.
+fn waits(status: &ClusterStatus) -> Option<String> {
+    let waits = [Reason::WaitingForTurn, Reason::WaitingForWindow, Reason::FleetStopped];
+    let ready = find(&status.conditions, ConditionType::Ready)?;
+    waits.iter().any(|reason| ready.reason == reason.as_str()).then(|| ready.message.clone())
 }
 
 fn part(stage: &Stage, observed: &Observed) -> Part {

@@ -2,6 +2,7 @@
 
 use super::report::{Change, Part, Report, StageStatus};
 use crate::paint::{bad, faint, good, plain, safe, strong, warn};
+use berth_plan::fleet::DEFAULT_WAVE;
 use std::fmt::Write as _;
 
 /// The text.
@@ -28,6 +29,15 @@ pub(super) fn show(report: &Report) -> String {
     }
     for warning in &report.warnings {
         let _ = writeln!(text, "{} {}", warn("warning:"), safe(warning));
+    }
+    if let Some(window) = &report.window {
+        let _ = writeln!(text, "spec.upgrade.window is {}: pods are replaced while it is open", safe(window));
+    }
+    if report.wave != DEFAULT_WAVE || report.waits.is_some() {
+        let _ = writeln!(text, "wave {} of the fleet", report.wave);
+    }
+    if let Some(waits) = &report.waits {
+        let _ = writeln!(text, "{} {}", warn("waits:"), safe(waits));
     }
     for line in summary(report) {
         let _ = writeln!(text, "{line}");

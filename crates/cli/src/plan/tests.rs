@@ -50,7 +50,7 @@ fn planned(spec: Value, observed: &Observed, settings: &Settings) -> Report {
     } else {
         foresee(&cluster, settings, &mut found(observed.clone(), None), now).unwrap()
     };
-    report(&cluster, true, observed, &plan, future)
+    report(&cluster, true, observed, &plan, future, now)
 }
 
 /// Without the digests of template sets, which every change of a template changes.

@@ -38,8 +38,15 @@ pub(crate) async fn run(meta: &Meta, args: &Rollback) -> anyhow::Result<Outcome>
     output::print(&format!("{}\n  back to revision {}:\n{}\n", paint::strong(&of), revision.number, lines.join("\n")))?;
     let patch = over(&value["spec"], &wanted);
     let what = format!("set the release of revision {}", revision.number);
-    propose(meta, &access, &value, &release.put_into(&cluster), patch, (&what, args.yes, &args.operator_namespace))
-        .await?;
+    propose(
+        meta,
+        &access,
+        &value,
+        &release.put_into(&cluster),
+        (patch, None),
+        (&what, args.yes, &args.operator_namespace),
+    )
+    .await?;
     output::print(&format!("{of}: the spec asks for revision {} again\n", revision.number))?;
     Ok(Outcome::Done)
 }

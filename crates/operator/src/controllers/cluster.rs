@@ -9,6 +9,7 @@ use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{IoError, observe_cluster, observe_schedules, without_network};
 use berth_plan::cluster::{ClusterPlan, Input, plan, pods_without_network, status::status};
+use berth_plan::fleet::TenantId;
 use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
 use jiff::Timestamp;
@@ -26,6 +27,7 @@ impl Controller for Cluster {
     const MANAGER: &'static str = labels::MANAGER_CLUSTER;
     const CHILDREN: &'static str = labels::CLUSTER_NAME;
     const USES_ADDRESSES: bool = true;
+    const TAKES_TURNS: bool = true;
     type Planned = ClusterPlan;
     type IdleCheck = probe::IdleCheck;
 
@@ -50,7 +52,10 @@ impl Controller for Cluster {
         meta: &Arc<MetaCluster>,
         now: Timestamp,
     ) -> Result<Observation<probe::IdleCheck>, IoError> {
+        // Before its turn is read: what is being taken back meanwhile counts no more.
+        let turns = ctx.fleet.turns(&id(cluster));
         let mut snapshot = observe_cluster(&ctx.io, cluster, meta).await?;
+        snapshot.observed.turns = turns;
         if ctx.settings.backups.are_enabled() {
             let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
             observe_schedules(&ctx.io, namespace, &mut snapshot).await?;
@@ -75,9 +80,21 @@ impl Controller for Cluster {
         status(input.into(), planned, failure)
     }
 
+    fn said(ctx: &Context, cluster: &Self, status: &ClusterStatus) {
+        let TenantId { namespace, name } = id(cluster);
+        let old = cluster.status.clone().unwrap_or_default();
+        ctx.metrics.rollouts.say(&namespace, &name, (&old, status), ctx.now());
+        ctx.fleet.says(&id(cluster), status.turn.as_ref(), cluster.metadata.generation);
+    }
+
     async fn is_unchanged(idle_check: &probe::IdleCheck, ctx: &Context, now: Timestamp) -> bool {
         idle_check.is_unchanged(ctx, now).await
     }
+}
+
+fn id(cluster: &Cluster) -> TenantId {
+    let meta = &cluster.metadata;
+    TenantId { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
 }
 
 impl<'a> From<PlanInput<'a, Cluster>> for Input<'a> {

@@ -9,9 +9,10 @@ use berth_api::labels;
 use berth_kubeio::{
     Applied, CallEtcd, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status,
 };
+use berth_plan::fleet::TenantId;
 use berth_plan::{Failure, MetaCluster, Observed, Plan, Settings};
 use berth_render::Kind;
-use futures::TryStreamExt;
+use futures::{StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -78,6 +79,8 @@ pub(super) trait Controller:
     const CHILDREN: &'static str;
     /// Whether plans depend on the meta cluster's addresses: then a change of these reconciles every object.
     const USES_ADDRESSES: bool;
+    /// Whether its plans depend on the order of the fleet.
+    const TAKES_TURNS: bool = false;
     /// A plan, with what the status needs beside it.
     type Planned: Send + Sync;
     /// What no watch reports of an idle object, and what it was.
@@ -105,6 +108,9 @@ pub(super) trait Controller:
 
     /// Pure: the status. `failure`: what went wrong, if people are to know.
     fn new_status(input: PlanInput<'_, Self>, planned: &Self::Planned, failure: Option<&Failure>) -> Self::Status;
+
+    /// A status was written, or is as it was.
+    fn said(_ctx: &Context, _object: &Self, _status: &Self::Status) {}
 
     /// Runs the idle check. True: nothing has changed.
     fn is_unchanged(idle_check: &Self::IdleCheck, ctx: &Context, now: Timestamp) -> impl Future<Output = bool> + Send;
@@ -145,6 +151,12 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
     if C::USES_ADDRESSES {
         all = all.reconcile_all_on(ctx.address_changes());
     }
+    if C::TAKES_TURNS {
+        let told = idle_objects.clone();
+        let object = move |id: TenantId| ObjectRef::new(&id.name).within(&id.namespace);
+        let changes = ctx.fleet.changes().map(object).inspect(move |of| told.invalidate(of));
+        all = all.reconcile_on(changes);
+    }
     let stream = all.graceful_shutdown_on(stop.cancelled_owned()).run(
         move |meta: Arc<PartialObjectMeta<C>>, ctx: Arc<Context>| {
             let idle_objects = run.clone();
@@ -157,6 +169,11 @@ pub(super) async fn run<C: Controller>(ctx: Arc<Context>, stop: CancellationToke
         ctx.clone(),
     );
     watches::drain(&ctx, &idle_objects, stream).await;
+}
+
+fn tenant_id<C: Controller>(meta: &PartialObjectMeta<C>) -> TenantId {
+    let meta = &meta.metadata;
+    TenantId { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
 }
 
 /// One that takes too long is cut off.
@@ -195,6 +212,8 @@ async fn reconcile_fully<C: Controller>(
     idle_objects: &IdleObjects<C>,
 ) -> Result<Action, IoError> {
     let deadline = Instant::now() + DEADLINE;
+    // Until its status is written, what it has read of its turn stays true.
+    let _reading = C::TAKES_TURNS.then(|| ctx.fleet.begin(tenant_id(meta)));
     let resource = ResourceRef::of(C::KIND, meta);
     let Some(live) = within(deadline, ctx.io.get(&resource.key)).await? else {
         return Ok(report::gone(ctx, &resource.key));
@@ -249,6 +268,7 @@ async fn reconcile_fully<C: Controller>(
     let new = C::new_status(input, &planned, reported.as_ref());
     let new_conditions = report.measure(&new);
     let status_changed = write_status(&ctx.io, &report.resource, object.status(), &new).await?;
+    C::said(ctx, &object, &new);
     if status_changed {
         let old_conditions = report.old_conditions();
         ctx.events.transitions(about, &old_conditions, &new_conditions).await;

@@ -6,8 +6,9 @@ use berth_api::conditions::ConditionType;
 use berth_api::conditions::Reason;
 use berth_api::crds;
 use berth_kubeio::{ErrorKind, IoError, ResourceRef, write_status};
+use berth_plan::fleet::TenantId;
 use berth_plan::{Failure, MetaCluster};
-use berth_render::ObjectKey;
+use berth_render::{Kind, ObjectKey};
 use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -72,6 +73,11 @@ pub(super) async fn catch_panic<T>(work: impl Future<Output = Result<T, IoError>
 
 /// The object is gone, or about to be: nothing is left to do or to report.
 pub(super) fn gone(ctx: &Context, key: &ObjectKey) -> Action {
+    if key.kind == Kind::Cluster {
+        let id = TenantId { namespace: key.namespace.clone().unwrap_or_default(), name: key.name.clone() };
+        ctx.fleet.gone(&id);
+        ctx.metrics.rollouts.forget(&id.namespace, &id.name);
+    }
     ctx.metrics.tenants.forget(key.kind.name(), key.namespace.as_deref().unwrap_or_default(), &key.name);
     Action::await_change()
 }

@@ -1,6 +1,7 @@
 //! What is served, and that it is what docs/metrics.md promises.
 
 use super::*;
+use berth_api::cluster::ClusterStatus;
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,6 +27,33 @@ fn an_object_is_there_as_its_status_says_until_it_is_gone() {
     assert!(!metrics.text().contains("acme"));
 }
 
+#[test]
+fn a_change_is_there_until_it_is_through_and_its_duration_counts_once() {
+    let metrics = Metrics::default();
+    let of = |outcome: Option<&str>, state: &str, came_back: bool| {
+        let started = "2026-01-01T00:00:00Z";
+        let history =
+            json!([{"revision": 2, "version": "1.36.3", "cause": "Upgrade", "outcome": outcome, "started": started}]);
+        let turn = json!({"to": "1.36.3", "state": state, "cameBack": came_back});
+        serde_json::from_value::<ClusterStatus>(json!({"history": history, "turn": turn})).unwrap()
+    };
+    let now = "2026-01-01T00:01:00Z".parse().unwrap();
+    let say = |old: &ClusterStatus, new: &ClusterStatus| metrics.rollouts.say("team-a", "acme", (old, new), now);
+    let (running, failed) = (of(None, "Running", false), of(Some("RolledBack"), "Failed", true));
+    say(&running, &running);
+    let line = |state: &str, n| {
+        format!("berth_rollout{{namespace=\"team-a\",name=\"acme\",version=\"1.36.3\",state=\"{state}\"}} {n}\n")
+    };
+    assert!(metrics.text().contains(&line("Running", 1)), "{}", metrics.text());
+    say(&running, &failed);
+    say(&failed, &failed);
+    let text = metrics.text();
+    assert!(text.contains(&line("Failed", 2)) && !text.contains("Running"), "{text}");
+    assert!(text.contains("berth_rollout_duration_seconds_sum{outcome=\"RolledBack\"} 60.0\n"), "{text}");
+    say(&failed, &of(Some("Succeeded"), "Succeeded", false));
+    assert!(!metrics.text().contains("acme"));
+}
+
 /// Names of labels with their values.
 type Labels = BTreeMap<String, BTreeSet<String>>;
 /// By name: type and labels.
@@ -44,6 +72,21 @@ fn everything() -> Metrics {
         (serde_json::from_value(condition).unwrap(), serde_json::from_value(json!(since)).unwrap());
     let orphan = || Orphan { namespace: "a".into(), cluster_namespace: "b".into(), cluster: "c".into() };
     metrics.tenants.orphans_from(move || vec![orphan()]);
+    let of = |outcome: Option<&str>, state: &str| {
+        let history =
+            json!([{"revision": 1, "version": "1.36.3", "cause": "Upgrade", "outcome": outcome, "started": since}]);
+        let turn = json!({"to": "1.36.3", "state": state});
+        serde_json::from_value::<ClusterStatus>(json!({"history": history, "turn": turn})).unwrap()
+    };
+    let now = "2026-01-01T00:01:00Z".parse().unwrap();
+    for outcome in ["Succeeded", "RolledBack", "Held", "Superseded"] {
+        let change = (&of(None, "Running"), &of(Some(outcome), "Succeeded"));
+        metrics.rollouts.say("team-a", "gone", change, now);
+    }
+    for state in ["Waiting", "Window", "Blocked", "Running", "Emulating", "Failed"] {
+        metrics.rollouts.say("team-a", state, (&of(None, state), &of(None, state)), now);
+    }
+    metrics.rollouts.stopped([("1.36.3".to_owned(), 3)].into());
     for controller in controllers::ALL {
         let kind = controller.kind.name();
         metrics.tenants.say(kind, "team-a", "acme", std::slice::from_ref(&condition), Some(&expiry));

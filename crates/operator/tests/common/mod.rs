@@ -72,7 +72,18 @@ pub(crate) const FATE: &str = "test.berth.dev/fate";
 /// A pod with this flag never comes up.
 pub(crate) const CRASHES: &str = "test-crash";
 
+/// Tenants with such names never come up with [`POISON`].
+pub(crate) const POISONED: &str = "poisoned";
+
+/// A version that some do not get along with.
+pub(crate) const POISON: &str = "1.36.3";
+
 fn fate(pod: &serde_json::Value) -> Fate {
+    let labels = &pod["metadata"]["labels"];
+    let poisoned = labels[berth_api::labels::CLUSTER_NAME].as_str().is_some_and(|name| name.starts_with(POISONED));
+    if poisoned && labels[berth_api::labels::VERSION].as_str().is_some_and(|version| version == POISON) {
+        return Fate::CrashLoop;
+    }
     let containers = pod["spec"]["containers"].as_array();
     let mut args = containers.into_iter().flatten().filter_map(|c| c["args"].as_array()).flatten();
     if args.any(|arg| arg.as_str().is_some_and(|arg| arg.contains(CRASHES))) {

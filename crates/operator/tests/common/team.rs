@@ -167,14 +167,15 @@ impl Team {
         find(&conditions, type_).cloned().ok_or_else(|| anyhow!("no condition {type_}"))
     }
 
-    /// Waits until `Ready` is true for the present spec.
+    /// Waits until `Ready` is true for the present spec, and no change waits for its turn.
     pub(crate) async fn ready(&self) -> Result<Cluster> {
         let attempt = async || {
             let cluster = self.clusters().get(ACME).await?;
             let status = cluster.status.clone().unwrap_or_default();
             ensure!(status.observed_generation == cluster.metadata.generation, "not observed: {:?}", status.conditions);
             let ready = find(&status.conditions, ConditionType::Ready).context("no condition Ready")?;
-            ensure!(ready.status == "True", "{}: {}", ready.reason, ready.message);
+            let waits = ready.reason == "WaitingForTurn";
+            ensure!(ready.status == "True" && !waits, "{}: {}", ready.reason, ready.message);
             counted(&self.client, &self.cp_namespace).await?;
             Ok(cluster)
         };

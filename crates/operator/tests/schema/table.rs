@@ -45,6 +45,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "images*", At("/spec/template/spec/")),
     (Kind::Cluster, "upgrade.finalizeAfter", Test("a_minor_changes_in_two_steps_and_goes_back_in_the_first")),
     (Kind::Cluster, "upgrade.soak", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
+    (Kind::Cluster, "upgrade.window*", Test("outside_of_its_window_nothing_begins_that_replaces_pods")),
     (Kind::Cluster, "upgrade*", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
     (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),
     (Kind::Etcd, "version", At("StatefulSet.apps/acme /spec/template")),
@@ -116,6 +117,9 @@ fn samples(kind: Kind) -> Vec<(&'static str, Vec<Value>)> {
         Kind::Cluster => all.extend([
             ("upgrade.finalizeAfter", vec![json!("0s"), json!("1h30m"), json!("169h"), json!("")]),
             ("upgrade.progressDeadline", vec![json!("30s"), json!("1h30m"), json!("29s"), json!("25h"), json!("")]),
+            ("upgrade.window.start", vec![json!("22:30"), json!("24:00"), json!("2:30")]),
+            ("upgrade.window.duration", vec![json!("30m"), json!("4h"), json!("29m"), json!("25h"), json!("")]),
+            ("upgrade.window.timeZone", vec![json!("Europe/Berlin"), json!("Mars/Base")]),
             ("upgrade.soak", vec![json!("0s"), json!("90s"), json!("25h"), json!("")]),
             ("version", vec![json!("1.36.2"), json!("1.35.8"), json!("1.36.99999999999"), json!("0.0.0")]),
             ("network.serviceCIDRs", vec![json!(["10.113.0.0/16"]), json!(["10.113.0.0/16", "fd00:113::/112"])]),

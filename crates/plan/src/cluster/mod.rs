@@ -16,9 +16,11 @@ mod requeue;
 mod revision;
 pub mod status;
 mod subject;
+mod turn;
 pub(crate) mod unread;
 mod validate;
 mod vpc;
+pub mod window;
 
 #[cfg(test)]
 mod explore;
@@ -30,7 +32,7 @@ use crate::objects::owner_references::clear_owner_references;
 use crate::observed::{self, Observed, label};
 use crate::secrets::Certificates;
 use crate::settings::Settings;
-use berth_api::cluster::{AddonStatus, Cluster, RolloutStatus};
+use berth_api::cluster::{AddonStatus, Cluster, RolloutStatus, TurnStatus};
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_render::Kind;
@@ -45,6 +47,7 @@ pub use record::Pin;
 pub use release::{Pending, upgrade_templates};
 pub use revision::revision_templates;
 pub use subject::is_ours;
+pub use turn::Hold;
 pub use validate::host::HostRules;
 pub use vpc::pods_without_network;
 
@@ -80,6 +83,10 @@ pub struct ClusterPlan {
     pub unreachable_nodes: Option<String>,
     /// A minor that runs, and waits to be finished.
     pub pending: Option<Pending>,
+    /// What the change of the release that the spec asks for waits for, outside of the tenant.
+    pub hold: Option<Hold>,
+    /// How far the last change of the version is.
+    pub turn: Option<TurnStatus>,
     /// The release that is rolled out.
     pub rollout: Option<RolloutStatus>,
     /// When time alone changes the plan.
@@ -138,6 +145,8 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
         spec.state = state;
     } else if let Err(state) = validate::writers::data_policy(cluster.spec.deletion.data_policy, &settings.writers) {
         spec.state = state;
+    } else if let Some(message) = turn::wrong_window(&t).filter(|_| fresh) {
+        spec.state = State::blocked(Reason::InvalidSpec, message);
     } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {
         spec.state = state;
     } else if fresh && let Err(state) = validate::vpc::new_tenant(&t) {
@@ -161,12 +170,15 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
         release.pin = course.pin(release.pin);
         release.pin = validate::with_available_agent(release.pin, &t);
     }
-    if let (true, Some(failed)) = (spec.state.is_done(), course.state()) {
+    if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {
+        spec.state = State::blocked(Reason::InvalidSpec, message);
+    } else if let (true, Some(failed)) = (spec.state.is_done(), course.state()) {
         spec.state = failed;
     } else if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
         spec.state = waits.clone();
     }
     out.pending.clone_from(&release.pending);
+    out.hold = course.hold().or(release.hold.as_ref()).cloned();
     t.release = release;
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
@@ -197,6 +209,7 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     pki::roots_first(&t, &mut out.plan);
     clear_owner_references(&mut out.plan, t.observed, is_ours);
     course.record(&t, &mut out, refused);
+    out.turn = turn::status(course, &t, refused);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
         out.plan.prune.extend(course.surplus());
@@ -206,7 +219,9 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     out.requeue_after = Some(requeue::after(&t, &out));
     let finalizes =
         out.pending.as_ref().map(|pending| pending.until.duration_since(t.now)).filter(SignedDuration::is_positive);
-    out.due = [out.due, out.certificates.due, finalizes].into_iter().flatten().min();
+    let held = out.hold.as_ref().and_then(|hold| hold.until).map(|until| until.duration_since(t.now));
+    let held = held.filter(SignedDuration::is_positive);
+    out.due = [out.due, out.certificates.due, finalizes, held].into_iter().flatten().min();
     out
 }
 

@@ -63,6 +63,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     // Where nothing was looked at, a deadline goes on.
     if planned.plan.stage(StageId::ControlPlane(Binary::ApiServer)).is_some() {
         status.rollout.clone_from(&planned.rollout);
+        status.turn.clone_from(&planned.turn);
     }
     if let Some(history) = super::revision::history(observed, &cp_namespace).filter(|_| !observed.denied) {
         status.history = history;
@@ -111,6 +112,9 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), cluster.spec.paused, deleting);
     if let (Some(pending), Some(true)) = (&planned.pending, ready.status) {
         (ready.reason, ready.message) = (Reason::Emulating, pending_message(pending));
+    }
+    if let (Some(hold), Some(true)) = (&planned.hold, ready.status) {
+        (ready.reason, ready.message) = (hold.reason, hold.message.clone());
     }
     let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
     let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);

@@ -1,6 +1,7 @@
 //! The operator's configuration file: what is too much for flags. The chart makes it from its values.
 
 use super::backups::{AllowedBackups, Backups};
+use super::rollouts::{AllowedRollouts, Rollouts};
 use super::{Isolation, Limits, OlderTenants, RECOVERIES, Retain, VpcSettings, Writers};
 use crate::meta_cluster::addresses::{MetaRanges, network};
 use berth_api::quantity;
@@ -19,6 +20,8 @@ pub struct Config {
     pub vpc: VpcSettings,
     /// Where backups go. The image, and the namespace of the stores' Secrets, are the caller's to set.
     pub backups: Backups,
+    /// How the tenants of the fleet change their version.
+    pub rollouts: Rollouts,
     /// Fields of the file, as paths, that this version does not know. The operator refuses them; a tool of another version may pass
     /// over them.
     pub unknown: Vec<String>,
@@ -57,7 +60,7 @@ impl Config {
             let note = |path: serde_ignored::Path<'_>| unknown.push(path.to_string());
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
-        let File { meta, isolation, writers, vpc, admission_policies, backups, recovery } = file;
+        let File { meta, isolation, writers, vpc, admission_policies, backups, recovery, rollouts } = file;
         let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain } = writers;
         let nets = |field: &str, all: &[String]| {
             let one =
@@ -88,6 +91,7 @@ impl Config {
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
             backups: backups.read()?,
             recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
+            rollouts: rollouts.read()?,
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
             unknown,
             policies: isolation,
@@ -126,6 +130,7 @@ struct File {
     admission_policies: AdmissionPolicies,
     backups: AllowedBackups,
     recovery: Recovery,
+    rollouts: AllowedRollouts,
 }
 
 #[derive(Default, Deserialize)]

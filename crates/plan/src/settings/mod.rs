@@ -2,9 +2,11 @@
 
 mod backups;
 mod config;
+mod rollouts;
 
 pub use backups::{BackupStore, Backups};
 pub use config::Config;
+pub use rollouts::Rollouts;
 
 use berth_api::common::AgentDelivery;
 use berth_api::etcd_bootstrap::vpc::Rules;
@@ -32,6 +34,8 @@ pub struct Settings {
     pub backups: Backups,
     /// Etcds that are restored by themselves within an hour, of all tenants. Default 3.
     pub recoveries_per_hour: usize,
+    /// How many tenants change their version at once, and when that stops.
+    pub rollouts: Rollouts,
     /// What keeps tenants apart from each other and from the meta cluster.
     pub isolation: Isolation,
     /// What writers of a `Cluster` may ask for.
@@ -177,6 +181,7 @@ impl Default for Settings {
             service_account: None,
             backups: Backups::default(),
             recoveries_per_hour: RECOVERIES,
+            rollouts: Rollouts::default(),
             isolation: Isolation::default(),
             writers: Writers::default(),
             vpc: VpcSettings::default(),

@@ -10,6 +10,7 @@ mod seen;
 
 use super::record::{Pin, pin};
 use super::subject::Tenant;
+use super::turn::{self, Hold};
 use super::validate::{new_pin, unsupported};
 use crate::model::State;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -38,6 +39,8 @@ pub(super) struct Release {
     pub(super) waits: Option<State>,
     /// It runs and emulates, and waits for the time alone.
     pub(super) pending: Option<Pending>,
+    /// Why the second step does not begin, though its time has come.
+    pub(super) hold: Option<Hold>,
     /// The record that changes of what runs wait for.
     pub(super) recording: Option<String>,
 }
@@ -207,11 +210,14 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
     let look = |binary| seen::look(t, binary, (&old, &new, emulates), step);
     let clients = [Binary::ControllerManager, Binary::Scheduler].map(look);
     let until = upgrade.proven.as_ref().map(|Time(since)| *since.min(&t.now) + finalize_after(t));
+    let due = until.is_some_and(|until| t.now >= until);
+    let second = due && step == Step::One && ask == Ask::New;
+    let hold = second.then(|| turn::of_second_step(t, &old.version, &new.version)).flatten();
     let facts = Facts {
         step,
         ask,
         proven: upgrade.proven.as_ref().is_some_and(|Time(since)| !was_paused(t, *since)),
-        due: until.is_some_and(|until| t.now >= until),
+        due: due && hold.is_none(),
         answers: seen::answers(t),
         api: look(Binary::ApiServer),
         clients,
@@ -236,7 +242,8 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         Some(Write::Done) => (None, old),
         None => (Some(upgrade), old),
     };
-    (Release { pin, change: Some(change), upgrade, served, waits, pending, recording: None }, refusal)
+    let hold = hold.filter(|_| pending.is_some());
+    (Release { pin, change: Some(change), upgrade, served, waits, pending, hold, recording: None }, refusal)
 }
 
 /// Whether it was paused until now, and since is before that: what `spec.upgrade.finalizeAfter` waits for begins anew.

@@ -4,6 +4,7 @@
 //! holds for a person who sets it back, such as the order of a minor, holds for Berth. The spec itself is left alone.
 
 mod decide;
+mod fleet;
 mod record;
 mod rollout;
 mod say;
@@ -11,6 +12,7 @@ mod say;
 use super::record::Pin;
 use super::release;
 use super::subject::{Tenant, ensure, is_ours};
+use super::turn::Hold;
 use super::{ClusterPlan, Input};
 use crate::model::{Action, Stage, StageId, State};
 use crate::objects::owner_references::has_owner;
@@ -25,6 +27,7 @@ use berth_render::{Kind, Object, ObjectKey};
 use decide::{Facts, Next, Runs, Write, decide};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use record::Revision;
+pub(super) use record::roll;
 
 /// What becomes of the release in the spec.
 #[derive(Debug)]
@@ -35,7 +38,12 @@ pub(super) struct Course<'a> {
     known: bool,
     /// All there are, the oldest first.
     all: Vec<Revision<'a>>,
+    /// What is to run: the release of the spec, or the newest one while that has to wait.
     wanted: Release,
+    /// That of the spec.
+    asked: Release,
+    /// Why that does not begin yet.
+    hold: Option<Hold>,
     /// The annotation that asks once more.
     roll: Option<String>,
     /// None: nothing is recorded yet.
@@ -54,10 +62,13 @@ impl<'a> Course<'a> {
             known,
             all: if known { record::all(observed, &t.cp_namespace) } else { vec![] },
             wanted: Release::of(&cluster.spec),
+            asked: Release::of(&cluster.spec),
+            hold: None,
             roll: record::roll(cluster),
             judged: None,
         };
         course.judged = course.facts(&t).map(|facts| (facts, decide(facts)));
+        course.wait(&t);
         course
     }
 
@@ -109,7 +120,8 @@ impl<'a> Course<'a> {
 
     /// The `Cluster` that the plan is made for, if that is not the one that was read.
     pub(super) fn cluster(&self) -> Option<Cluster> {
-        self.back_to()?.release().map(|release| release.put_into(self.input.cluster))
+        let waits = || self.all.last().filter(|_| self.hold.is_some());
+        self.back_to().or_else(waits)?.release().map(|release| release.put_into(self.input.cluster))
     }
 
     /// What the release that is gone back to was rendered with, in place of what this build has for its version.
@@ -125,7 +137,7 @@ impl<'a> Course<'a> {
 
     /// What the spec's stage says of a release that failed.
     pub(super) fn state(&self) -> Option<State> {
-        let (facts, next) = self.judged.as_ref()?;
+        let (facts, next) = self.judged.as_ref().filter(|_| self.hold.is_none())?;
         let newest = self.all.last()?;
         if let Some(good) = self.back_to() {
             return Some(say::rolled_back(self.input.cluster, newest, good));

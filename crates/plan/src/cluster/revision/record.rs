@@ -115,7 +115,7 @@ pub(super) fn change_cause(cluster: &Cluster) -> Option<String> {
 }
 
 /// The annotation that asks once more, if it means this generation.
-pub(super) fn roll(cluster: &Cluster) -> Option<String> {
+pub(in crate::cluster) fn roll(cluster: &Cluster) -> Option<String> {
     let text = cluster.metadata.annotations.as_ref()?.get(labels::ROLL).filter(|text| text.len() <= 64)?;
     let generation = cluster.metadata.generation?.to_string();
     let suffix = text.strip_prefix(&generation)?;

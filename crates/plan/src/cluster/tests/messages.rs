@@ -6,6 +6,7 @@ mod minor;
 mod nodes;
 mod pods;
 mod revision;
+mod turn;
 mod vpc;
 
 use super::*;
@@ -22,7 +23,7 @@ const VERSION: &str = "1.36.2";
 type Case = (&'static str, fn(&mut Fixture));
 
 impl Fixture {
-    fn copy(&self) -> Self {
+    pub(super) fn copy(&self) -> Self {
         let Self { world, cluster, settings } = self;
         Self { world: world.clone(), cluster: cluster.clone(), settings: settings.clone() }
     }
@@ -407,6 +408,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(vpc::situations())
         .chain(minor::situations())
         .chain(revision::situations())
+        .chain(turn::situations())
     {
         all.push(of(text, &f));
     }

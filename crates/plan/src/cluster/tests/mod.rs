@@ -17,6 +17,7 @@ mod nodes;
 mod restore;
 mod revision;
 mod trouble;
+mod turn;
 mod unread;
 mod vpc;
 mod vpc_net;

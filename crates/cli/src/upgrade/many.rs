@@ -1,0 +1,172 @@
+//! `upgrade` of many Clusters: who is ready for it, and who is not and why.
+
+use super::{MANAGER, patch_of, roll, with_roll};
+use crate::access::Access;
+use crate::args::{Meta, Upgrade};
+use crate::confirm::confirmed_by;
+use crate::paint::{bad, good, safe, strong, warn};
+use crate::rollouts::clusters;
+use crate::{Outcome, output};
+use anyhow::bail;
+use berth_api::Cluster;
+use berth_api::conditions::{ConditionType, find, shortened};
+use berth_api::version::Version;
+use berth_kubeio::ErrorKind;
+use berth_plan::fleet::wave;
+use berth_render::{Kind, ObjectKey};
+use serde_json::json;
+
+/// What becomes of a Cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Judged {
+    /// It has the version already.
+    Has,
+    /// It is set.
+    Ready,
+    /// It is left alone, for this reason.
+    Not(String),
+}
+
+/// Shows all, asks, and writes, lower waves first.
+pub(super) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> {
+    let access = Access::to_write(meta).await?;
+    let namespace = (!args.all_namespaces).then_some(&*access.namespace);
+    let mut all = clusters(&access, namespace, args.selector.as_deref()).await?;
+    if all.is_empty() {
+        bail!("no Cluster fits. Nothing was changed");
+    }
+    let id = |cluster: &Cluster| {
+        let [namespace, name] = [&cluster.metadata.namespace, &cluster.metadata.name];
+        [namespace, name].map(|text| text.clone().unwrap_or_default())
+    };
+    all.sort_by_key(|cluster| (wave(cluster), id(cluster)));
+    let judged: Vec<(&Cluster, Judged)> = all.iter().map(|cluster| (cluster, judge(cluster, args.to))).collect();
+    output::print(&table(&judged, args.to))?;
+    let left = judged.iter().filter(|(_, judged)| matches!(judged, Judged::Not(_))).count();
+    let ready: Vec<&Cluster> = judged.iter().filter(|(_, j)| *j == Judged::Ready).map(|(c, _)| *c).collect();
+    let count = ready.len();
+    output::print(&format!("{count} to be set to {}, {left} not ready\n", args.to))?;
+    if args.dry_run || count == 0 {
+        return Ok(Outcome::done_if(left == 0));
+    }
+    let to = args.to.to_string();
+    let what = format!("set spec.version of {count} Clusters");
+    if !args.yes && !confirmed_by("version", &to, &what)? {
+        bail!("nothing was changed");
+    }
+    let mut failed = 0;
+    for cluster in ready {
+        let [namespace, name] = id(cluster);
+        let key = ObjectKey::namespaced(Kind::Cluster, &namespace, &name);
+        let value = serde_json::to_value(cluster)?;
+        let spec = json!({"version": to});
+        let patch = if args.now { with_roll(&value, &spec, &roll(cluster, true)) } else { patch_of(&value, &spec) };
+        match access.io.merge(&key, "", MANAGER, &patch).await {
+            Ok(_) => output::print(&format!("{}: spec.version is {to}\n", safe(&key.to_string())))?,
+            Err(error) => {
+                failed += 1;
+                let changed = error.kind == ErrorKind::Conflict;
+                let error = access.explain(error);
+                output::complain(&if changed {
+                    error.context("it was changed meanwhile; run this again")
+                } else {
+                    error
+                });
+            }
+        }
+    }
+    Ok(if failed > 0 { Outcome::Failed } else { Outcome::done_if(left == 0) })
+}
+
+/// Whether it may be asked of a Cluster. The operator judges the rest before it changes anything.
+fn judge(cluster: &Cluster, to: Version) -> Judged {
+    let asked = &cluster.spec.version;
+    if *asked == to.to_string() {
+        return Judged::Has;
+    }
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return Judged::Not("it is being deleted".into());
+    }
+    if cluster.spec.paused {
+        return Judged::Not("spec.paused is true".into());
+    }
+    let Ok(now) = asked.parse::<Version>() else { return Judged::Not(format!("spec.version: {asked}")) };
+    match to.minor().since(now.minor()) {
+        Some(0) if to < now => {
+            return Judged::Not(format!("{asked} is newer: kubectl berth upgrade NAME sets it back"));
+        }
+        Some(0 | 1) => {}
+        Some(n) if n < 0 => {
+            return Judged::Not(format!(
+                "{asked} is of a newer minor version: kubectl berth upgrade NAME sets it back"
+            ));
+        }
+        _ => return Judged::Not(format!("{asked} is more than one minor version older: go one at a time")),
+    }
+    let conditions = cluster.status.clone().unwrap_or_default().conditions;
+    match find(&conditions, ConditionType::Ready) {
+        Some(ready) if ready.status == "True" => Judged::Ready,
+        Some(ready) => Judged::Not(format!("{}: {}", ready.reason, ready.message)),
+        None => Judged::Not("the operator has not looked at it yet".into()),
+    }
+}
+
+fn table(all: &[(&Cluster, Judged)], to: Version) -> String {
+    let head = ["WAVE", "NAMESPACE", "NAME", "VERSION", "", "WHY"];
+    let mut rows: Vec<Vec<String>> = vec![head.into_iter().map(strong).collect()];
+    for (cluster, judged) in all {
+        let (word, why) = match judged {
+            Judged::Has => (good("has it"), String::new()),
+            Judged::Ready => (warn(&format!("→ {to}")), String::new()),
+            Judged::Not(why) => (bad("not ready"), shortened(&safe(why), 100)),
+        };
+        let meta = &cluster.metadata;
+        let text = |text: &Option<String>| safe(text.as_deref().unwrap_or_default());
+        let version = safe(&cluster.spec.version);
+        rows.push(vec![wave(cluster).to_string(), text(&meta.namespace), text(&meta.name), version, word, why]);
+    }
+    output::columns(&rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn cluster(version: &str, more: &Value, ready: &str) -> Cluster {
+        let mut spec = json!({"version": version});
+        spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        let object = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster", "metadata": {"name": "acme", "namespace": "team-a"},
+            "spec": spec,
+            "status": {"conditions": [{
+                "type": "Ready", "status": ready, "reason": "Waiting", "message": "a pod",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    #[test]
+    fn who_is_not_ready_is_left_alone_and_it_says_why() {
+        let to: Version = "1.36.3".parse().unwrap();
+        let judged = |version: &str, more: &Value, ready: &str| judge(&cluster(version, more, ready), to);
+        let none = json!({});
+        assert_eq!(judged("1.36.3", &none, "True"), Judged::Has);
+        assert_eq!(judged("1.36.2", &none, "True"), Judged::Ready);
+        assert_eq!(judged("1.35.4", &none, "True"), Judged::Ready);
+        for (version, more, ready, says) in [
+            ("1.36.2", &none, "False", "Waiting: a pod"),
+            ("1.36.2", &json!({"paused": true}), "True", "spec.paused is true"),
+            ("1.34.4", &none, "True", "more than one minor version older"),
+            ("1.37.0", &none, "True", "newer minor version"),
+            ("1.36.9", &none, "True", "is newer"),
+        ] {
+            let Judged::Not(why) = judged(version, more, ready) else { panic!("{version}") };
+            assert!(why.contains(says), "{why}");
+        }
+        let acme = cluster("1.36.2", &none, "True");
+        let text = table(&[(&acme, Judged::Ready), (&acme, Judged::Not("x".into()))], to);
+        assert!(text.contains("→ 1.36.3") && text.contains("not ready"), "{text}");
+    }
+}

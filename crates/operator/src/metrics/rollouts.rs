@@ -1,0 +1,106 @@
+//! How the fleet changes its version.
+
+use berth_api::cluster::{ClusterStatus, TurnState, TurnStatus};
+use jiff::Timestamp;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+/// Of one tenant's change of the version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Change {
+    namespace: String,
+    name: String,
+    version: String,
+    state: String,
+}
+
+/// A version.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Version {
+    version: String,
+}
+
+/// How a release came out.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Outcome {
+    outcome: String,
+}
+
+/// What is known of changes of releases.
+#[derive(Debug)]
+pub struct Rollouts {
+    changes: Mutex<BTreeMap<(String, String), TurnStatus>>,
+    stopped: Mutex<BTreeMap<String, usize>>,
+    durations: Family<Outcome, Histogram, fn() -> Histogram>,
+}
+
+/// From 8 seconds to 9 hours.
+fn buckets() -> Histogram {
+    Histogram::new(exponential_buckets(8.0, 2.0, 13))
+}
+
+impl Default for Rollouts {
+    fn default() -> Self {
+        Self { changes: Mutex::default(), stopped: Mutex::default(), durations: Family::new_with_constructor(buckets) }
+    }
+}
+
+impl Rollouts {
+    /// Takes in a status, and the one before.
+    pub fn say(&self, namespace: &str, name: &str, (old, new): (&ClusterStatus, &ClusterStatus), now: Timestamp) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        match &new.turn {
+            // What is through is no news.
+            Some(turn) if turn.state != TurnState::Succeeded => drop(changes.insert(key, turn.clone())),
+            _ => drop(changes.remove(&key)),
+        }
+        for revision in &new.history {
+            let ran = |old: &&berth_api::cluster::RevisionSummary| old.revision == revision.revision;
+            let was = old.history.iter().find(ran).is_some_and(|old| old.outcome.is_none());
+            if let (true, Some(outcome), Some(started)) = (was, revision.outcome, &revision.started) {
+                let outcome = Outcome { outcome: outcome.to_string() };
+                let seconds = now.duration_since(started.0).as_secs_f64().max(0.0);
+                self.durations.get_or_create(&outcome).observe(seconds);
+            }
+        }
+    }
+
+    /// Forgets a tenant that is gone.
+    pub fn forget(&self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+
+    /// Takes in the versions towards which nobody starts, and how many came back from each.
+    pub fn stopped(&self, all: BTreeMap<String, usize>) {
+        *self.stopped.lock().unwrap_or_else(PoisonError::into_inner) = all;
+    }
+
+    /// Adds what is known now to a registry.
+    pub(super) fn register(&self, registry: &mut Registry) {
+        let (changes, stopped): (Family<Change, Gauge>, Family<Version, Gauge>) =
+            (Family::default(), Family::default());
+        for ((namespace, name), turn) in self.changes.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let (namespace, name) = (namespace.clone(), name.clone());
+            let change = Change { namespace, name, version: turn.to.clone(), state: turn.state.to_string() };
+            changes.get_or_create(&change).set(i64::from(turn.came_back) + 1);
+        }
+        for (version, tenants) in self.stopped.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let tenants = i64::try_from(*tenants).unwrap_or(i64::MAX);
+            stopped.get_or_create(&Version { version: version.clone() }).set(tenants);
+        }
+        let what =
+            "A change of the version that is not through; 2: it came back, by a change of nothing else; otherwise 1";
+        registry.register("rollout", what, changes);
+        let what = "Tenants that came back from a version, towards which nobody else starts";
+        registry.register("rollouts_stopped", what, stopped);
+        let what = "How long releases took until they came to that outcome";
+        registry.register("rollout_duration_seconds", what, self.durations.clone());
+    }
+}

@@ -1,0 +1,94 @@
+//! What the order of the fleet asks of a tenant's releases.
+
+use super::record::Revision;
+use super::{Course, Write, decide};
+use crate::cluster::subject::Tenant;
+use crate::cluster::turn::{self, Hold};
+use berth_api::revision::{Release, RevisionOutcome as Outcome};
+use berth_api::version::Version;
+
+fn version<'a>(revision: &'a Revision<'_>) -> Option<&'a String> {
+    revision.release().map(|release| &release.version)
+}
+
+fn failed(revision: &Revision<'_>) -> bool {
+    matches!(revision.status.outcome, Some(Outcome::RolledBack | Outcome::Held))
+}
+
+impl<'a> Course<'a> {
+    /// Where the release of the spec may not begin yet, the newest one goes on as if the spec asked for it.
+    pub(super) fn wait(&mut self, t: &Tenant<'_>) {
+        let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(Write::Revision));
+        let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
+        self.hold = turn::of_release(self, t);
+        if self.hold.is_some() {
+            (self.wanted, self.roll) = (newest.release, newest.roll);
+            self.judged = self.facts(t).map(|facts| (facts, decide(facts)));
+        }
+    }
+
+    /// Why the release of the spec does not begin.
+    pub(in crate::cluster) fn hold(&self) -> Option<&Hold> {
+        self.hold.as_ref()
+    }
+
+    /// The release of the spec.
+    pub(in crate::cluster) fn asked(&self) -> &Release {
+        &self.asked
+    }
+
+    /// The revision that runs, or is rolled out.
+    fn runs(&self) -> Option<&Revision<'a>> {
+        let newest = self.all.last()?;
+        if newest.status.outcome == Some(Outcome::RolledBack) { self.good().or(Some(newest)) } else { Some(newest) }
+    }
+
+    pub(in crate::cluster) fn runs_version(&self) -> Option<&String> {
+        version(self.runs()?)
+    }
+
+    pub(in crate::cluster) fn newest_version(&self) -> Option<&String> {
+        version(self.all.last()?)
+    }
+
+    /// The spec asks for another version than runs, and that is no way back.
+    pub(in crate::cluster) fn changes_version(&self) -> bool {
+        let (Some(newest), Some(runs)) = (self.all.last(), self.runs_version()) else { return false };
+        let asked = &self.asked.version;
+        let again = self.hold.is_some() || self.judged.as_ref().is_some_and(|(facts, _)| facts.asked_again);
+        let is_wish = newest.release() != Some(&self.asked) || again;
+        is_wish && asked != runs && !self.is_way_back()
+    }
+
+    /// The spec asks for what ran before, or for its version, and that is no newer.
+    pub(in crate::cluster) fn is_way_back(&self) -> bool {
+        let parsed = |text: Option<&String>| text.and_then(|text| text.parse::<Version>().ok());
+        let Some(good) = self.good() else { return false };
+        let (asked, newest) = (parsed(Some(&self.asked.version)), parsed(self.newest_version()));
+        (asked < newest && version(good) == Some(&self.asked.version))
+            || (asked <= newest && good.release() == Some(&self.asked))
+    }
+
+    pub(in crate::cluster) fn newest_failed(&self) -> bool {
+        self.all.last().is_some_and(failed)
+    }
+
+    pub(in crate::cluster) fn newest_succeeded(&self) -> bool {
+        self.all.last().is_some_and(Revision::succeeded)
+    }
+
+    /// The newest has another version than the last good one before it.
+    pub(in crate::cluster) fn newest_changed_version(&self) -> bool {
+        self.good().and_then(version).is_some_and(|good| Some(good) != self.newest_version())
+    }
+
+    /// Since the last good one, a release came back that differed from it in nothing but that version.
+    pub(in crate::cluster) fn came_back_from(&self, to: &str) -> bool {
+        let Some(good) = self.all.iter().rev().find(|revision| revision.succeeded()) else { return false };
+        let only_version = |revision: &Revision<'_>| {
+            let (Some(before), Some(after)) = (good.release(), revision.release()) else { return false };
+            after.version == to && Release { version: before.version.clone(), ..after.clone() } == *before
+        };
+        self.all.iter().any(|r| r.number > good.number && failed(r) && only_version(r))
+    }
+}

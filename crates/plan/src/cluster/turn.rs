@@ -1,0 +1,184 @@
+//! Whether a change of the release may begin now, or waits for its turn in the fleet.
+//!
+//! Meanwhile the plan is made as if the spec asked for what runs: that is repaired and renewed. A way back never waits.
+
+use super::components;
+use super::revision::Course;
+use super::subject::Tenant;
+use super::window::{self, At};
+use super::{isolation, release, revision, validate};
+use crate::fleet::Answer;
+use crate::observed::{Turns, annotation};
+use berth_api::cluster::{TurnState, TurnStatus};
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use berth_api::version::Version;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// Why a change does not begin.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Hold {
+    /// `WaitingForWindow`, `WaitingForTurn`, `FleetStopped`; `InvalidSpec` where the window cannot be read.
+    pub reason: Reason,
+    /// For people.
+    pub message: String,
+    /// For the fleet.
+    pub(super) state: TurnState,
+    /// When it may be otherwise by time alone.
+    pub(super) until: Option<Timestamp>,
+}
+
+/// Of a change of the release that would begin. None: it may.
+pub(super) fn of_release(course: &Course<'_>, t: &Tenant<'_>) -> Option<Hold> {
+    let asked = &course.asked().version;
+    let changes_version = course.changes_version();
+    if course.is_way_back() || is_refused(t) {
+        return None;
+    }
+    let what = if changes_version {
+        format!("spec.version: {asked} is asked for, and {} runs until then", course.runs_version()?)
+    } else {
+        "what runs stays as it is until then".to_owned()
+    };
+    match window(t, &what) {
+        Ok(until) if changes_version => turn(t, asked, &what, until),
+        Ok(_) => None,
+        Err(hold) => Some(hold),
+    }
+}
+
+/// Of the second step of a new minor version.
+pub(super) fn of_second_step(t: &Tenant<'_>, from: &Version, to: &Version) -> Option<Hold> {
+    let what = format!("{to} runs and emulates {}; {from} can still be gone back to", from.minor());
+    match window(t, &what) {
+        Ok(until) => turn(t, &to.to_string(), &what, until),
+        Err(hold) => Some(hold),
+    }
+}
+
+/// Until when it is open; None: for ever. Somebody may say that it is not waited for.
+fn window(t: &Tenant<'_>, what: &str) -> Result<Option<Timestamp>, Hold> {
+    let asked = t.cluster.spec.upgrade.window.as_ref().filter(|_| revision::roll(t.cluster).is_none());
+    let Some(asked) = asked else { return Ok(None) };
+    match window::at(asked, t.now) {
+        Ok(At::Open(until)) => Ok(Some(until)),
+        Ok(At::Closed(until)) => {
+            let at = until.strftime("%Y-%m-%dT%H:%M:%SZ");
+            let message = format!("{what}: it waits for spec.upgrade.window, which opens at {at}");
+            Err(Hold { reason: Reason::WaitingForWindow, message, state: TurnState::Window, until: Some(until) })
+        }
+        Err(message) => Err(Hold { reason: Reason::InvalidSpec, message, state: TurnState::Blocked, until: None }),
+    }
+}
+
+/// What is wrong with the window of the spec.
+pub(super) fn wrong_window(t: &Tenant<'_>) -> Option<String> {
+    window::at(t.cluster.spec.upgrade.window.as_ref()?, t.now).err()
+}
+
+/// `until`: when its window closes.
+fn turn(t: &Tenant<'_>, to: &str, what: &str, until: Option<Timestamp>) -> Option<Hold> {
+    let Turns::Ordered { answer, revoked } = &t.observed.turns else { return None };
+    if !revoked && t.live_namespace().and_then(|live| annotation(live, labels::TURN)) == Some(to) {
+        return None;
+    }
+    let (reason, why) = match answer {
+        None => (Reason::WaitingForTurn, "it waits for its turn (kubectl berth rollouts shows the fleet)".to_owned()),
+        Some(answer) => say(answer),
+    };
+    Some(Hold { reason, message: format!("{what}: {why}"), state: TurnState::Waiting, until })
+}
+
+fn say(answer: &Answer) -> (Reason, String) {
+    let why = match answer {
+        Answer::Full { most: 0, .. } => "rollouts.maxConcurrent is 0 in the operator's configuration".to_owned(),
+        Answer::Full { most, on } => {
+            let on = on.as_ref().map(|on| format!(", such as {on}")).unwrap_or_default();
+            format!("it waits for its turn: {most} Clusters change at once (rollouts.maxConcurrent){on}")
+        }
+        Answer::Wave { wave, on } => format!("it waits for {on}, of wave {wave} (label {})", labels::WAVE),
+        Answer::Soak { until } => {
+            let until = until.strftime("%Y-%m-%dT%H:%M:%SZ");
+            format!("the waves before are through, and it waits until {until} (rollouts.waveSoak)")
+        }
+        Answer::Stopped { version, back, most } => {
+            let shown: Vec<String> = back.iter().take(NAMES).map(ToString::to_string).collect();
+            let more = back.len().saturating_sub(NAMES);
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let why = format!(
+                "nobody else starts towards {version}, since more than {most} Clusters came back from it (rollouts.maxFailed): {}{more}. Set them back or correct them; or raise rollouts.maxFailed in the chart's values",
+                shown.join(", ")
+            );
+            return (Reason::FleetStopped, why);
+        }
+    };
+    (Reason::WaitingForTurn, why)
+}
+
+/// So many names fit a message.
+const NAMES: usize = 10;
+
+/// Whether what the spec asks for is refused, or has to wait for something in the tenant itself: then no turn helps.
+fn is_refused(t: &Tenant<'_>) -> bool {
+    release::of(t).1.is_some()
+        || validate::networks(&t.cluster.spec.network).is_err()
+        || isolation::private::refusal(t).is_some()
+        || validate::writers::data_policy(t.cluster.spec.deletion.data_policy, &t.settings.writers).is_err()
+        || components::ALL.iter().any(|component| validate::component(t, component).is_err())
+}
+
+/// What the status says of the last change of the version. `refused`: what the spec asks for is.
+pub(super) fn status(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnStatus> {
+    let old = t.status().turn;
+    let (to, state, until) = match wish(course, t, refused) {
+        Some(wish) => wish,
+        None => match made(course, t) {
+            Some(made) => made,
+            // It is long through, and something else was changed since.
+            None => {
+                return old.filter(|old| old.state == TurnState::Succeeded && Some(&old.to) == course.runs_version());
+            }
+        },
+    };
+    let same = old.filter(|old| old.to == to && old.state == state);
+    let since = same.and_then(|old| old.since).unwrap_or(Time(t.now));
+    let came_back = state != TurnState::Succeeded && course.came_back_from(&to);
+    Some(TurnStatus { to, state, since: Some(since), until: until.map(Time), came_back })
+}
+
+type State = (String, TurnState, Option<Timestamp>);
+
+/// A change that is asked for and has not begun.
+fn wish(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<State> {
+    if !course.changes_version() {
+        return None;
+    }
+    let to = course.asked().version.clone();
+    Some(match course.hold() {
+        Some(hold) => (to, hold.state, hold.until),
+        None if refused || t.stands_still() => (to, TurnState::Blocked, None),
+        None => (to, TurnState::Running, None),
+    })
+}
+
+/// The change that led to the newest release.
+fn made(course: &Course<'_>, t: &Tenant<'_>) -> Option<State> {
+    let failed = course.newest_failed();
+    if t.release.change.is_some() {
+        let to = t.release.wanted_pin().version.to_string();
+        return Some(match (&t.release.hold, &t.release.pending) {
+            (Some(hold), _) => (to, hold.state, hold.until),
+            (None, Some(pending)) => (to, TurnState::Emulating, Some(pending.until)),
+            (None, None) if failed => (course.newest_version()?.clone(), TurnState::Failed, None),
+            (None, None) => (to, TurnState::Running, None),
+        });
+    }
+    let to = course.newest_version().filter(|_| course.newest_changed_version())?.clone();
+    let state = match course.newest_succeeded() {
+        true => TurnState::Succeeded,
+        false if failed => TurnState::Failed,
+        false => TurnState::Running,
+    };
+    Some((to, state, None))
+}

@@ -1,0 +1,130 @@
+//! A tenant of the fleet, as its `Cluster` and its control-plane namespace say it.
+
+use berth_api::cluster::{Cluster, TurnState};
+use berth_api::labels;
+use jiff::{SignedDuration, Timestamp};
+use std::fmt;
+
+/// A turn is kept that is needed again so soon.
+const SOON: SignedDuration = SignedDuration::from_mins(2);
+
+/// Where a `Cluster` is that says nothing, or nothing that can be read.
+pub const DEFAULT_WAVE: u8 = 5;
+
+/// A `Cluster`: its namespace and its name.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TenantId {
+    /// Namespace of the `Cluster`.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+impl fmt::Display for TenantId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// A tenant of the fleet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools, reason = "facts")]
+pub struct Member {
+    /// Which.
+    pub id: TenantId,
+    /// Its wave.
+    pub wave: u8,
+    /// The version that its change leads to.
+    pub to: String,
+    /// How far that is. None: there is no change.
+    pub state: Option<TurnState>,
+    /// Since when.
+    pub since: Option<Timestamp>,
+    /// When that ends by itself.
+    pub until: Option<Timestamp>,
+    /// The operator has not looked at the spec yet that asks for the version.
+    pub unseen: bool,
+    /// It came back from the version, by a change of nothing else.
+    pub came_back: bool,
+    /// The version towards which it has the turn.
+    pub turn: Option<String>,
+    /// A release is rolled out, of whatever version.
+    pub rolls: bool,
+    /// That all is as of the present spec.
+    pub current: bool,
+}
+
+/// The wave of a `Cluster`.
+pub fn wave(cluster: &Cluster) -> u8 {
+    let label = cluster.metadata.labels.as_ref().and_then(|all| all.get(labels::WAVE));
+    label.and_then(|text| text.parse().ok()).filter(|wave| *wave <= 9).unwrap_or(DEFAULT_WAVE)
+}
+
+impl Member {
+    /// From a `Cluster`, and the annotation `berth.dev/turn` of its control-plane namespace. None: it is being deleted, or it has no control
+    /// plane yet.
+    pub fn of(cluster: &Cluster, turn: Option<&str>) -> Option<Self> {
+        let meta = &cluster.metadata;
+        let id = TenantId { namespace: meta.namespace.clone()?, name: meta.name.clone()? };
+        let status = cluster.status.clone().unwrap_or_default();
+        let newest = status.history.first();
+        let rolls = newest.is_some_and(|newest| newest.outcome.is_none());
+        let recorded = newest.map(|newest| newest.version.clone());
+        if meta.deletion_timestamp.is_some() || (recorded.is_none() && turn.is_none()) {
+            return None;
+        }
+        let said = status.turn;
+        let current = status.observed_generation == meta.generation;
+        let asked = &cluster.spec.version;
+        let known = |version: &String| Some(version) == recorded.as_ref();
+        let unseen = !current && !known(asked) && said.as_ref().is_none_or(|said| said.to != *asked);
+        let busy = said.as_ref().is_some_and(|said| said.state == TurnState::Running);
+        let mut member =
+            Self { id, wave: wave(cluster), turn: turn.map(str::to_owned), rolls, current, ..Self::default() };
+        match said {
+            Some(said) if busy || !unseen => {
+                (member.to, member.state, member.came_back) = (said.to, Some(said.state), said.came_back);
+                (member.since, member.until) = (said.since.map(|t| t.0), said.until.map(|t| t.0));
+            }
+            _ => {
+                member.to.clone_from(asked);
+                member.unseen = unseen;
+            }
+        }
+        Some(member)
+    }
+
+    /// It has a turn, or pods of it are replaced.
+    pub fn runs(&self) -> bool {
+        self.turn.is_some() || self.state == Some(TurnState::Running)
+    }
+
+    /// It waits for a turn towards the version that it asks for.
+    pub(super) fn waits(&self) -> bool {
+        self.current && self.state == Some(TurnState::Waiting) && self.turn.as_ref() != Some(&self.to)
+    }
+
+    /// Higher waves wait for it.
+    pub(super) fn is_open(&self) -> bool {
+        self.unseen || matches!(self.state, Some(TurnState::Waiting | TurnState::Window | TurnState::Running))
+    }
+
+    /// It is through, well or not.
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.state, Some(TurnState::Emulating | TurnState::Succeeded | TurnState::Failed))
+    }
+
+    /// The turn that is recorded is of no use any more. While the status is of another spec, nobody knows.
+    pub fn gives_back(&self, now: Timestamp) -> bool {
+        if self.turn.is_none() || !self.current {
+            return false;
+        }
+        match self.state {
+            // One towards another version stays while that is rolled out.
+            Some(TurnState::Waiting) => self.turn.as_ref() != Some(&self.to) && !self.rolls,
+            Some(TurnState::Running) => false,
+            Some(TurnState::Emulating) => self.until.is_none_or(|until| until.duration_since(now) > SOON),
+            None | Some(TurnState::Window | TurnState::Blocked | TurnState::Succeeded | TurnState::Failed) => true,
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Who gets a turn, in tables; and a fleet that is played through with crashes, failures and changes of mind.
+
+use super::*;
+use jiff::SignedDuration;
+use serde_json::json;
+use std::collections::BTreeSet;
+
+const V: &str = "1.36.3";
+
+fn id(name: &str) -> TenantId {
+    TenantId { namespace: "team".into(), name: name.into() }
+}
+
+fn member(name: &str, wave: u8, state: Option<TurnState>) -> Member {
+    let came_back = state == Some(TurnState::Failed);
+    let turn = (state == Some(TurnState::Running)).then(|| V.to_owned());
+    Member { id: id(name), wave, to: V.into(), state, came_back, turn, current: true, ..Member::default() }
+}
+
+fn limits(max_concurrent: usize, max_failed: usize) -> Rollouts {
+    Rollouts { max_concurrent, max_failed, ..Rollouts::default() }
+}
+
+fn now() -> Timestamp {
+    "2026-01-01T00:00:00Z".parse().unwrap()
+}
+
+fn decided(all: &[Member], limits: &Rollouts) -> Decision {
+    decide(all, limits, &BTreeMap::new(), now())
+}
+
+fn granted(decision: &Decision) -> Vec<&str> {
+    decision.grant.iter().map(|(id, _)| &*id.name).collect()
+}
+
+use TurnState::{Blocked, Emulating, Failed, Running, Succeeded, Waiting, Window};
+
+#[test]
+fn no_more_at_once_than_may_and_lower_waves_first() {
+    let all = [
+        member("d", 5, Some(Waiting)),
+        member("c", 5, Some(Running)),
+        member("b", 5, Some(Waiting)),
+        member("a", 5, Some(Waiting)),
+    ];
+    let decision = decided(&all, &limits(3, 2));
+    assert_eq!(granted(&decision), ["a", "b"]);
+    assert_eq!(decision.answers[&id("d")], Answer::Full { most: 3, on: Some(id("c")) });
+    assert!(granted(&decided(&all, &limits(0, 2))).is_empty(), "0 is a stop");
+    for (state, holds_up) in [
+        (Waiting, true),
+        (Window, true),
+        (Running, true),
+        (Blocked, false),
+        (Emulating, false),
+        (Succeeded, false),
+        (Failed, false),
+    ] {
+        let all = [member("early", 1, Some(state)), member("late", 2, Some(Waiting))];
+        let decision = decided(&all, &limits(3, 2));
+        assert_eq!(!granted(&decision).contains(&"late"), holds_up, "{state}");
+        if holds_up {
+            assert_eq!(decision.answers[&id("late")], Answer::Wave { wave: 1, on: id("early") });
+        }
+    }
+    let other = Member { to: "1.35.4".into(), ..member("early", 1, Some(Window)) };
+    assert_eq!(
+        granted(&decided(&[other, member("late", 2, Some(Waiting))], &limits(3, 2))),
+        ["late"],
+        "other versions"
+    );
+}
+
+#[test]
+fn what_was_not_looked_at_yet_holds_up_higher_waves_and_gets_no_turn() {
+    let unseen = Member { unseen: true, current: false, ..member("early", 0, None) };
+    let decision = decided(&[unseen, member("late", 5, Some(Waiting))], &limits(3, 2));
+    assert!(decision.grant.is_empty() && decision.open);
+    let stale = Member { current: false, ..member("a", 5, Some(Waiting)) };
+    assert!(decided(&[stale], &limits(3, 2)).grant.is_empty());
+}
+
+#[test]
+fn a_wave_waits_for_the_soak_of_those_before() {
+    let through = Member { since: Some(now() - SignedDuration::from_mins(4)), ..member("early", 0, Some(Succeeded)) };
+    let all = [through, member("late", 5, Some(Waiting))];
+    let soak = |mins| Rollouts { wave_soak: SignedDuration::from_mins(mins), ..Rollouts::default() };
+    let until = now() + SignedDuration::from_mins(1);
+    assert_eq!(decided(&all, &soak(5)).answers[&id("late")], Answer::Soak { until });
+    assert_eq!(granted(&decided(&all, &soak(4))), ["late"]);
+}
+
+#[test]
+fn with_one_too_many_that_came_back_nobody_else_starts_and_those_may_try_again() {
+    let mut all: Vec<Member> = ["a", "b", "c"].map(|name| member(name, 5, Some(Failed))).into();
+    all.push(member("d", 5, Some(Waiting)));
+    let decision = decided(&all, &limits(10, 2));
+    let back = ["a", "b", "c"].map(id).to_vec();
+    assert_eq!(decision.answers[&id("d")], Answer::Stopped { version: V.into(), back, most: 2 });
+    assert_eq!(granted(&decided(&all, &limits(10, 3))), ["d"], "the value is raised");
+    all[0].came_back = false;
+    assert_eq!(granted(&decided(&all, &limits(10, 2))), ["d"], "by flags of its own");
+    all[0] = Member { came_back: true, ..member("a", 5, Some(Waiting)) };
+    assert_eq!(granted(&decided(&all, &limits(10, 2))), ["a"], "it tries again, and still counts");
+    all[0] = member("a", 5, None);
+    assert_eq!(granted(&decided(&all, &limits(10, 2))), ["d"], "it was set back");
+    let other = Member { to: "1.35.4".into(), ..member("e", 5, Some(Waiting)) };
+    let mut all: Vec<Member> = ["a", "b", "c"].map(|name| member(name, 5, Some(Failed))).into();
+    all.push(other);
+    assert_eq!(granted(&decided(&all, &limits(10, 2))), ["e"], "towards another version");
+}
+
+#[test]
+fn turns_are_given_back_and_nothing_is_granted_in_the_same_pass() {
+    let holds = |state, until: Option<i64>| Member {
+        turn: Some(V.into()),
+        until: until.map(|mins| now() + SignedDuration::from_mins(mins)),
+        ..member("a", 5, state)
+    };
+    for (state, until, back) in [
+        (None, None, true),
+        (Some(Waiting), None, false),
+        (Some(Running), None, false),
+        (Some(Emulating), Some(1), false),
+        (Some(Emulating), Some(60), true),
+        (Some(Blocked), None, true),
+        (Some(Succeeded), None, true),
+        (Some(Failed), None, true),
+    ] {
+        let all = [holds(state, until), member("b", 5, Some(Waiting))];
+        let decision = decided(&all, &limits(3, 2));
+        assert_eq!(!decision.take_back.is_empty(), back, "{state:?} {until:?}");
+        assert_eq!(granted(&decision).is_empty(), back);
+        let unknown = Member { current: false, ..holds(state, until) };
+        assert!(decided(&[unknown], &limits(3, 2)).take_back.is_empty(), "of another spec");
+    }
+    let open = Member { state: Some(Running), turn: None, ..member("a", 5, None) };
+    let full = decided(&[open, member("b", 5, Some(Waiting))], &limits(1, 2));
+    assert_eq!(full.answers[&id("b")], Answer::Full { most: 1, on: Some(id("a")) }, "a turn that was lost counts");
+    let bumped = Member { turn: Some("1.36.2".into()), rolls: true, ..member("a", 5, Some(Waiting)) };
+    let through = Member { rolls: false, ..bumped.clone() };
+    assert_eq!(granted(&decided(&[bumped], &limits(1, 2))), ["a"], "a quick bump takes up the same turn");
+    assert_eq!(decided(&[through], &limits(1, 2)).take_back, [id("a")], "of what is through");
+}
+
+#[test]
+fn what_was_said_is_said_again_as_long_as_it_is_true() {
+    let all = ["a", "b", "x", "y"].map(|name| member(name, 5, Some(if name < "c" { Running } else { Waiting })));
+    let first = decided(&all, &limits(2, 2));
+    let on = |decision: &Decision, name| match &decision.answers[&id(name)] {
+        Answer::Full { on: Some(on), .. } => on.name.clone(),
+        other => panic!("{other:?}"),
+    };
+    assert_ne!(on(&first, "x"), on(&first, "y"), "they name different ones");
+    let told = BTreeMap::from([(id("x"), Answer::Full { most: 2, on: Some(id("b")) })]);
+    assert_eq!(on(&decide(&all, &limits(2, 2), &told, now()), "x"), "b");
+}
+
+fn read(status: &serde_json::Value, version: &str, turn: Option<&str>) -> Option<Member> {
+    let object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "Cluster",
+        "metadata": {"name": "acme", "namespace": "team-a", "generation": 2, "labels": {"berth.dev/wave": "2"}},
+        "spec": {"version": version}, "status": status,
+    });
+    Member::of(&serde_json::from_value(object).unwrap(), turn)
+}
+
+#[test]
+fn a_member_is_what_its_cluster_says() {
+    let history = json!([{"revision": 1, "version": "1.36.2", "cause": "Creation"}]);
+    let turn = json!({"to": V, "state": "Running", "cameBack": true});
+    assert_eq!(read(&json!({"observedGeneration": 2}), V, None), None, "it is being created");
+    let rest = read(&json!({"observedGeneration": 2, "history": history}), "1.36.2", None).unwrap();
+    assert!(rest.state.is_none() && !rest.unseen && rest.wave == 2);
+    let unseen = read(&json!({"observedGeneration": 1, "history": history}), V, None).unwrap();
+    assert!(unseen.unseen && unseen.to == V);
+    let flags = read(&json!({"observedGeneration": 1, "history": history}), "1.36.2", None).unwrap();
+    assert!(!flags.unseen, "no other version");
+    let runs = json!({"observedGeneration": 1, "history": history, "turn": turn});
+    let runs = read(&runs, "1.36.9", Some(V)).unwrap();
+    assert!(runs.runs() && runs.came_back && !runs.unseen && runs.to == V && runs.turn.as_deref() == Some(V));
+    let mut cluster = Cluster::default();
+    for (label, wanted) in [(None, 5), (Some("0"), 0), (Some("9"), 9), (Some("10"), 5), (Some("x"), 5)] {
+        cluster.metadata.labels = label.map(|l| [("berth.dev/wave".to_owned(), l.to_owned())].into());
+        assert_eq!(wave(&cluster), wanted, "{label:?}");
+    }
+}
+
+use berth_api::Cluster;
+
+/// A fleet, played: each tenant as its status and its namespace say it.
+#[derive(Clone, Debug)]
+struct Played {
+    member: Member,
+    /// Its pods are being replaced.
+    rolls: bool,
+    /// It never comes up.
+    poisoned: bool,
+}
+
+/// Numbers that are as good as any, and the same each time.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        usize::try_from(self.0 >> 33).unwrap() % sides
+    }
+}
+
+/// What the tenant's reconcile does next, if it is its turn to run.
+fn reconcile(tenant: &mut Played, dice: &mut Dice) {
+    let has_turn = tenant.member.turn.as_deref() == Some(V);
+    let state = tenant.member.state;
+    tenant.member.current = true;
+    tenant.member.unseen = false;
+    tenant.member.state = match state {
+        None | Some(Waiting) if has_turn => {
+            tenant.rolls = true;
+            Some(Running)
+        }
+        None => Some(Waiting),
+        Some(Running) if dice.roll(3) == 0 => {
+            tenant.rolls = false;
+            tenant.member.came_back = tenant.poisoned;
+            Some(if tenant.poisoned { Failed } else { Succeeded })
+        }
+        state => state,
+    };
+}
+
+#[test]
+fn a_fleet_that_is_played_through_never_has_more_at_once_and_ends() {
+    for seed in 0..60 {
+        let mut dice = Dice(seed);
+        let limits = limits(1 + dice.roll(4), 2);
+        let poison = dice.roll(6);
+        let mut fleet: Vec<Played> = (0..12)
+            .map(|n| {
+                let wave = u8::try_from(n / 4).unwrap();
+                let member = Member { unseen: true, current: false, ..member(&format!("t{n:02}"), wave, None) };
+                Played { member, rolls: false, poisoned: n < poison }
+            })
+            .collect();
+        let mut told = BTreeMap::new();
+        for step in 0.. {
+            assert!(step < 4000, "it never ends: seed {seed}: {fleet:#?}");
+            let n = dice.roll(fleet.len());
+            reconcile(&mut fleet[n], &mut dice);
+            // What is decided is carried out one write after the other, and a crash may come after each.
+            let all: Vec<Member> = fleet.iter().map(|t| t.member.clone()).collect();
+            let decision = decide(&all, &limits, &told, now());
+            let dies_after = dice.roll(6);
+            let mut writes = 0;
+            for tenant in &mut fleet {
+                let id = &tenant.member.id;
+                let back = decision.take_back.contains(id);
+                let grant = decision.grant.iter().find(|(granted, _)| granted == id);
+                if (back || grant.is_some()) && writes < dies_after {
+                    writes += 1;
+                    tenant.member.turn = grant.map(|(_, to)| to.clone());
+                    assert!(!(back && tenant.rolls), "it is at work: seed {seed}");
+                }
+            }
+            told = if dies_after < 3 { BTreeMap::new() } else { decision.answers };
+            let rolling: Vec<&Played> = fleet.iter().filter(|t| t.rolls).collect();
+            assert!(rolling.len() <= limits.max_concurrent, "seed {seed}");
+            let waves: BTreeSet<u8> = rolling.iter().map(|t| t.member.wave).collect();
+            assert!(waves.len() <= 1, "seed {seed}: waves at once: {waves:?}");
+            let done = |t: &Played| matches!(t.member.state, Some(Succeeded | Failed)) && t.member.turn.is_none();
+            let failed = fleet.iter().filter(|t| t.member.came_back).count();
+            let stands = fleet.iter().all(|t| done(t) || (t.member.state == Some(Waiting) && !t.member.runs()));
+            if fleet.iter().all(done) {
+                assert!(failed <= limits.max_failed + limits.max_concurrent, "seed {seed}");
+                break;
+            }
+            if failed > limits.max_failed && stands {
+                assert!(failed < limits.max_failed + 1 + limits.max_concurrent, "seed {seed}: {failed} failed");
+                // They are set back: the rest goes on.
+                for tenant in fleet.iter_mut().filter(|t| t.member.came_back) {
+                    (tenant.member.came_back, tenant.member.state) = (false, Some(Succeeded));
+                }
+                for tenant in &mut fleet {
+                    tenant.poisoned = false;
+                }
+            }
+        }
+    }
+}
