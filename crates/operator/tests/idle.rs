@@ -284,15 +284,22 @@ async fn drift_of_every_child_is_repaired() {
         Arc::new(Calls::default()),
         Duration::from_secs(10),
     );
+    let maps = io.list(Kind::ConfigMap, &team.cp_namespace, None).await.expect("list");
+    let names: Vec<&str> = maps.iter().filter_map(|m| m["metadata"]["name"].as_str()).collect();
+    // What components read has a digest in its name.
+    let called = |d: &Drift| {
+        let own =
+            names.iter().find(|name| d.kind == Kind::ConfigMap && name.starts_with(&format!("{}-config-", d.name)));
+        own.map_or(d.name.clone(), |name| (*name).to_owned())
+    };
     let mut all: Vec<(ObjectKey, Option<Value>)> = drifts()
         .into_iter()
-        .map(|d| (ObjectKey::namespaced(d.kind, team.cp_namespace.clone(), d.name), d.edit))
+        .map(|d| (ObjectKey::namespaced(d.kind, team.cp_namespace.clone(), called(&d)), d.edit))
         .collect();
     let published = ObjectKey::namespaced(Kind::Secret, team.ns.clone(), "acme-kubeconfig");
     all.extend([(published.clone(), Some(Value::Null)), (published, None)]);
-    let maps = io.list(Kind::ConfigMap, &team.cp_namespace, None).await.expect("list");
-    let names = maps.iter().filter_map(|m| m["metadata"]["name"].as_str()).filter(|n| n.contains("templates-"));
-    all.extend(names.map(|n| (ObjectKey::namespaced(Kind::ConfigMap, team.cp_namespace.clone(), n), None)));
+    let templates = names.iter().filter(|name| name.contains("templates-"));
+    all.extend(templates.map(|n| (ObjectKey::namespaced(Kind::ConfigMap, team.cp_namespace.clone(), *n), None)));
     let mut batches = BTreeMap::<(&str, &str), Vec<(ObjectKey, Option<Value>)>>::new();
     for (key, edit) in all {
         let what = if edit.is_some() { "edited" } else { "deleted" };

@@ -25,7 +25,9 @@ static BUILTIN: LazyLock<Catalog> = LazyLock::new(|| Catalog::from_files(&embedd
 ///
 /// - 1: every container is as Pod Security `restricted` has it.
 /// - 2: a container that states its `securityContext` keeps it. Only sets of a Kubernetes minor have need of it.
-pub const FORMAT: u32 = 2;
+/// - 3: a ConfigMap that a component reads as its configuration has the digest of its texts in its name, so pods that run never see another
+///   one. Only sets of a Kubernetes minor have need of it.
+pub const FORMAT: u32 = 3;
 
 /// Of sets that every build renders the same.
 const FIRST_FORMAT: u32 = 1;

@@ -3,6 +3,7 @@
 //! A change to what this pass adds would roll every tenant. It is therefore part of [`crate::FORMAT`]: a new rule applies to new
 //! formats only, and the snapshots of the pinned ones show that.
 
+mod configuration;
 mod pods;
 
 use std::collections::BTreeMap;
@@ -48,14 +49,21 @@ pub(crate) fn finish(
     let Some(workload) = workload else {
         return Ok(objects.into_values().map(|(_, object)| object).collect());
     };
-    let checksums = checksums(objects.values().map(|(_, object)| object), workload);
+    let own =
+        if format < 3 { BTreeMap::new() } else { configuration::names(objects.values().map(|(_, object)| object)) };
+    let sums = sums(objects.values().map(|(_, object)| object).filter(|object| !own.contains_key(&object.key().name)));
+    let checksums = sums.into_iter().chain(workload.checksums.clone()).collect();
     let mut out = Vec::with_capacity(objects.len());
     for (template, object) in objects.into_values() {
         if object.key().kind.has_pods() {
             let fault = |reason: String| RenderError::Object { template: template.clone(), reason };
             let mut value = object.into_value();
             pods::finish_workload(&mut value, meta, workload, &checksums, format).map_err(fault)?;
+            configuration::mount(&mut value, &own);
             out.push(Object::new(value).map_err(fault)?);
+        } else if let Some(name) = own.get(&object.key().name).filter(|_| object.key().kind == crate::Kind::ConfigMap) {
+            let fault = |reason: String| RenderError::Object { template: template.clone(), reason };
+            out.push(object.renamed(name).map_err(fault)?);
         } else {
             out.push(object);
         }
@@ -94,21 +102,19 @@ fn with_sums(object: Object, sums: &BTreeMap<String, String>) -> Result<Object, 
     Object::new(value).map_err(|reason| RenderError::Object { template: key.to_string(), reason })
 }
 
-/// Digests that pods carry: those that were passed in, and one per ConfigMap that was rendered with them.
-fn checksums<'a>(objects: impl Iterator<Item = &'a Object>, workload: &Workload) -> BTreeMap<String, String> {
-    let mut sums = sums(objects);
-    sums.extend(workload.checksums.clone());
-    sums
-}
-
+/// Digests that pods carry, one per ConfigMap that was rendered with them.
 fn sums<'a>(objects: impl Iterator<Item = &'a Object>) -> BTreeMap<String, String> {
     let rendered = objects.filter(|object| object.key().kind == crate::Kind::ConfigMap);
-    let rolling = rendered.filter(|object| object.annotations().get(ROLLS_PODS) != Some(&"false"));
+    let rolling = rendered.filter(|object| rolls_pods(object));
     let sum = |object: &Object| {
         let data = object.get("/data").cloned().unwrap_or_default();
         (object.key().name.clone(), crate::object::digest(&data))
     };
     rolling.map(sum).collect()
+}
+
+fn rolls_pods(object: &Object) -> bool {
+    object.annotations().get(ROLLS_PODS) != Some(&"false")
 }
 
 fn add_meta(value: &mut Value, meta: &Meta) {

@@ -67,6 +67,11 @@ impl Object {
         strings(self.get("/metadata/annotations"))
     }
 
+    /// The object under another name.
+    pub(crate) fn renamed(self, name: &str) -> Result<Self, String> {
+        Self::new(self.with("/metadata/name", name.into()).value)
+    }
+
     /// The object with an annotation set.
     #[must_use]
     pub fn with_annotation(mut self, key: &str, value: &str) -> Self {

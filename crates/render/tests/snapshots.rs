@@ -111,7 +111,7 @@ fn configuration_rolls_pods() {
     let pods = |fixture: &Fixture| {
         let objects = fixture.component(Binary::ApiServer).expect("renders");
         let deployment = objects.iter().find(|object| object.key().kind.has_pods()).expect("a Deployment").clone();
-        deployment.get("/spec/template/metadata/annotations").expect("annotations").clone()
+        deployment.get("/spec/template").expect("a template").clone()
     };
     let mut fixture = minimal("1.36.3", "3.6.16");
     let before = pods(&fixture);

@@ -52,10 +52,6 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
         stop(t, component, &mut stage);
         left = None;
     }
-    // Whatever could not be rendered now is still ours.
-    let rest: Vec<ObjectKey> =
-        owned(t, name).filter(|k| !stage.owns.contains(k) && !slots::is_left_over(t, k)).collect();
-    stage.owns.extend(rest);
     if t.restore().is_none()
         && (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
         && let Some(progress) = progress(t, name, &live)
@@ -69,6 +65,11 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
             _ => {}
         }
     }
+    // Whatever could not be rendered now is still ours, and what pods may read that are about to go.
+    let settled = stage.state.is_done();
+    let rest = owned(t, name).filter(|key| !stage.owns.contains(key) && !slots::is_left_over(t, key));
+    let rest: Vec<ObjectKey> = rest.filter(|key| key.kind != Kind::ConfigMap || !settled).collect();
+    stage.owns.extend(rest);
     if let (true, Some(live)) = (stage.state.is_done(), live.first()) {
         let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
         stage.notes.extend(workload::injected(live, pods));

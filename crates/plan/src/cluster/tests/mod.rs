@@ -5,6 +5,7 @@
 pub(crate) mod additions;
 mod address;
 mod changes;
+mod configuration;
 mod create;
 mod deletion;
 mod endpoint;

@@ -68,8 +68,8 @@ fn the_version_change_that_the_message_names_applies_it() {
     f.cluster.spec.version = "1.36.3".into();
     last(&mut f);
     assert_eq!(f.condition("Ready").0, "True", "{:?}", f.condition("Ready"));
-    let map = f.world.observed.get(&Fixture::key(Kind::ConfigMap, names::APISERVER)).unwrap();
-    assert!(map["data"]["authentication.yaml"].as_str().unwrap().contains("a.example.com"), "{map}");
+    let maps = f.configuration(names::APISERVER);
+    assert!(maps.len() == 1 && maps[0].1.contains("a.example.com"), "{maps:?}");
 }
 
 /// Of Kubernetes 1.33, say, this operator has no templates, and so none that would read it.
