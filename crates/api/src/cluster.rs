@@ -19,8 +19,8 @@ pub use addons::{Addons, CoreDns, KubeProxy, ProxyMode};
 pub use endpoint::{Endpoint, EndpointService, EndpointType};
 pub use network::Network;
 pub use status::{
-    AddonStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus, PublishedEndpoint,
-    PublishedKubeconfig, RevisionSummary, RolloutStatus, TurnState, TurnStatus,
+    AddonStatus, CanaryStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus,
+    PublishedEndpoint, PublishedKubeconfig, RevisionSummary, RolloutStatus, TurnState, TurnStatus,
 };
 pub use upgrade::{Day, OnFailure, Upgrade, Window};
 pub use vpc::{Attachment, Route, Vpc};

@@ -171,6 +171,21 @@ pub struct RolloutStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub since: Option<Time>,
+    /// The first new API server, while it serves alone among the old ones for `spec.upgrade.soak`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub canary: Option<CanaryStatus>,
+}
+
+/// The first new API server of a release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CanaryStatus {
+    /// Its pod.
+    pub pod: String,
+    /// Since when that is ready.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub since: Option<Time>,
 }
 
 /// A release, in short.

@@ -38,8 +38,9 @@ pub struct Upgrade {
     /// is, and `Ready` says so. Hold: what runs stays, and `Ready` says so. Default Rollback.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// How long all components must run a new release before it counts as one to go back to: `0s` to `24h`. Nothing waits for it. Default
-    /// `60s`.
+    /// How long the first new API server of a release must serve, alone among the old ones, before the second starts: `0s` to `24h`. If it
+    /// restarts or is not ready meanwhile, `onFailure` says what happens. And how long all components must run the release before it counts as
+    /// one to go back to. A creation does not wait for it. Default `60s`.
     #[serde(default = "a_minute")]
     #[schemars(
         length(max = 16),

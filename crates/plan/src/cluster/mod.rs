@@ -166,6 +166,7 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     let is_refused = |component: &&components::Component| validate::component(&t, component).is_err();
     let refused = refused || !spec.state.is_done() || components::ALL.iter().any(is_refused);
     release.recording = course.awaits(refused);
+    release.canary = course.canary;
     if release.change.is_none() {
         release.pin = course.pin(release.pin);
         release.pin = validate::with_available_agent(release.pin, &t);

@@ -7,6 +7,7 @@ mod apiserver;
 mod controller_manager;
 mod scheduler;
 mod slots;
+mod soak;
 mod stage;
 mod workloads;
 

@@ -2,6 +2,7 @@
 //!
 //! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
 
+use super::soak::with_canary;
 use super::{Asked, Component, Prepared, Rendered, Workloads, slots};
 use crate::cluster::subject::{Tenant, ensure, is_ours};
 use crate::cluster::validate;
@@ -33,7 +34,8 @@ pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: 
             left = rendered.left;
             let runs = |o: &Object| matches!(o.key().kind, Kind::Deployment | Kind::StatefulSet);
             for o in rendered.objects.into_iter().filter(|o| t.restore().is_none() || !runs(o)) {
-                ensure(&mut stage, t.observed, workload::with_registry_annotation(o, &t.cluster.spec.images));
+                let o = workload::with_registry_annotation(o, &t.cluster.spec.images);
+                ensure(&mut stage, t.observed, with_canary(t, component.binary, o));
             }
             let first = component
                 .after
@@ -224,6 +226,10 @@ fn progress(t: &Tenant<'_>, name: &str, live: &Workloads<'_>) -> Option<State> {
         Some(old) if rollout.ready >= rollout.desired => on = old,
         Some(old) => on = format!("{on}, {old}"),
         None => {}
+    }
+    let canary = t.release.canary.filter(|_| name == names::APISERVER);
+    if let Some(until) = canary.and_then(|canary| canary.until(t)) {
+        on = format!("{on}; its first new pod serves alone until {} (spec.upgrade.soak)", until.strftime("%H:%M:%SZ"));
     }
     let starting =
         pods().filter_map(workload::pod_start).find(|(since, _)| t.now.duration_since(*since) >= workload::SLOW_START);

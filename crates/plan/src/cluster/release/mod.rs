@@ -9,6 +9,7 @@ mod record;
 mod seen;
 
 use super::record::{Pin, pin};
+use super::revision::Canary;
 use super::subject::Tenant;
 use super::turn::{self, Hold};
 use super::validate::{new_pin, unsupported};
@@ -19,6 +20,7 @@ use berth_render::Binary;
 use decide::{Ask, Facts, Next, Step, Write, decide};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 pub(super) use decide::Run;
 pub use record::upgrade_templates;
@@ -43,6 +45,8 @@ pub(super) struct Release {
     pub(super) hold: Option<Hold>,
     /// The record that changes of what runs wait for.
     pub(super) recording: Option<String>,
+    /// What is asked of the first new API server.
+    pub(super) canary: Option<Canary>,
 }
 
 /// A change of the minor, as it was read.
@@ -128,6 +132,11 @@ pub(super) fn of(t: &Tenant<'_>) -> (Option<Release>, Option<State>) {
         }
         (_, old) => at_rest(t, old.filter(|old| Some(old.version.minor()) >= served), served),
     }
+}
+
+/// Whether a minor changes, and the new one counts as served.
+pub(super) fn is_in_second_step(namespace: &Value) -> bool {
+    record::upgrade(namespace).is_some_and(|upgrade| record::served(namespace) >= Some(upgrade.to().version.minor()))
 }
 
 /// No minor changes.
@@ -243,7 +252,10 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         None => (Some(upgrade), old),
     };
     let hold = hold.filter(|_| pending.is_some());
-    (Release { pin, change: Some(change), upgrade, served, waits, pending, hold, recording: None }, refusal)
+    (
+        Release { pin, change: Some(change), upgrade, served, waits, pending, hold, recording: None, canary: None },
+        refusal,
+    )
 }
 
 /// Whether it was paused until now, and since is before that: what `spec.upgrade.finalizeAfter` waits for begins anew.

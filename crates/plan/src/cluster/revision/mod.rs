@@ -3,6 +3,7 @@
 //! When a release does not come up, the plan is made as if the spec asked for the last one that succeeded ([`Course::cluster`]): all that
 //! holds for a person who sets it back, such as the order of a minor, holds for Berth. The spec itself is left alone.
 
+mod canary;
 mod decide;
 mod fleet;
 mod record;
@@ -24,10 +25,12 @@ use berth_api::revision::{
 };
 use berth_api::version::Version;
 use berth_render::{Kind, Object, ObjectKey};
+pub(super) use canary::Canary;
 use decide::{Facts, Next, Runs, Write, decide};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use record::Revision;
 pub(super) use record::roll;
+use rollout::Failure;
 
 /// What becomes of the release in the spec.
 #[derive(Debug)]
@@ -48,6 +51,10 @@ pub(super) struct Course<'a> {
     roll: Option<String>,
     /// None: nothing is recorded yet.
     judged: Option<(Facts, Next)>,
+    /// What it fails by.
+    failure: Option<Failure>,
+    /// What is asked of its first new API server, while it is rolled out.
+    pub(super) canary: Option<Canary>,
 }
 
 impl<'a> Course<'a> {
@@ -66,15 +73,29 @@ impl<'a> Course<'a> {
             hold: None,
             roll: record::roll(cluster),
             judged: None,
+            failure: None,
+            canary: None,
         };
+        course.canary = course.soaks(&t);
+        course.failure = course.all.last().and_then(|newest| rollout::failing(&t, course.canary, newest.number));
         course.judged = course.facts(&t).map(|facts| (facts, decide(facts)));
         course.wait(&t);
         course
     }
 
+    /// The canary of a release that is rolled out. A minor's second step has none: there is nothing to go back to.
+    fn soaks(&self, t: &Tenant<'_>) -> Option<Canary> {
+        let newest = self.all.last()?;
+        let ended = matches!(newest.status.outcome, Some(Outcome::Succeeded | Outcome::RolledBack));
+        let Time(started) = newest.status.started.as_ref().filter(|_| !ended)?;
+        let soak = rollout::soak(t);
+        let second = || release::is_in_second_step(t.live_namespace()?).then_some(());
+        (soak.is_positive() && second().is_none()).then_some(Canary { soak, started: *started })
+    }
+
     fn facts(&self, t: &Tenant<'_>) -> Option<Facts> {
         let newest = self.all.last()?;
-        let failing = rollout::failing(t, newest.number);
+        let failing = self.failure.as_ref().map(Failure::component);
         Some(Facts {
             recorded: newest.status.outcome,
             same: newest.release() == Some(&self.wanted),
@@ -178,7 +199,7 @@ impl<'a> Course<'a> {
             _ if through && !refused => vec![self.first(t)],
             _ => vec![],
         };
-        out.due = [out.due, rollout::due(t, out.rollout.as_ref())].into_iter().flatten().min();
+        out.due = [out.due, rollout::due(t, self.canary, out.rollout.as_ref())].into_iter().flatten().min();
         let repairs = self.all.iter().filter(|revision| !revision.is_labelled(t.cluster));
         let repairs: Vec<_> = repairs.map(|revision| revision.with(t.cluster, &revision.status)).collect();
         let mut stage = Stage::new(StageId::Revision, State::Ready);

@@ -1,16 +1,18 @@
 //! How a release comes up: what is seen of it, and since when it makes no progress.
 
 use super::Course;
+use super::canary::Canary;
 use super::record::Revision;
 use crate::cluster::components::{self, Component};
 use crate::cluster::subject::{Tenant, is_ours};
 use crate::model::{Plan, StageId};
 use crate::observed::ApiProbe;
 use crate::workload;
-use berth_api::cluster::{OnFailure, RolloutStatus};
+use berth_api::cluster::{CanaryStatus, OnFailure, RolloutStatus};
 use berth_api::conditions::{ConditionType, is_true};
+use berth_api::names;
 use berth_render::Kind;
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
@@ -29,7 +31,7 @@ fn deadline(t: &Tenant<'_>) -> SignedDuration {
     duration(&t.cluster.spec.upgrade.progress_deadline, SignedDuration::from_mins(5))
 }
 
-fn soak(t: &Tenant<'_>) -> SignedDuration {
+pub(super) fn soak(t: &Tenant<'_>) -> SignedDuration {
     duration(&t.cluster.spec.upgrade.soak, SignedDuration::from_secs(60))
 }
 
@@ -45,7 +47,14 @@ fn recorded(t: &Tenant<'_>, revision: i64) -> Option<RolloutStatus> {
 
 /// How long a step lasts already, without progress.
 fn lasts(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<SignedDuration> {
-    rollout.since.as_ref().map(|Time(since)| t.now.duration_since(*since))
+    since(t, rollout).map(|since| t.now.duration_since(since))
+}
+
+/// Since when it makes no progress. While the canary serves, nothing else is to go on.
+fn since(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<Timestamp> {
+    let Time(since) = rollout.since.as_ref()?;
+    let serves = rollout.canary.as_ref().and_then(|canary| canary.since.as_ref());
+    Some(serves.map_or(*since, |Time(serves)| (*serves + soak(t)).max(*since)))
 }
 
 /// The first workload whose pods are not all of its newest template and ready, and how many are at least.
@@ -67,21 +76,53 @@ fn new_and_ready(live: &Value) -> i32 {
     i32::try_from((count("availableReplicas") - old).max(0)).unwrap_or_default() * i32::from(workload::taken_up(live))
 }
 
-/// The component that makes no progress for too long, and does not now.
-pub(super) fn failing(t: &Tenant<'_>, revision: i64) -> Option<&'static Component> {
-    let rollout = recorded(t, revision).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
-    let (component, name, ready) = moving(t)?;
-    (!t.stands_still() && name == rollout.step && ready <= rollout.ready).then_some(component)
+/// What a release fails by.
+#[derive(Clone, Debug)]
+pub(super) enum Failure {
+    /// The component makes no progress for too long.
+    Late(&'static Component),
+    /// The first new API server was ready, and then was not, before `spec.upgrade.soak` was over.
+    Canary(String),
 }
 
-/// Whether the component serves as it did before, by pods of an earlier template. A slot is changed in its place, so one of several is not
-/// there.
+impl Failure {
+    pub(super) fn component(&self) -> &'static Component {
+        match self {
+            Self::Late(component) => component,
+            Self::Canary(_) => components::ALL[0],
+        }
+    }
+}
+
+/// What it fails by now.
+pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, revision: i64) -> Option<Failure> {
+    let recorded = recorded(t, revision)?;
+    if t.stands_still() {
+        return None;
+    }
+    if let Some(canary) = failed(t, canary, &recorded) {
+        return Some(Failure::Canary(canary.pod.clone()));
+    }
+    let rollout = Some(recorded).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
+    let (component, name, ready) = moving(t)?;
+    (name == rollout.step && ready <= rollout.ready).then_some(Failure::Late(component))
+}
+
+/// The canary that is recorded, if it failed.
+fn failed<'a>(t: &Tenant<'_>, canary: Option<Canary>, rollout: &'a RolloutStatus) -> Option<&'a CanaryStatus> {
+    let recorded = rollout.canary.as_ref()?;
+    let Time(since) = recorded.since.as_ref()?;
+    canary?.has_failed(t, &recorded.pod, *since).then_some(recorded)
+}
+
+/// Whether the component serves as it did before, by pods of an earlier template. A slot is changed in its place, so one is not there; of a
+/// single one nothing serves, and nothing is lost by going back.
 pub(super) fn old_are_well(t: &Tenant<'_>, component: &Component) -> bool {
     let live = t.workloads(component.binary).that(is_ours);
     let Some(rollout) = live.rollout() else { return false };
     if live.keys().iter().all(|key| key.kind == Kind::StatefulSet) {
         let down = live.live().filter(|set| !workload::rollout(set).settled).count();
-        return down <= 1 && live.keys().len() > 1 && live.live().count() == live.keys().len();
+        return down <= 1 && live.live().count() == live.keys().len();
     }
     let available = live.live().filter_map(|d| d.pointer("/status/availableReplicas")?.as_i64()).sum::<i64>();
     rollout.old > 0 && available >= i64::from(rollout.desired)
@@ -112,29 +153,43 @@ pub(super) fn soaked(t: &Tenant<'_>, revision: i64) -> bool {
 
 /// The rollout as it is now; None: nothing is being replaced.
 pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, through: bool) -> Option<RolloutStatus> {
-    let (step, ready) = if through {
-        (SOAK, 0)
-    } else {
-        let (_, name, ready) = moving(t)?;
-        (name, ready)
+    let recorded = recorded(t, newest.number);
+    let canary = course.canary.filter(|_| !through);
+    let (step, ready) = match moving(t) {
+        _ if through => (SOAK, 0),
+        Some((_, name, ready)) => (name, ready),
+        // A slot that changed, of which others are to follow.
+        None => (canary.filter(|canary| canary.until(t).is_some()).map(|_| names::APISERVER)?, 0),
     };
     let step = step.to_owned();
-    let before = recorded(t, newest.number).filter(|rollout| rollout.step == step);
+    let before = recorded.clone().filter(|rollout| rollout.step == step);
     let progress = before.as_ref().is_none_or(|before| ready > before.ready);
-    let since = before.as_ref().and_then(|before| before.since.clone()).filter(|_| !progress);
+    let since = before.as_ref().and_then(|before| since(t, before)).filter(|_| !progress);
     Some(RolloutStatus {
         revision: newest.number,
         from: course.good().and_then(|good| Some(good.release()?.version.clone())),
         to: course.wanted.version.clone(),
         step,
         ready: ready.max(before.map_or(0, |before| before.ready)),
-        since: (!t.stands_still()).then(|| since.unwrap_or(Time(t.now))),
+        since: (!t.stands_still()).then(|| Time(since.unwrap_or(t.now).min(t.now))),
+        canary: canary.and_then(|canary| serving(t, canary, recorded.as_ref())),
     })
 }
 
+/// The canary that serves, or has failed and is not judged yet.
+fn serving(t: &Tenant<'_>, canary: Canary, recorded: Option<&RolloutStatus>) -> Option<CanaryStatus> {
+    if let Some(failed) = recorded.and_then(|recorded| failed(t, Some(canary), recorded)) {
+        return Some(failed.clone());
+    }
+    let (pod, since) = canary.serving(t)?;
+    canary.until(t).map(|_| CanaryStatus { pod: pod.to_owned(), since: Some(Time(since)) })
+}
+
 /// When time alone changes what is decided.
-pub(super) fn due(t: &Tenant<'_>, rollout: Option<&RolloutStatus>) -> Option<SignedDuration> {
+pub(super) fn due(t: &Tenant<'_>, canary: Option<Canary>, rollout: Option<&RolloutStatus>) -> Option<SignedDuration> {
     let rollout = rollout?;
     let longest = if rollout.step == SOAK { soak(t) } else { deadline(t) };
-    Some(longest - lasts(t, rollout)?).filter(SignedDuration::is_positive)
+    let late = Some(longest - lasts(t, rollout)?).filter(SignedDuration::is_positive);
+    let proven = canary.and_then(|canary| canary.until(t)).map(|until| until.duration_since(t.now));
+    [late, proven].into_iter().flatten().min()
 }

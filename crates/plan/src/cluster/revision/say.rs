@@ -2,7 +2,7 @@
 
 use super::Course;
 use super::record::Revision;
-use super::rollout;
+use super::rollout::{self, Failure};
 use crate::cluster::components;
 use crate::cluster::subject::Tenant;
 use crate::model::{Plan, Stage, StageId, State};
@@ -19,10 +19,16 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
     if !matches!(outcome, Outcome::RolledBack | Outcome::Held) {
         return None;
     }
+    let soak = &t.cluster.spec.upgrade.soak;
     let stages = components::ALL.iter().filter_map(|c| plan.stage(StageId::ControlPlane(c.binary)));
     let what = stages.filter_map(Stage::sentence).map(|(_, text)| text).next().unwrap_or_default();
     let deadline = &t.cluster.spec.upgrade.progress_deadline;
-    let failed = format!("no progress for {deadline} (spec.upgrade.progressDeadline): {what}");
+    let failed = match &course.failure {
+        Some(Failure::Canary(pod)) => format!(
+            "pod {pod}, the first new kube-apiserver, was ready and then was not, within {soak} (spec.upgrade.soak): {what}"
+        ),
+        _ => format!("no progress for {deadline} (spec.upgrade.progressDeadline): {what}"),
+    };
     if outcome == Outcome::RolledBack {
         return Some(failed);
     }

@@ -226,8 +226,10 @@ fn it_takes_up_a_change_of_mind_wherever_it_is() {
     assert_eq!((f.all_run(), f.condition("Ready").1), (["1.35.5"; 3].map(str::to_owned), "AsExpected".into()));
     // What cannot be leaves it where it is.
     f.version(NEW);
-    f.reconcile();
-    f.roll_out(names::APISERVER);
+    for _ in 0..2 {
+        f.reconcile();
+        f.roll_out(names::APISERVER);
+    }
     f.version("1.29.1");
     f.world.log.clear();
     blocked(&f.reconcile(), StageId::Spec, Reason::VersionUnsupported);

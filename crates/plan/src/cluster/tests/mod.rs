@@ -4,6 +4,7 @@
 
 pub(crate) mod additions;
 mod address;
+mod canary;
 mod changes;
 mod configuration;
 mod create;

@@ -208,8 +208,10 @@ fn a_version_goes_back_to_what_it_was_rendered_with() {
     let namespace = f.home_object()["metadata"]["annotations"].clone();
     f.settings.agent_image = "berth.dev/agent:newer".into();
     f.cluster.spec.version = NEW.into();
-    f.reconcile();
-    f.roll_out(names::APISERVER);
+    for _ in 0..2 {
+        f.reconcile();
+        f.roll_out(names::APISERVER);
+    }
     f.reconcile();
     // The second component fails.
     f.stuck(names::CONTROLLER_MANAGER, 1);

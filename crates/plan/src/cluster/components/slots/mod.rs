@@ -36,6 +36,8 @@ struct Slot {
     ready: bool,
     /// It was made a moment ago.
     starts: bool,
+    /// Its pod serves for `spec.upgrade.soak` already, if a release is rolled out.
+    soaked: bool,
 }
 
 impl Slot {
@@ -48,7 +50,8 @@ impl Slot {
 ///
 /// - What does not serve is changed at once: nothing is lost with it.
 /// - What serves is changed only while every other one of the first `replicas` serves, one after the other, and after a spare, if there is
-///   one, has proven the new template and serves.
+///   one, has proven the new template and serves. The first that changed, be it the spare, is the canary: it serves for a while before the
+///   second is changed.
 fn decide(slots: &[Slot], replicas: usize, was_up: bool) -> Vec<Option<bool>> {
     let (first, spares) = slots.split_at(replicas.min(slots.len()));
     let lost = first.iter().filter(|s| !s.ready && !s.starts).count();
@@ -56,7 +59,9 @@ fn decide(slots: &[Slot], replicas: usize, was_up: bool) -> Vec<Option<bool>> {
     let needed = if was_up { lost.max(usize::from(changes)) } else { 0 };
     let proven = !was_up || spares.first().is_none_or(|s| s.is_good());
     let all_serve = first.iter().all(|s| s.ready);
-    let mut next = proven && all_serve;
+    let mut changed = slots.iter().filter(|s| s.current && s.runs).peekable();
+    let soaked = changed.peek().is_none() || changed.any(|s| s.is_good() && s.soaked);
+    let mut next = proven && soaked && all_serve;
     let mut out = Vec::with_capacity(slots.len());
     for slot in first {
         let serves = slot.exists && slot.runs && slot.ready;
@@ -109,7 +114,7 @@ fn rendered(
             (Err(bug), _) | (_, Err(bug)) => return Ok(Err(bug)),
         };
         let live = t.get(Kind::StatefulSet, &names::slot(names::APISERVER, slot)).filter(|live| is_ours(live));
-        seen.push(look(live, &both, t.now));
+        seen.push(Slot { soaked: soaked(t, slot), ..look(live, &both, t.now) });
         wanted.push(both);
     }
     let was_up = t.status().version.is_some();
@@ -169,7 +174,16 @@ fn look(live: Option<&Value>, wanted: &[Vec<Object>; 2], now: Timestamp) -> Slot
         runs: rollout.desired > 0,
         ready: rollout.desired > 0 && rollout.settled,
         starts: made.is_some_and(|made| now.duration_since(made) < STARTS),
+        soaked: true,
     }
+}
+
+/// Whether the pod of a slot serves long enough for others to change.
+fn soaked(t: &Tenant<'_>, slot: usize) -> bool {
+    let Some(canary) = t.release.canary else { return true };
+    let slot = slot.to_string();
+    let mut pods = workload::pods_of(t.observed, &t.cp_namespace, labels::SLOT, &slot);
+    pods.any(|(_, pod)| canary.is_proven_by(pod, t.now))
 }
 
 /// Whether it is of a slot that the spec does not have any more.

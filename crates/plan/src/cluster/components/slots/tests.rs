@@ -22,12 +22,21 @@ struct Pod {
     new: bool,
     ready: bool,
     ends: bool,
+    /// It is ready for `spec.upgrade.soak`.
+    soaked: bool,
 }
 
 impl Set {
     fn look(self) -> Slot {
         let settled = self.seen && self.pod.is_some_and(|p| p.ready && !p.ends && p.new == self.new);
-        Slot { exists: self.exists, current: self.new, runs: self.runs, ready: self.runs && settled, starts: false }
+        Slot {
+            exists: self.exists,
+            current: self.new,
+            runs: self.runs,
+            ready: self.runs && settled,
+            starts: false,
+            soaked: self.pod.is_some_and(|p| p.soaked),
+        }
     }
 
     fn serves(self) -> bool {
@@ -50,7 +59,7 @@ impl Set {
         }
         match self.pod {
             None if self.runs && self.seen => {
-                all.push(Self { pod: Some(Pod { new: self.new, ready: false, ends: false }), ..self });
+                all.push(Self { pod: Some(Pod { new: self.new, ready: false, ends: false, soaked: false }), ..self });
             }
             None => {}
             Some(pod) if pod.ends => all.push(Self { pod: None, ..self }),
@@ -60,6 +69,9 @@ impl Set {
                 }
                 if !pod.ready && (works || !pod.new) {
                     all.push(Self { pod: Some(Pod { ready: true, ..pod }), ..self });
+                }
+                if pod.ready && !pod.soaked {
+                    all.push(Self { pod: Some(Pod { soaked: true, ..pod }), ..self });
                 }
             }
         }
@@ -105,7 +117,7 @@ fn changed(slots: usize, replicas: usize) -> World {
         new: false,
         runs: true,
         seen: true,
-        pod: Some(Pod { new: false, ready: true, ends: false }),
+        pod: Some(Pod { new: false, ready: true, ends: false, soaked: true }),
     };
     (0..slots).map(|n| if n < replicas { up } else { Set { runs: false, pod: None, ..up } }).collect()
 }
@@ -126,7 +138,7 @@ fn explore(start: World, replicas: usize, works: bool, fails: bool) -> BTreeMap<
                 next.push(world);
             }
             if let (true, Some(pod)) = (fails, set.pod) {
-                for worse in [Pod { ready: false, ..pod }, Pod { ends: true, ..pod }] {
+                for worse in [Pod { ready: false, soaked: false, ..pod }, Pod { ends: true, ..pod }] {
                     let mut world = world.clone();
                     world[n].pod = Some(worse);
                     next.push(world);
@@ -215,6 +227,9 @@ fn no_write_takes_away_what_serves_while_another_does_not() {
             if count == 1 {
                 assert!(before[..replicas].iter().all(|s| s.ready), "{world:?}: {decided:?}");
                 assert!(before.get(replicas).is_none_or(|spare| spare.is_good()), "{world:?}: {decided:?}");
+                let changed = before.iter().any(|s| s.current && s.runs);
+                let proven = before.iter().any(|s| s.is_good() && s.soaked);
+                assert!(!changed || proven, "the canary serves for a while first: {world:?}: {decided:?}");
             }
         }
     }
@@ -222,7 +237,7 @@ fn no_write_takes_away_what_serves_while_another_does_not() {
 
 #[test]
 fn a_spare_runs_while_one_is_lost() {
-    let good = Slot { exists: true, current: true, runs: true, ready: true, starts: false };
+    let good = Slot { exists: true, current: true, runs: true, ready: true, starts: false, soaked: true };
     let spare = Slot { runs: false, ready: false, ..good };
     let lost = Slot { ready: false, ..good };
     assert_eq!(decide(&[good, good, spare], 2, true), [None, None, None]);
@@ -232,4 +247,16 @@ fn a_spare_runs_while_one_is_lost() {
     assert_eq!(decide(&[lost, lost, spare, spare], 2, true), [None, None, Some(true), Some(true)]);
     let young = Slot { starts: true, ..lost };
     assert_eq!(decide(&[good, young, spare], 2, true), [None, None, None], "it may come up by itself");
+}
+
+#[test]
+fn the_first_that_changed_serves_for_a_while_before_the_second_changes() {
+    let good = Slot { exists: true, current: true, runs: true, ready: true, starts: false, soaked: true };
+    let (old, young) = (Slot { current: false, ..good }, Slot { soaked: false, ..good });
+    assert_eq!(decide(&[old, old], 2, true), [Some(true), None], "one is the first");
+    assert_eq!(decide(&[young, old], 2, true), [None, None]);
+    assert_eq!(decide(&[good, old], 2, true), [None, Some(true)]);
+    assert_eq!(decide(&[good, young, old], 3, true), [None, None, Some(true)], "the others follow without a wait");
+    assert_eq!(decide(&[old, old, young], 2, true), [None, None, None], "a spare proves it for them");
+    assert_eq!(decide(&[old, old, good], 2, true), [Some(true), None, None]);
 }

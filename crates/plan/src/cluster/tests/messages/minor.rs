@@ -58,8 +58,10 @@ const CASES: &[Case] = &[
     ("the next minor: its first step", |f| f.version(NEW)),
     ("the first step is rolled out, and the API does not answer", |f| {
         f.version(NEW);
-        f.reconcile();
-        f.roll_out(names::APISERVER);
+        for _ in 0..2 {
+            f.reconcile();
+            f.roll_out(names::APISERVER);
+        }
         f.reconcile();
         components().for_each(|name| f.roll_out(name));
         f.world.observed.api = ApiProbe::Failed("no answer within 5s".into());

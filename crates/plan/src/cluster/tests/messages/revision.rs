@@ -1,6 +1,7 @@
 //! A release that does not come up: each begins with a tenant of two API servers at rest.
 
 use super::*;
+use crate::cluster::tests::canary;
 use berth_api::cluster::OnFailure;
 
 fn fails(f: &mut Fixture, available: i32) {
@@ -36,6 +37,11 @@ const CASES: &[Case] = &[
         f.reconcile();
         f.world.remove(&Fixture::key(Kind::ClusterRevision, "revision-1"));
         fails(f, 2);
+    }),
+    ("the first new API server of a release serves alone", canary::serves),
+    ("the first new API server of a release serves, and then does not", |f| {
+        canary::serves(f);
+        canary::is_lost(f);
     }),
     ("a new release does not come up, and the templates of the one before are gone", |f| {
         f.live(Kind::ClusterRevision, "revision-1")["spec"]["pin"]["templates"] = json!("0123456789abcdef");

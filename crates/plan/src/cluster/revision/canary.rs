@@ -1,0 +1,89 @@
+//! The canary: the first new API server of a release, which serves alone among the old ones for `spec.upgrade.soak`.
+//!
+//! Of a Deployment that is `minReadySeconds`, which is no part of the pod template: its controller takes no old pod away, and makes no second
+//! new one, before the first was ready for so long without a break. Slots are held back by [`crate::cluster::components`].
+
+use crate::cluster::subject::Tenant;
+use crate::observed::{deleting, label};
+use crate::workload::ready_since;
+use berth_api::{labels, names};
+use berth_render::Kind;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// Labels by which controllers tell pods of one template from those of another.
+const HASHES: [&str; 2] = ["pod-template-hash", "controller-revision-hash"];
+
+/// API servers tell whole seconds of when a pod was made.
+const ROUNDED: SignedDuration = SignedDuration::from_secs(1);
+
+/// What a release asks of its first new API server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cluster) struct Canary {
+    /// How long it is to serve.
+    pub(in crate::cluster) soak: SignedDuration,
+    /// When the release was recorded: none of its pods is older.
+    pub(super) started: Timestamp,
+}
+
+impl Canary {
+    /// API servers of the release: of all templates of which no pod is older, that of the youngest. One of the old that was made anew
+    /// meanwhile has elder siblings.
+    fn pods<'a>(self, t: &'a Tenant<'_>) -> Vec<&'a Value> {
+        let all = t.observed.of_kind(Kind::Pod, &t.cp_namespace).map(|(_, pod)| pod);
+        let mut groups = BTreeMap::<&str, Vec<(Option<Timestamp>, &Value)>>::new();
+        for pod in all.filter(|pod| label(pod, labels::COMPONENT) == Some(names::APISERVER)) {
+            let made = pod.pointer("/metadata/creationTimestamp").and_then(|at| at.as_str()?.parse().ok());
+            let hash = HASHES.into_iter().find_map(|hash| label(pod, hash)).unwrap_or_default();
+            groups.entry(hash).or_default().push((made, pod));
+        }
+        let begins = |group: &[(Option<Timestamp>, &Value)]| group.iter().map(|(made, _)| *made).min().flatten();
+        let new = groups.into_values().filter(|group| begins(group).is_some_and(|made| made + ROUNDED > self.started));
+        let youngest = new.max_by_key(|group| begins(group)).unwrap_or_default();
+        youngest.into_iter().map(|(_, pod)| pod).filter(|pod| !deleting(pod)).collect()
+    }
+
+    /// Whether it has served long enough.
+    pub(in crate::cluster) fn is_proven(self, t: &Tenant<'_>) -> bool {
+        self.serving(t).is_some_and(|(_, since)| t.now.duration_since(since) >= self.soak)
+    }
+
+    /// The pod that serves the longest, and since when.
+    pub(in crate::cluster) fn serving<'a>(self, t: &'a Tenant<'_>) -> Option<(&'a str, Timestamp)> {
+        let ready = self.pods(t).into_iter().filter_map(|pod| Some((name(pod)?, ready_since(pod)?)));
+        ready.min_by_key(|(name, since)| (*since, *name))
+    }
+
+    /// Whether that pod has served for long enough.
+    pub(in crate::cluster) fn is_proven_by(self, pod: &Value, now: Timestamp) -> bool {
+        ready_since(pod).is_some_and(|since| now.duration_since(since) >= self.soak)
+    }
+
+    /// Until when it is to serve before the second starts. None: it does not serve, or has done so.
+    pub(in crate::cluster) fn until(self, t: &Tenant<'_>) -> Option<Timestamp> {
+        let (_, since) = self.serving(t)?;
+        Some(since + self.soak).filter(|until| *until > t.now)
+    }
+
+    /// Whether the pod that was ready then, and did not serve for long enough, was lost by its own doing: it restarted, or is not ready any
+    /// more. One that somebody deleted is made anew.
+    pub(super) fn has_failed(self, t: &Tenant<'_>, pod: &str, since: Timestamp) -> bool {
+        let Some(live) = self.pods(t).into_iter().find(|live| name(live) == Some(pod)) else { return false };
+        match ready_since(live) {
+            Some(now) => now > since && now.duration_since(since) < self.soak,
+            None => lost_at(live).is_some_and(|lost| lost < since + self.soak),
+        }
+    }
+}
+
+/// When it was not ready any more.
+fn lost_at(pod: &Value) -> Option<Timestamp> {
+    let conditions = pod.pointer("/status/conditions").and_then(Value::as_array)?;
+    let ready = conditions.iter().find(|c| c["type"] == "Ready")?;
+    ready["lastTransitionTime"].as_str()?.parse().ok()
+}
+
+fn name(pod: &Value) -> Option<&str> {
+    pod.pointer("/metadata/name")?.as_str()
+}
