@@ -25,6 +25,7 @@ pub mod s3;
 pub mod tenant;
 pub mod wait;
 pub mod world;
+pub mod writer;
 
 pub use caller::Caller;
 pub use kube_client::{Kube, apps, berth, core};
@@ -34,6 +35,7 @@ pub use run::run;
 pub use tenant::Tenant;
 pub use wait::{stays, until, until_within};
 pub use world::World;
+pub use writer::Writer;
 
 /// The newest Kubernetes that tenants may run, as `spec.version` has it.
 pub const NEWEST: &str = "1.36.3";

@@ -1,23 +1,11 @@
 //! etcd grows from one member to three, replaces one whose volume was wiped, and shrinks to one again, under a client that writes numbered
 //! keys: none that was acknowledged is lost, and the first member's pod stays the same.
 
-use std::{
-    collections::BTreeSet,
-    fs,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    thread::{self, JoinHandle},
-    time::{Duration, Instant},
-};
+use std::{fs, time::Instant};
 
-use anyhow::{Context, Result, anyhow, ensure};
-use berth_e2e::{Kube, Tenant, World, core, kube_client::status_of, tenant::name_of, until};
+use anyhow::{Context, Result, ensure};
+use berth_e2e::{Tenant, World, Writer, core, tenant::name_of, until};
 use serde_json::{Value, json};
-
-/// From one write to the next.
-const PACE: Duration = Duration::from_millis(100);
 
 #[test]
 #[ignore = "make test-all: members of etcd come and go, which takes minutes"]
@@ -105,66 +93,4 @@ fn pod_uid(tenant: &Tenant<'_>, name: &str) -> Result<Value> {
     let pods = tenant.pods(Some("etcd"))?;
     let pod = pods.iter().find(|p| name_of(p) == name).with_context(|| format!("no pod {name}"))?;
     Ok(pod["metadata"]["uid"].clone())
-}
-
-/// A client of the tenant that creates ConfigMaps with numbers.
-struct Writer {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<Written>>,
-}
-
-#[derive(Default)]
-struct Written {
-    /// Numbers that were acknowledged.
-    acknowledged: BTreeSet<u32>,
-    failed: Vec<String>,
-    longest: Duration,
-}
-
-impl Writer {
-    fn start(kubeconfig: &str) -> Self {
-        let (kubeconfig, stop) = (kubeconfig.to_owned(), Arc::new(AtomicBool::new(false)));
-        let asked = stop.clone();
-        Self { stop, thread: thread::spawn(move || write(&kubeconfig, &asked)) }
-    }
-
-    fn nothing_was_lost(self, tenant: &Tenant<'_>) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        let written = self.thread.join().map_err(|_| anyhow!("the writer panicked"))??;
-        println!(
-            "    {} writes acknowledged, {} failed, at most {:.1?} without one; {:?}",
-            written.acknowledged.len(),
-            written.failed.len(),
-            written.longest,
-            written.failed.first()
-        );
-        ensure!(written.acknowledged.len() > 100, "only {} writes", written.acknowledged.len());
-        let there = tenant.api()?.list(&core("default", "configmaps"))?;
-        let there: BTreeSet<_> = there.iter().filter_map(|m| name_of(m).strip_prefix("n-")?.parse().ok()).collect();
-        let lost: Vec<_> = written.acknowledged.difference(&there).collect();
-        ensure!(lost.is_empty(), "acknowledged and lost: {lost:?}");
-        Ok(())
-    }
-}
-
-/// A write that fails is not made again: the next has another number.
-fn write(kubeconfig: &str, stop: &AtomicBool) -> Result<Written> {
-    let api = Kube::new(kubeconfig)?;
-    let (mut written, mut last) = (Written::default(), Instant::now());
-    for n in 0_u32.. {
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("n-{n}")}});
-        match api.create(&core("default", "configmaps"), &map) {
-            Ok(_) => {
-                written.acknowledged.insert(n);
-                written.longest = written.longest.max(last.elapsed());
-                last = Instant::now();
-            }
-            Err(e) => written.failed.push(format!("{:?}: {e:#}", status_of(&e))),
-        }
-        thread::sleep(PACE);
-    }
-    Ok(written)
 }

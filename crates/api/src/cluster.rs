@@ -131,7 +131,8 @@ fn one() -> i32 {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Etcd {
-    /// etcd version, such as `3.6.16`. Default: the newest that the Kubernetes minor version supports.
+    /// etcd version, such as `3.6.16`. A newer patch version, or the next minor version, is given to one member after the other. Default:
+    /// the one that goes with the Kubernetes minor version when the `Cluster` is created; and when a later one names a newer etcd, that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: Option<String>,

@@ -179,7 +179,7 @@ reasons! {
         /// A new release did not come up, and Berth does not go back; the message says why. What runs stays.
         Held => "Correct what the message names. If a pod comes up after all, it goes on by itself.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
-        NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. An `EtcdCluster` cannot change its version yet.",
+        NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. For etcd that is the version of etcd.",
         /// `version` differs from that of the etcd that runs, or of the data that was kept; or `replicas` do, and an etcd that an earlier Berth
         /// made cannot add a member.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",

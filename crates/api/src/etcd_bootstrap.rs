@@ -31,12 +31,42 @@ pub struct Record {
     /// reached at their addresses. None: as many as there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub founders: Option<i32>,
-    /// The change of members that is under way.
+    /// The change of members, or of the version, that is under way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
+    /// What members get while the version changes. Until all have it, the fields above say what they had before.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next: Option<Release>,
+    /// The version that did not come up last. It is not tried again until the spec has asked for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedVersion>,
 }
 
-/// A change of an etcd's members, or a restore.
+/// A version of etcd, with what its members are made from.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Release {
+    /// etcd's version.
+    pub version: Version,
+    /// Digest of the template set.
+    pub templates: String,
+    /// Agent image.
+    pub agent_image: String,
+    /// How the agent gets into the pods.
+    pub agent_delivery: AgentDelivery,
+}
+
+/// A version that did not come up.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedVersion {
+    /// etcd's version.
+    pub version: Version,
+    /// What its first member that did not come up said.
+    pub why: String,
+}
+
+/// A change of an etcd's members or of its version, or a restore.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
@@ -45,7 +75,7 @@ pub struct Operation {
     /// What it does.
     #[serde(rename = "type")]
     pub kind: OperationKind,
-    /// The member that it is about.
+    /// The member that it is about; while the version changes, the one whose turn it is, with the version: `etcd-2@3.6.16`.
     pub target: String,
     /// The step that it is at.
     pub phase: Phase,
@@ -64,6 +94,8 @@ pub enum OperationKind {
     Shrink,
     /// Begins a new epoch from a backup, with the first member.
     Restore,
+    /// Gives one member after the other another version.
+    Upgrade,
     /// Something that only a newer build knows: this one changes no member then.
     #[serde(other)]
     #[schemars(skip)]
@@ -79,6 +111,8 @@ pub enum Phase {
     Add,
     /// Its pod starts, and it copies the data.
     Start,
+    /// Its pod is replaced by one of the new version.
+    Roll,
     /// It is given its vote.
     Promote,
     /// Its leadership is handed over, and it is removed.
@@ -113,6 +147,19 @@ impl Operation {
 }
 
 impl Record {
+    /// What members have, or had before the change of the version that is under way.
+    pub fn release(&self) -> Release {
+        let Self { version, templates, agent_image, agent_delivery, .. } = self.clone();
+        Release { version, templates, agent_image, agent_delivery }
+    }
+
+    /// What the StatefulSet is made from: while members get another version, that one.
+    pub fn rendered(&self) -> Release {
+        let rolls = |o: &Operation| o.kind == OperationKind::Upgrade && o.phase == Phase::Roll;
+        let next = self.next.as_ref().filter(|_| self.operation.as_ref().is_some_and(rolls));
+        next.cloned().unwrap_or_else(|| self.release())
+    }
+
     /// As the annotation has it.
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

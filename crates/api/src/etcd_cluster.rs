@@ -4,7 +4,7 @@ use crate::cluster::DataPolicy;
 use crate::common::{AgentDelivery, Images, Placement, Resources, SecretRef, conditions_schema, resources_schema};
 use crate::etcd_bootstrap::Operation;
 use crate::etcd_recovery::{Recovery, RecoveryStatus};
-use crate::etcd_upkeep::Upkeep;
+use crate::etcd_upkeep::{HashCheck, Upkeep};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube_derive::CustomResource;
@@ -45,7 +45,9 @@ use serde_json::json;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EtcdClusterSpec {
-    /// etcd version, such as `3.6.16`. It cannot be changed yet once the cluster is formed; a condition refuses it.
+    /// etcd version, such as `3.6.16`. A newer patch version, or the next minor version, is given to one member after the other, followers
+    /// first, while a quorum serves. If a member does not come up with it, those that have it go back. An older version than the one that
+    /// runs is refused.
     #[schemars(length(max = 20), regex(pattern = r"^\d+\.\d+\.\d+$"))]
     pub version: String,
     /// Number of members: 1, 3 or 5. Default 1. It may be raised and lowered: Berth adds and removes one member after the other, while a
@@ -207,7 +209,7 @@ pub struct EtcdClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub members: Vec<EtcdMember>,
-    /// The change of members, or restore, that is under way, if any. What decides is the record in the ConfigMap `<name>-bootstrap`.
+    /// The change of members or of the version, or the restore, that is under way, if any. What decides is the record in the ConfigMap `<name>-bootstrap`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<Operation>,
     /// What Berth does to keep the databases small, or did last.
@@ -216,6 +218,9 @@ pub struct EtcdClusterStatus {
     /// What Berth does by itself, or did last, about a quorum that was lost for good. Only with `spec.recovery: Automatic`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoveryStatus>,
+    /// The last comparison of the members' data. It is made once a day, before a change of the version, and after each change of members.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hashes: Option<HashCheck>,
     /// Where clients connect: one stable address per member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

@@ -1,4 +1,4 @@
-//! What Berth does to keep an etcd's databases small, as its status shows it.
+//! What Berth does to keep an etcd's databases small and the same, as its status shows it.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
@@ -48,4 +48,20 @@ pub enum UpkeepReason {
     #[serde(other)]
     #[schemars(skip)]
     Other,
+}
+
+/// The last comparison of the members' data, by the hash that each has of it at one revision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct HashCheck {
+    /// When.
+    pub checked_at: Time,
+    /// At which revision.
+    pub revision: i64,
+    /// How often the members had been changed by then.
+    #[serde(default)]
+    pub serial: i64,
+    /// Members whose data differ from those of the majority, or all where there is none. Empty: all have the same data.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub differing: Vec<String>,
 }

@@ -88,6 +88,8 @@ pub const ADDITIONS: &str = "berth.dev/additions";
 pub const FORMER_ADDRESS: &str = "berth.dev/former-address";
 /// On a `Cluster`, or an `EtcdCluster` that belongs to none: has every member of its etcd defragmented, once for each value.
 pub const DEFRAG: &str = "berth.dev/defrag";
+/// On a tenant's `EtcdCluster`: the version that its `Cluster`'s templates named when they were looked at last.
+pub const ETCD_DEFAULT: &str = "berth.dev/etcd-default";
 /// On an `EtcdCluster`: the `EtcdRestore` that is under way, as JSON.
 pub const RESTORE_REQUEST: &str = "berth.dev/etcd-restore";
 /// Label of a member's Service: the member.

@@ -14,19 +14,23 @@ mod probe;
 mod target;
 mod wire;
 
-use berth_plan::EtcdCall;
+use berth_plan::{EtcdAnswer, EtcdCall, Maintenance};
 
 pub use change::{CHANGE_DEADLINE, change};
 pub use credential::Credential;
 pub use error::{CallError, TargetError};
-pub use maintain::{MAINTENANCE_DEADLINE, maintain};
+pub use maintain::{MAINTENANCE_DEADLINE, hashes, maintain};
 pub use probe::{DEADLINE, probe};
 pub use target::{EtcdTarget, Member};
 
 /// Any call, with its deadline. An error says nothing about whether it was done.
-pub async fn call(target: &EtcdTarget, via: &str, call: &EtcdCall) -> Result<(), CallError> {
+pub async fn call(target: &EtcdTarget, via: &str, call: &EtcdCall) -> Result<EtcdAnswer, CallError> {
     match call {
-        EtcdCall::Change(change) => self::change(target, via, change, CHANGE_DEADLINE).await,
-        EtcdCall::Maintain(what) => maintain(target, via, what, MAINTENANCE_DEADLINE).await,
+        EtcdCall::Change(change) => self::change(target, via, change, CHANGE_DEADLINE).await?,
+        EtcdCall::Maintain(Maintenance::CompareHashes { revision }) => {
+            return Ok(EtcdAnswer::Hashes(hashes(target, *revision, MAINTENANCE_DEADLINE).await));
+        }
+        EtcdCall::Maintain(what) => maintain(target, via, what, MAINTENANCE_DEADLINE).await?,
     }
+    Ok(EtcdAnswer::Done)
 }

@@ -2,9 +2,10 @@
 
 use crate::call::{Connection, Deadline};
 use crate::error::CallError;
-use crate::target::EtcdTarget;
-use crate::wire::{Call, Done};
-use berth_plan::Maintenance;
+use crate::target::{EtcdTarget, Member};
+use crate::wire::{Call, Done, Hash};
+use berth_plan::{KvHash, Maintenance};
+use futures::future::join_all;
 use std::time::Duration;
 
 /// Deadline of a call. A defragmentation goes on in etcd after that.
@@ -23,4 +24,19 @@ pub async fn maintain(target: &EtcdTarget, via: &str, what: &Maintenance, limit:
         Err(CallError::Http { message, .. }) if message.contains(COMPACTED) => Ok(()),
         answer => answer.map(|Done {}| ()),
     }
+}
+
+/// Asks every member for the hash of its data at that revision, all at once.
+pub async fn hashes(target: &EtcdTarget, revision: i64, limit: Duration) -> Vec<KvHash> {
+    let call = Call::for_hash(revision);
+    let ask = async |member: &Member| -> Result<(u32, i64), CallError> {
+        let by = Deadline::new(limit);
+        let mut connection = Connection::open(member, target.credential.tls(), by).await?;
+        Ok(connection.ask::<Hash>(&call, by).await?.compared())
+    };
+    let asked = target
+        .members
+        .iter()
+        .map(async |member| KvHash { member: member.name.clone(), said: ask(member).await.map_err(|e| e.to_string()) });
+    join_all(asked).await
 }

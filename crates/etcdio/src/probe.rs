@@ -27,6 +27,7 @@ pub async fn probe(target: &EtcdTarget, limit: Duration) -> EtcdProbe {
                     progress: status.progress(),
                     errors: status.errors,
                     version: status.version,
+                    storage_version: status.storage_version,
                 };
                 // A learner answers for nobody but itself.
                 if said.leader != "0" && !said.learner {

@@ -42,8 +42,15 @@ impl Call {
                 ("/v3/maintenance/alarm", body, "disarming an alarm")
             }
             Maintenance::Put => ("/v3/kv/put", json!({"key": PROBE, "value": "dXBrZWVw"}), "writing a key"),
+            Maintenance::CompareHashes { revision } => return Ok(Self::for_hash(*revision)),
         };
         Ok(Self { path, body: body.to_string().into(), doing })
+    }
+
+    /// The hash of a member's data at that revision.
+    pub(crate) fn for_hash(revision: i64) -> Self {
+        let body = json!({"revision": revision.to_string()}).to_string().into();
+        Self { path: "/v3/maintenance/hashkv", body, doing: "hashing the member's data" }
     }
 
     /// A change of members. Err: an ID is none.
@@ -122,6 +129,29 @@ pub(crate) struct Status {
     db_size_in_use: Number,
     #[serde(rename = "dbSizeQuota", default)]
     quota: Number,
+    #[serde(rename = "storageVersion", default)]
+    pub(crate) storage_version: String,
+}
+
+/// The hash of a member's data.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Hash {
+    hash: u32,
+    /// `-1`: never compacted.
+    #[serde(deserialize_with = "signed")]
+    compact_revision: i64,
+}
+
+fn signed<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i64, D::Error> {
+    String::deserialize(deserializer)?.parse().map_err(|_| D::Error::custom("not a number"))
+}
+
+impl Hash {
+    /// Hash, and the revision that it was compacted at.
+    pub(crate) fn compared(&self) -> (u32, i64) {
+        (self.hash, self.compact_revision)
+    }
 }
 
 impl Status {
@@ -216,6 +246,17 @@ mod tests {
         assert_eq!(status.header.member_id.to_string(), "8211f1d0f64f3269");
         assert_eq!((status.leader.to_string().as_str(), status.version.as_str()), ("0", "3.6.16"));
         assert_eq!(status.progress(), Progress { db_size: 20480, ..Progress::default() });
+    }
+
+    #[test]
+    fn hashes_of_what_was_never_compacted() {
+        let read = |body: &[u8]| read::<Hash>(&Call::for_hash(7), 200, body).unwrap().compared();
+        assert_eq!(
+            read(br#"{"header":{"revision":"7"},"hash":1084519789,"compact_revision":"-1"}"#),
+            (1_084_519_789, -1)
+        );
+        assert_eq!(read(br#"{"hash":3,"compact_revision":"5","hash_revision":"7"}"#), (3, 5));
+        assert_eq!(Call::for_hash(7).body, r#"{"revision":"7"}"#);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use berth_pki::Clocks;
 use berth_plan::etcd::Told;
 use berth_plan::objects::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
-use berth_plan::{Action, Addition, EtcdCall, Plan, StageId};
+use berth_plan::{Action, Addition, EtcdAnswer, EtcdCall, Plan, StageId};
 use berth_render::{Kind, Object, ObjectKey};
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
@@ -56,7 +56,7 @@ fn ends_its_stage_alone(kind: ErrorKind, waited: Duration) -> bool {
 }
 
 /// It was not even sent.
-fn is_fenced(answer: &Result<(), IoError>) -> bool {
+fn is_fenced<T>(answer: &Result<T, IoError>) -> bool {
     answer.as_ref().is_err_and(|e| e.kind == ErrorKind::Fenced)
 }
 
@@ -64,7 +64,7 @@ fn is_fenced(answer: &Result<(), IoError>) -> bool {
 pub struct CallEtcd(pub CallThrough);
 
 /// What [`CallEtcd`] calls.
-pub type CallThrough = Box<dyn Fn(String, EtcdCall) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+pub type CallThrough = Box<dyn Fn(String, EtcdCall) -> BoxFuture<'static, Result<EtcdAnswer, String>> + Send + Sync>;
 
 impl std::fmt::Debug for CallEtcd {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -276,7 +276,7 @@ impl<'a> Executor<'a> {
             Action::Maintain { via, what, .. } => {
                 let call = EtcdCall::Maintain(what.clone());
                 let answer = self.call_etcd(action, via, call.clone()).await;
-                let told = Told { via: via.clone(), call, done: answer.is_ok() };
+                let told = Told::new(via, call, &answer);
                 snapshot.observed.told.extend(Some(told).filter(|_| !is_fenced(&answer)));
                 answer?;
             }
@@ -305,7 +305,7 @@ impl<'a> Executor<'a> {
         Ok(())
     }
 
-    async fn call_etcd(&self, action: &Action, via: &str, call: EtcdCall) -> Result<(), IoError> {
+    async fn call_etcd(&self, action: &Action, via: &str, call: EtcdCall) -> Result<EtcdAnswer, IoError> {
         let failed = |kind, message| IoError::new(kind, action.describe(), message);
         let etcd = self.etcd.ok_or_else(|| failed(ErrorKind::Other, "no connection to etcd".to_owned()))?;
         self.meta.client().fence().check().map_err(|closed| failed(ErrorKind::Fenced, closed.to_string()))?;

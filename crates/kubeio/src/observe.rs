@@ -266,6 +266,8 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
     }
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned = stored_templates(io, &snapshot, key.as_ref()).await?;
+    let key = berth_plan::etcd::pinned_next_templates(etcd, &snapshot.observed);
+    snapshot.observed.pinned_next = stored_templates(io, &snapshot, key.as_ref()).await?;
     Ok(snapshot)
 }
 

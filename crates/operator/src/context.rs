@@ -9,7 +9,7 @@ use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
 use berth_kubeio::{Calls, Connect, Io, IoError};
 use berth_plan::observed::EtcdProbe;
-use berth_plan::{EtcdCall, MetaCluster, Settings};
+use berth_plan::{EtcdAnswer, EtcdCall, MetaCluster, Settings};
 use futures::future::BoxFuture;
 use futures::{Stream, stream};
 use jiff::Timestamp;
@@ -21,7 +21,8 @@ use tokio::sync::watch;
 pub type AskEtcd = Arc<dyn Fn(EtcdTarget) -> BoxFuture<'static, EtcdProbe> + Send + Sync>;
 
 /// Calls an etcd, through the member of that name; tests put another in its place.
-pub type CallEtcd = Arc<dyn Fn(EtcdTarget, String, EtcdCall) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+pub type CallEtcd =
+    Arc<dyn Fn(EtcdTarget, String, EtcdCall) -> BoxFuture<'static, Result<EtcdAnswer, String>> + Send + Sync>;
 
 /// Shared by all reconciles; clones share it, too.
 #[derive(Clone)]

@@ -123,7 +123,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 13] = [
+    let cases: [(&[&str], Break); 16] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),

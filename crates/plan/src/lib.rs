@@ -44,7 +44,10 @@ extern crate self as berth_plan;
 
 pub use failure::Failure;
 pub use meta_cluster::MetaCluster;
-pub use model::{Action, EtcdCall, Maintenance, MemberChange, Plan, SecretEntry, SecretPlan, Stage, StageId, State};
+pub use model::{
+    Action, EtcdAnswer, EtcdCall, KvHash, Maintenance, MemberChange, Plan, SecretEntry, SecretPlan, Stage, StageId,
+    State,
+};
 pub use objects::additions::Addition;
 pub use observed::Observed;
 pub use secrets::SecretFacts;

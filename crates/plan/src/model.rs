@@ -242,6 +242,29 @@ pub enum Maintenance {
     },
     /// One key of Berth's own is written, to see whether etcd takes writes.
     Put,
+    /// Every member is asked for the hash of its data. It reads the whole database, and changes nothing.
+    CompareHashes {
+        /// At a revision that all of them have.
+        revision: i64,
+    },
+}
+
+/// What an etcd answered to a call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EtcdAnswer {
+    /// It did as it was told.
+    Done,
+    /// To [`Maintenance::CompareHashes`], from each member.
+    Hashes(Vec<KvHash>),
+}
+
+/// A member, and the hash of its data at one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KvHash {
+    /// Its name.
+    pub member: String,
+    /// Hash, and the revision that it was compacted at: only hashes with the same one can be compared. Err: why there is none.
+    pub said: Result<(u32, i64), String>,
 }
 
 impl Maintenance {
@@ -252,6 +275,7 @@ impl Maintenance {
             Self::Compact { revision } => format!("compact at revision {revision}"),
             Self::Disarm { alarm, id } => format!("disarm alarm {alarm} on {id}"),
             Self::Put => "write a key".to_owned(),
+            Self::CompareHashes { revision } => format!("compare hashes at revision {revision}"),
         }
     }
 }

@@ -292,6 +292,8 @@ pub struct MemberProbe {
     pub leader: String,
     /// Version.
     pub version: String,
+    /// The version of etcd that its data are of, as `3.6.0`: an older minor does not start with them. Empty: it does not say, as etcd 3.5.
+    pub storage_version: String,
     /// It has no vote, and says so itself.
     pub learner: bool,
     /// What it says is wrong with it, such as an alarm.

@@ -1,7 +1,7 @@
 //! etcd's members: what a call makes of them, by etcd's own rules (`--strict-reconfig-check`), and what a member that starts makes of itself.
 
 use berth_plan::observed::{EtcdProbe, ListedMember};
-use berth_plan::{Maintenance, MemberChange};
+use berth_plan::{EtcdAnswer, KvHash, Maintenance, MemberChange};
 
 /// Carries out a call. The error is what etcd says. `new_id`: what a member gets that is added.
 pub fn change(probe: &mut EtcdProbe, change: &MemberChange, new_id: &str) -> Result<(), String> {
@@ -15,7 +15,7 @@ pub fn change(probe: &mut EtcdProbe, change: &MemberChange, new_id: &str) -> Res
 }
 
 /// Looks after databases, as etcd does. The error is what etcd says.
-pub fn maintain(probe: &mut EtcdProbe, via: &str, what: &Maintenance) -> Result<(), String> {
+pub fn maintain(probe: &mut EtcdProbe, via: &str, what: &Maintenance) -> Result<EtcdAnswer, String> {
     if probe.list.is_none() && *what != Maintenance::Defragment {
         return Err("etcdserver: no leader".to_owned());
     }
@@ -29,8 +29,16 @@ pub fn maintain(probe: &mut EtcdProbe, via: &str, what: &Maintenance) -> Result<
         Maintenance::Disarm { alarm, id } => probe.alarms.retain(|a| a.kind != *alarm || a.id != *id),
         Maintenance::Put if probe.alarms.is_empty() => {}
         Maintenance::Put => return Err("etcdserver: mvcc: database space exceeded".to_owned()),
+        // All have the same data.
+        Maintenance::CompareHashes { .. } => {
+            let hash = |(name, said): (&String, &Result<_, String>)| KvHash {
+                member: name.clone(),
+                said: said.as_ref().map(|_| (7, 1)).map_err(Clone::clone),
+            };
+            return Ok(EtcdAnswer::Hashes(probe.members.iter().map(hash).collect()));
+        }
     }
-    Ok(())
+    Ok(EtcdAnswer::Done)
 }
 
 /// Likewise, of a list alone; `up`: IDs of those that run. Returns the ID of the one that leads from now on, if that changes.

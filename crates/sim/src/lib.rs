@@ -142,9 +142,9 @@ impl World {
             }
             Action::Maintain { via, what, .. } => {
                 let probe = self.observed.etcd.as_mut().ok_or("etcd does not answer")?;
-                etcd_members::maintain(probe, via, what)?;
+                let answer = etcd_members::maintain(probe, via, what)?;
                 let call = EtcdCall::Maintain(what.clone());
-                self.observed.told.push(etcd::Told { via: via.clone(), call, done: true });
+                self.observed.told.push(etcd::Told::new::<()>(via, call, &Ok(answer)));
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = self.observed.secrets.get(source).and_then(|s| s.digests.get("value")).cloned();

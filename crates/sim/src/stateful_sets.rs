@@ -23,12 +23,16 @@ pub(super) fn step(set: &Value, pods: &[Value], claims: &[Value]) -> Step {
     let (spec, revision) = (&set["spec"], revision(set));
     let pods: BTreeMap<usize, &Value> = pods.iter().filter_map(|p| Some((ordinal(p)?, p))).collect();
     let (replicas, ordered) = (count(&spec["replicas"], 1), spec["podManagementPolicy"] != "Parallel");
+    let strategy = &spec["updateStrategy"];
+    let partition = count(&strategy["rollingUpdate"]["partition"], 0);
     let mut step = Step::default();
     for ordinal in 0..replicas {
         let pod = pods.get(&ordinal);
         if pod.is_none() {
             step.create.extend(templates(set).map(|template| claim(set, template, ordinal)));
-            step.create.push(member(set, ordinal, &revision));
+            let former = pods.values().find(|p| ordinal < partition && label(p, REVISION) == current(set));
+            let made = former.map_or_else(|| member(set, ordinal, &revision), |former| like(former, set, ordinal));
+            step.create.push(made);
         }
         if ordered && !pod.is_some_and(|p| pod_ready(p)) {
             return step;
@@ -47,12 +51,37 @@ pub(super) fn step(set: &Value, pods: &[Value], claims: &[Value]) -> Step {
         step.delete(Kind::PersistentVolumeClaim, claims.iter().filter(|c| mine(c) && unused(c)));
     }
     // Updating, the highest first, one at a time.
-    if spec["updateStrategy"]["type"] != "OnDelete" {
+    if strategy["type"] != "OnDelete" {
         let old = |p: &Value| label(p, REVISION) != Some(&revision);
-        let next = pods.range(..replicas).rev().find(|(_, p)| old(p) || !pod_ready(p));
+        let next = pods.range(partition.min(replicas)..replicas).rev().find(|(_, p)| old(p) || !pod_ready(p));
         step.delete(Kind::Pod, next.map(|(_, p)| *p).filter(|p| old(p)));
     }
     step
+}
+
+/// What pods below the partition are made from.
+fn current(set: &Value) -> Option<&str> {
+    set["status"]["currentRevision"].as_str()
+}
+
+/// A pod as that one, which has the former template; the real controller keeps that in a `ControllerRevision`.
+fn like(former: &Value, set: &Value, ordinal: usize) -> Value {
+    let was = name(former).to_owned();
+    let pod = format!("{}-{ordinal}", name(set));
+    let mut value = json!({"apiVersion": "v1", "kind": "Pod", "metadata": {
+        "name": pod, "namespace": former["metadata"]["namespace"], "labels": former["metadata"]["labels"],
+        "annotations": former["metadata"]["annotations"],
+    }, "spec": former["spec"]});
+    value["metadata"]["labels"]["statefulset.kubernetes.io/pod-name"] = json!(pod);
+    value["metadata"]["labels"]["apps.kubernetes.io/pod-index"] = json!(ordinal.to_string());
+    value["spec"]["hostname"] = json!(pod);
+    for volume in value["spec"]["volumes"].as_array_mut().into_iter().flatten() {
+        let claim = volume.pointer_mut("/persistentVolumeClaim/claimName");
+        if let Some(claim) = claim {
+            *claim = json!(claim.as_str().unwrap_or_default().replace(&was, &pod));
+        }
+    }
+    value
 }
 
 fn templates(set: &Value) -> impl Iterator<Item = &Value> {
@@ -92,10 +121,12 @@ pub(super) fn status(set: &Value, pods: &[Value]) -> Value {
     let ready = alive.iter().filter(|p| pod_ready(p)).count();
     let updated = alive.iter().filter(|p| label(p, REVISION) == Some(&target)).count();
     let done = updated == pods.len() && ready == updated && updated == count(&set["spec"]["replicas"], 1);
+    let is_on_delete = set["spec"]["updateStrategy"]["type"] == "OnDelete";
     json!({
         "observedGeneration": set["metadata"]["generation"],
         "replicas": alive.len(), "readyReplicas": some(ready), "availableReplicas": ready,
         "updatedReplicas": some(updated), "updateRevision": target,
-        "currentRevision": set["status"]["currentRevision"].as_str().filter(|_| !done).unwrap_or(&target),
+        // With OnDelete it stays what it was at first.
+        "currentRevision": current(set).filter(|_| !done || is_on_delete).unwrap_or(&target),
     })
 }

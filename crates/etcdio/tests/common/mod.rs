@@ -193,6 +193,24 @@ impl Etcd {
         }
     }
 
+    /// From its next start on it is of that version.
+    pub fn becomes(&mut self, i: usize, version: &str) {
+        self.members[i].binary = binary(version, "etcd").unwrap();
+    }
+
+    /// `etcdctl` of that version, through whichever member answers.
+    pub fn client(&self, version: &str) -> Client {
+        let file = |f: &str| self.path(f).display().to_string();
+        let endpoints: Vec<_> = self.members.iter().map(|m| format!("https://127.0.0.1:{}", m.client)).collect();
+        let args = vec![
+            format!("--endpoints={}", endpoints.join(",")),
+            format!("--cacert={}", file("server/ca.crt")),
+            format!("--cert={}", file("server/tls.crt")),
+            format!("--key={}", file("server/tls.key")),
+        ];
+        Client { binary: binary(version, "etcdctl").unwrap(), args }
+    }
+
     fn path(&self, file: &str) -> PathBuf {
         Path::new(self.dir.path()).join(file)
     }
@@ -238,6 +256,20 @@ impl Etcd {
 
     pub fn log(&self) -> String {
         fs::read_to_string(self.path("log")).unwrap_or_default()
+    }
+}
+
+/// `etcdctl` for one etcd.
+pub struct Client {
+    binary: PathBuf,
+    args: Vec<String>,
+}
+
+impl Client {
+    /// What it printed; None: it failed.
+    pub fn run(&self, args: &[&str]) -> Option<String> {
+        let out = Command::new(&self.binary).args(&self.args).args(args).stdin(Stdio::null()).output().unwrap();
+        out.status.success().then(|| String::from_utf8(out.stdout).unwrap())
     }
 }
 

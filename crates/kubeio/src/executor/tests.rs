@@ -314,8 +314,8 @@ async fn etcd_is_told_behind_the_fence() {
     let (open, _) = answers(200, json!({}));
     let closed = Io::new(FencedClient::new((**open.client()).clone(), Fence::closed()), Arc::default(), WRITE_DEADLINE);
     for (io, answer, expected) in [
-        (&closed, Ok(()), Some(ErrorKind::Fenced)),
-        (&open, Ok(()), None),
+        (&closed, Ok(EtcdAnswer::Done), Some(ErrorKind::Fenced)),
+        (&open, Ok(EtcdAnswer::Done), None),
         (&open, Err("etcdserver: request timed out".to_owned()), Some(ErrorKind::Transient)),
     ] {
         let log = told.clone();

@@ -1,8 +1,8 @@
 //! etcds, simulated: members that are well, and what calls make of them.
 
 use berth_etcdio::{EtcdTarget, Member};
-use berth_plan::EtcdCall;
 use berth_plan::observed::{EtcdProbe, ListedMember, MemberProbe};
+use berth_plan::{EtcdAnswer, EtcdCall, KvHash, Maintenance};
 use berth_testkit::etcd_members;
 use std::collections::BTreeMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
@@ -55,11 +55,18 @@ pub(crate) fn ask(target: &EtcdTarget) -> EtcdProbe {
 }
 
 /// One call.
-pub(crate) fn call(target: &EtcdTarget, what: &EtcdCall) -> Result<(), String> {
-    let EtcdCall::Change(what) = what else { return Ok(()) };
+pub(crate) fn call(target: &EtcdTarget, what: &EtcdCall) -> Result<EtcdAnswer, String> {
+    let what = match what {
+        EtcdCall::Change(what) => what,
+        EtcdCall::Maintain(Maintenance::CompareHashes { .. }) => {
+            let same = |m: &Member| KvHash { member: m.name.clone(), said: Ok((7, 1)) };
+            return Ok(EtcdAnswer::Hashes(target.members.iter().map(same).collect()));
+        }
+        EtcdCall::Maintain(_) => return Ok(EtcdAnswer::Done),
+    };
     let mut changed = CHANGED.lock().unwrap_or_else(PoisonError::into_inner);
     let list = changed.entry(of(target)).or_insert_with(|| formed(target));
     let up: Vec<_> = list.iter().map(|m| m.id.clone()).collect();
     let taken = up.iter().filter_map(|id| u64::from_str_radix(id, 16).ok()).max().unwrap_or_default();
-    etcd_members::apply(list, &up, what, &format!("{:x}", taken + 1)).map(drop)
+    etcd_members::apply(list, &up, what, &format!("{:x}", taken + 1)).map(|_| EtcdAnswer::Done)
 }

@@ -223,8 +223,8 @@ async fn changes_that_cannot_be_made_to_what_runs_leave_it_alone() {
         (
             json!({"etcd": {"version": "3.6.15"}}),
             json!({"etcd": {"version": null}}),
-            "EtcdChangeUnsupported",
-            "spec.etcd.version: a running etcd cannot be changed from 3.6.16 to 3.6.15 yet. Set it back to 3.6.16",
+            "DowngradeUnsafe",
+            "spec.version (spec.etcd.version of its Cluster): etcd does not go back from 3.6.16 to 3.6.15, which may not read its data. Set it back to 3.6.16",
         ),
         (
             json!({"apiServer": {"extraArgs": [{"name": "secure-port", "value": "1"}]}}),

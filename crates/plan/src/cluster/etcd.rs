@@ -12,7 +12,7 @@ use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
 use berth_api::version::{Minor, Version};
 use berth_api::{EtcdCluster, labels, names};
 use berth_render::{Catalog, Kind, Object, TemplateSet};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// Name of the tenant's API server among the etcd's clients.
 pub(super) const CLIENT: &str = names::APISERVER;
@@ -91,6 +91,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         recovery: etcd.recovery,
     };
     let running = running(t, live, &spec);
+    let mut annotations = Map::new();
     let unfit = match (live, &running) {
         (Some(_), _) => None,
         (None, Some(_)) => allowed.err(),
@@ -117,17 +118,20 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         }
     }
     let mut refusal = None;
-    if let Some(version) = running {
-        refusal = match wanted {
-            Err(state @ State::Blocked { .. }) => Some(state),
-            Ok(v) if etcd.version.is_some() && v != version => {
-                Some(changed("version", &version.to_string(), &v.to_string()))
-            }
-            _ => None,
+    let mut named = t.templates().and_then(TemplateSet::default_etcd);
+    if let Some(running) = running {
+        refusal = wanted.clone().err().filter(|state| matches!(state, State::Blocked { .. }));
+        (spec.version, named) = match (&etcd.version, wanted) {
+            // What it cannot be changed to, its own controller says.
+            (Some(_), Ok(asked)) if live.is_some() => (asked.to_string(), named),
+            (None, Ok(_)) => followed(t, live, running),
+            _ => (running.to_string(), noted(live)),
         };
-        spec.version = version.to_string();
     }
-    write(t, &mut stage, &spec);
+    if let Some(named) = named {
+        annotations.insert(labels::ETCD_DEFAULT.to_owned(), named.to_string().into());
+    }
+    write(t, &mut stage, &spec, annotations);
     if stage.state.is_done() {
         stage.state = live.map_or_else(|| State::waiting("EtcdCluster etcd to be created"), judge);
     }
@@ -138,15 +142,46 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     stage
 }
 
-fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec) {
+/// The version that the tenant's templates named when they were looked at last.
+fn noted(live: Option<&EtcdCluster>) -> Option<Version> {
+    live?.metadata.annotations.as_ref()?.get(labels::ETCD_DEFAULT)?.parse().ok()
+}
+
+/// The version of an etcd for which the `Cluster` asks for none, and what is noted. It takes the one that the templates begin to name, once
+/// their release is through: so neither a new operator nor a release that goes back changes it.
+fn followed(t: &Tenant<'_>, live: Option<&EtcdCluster>, running: Version) -> (String, Option<Version>) {
+    let named = t.templates().and_then(TemplateSet::default_etcd);
+    let noted = noted(live);
+    let is_through = t.release.upgrade.is_none() && t.release.change.is_none() && t.status().rollout.is_none();
+    let (Some(new), Some(old)) = (named, noted) else { return (running.to_string(), named) };
+    if new > running && new > old && is_through {
+        return (new.to_string(), named);
+    }
+    // It is on its way there.
+    let goes_on = live.is_some_and(|live| live.spec.version == old.to_string()) && old > running;
+    (if goes_on { old } else { running }.to_string(), noted)
+}
+
+/// Annotations of the `EtcdCluster` as it is.
+fn kept_annotations(t: &Tenant<'_>) -> Map<String, Value> {
+    noted(t.etcd.as_ref())
+        .map(|named| (labels::ETCD_DEFAULT.to_owned(), named.to_string().into()))
+        .into_iter()
+        .collect()
+}
+
+fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec, mut annotations: Map<String, Value>) {
     let mut object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
         "metadata": {"name": names::ETCD, "namespace": t.cp_namespace, "labels": t.labels()},
         "spec": spec,
     });
-    let annotations = t.cluster.metadata.annotations.as_ref();
-    if let Some(asked) = annotations.and_then(|a| a.get(labels::DEFRAG)).filter(|value| !value.is_empty()) {
-        object["metadata"]["annotations"] = json!({labels::DEFRAG: asked});
+    let own = t.cluster.metadata.annotations.as_ref();
+    if let Some(asked) = own.and_then(|a| a.get(labels::DEFRAG)).filter(|value| !value.is_empty()) {
+        annotations.insert(labels::DEFRAG.to_owned(), asked.as_str().into());
+    }
+    if !annotations.is_empty() {
+        object["metadata"]["annotations"] = annotations.into();
     }
     match Object::new(object) {
         Ok(object) => ensure(stage, t.observed, object),
@@ -198,15 +233,8 @@ pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
     let quota_backend_bytes = t.cluster.spec.etcd.quota_backend_bytes;
     let spec = EtcdClusterSpec { paused, quota_backend_bytes, ..live.spec.clone() };
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
-    write(t, &mut stage, &spec);
+    write(t, &mut stage, &spec, kept_annotations(t));
     stage.actions
-}
-
-fn changed(field: &str, from: &str, to: &str) -> State {
-    State::blocked(
-        Reason::EtcdChangeUnsupported,
-        format!("spec.etcd.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}"),
-    )
 }
 
 fn judge(live: &EtcdCluster) -> State {
@@ -233,6 +261,11 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::EtcdChangeUnsupported
         | Reason::RecoveryHeld
         | Reason::RestoreFailed
+        | Reason::DowngradeUnsafe
+        | Reason::MinorChangeUnsupported
+        | Reason::UpgradeBlocked
+        | Reason::RolledBack
+        | Reason::Held
         | Reason::NotInTemplates
         | Reason::UnknownMember
         | Reason::VersionUnsupported => State::Blocked { reason, message },

@@ -2,8 +2,9 @@
 
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
-use super::{EtcdPlan, Health, Member, health, recovery, restore, roll, services, upkeep, validate};
+use super::{EtcdPlan, Health, Member, health, parity, recovery, restore, roll, services, upgrade, upkeep, validate};
 use crate::model::{Action, EtcdCall, Stage, StageId, State};
+use crate::objects::diff::drift;
 use crate::objects::ensure;
 use crate::observed::sha256;
 use crate::workload;
@@ -15,14 +16,21 @@ use berth_render::{Binary, Kind, Object, ObjectKey, render_etcd};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
-/// The stage; `step`: what happens to the members next; `restore`: what a restore does; `recovery`: what is done by
-/// itself about a lost quorum.
-pub(super) fn stage(
-    s: &Subject<'_>,
-    out: &mut EtcdPlan,
-    step: Step,
-    (restore, recovery): (&restore::Step, &recovery::Step),
-) -> Stage {
+/// What happens next, of which one is something at most.
+pub(super) struct Steps {
+    /// To the members.
+    pub(super) members: Step,
+    /// In a restore.
+    pub(super) restore: restore::Step,
+    /// By itself, about a lost quorum.
+    pub(super) recovery: recovery::Step,
+    /// To the version.
+    pub(super) upgrade: upgrade::Step,
+}
+
+/// The stage.
+pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, steps: &Steps) -> Stage {
+    let step = &steps.members;
     let mut stage = Stage::new(StageId::Etcd, State::Ready);
     let mut is_known = true;
     match objects(s, &out.health) {
@@ -53,19 +61,26 @@ pub(super) fn stage(
     let mut others = out.plan.stages.iter().filter(|other| other.id != StageId::Spec);
     let is_whole = stage.state.is_done() && others.all(|other| other.state.is_done());
     let is_settled = is_known && stage.actions.is_empty() && roll::next(s, &out.health) == (None, None);
-    let (kept, upkeep) = upkeep::decide(&upkeep::of(s, &out.health, is_settled && step == Step::Rest));
+    let is_settled = is_settled && *step == Step::Rest && steps.upgrade == upgrade::Step::Rest;
+    let (kept, upkeep) = upkeep::decide(&upkeep::of(s, &out.health, is_settled));
     out.upkeep = kept;
-    let recovering = recovery::state(s, recovery).filter(|_| !matches!(stage.state, State::Blocked { .. }));
-    stage.actions.extend(recovery::create(s, recovery));
+    let recovering = recovery::state(s, &steps.recovery).filter(|_| !matches!(stage.state, State::Blocked { .. }));
+    stage.actions.extend(recovery::create(s, &steps.recovery));
     let judged = recovering
-        .or_else(|| restoring(&stage.state, restore))
-        .or_else(|| judge(s, &out.health, &stage.state, &step, &upkeep));
+        .or_else(|| restoring(&stage.state, &steps.restore))
+        .or_else(|| judge(s, &out.health, &stage.state, steps, &upkeep));
     if let Some(state) = judged {
         stage.state = state;
     }
+    if is_known && is_whole && stage.actions.is_empty() {
+        stage.actions.extend(upgrade::act::action(s, &steps.upgrade));
+    }
+    if s.is_upgraded() {
+        return stage;
+    }
     if s.record.operation.is_some() {
         if is_known && stage.actions.is_empty() {
-            stage.actions.extend(action(s, step).filter(|_| is_whole).or_else(|| roll::stuck(s, &out.health)));
+            stage.actions.extend(action(s, step.clone()).filter(|_| is_whole).or_else(|| roll::stuck(s, &out.health)));
         }
         return stage;
     }
@@ -89,6 +104,9 @@ pub(super) fn stage(
         }
         upkeep::Step::Wait(_, after) => out.upkeep_after = after,
         _ => {}
+    }
+    if let Some(what) = parity::due(s, &out.health, is_settled).filter(|_| is_whole && stage.actions.is_empty()) {
+        stage.actions.extend(leader(s, &out.health).map(|via| told(s, via, EtcdCall::Maintain(what))));
     }
     if let (true, Some(set)) = (stage.state.is_done(), s.get(Kind::StatefulSet, s.name)) {
         let pods = workload::pods_of(s.observed, s.namespace, labels::ETCD_CLUSTER, s.name);
@@ -147,8 +165,12 @@ fn action(s: &Subject<'_>, step: Step) -> Option<Action> {
     }
 }
 
+fn leader(s: &Subject<'_>, health: &Health) -> Option<String> {
+    health.members.iter().find(|m| m.leader && s.pod(&m.name).is_some()).map(|m| m.name.clone())
+}
+
 /// What is done to the databases. Who leads is no change of members, and needs no record.
-fn told(s: &Subject<'_>, via: String, call: EtcdCall) -> Action {
+pub(super) fn told(s: &Subject<'_>, via: String, call: EtcdCall) -> Action {
     let etcd = s.key(Kind::EtcdCluster, s.name);
     match call {
         EtcdCall::Change(change) => Action::ChangeMembers { etcd, via, change },
@@ -176,7 +198,7 @@ fn changing(s: &Subject<'_>, step: &Step) -> Option<State> {
 
 /// The ConfigMap, the StatefulSet and the PodDisruptionBudget, or what is missing for them.
 fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
-    let templates = s.templates().ok_or_else(|| State::waiting("the pinned templates"))?;
+    let templates = s.templates_of(&s.record.rendered()).ok_or_else(|| State::waiting("the pinned templates"))?;
     validate::resources(&s.etcd.spec)?;
     let mut record = s.record.clone();
     record.bootstrap.state = health::bootstrap_state(s, health);
@@ -208,7 +230,19 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         _ => o,
     };
     let noted = |o: Object| workload::with_registry_annotation(o, &s.etcd.spec.images);
-    Ok(rendered.into_iter().map(recorded).map(noted).map(|o| undisturbed(s, o)).collect())
+    Ok(rendered
+        .into_iter()
+        .map(recorded)
+        .map(noted)
+        .map(|o| undisturbed(s, o))
+        .map(|o| upgrade::act::partitioned(s, o))
+        .collect())
+}
+
+/// Whether the API server has them all.
+pub(super) fn are_applied(s: &Subject<'_>, health: &Health) -> bool {
+    let has = |o: &Object| s.observed.get(o.key()).is_some_and(|live| drift(live, o).is_none());
+    objects(s, health).is_ok_and(|objects| objects.iter().all(has))
 }
 
 /// While two members vote neither can be spared, whatever the template says.
@@ -230,15 +264,16 @@ fn process(s: &Subject<'_>) -> Result<Workload, State> {
     let pods = workload::pods_of(s.observed, s.namespace, labels::ETCD_CLUSTER, s.name);
     let live = s.get(Kind::StatefulSet, s.name).filter(|live| !workload::lacks_its_image(live, pods));
     let asked = &s.etcd.spec.images;
-    let component = (Binary::Etcd, s.record.version);
-    let (image, agent_image) = workload::images(live, asked, &s.settings.registry, component, &s.record.agent_image);
+    let release = s.record.rendered();
+    let component = (Binary::Etcd, release.version);
+    let (image, agent_image) = workload::images(live, asked, &s.settings.registry, component, &release.agent_image);
     Ok(Workload {
         replicas: s.record.replicas,
-        version: s.record.version,
+        version: release.version,
         image,
         agent_image,
         image_pull_secrets: asked.pull_secrets.clone(),
-        agent_delivery: s.record.agent_delivery,
+        agent_delivery: release.agent_delivery,
         run_as_user: run_as_user(s),
         resources: s.etcd.spec.resources.clone(),
         placement: s.etcd.spec.placement.clone(),
@@ -272,7 +307,7 @@ fn run_as_user(s: &Subject<'_>) -> i64 {
 }
 
 /// How the members are, if that is worth more than what the stage says already.
-fn judge(s: &Subject<'_>, health: &Health, so_far: &State, step: &Step, upkeep: &upkeep::Step) -> Option<State> {
+fn judge(s: &Subject<'_>, health: &Health, so_far: &State, steps: &Steps, upkeep: &upkeep::Step) -> Option<State> {
     if matches!(so_far, State::Blocked { .. }) {
         return None;
     }
@@ -296,7 +331,14 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, step: &Step, upkeep: 
     if !health.alarms.is_empty() {
         return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(s, health, upkeep) });
     }
-    if let Some(state) = changing(s, step) {
+    if let Some(state) = changing(s, &steps.members) {
+        return Some(state);
+    }
+    if let Some(differs) = parity::problem(s) {
+        return Some(State::blocked(Reason::EtcdAlarm, differs));
+    }
+    // What makes a member not ready is said beside, unless it is its turn.
+    if let Some(state) = upgrade::act::state(&steps.upgrade).filter(|_| health.all_ready() || s.is_upgraded()) {
         return Some(state);
     }
     if !health.all_ready() {

@@ -7,6 +7,7 @@ mod deletion;
 mod health;
 mod members;
 mod membership;
+mod parity;
 mod pki;
 mod probe;
 mod record;
@@ -18,6 +19,7 @@ mod services;
 pub mod status;
 mod subject;
 pub(crate) mod unread;
+mod upgrade;
 mod upkeep;
 mod validate;
 
@@ -32,7 +34,7 @@ use crate::settings::Settings;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::etcd_recovery::RecoveryStatus;
-use berth_api::etcd_upkeep::Upkeep;
+use berth_api::etcd_upkeep::{HashCheck, Upkeep};
 use berth_api::{labels, names};
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
@@ -41,8 +43,8 @@ use subject::{Subject, is_ours};
 
 pub use health::{Health, Member};
 pub use probe::{can_probe, endpoints, missing_members};
-pub use record::pinned_templates;
 pub(crate) use record::running;
+pub use record::{pinned_next_templates, pinned_templates};
 pub use recovery::view::recovers;
 pub use upkeep::Told;
 
@@ -94,6 +96,8 @@ pub struct EtcdPlan {
     pub recovery: Option<RecoveryStatus>,
     /// When it goes on.
     upkeep_after: Option<SignedDuration>,
+    /// The last comparison of the members' data, for the status.
+    pub hashes: Option<HashCheck>,
 }
 
 /// The plan for an `EtcdCluster`.
@@ -117,6 +121,9 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
         restore::Step::Write(_) => membership::Step::Write(membership::view::journal(&s.record)),
         restore::Step::Wait(_) | restore::Step::Refuse(_) => membership::Step::Rest,
     };
+    let is_free = restore == restore::Step::None && step == membership::Step::Rest;
+    let upgrade = if is_free { upgrade_step(&mut s, &mut out.health) } else { upgrade::Step::Rest };
+    out.hashes = parity::last(&s);
     if s.templates().is_some() {
         out.plan.stages.push(services::stage(&s));
     }
@@ -124,7 +131,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     let pki = pki::stage(&s, &mut out);
     out.plan.stages.push(pki);
     let recovery = recover(&s, &mut out);
-    let etcd = members::stage(&s, &mut out, step, (&restore, &recovery));
+    let etcd = members::stage(&s, &mut out, &members::Steps { members: step, restore, recovery, upgrade });
     out.plan.stages.push(etcd);
     clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {
@@ -178,6 +185,25 @@ fn step(s: &mut Subject<'_>, health: &mut Health) -> membership::Step {
     let step = membership::decide(&membership::view::of(s, health));
     if let membership::Step::Write(journal) = &step {
         membership::view::take(&mut s.record, journal);
+        *health = health::judge(s);
+    }
+    step
+}
+
+/// What happens to the version next. What is to be written down is in the record from here on.
+fn upgrade_step(s: &mut Subject<'_>, health: &mut Health) -> upgrade::Step {
+    if s.etcd.spec.paused || s.templates().is_none() {
+        return upgrade::Step::Rest;
+    }
+    let step = upgrade::decide(&upgrade::view::of(s, health, members::are_applied(s, health)));
+    if let upgrade::Step::Write(entry) = &step {
+        if s.record.bootstrap.members.is_empty() {
+            let Some(members) = membership::recorded(&membership::view::of(s, health)) else {
+                return upgrade::Step::Rest;
+            };
+            s.record.bootstrap.members = members;
+        }
+        upgrade::view::take(s, entry);
         *health = health::judge(s);
     }
     step

@@ -4,13 +4,15 @@
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
 use super::subject::{is_ours, name_of};
-use super::{Input, validate};
+use super::{Input, upgrade, validate};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
 use crate::workload::{pod_ready, pods_of, version_of, waits_for};
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, Operation, Record, keys};
+use berth_api::etcd_bootstrap::{
+    Bootstrap, BootstrapState, FailedVersion, MemberRecord, Operation, Record, Release, keys,
+};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::version::Version;
 use berth_api::{labels, names};
@@ -42,6 +44,8 @@ struct RecordSource {
     serial: i64,
     members: Vec<MemberRecord>,
     operation: Option<Operation>,
+    next: Option<Release>,
+    failed: Option<FailedVersion>,
 }
 
 impl RecordSource {
@@ -145,11 +149,13 @@ pub(crate) fn written(etcd: &EtcdCluster, observed: &Observed) -> Option<Record>
 fn merge(etcd: &EtcdCluster, all: &[RecordSource]) -> Option<Record> {
     // Identity is what makes a cluster: without it there never was one.
     let identity = all.iter().find_map(|s| s.cluster_uid.clone())?;
-    let version = all.iter().find_map(|s| s.version).or_else(|| etcd.spec.version.parse().ok())?;
-    let agent = all.iter().find(|s| s.agent_image.is_some());
     let epoch = all.iter().filter_map(|s| s.epoch).max().unwrap_or(1);
     // The first of the newest.
     let journal = all.iter().rev().filter(|s| s.serial > 0 && s.epoch == Some(epoch)).max_by_key(|s| s.serial);
+    // The version changes with the journal; where there is none, the order of trust counts.
+    let pinned = || journal.into_iter().chain(all);
+    let version = pinned().find_map(|s| s.version).or_else(|| etcd.spec.version.parse().ok())?;
+    let agent = pinned().find(|s| s.agent_image.is_some());
     let replicas = journal.and_then(|s| s.replicas).or_else(|| all.iter().find_map(|s| s.replicas));
     let replicas = replicas.unwrap_or(etcd.spec.replicas);
     let seen = |member: &String| all.iter().any(|s| s.joined.contains(member));
@@ -165,8 +171,10 @@ fn merge(etcd: &EtcdCluster, all: &[RecordSource]) -> Option<Record> {
         },
         founders: journal.and_then(|s| s.founders),
         operation: journal.and_then(|s| s.operation.clone()),
+        next: journal.and_then(|s| s.next.clone()),
+        failed: journal.and_then(|s| s.failed.clone()),
         replicas,
-        templates: all.iter().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(version)),
+        templates: pinned().find_map(|s| s.templates.clone()).unwrap_or_else(|| builtin(version)),
         agent_image: agent.and_then(|s| s.agent_image.clone()).unwrap_or_default(),
         agent_delivery: agent.and_then(|s| s.agent_delivery).unwrap_or_default(),
         version,
@@ -182,6 +190,7 @@ fn builtin(version: Version) -> String {
 pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
     let Input { etcd, observed, settings, .. } = input;
     if let Some(mut record) = running(etcd, observed) {
+        upgrade::view::pick_up(input, &mut record);
         if record.agent_image.is_empty() || agent_image_is_missing(input, &record) {
             record.agent_image.clone_from(&settings.agent_image);
             record.agent_delivery = settings.agent_delivery;
@@ -219,6 +228,8 @@ pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
                 agent_delivery: settings.agent_delivery,
                 founders: None,
                 operation: None,
+                next: None,
+                failed: None,
             })
         }
     }
@@ -241,7 +252,15 @@ fn agent_image_is_missing(input: Input<'_>, record: &Record) -> bool {
 /// The `ConfigMap` with the template set that the members are pinned to, if there are members: to be read into
 /// [`Observed::pinned`] unless that set is built in.
 pub fn pinned_templates(etcd: &EtcdCluster, observed: &Observed) -> Option<ObjectKey> {
+    Some(kept(etcd, &running(etcd, observed)?.templates))
+}
+
+/// Likewise of the version that the members are getting: for [`Observed::pinned_next`].
+pub fn pinned_next_templates(etcd: &EtcdCluster, observed: &Observed) -> Option<ObjectKey> {
+    Some(kept(etcd, &running(etcd, observed)?.next?.templates))
+}
+
+fn kept(etcd: &EtcdCluster, digest: &str) -> ObjectKey {
     let (name, namespace) = name_of(etcd);
-    let digest = running(etcd, observed)?.templates;
-    Some(ObjectKey::namespaced(Kind::ConfigMap, namespace, names::etcd::templates(name, &digest)))
+    ObjectKey::namespaced(Kind::ConfigMap, namespace, names::etcd::templates(name, digest))
 }

@@ -2,6 +2,7 @@
 
 use super::Health;
 use super::subject::Subject;
+use super::upgrade::view::pod_version;
 use crate::model::{Action, State};
 use crate::observed::{deleting, label};
 use crate::workload::{pod_ready, taken_up, waits_for_an_image};
@@ -40,6 +41,15 @@ pub(super) fn next(s: &Subject<'_>, health: &Health) -> (Option<State>, Option<A
     let replaced = |m: &str| Some(Action::delete(&s.key(Kind::Pod, m), s.pod(m)?, None));
     if let Some(stuck) = old.iter().find(|m| s.pod(m).is_some_and(waits_for_an_image)) {
         return (rolling(format!("pod {stuck}, whose image cannot be pulled, to be replaced")), replaced(stuck));
+    }
+    // A version that was gone back from keeps this one from being ready, and no other.
+    let is_other = |m: &str| s.pod(m).and_then(pod_version).is_some_and(|v| v != s.record.version);
+    let ill = |m: &str| health.members.iter().any(|h| h.name == m && h.problem.is_some());
+    let serves = |m: &str| !ill(m) && s.pod(m).is_some_and(pod_ready);
+    if let Some(failed) = old.iter().find(|m| ill(m) && is_other(m) && s.pod(m).is_some_and(|p| !deleting(p)))
+        && members.iter().all(|m| m == *failed || serves(m))
+    {
+        return (rolling(format!("pod {failed} to go back to etcd {}", s.record.version)), replaced(failed));
     }
     let whole = members.iter().all(|m| s.pod(m).is_some_and(|p| !deleting(p)));
     let safe = members.len() == 1

@@ -44,6 +44,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
     if planned.record.is_some() {
         status.upkeep.clone_from(&planned.upkeep);
         status.recovery.clone_from(&planned.recovery);
+        status.hashes.clone_from(&planned.hashes);
     }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
@@ -65,7 +66,9 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
                 agent_image: record.agent_image,
                 agent_delivery: record.agent_delivery,
             };
-            let pinned = status.templates.take().filter(|_| old.cluster_id.is_some());
+            // What the version is changed to replaces it.
+            let keeps = old.cluster_id.is_some() && record.bootstrap.serial == 0;
+            let pinned = status.templates.take().filter(|_| keeps);
             status.templates = Some(pinned.unwrap_or(pin));
         }
     }

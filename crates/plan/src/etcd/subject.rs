@@ -3,7 +3,7 @@
 use super::Input;
 use crate::observed::{Observed, annotation, label};
 use crate::settings::Settings;
-use berth_api::etcd_bootstrap::{OperationKind, Record};
+use berth_api::etcd_bootstrap::{OperationKind, Record, Release};
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::{labels, names};
 use berth_render::values::Meta;
@@ -81,6 +81,11 @@ impl<'a> Subject<'a> {
         self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Restore)
     }
 
+    /// Whether its members get another version.
+    pub(super) fn is_upgraded(&self) -> bool {
+        self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Upgrade)
+    }
+
     /// Members whose names are in all pods.
     pub(super) fn founders(&self) -> i32 {
         self.record.founders.unwrap_or(self.record.replicas)
@@ -93,9 +98,14 @@ impl<'a> Subject<'a> {
 
     /// The template set that the members are pinned to, if it is at hand.
     pub(super) fn templates(&self) -> Option<&TemplateSet> {
-        let digest = &self.record.templates;
-        let builtin = Catalog::builtin().etcd(self.record.version.minor()).filter(|s| s.digest() == *digest);
-        builtin.or_else(|| self.observed.pinned.as_ref().filter(|s| s.digest() == *digest))
+        self.templates_of(&self.record.release())
+    }
+
+    /// The template set of a release, if it is at hand.
+    pub(super) fn templates_of(&self, release: &Release) -> Option<&TemplateSet> {
+        let is_it = |set: &&TemplateSet| set.digest() == release.templates;
+        let builtin = Catalog::builtin().etcd(release.version.minor()).filter(is_it);
+        builtin.or_else(|| [&self.observed.pinned, &self.observed.pinned_next].into_iter().flatten().find(is_it))
     }
 
     /// A member's pod.

@@ -31,6 +31,6 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 /// The fields that have no effect, and the way out.
 pub(super) fn message(s: &Subject<'_>) -> Option<String> {
     let fields = unread::fields(&FIELDS, &s.etcd.spec, s.templates()?);
-    let way_out = "A running etcd keeps its templates, because its version cannot change yet: remove the field";
+    let way_out = "Set spec.version to a newer patch version, which brings newer templates, or remove the field";
     (!fields.is_empty()).then(|| unread::message(&fields, way_out))
 }

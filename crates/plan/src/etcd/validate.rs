@@ -1,7 +1,7 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
 use super::subject::{Subject, is_ours};
-use super::{Input, record};
+use super::{Input, record, upgrade};
 use crate::model::{Stage, StageId, State};
 use crate::objects::ensure_templates;
 use berth_api::conditions::Reason;
@@ -23,6 +23,7 @@ pub(super) fn stage(input: Input<'_>) -> (Stage, Option<Record>) {
         }
     };
     pinned(&s, &mut stage);
+    next(&s, &mut stage);
     if let Some(refusal) = refusal(&s)
         && !matches!(stage.state, State::Blocked { .. })
     {
@@ -74,16 +75,8 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
         let message = "spec.clients: the name ca is reserved for the client CA's Secret. Choose another name";
         return Some(State::blocked(Reason::InvalidSpec, message));
     }
-    let changed = |field: &str, from: &str, to: &str| {
-        State::blocked(
-            Reason::EtcdChangeUnsupported,
-            format!(
-                "spec.{field}: a running etcd cannot be changed from {from} to {to} yet. Set it back to {from}; until then etcd runs unchanged"
-            ),
-        )
-    };
-    if spec.version.parse() != Ok(record.version) {
-        return Some(changed("version", &record.version.to_string(), &spec.version));
+    if let Err(refusal) = wanted_version(s) {
+        return Some(refusal);
     }
     let (there, wanted) = (record.replicas, spec.replicas);
     (wanted > there && !s.can_join() && s.templates().is_some()).then(|| {
@@ -94,6 +87,67 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
             ),
         )
     })
+}
+
+/// The version that members are to run. Err: they go on as they are, and the rest of the spec still takes effect.
+pub(super) fn wanted_version(s: &Subject<'_>) -> Result<Version, State> {
+    let (runs, asked) = (s.record.version, &s.etcd.spec.version);
+    let refused = |reason, why: String| {
+        Err(State::blocked(
+            reason,
+            format!("spec.version (spec.etcd.version of its Cluster): {why}; until then etcd runs {runs} unchanged"),
+        ))
+    };
+    // What runs may be of a minor that this build has no templates for.
+    let wanted = match asked.parse() {
+        Ok(wanted) if wanted == runs => return Ok(wanted),
+        _ => supported(asked)?,
+    };
+    if wanted < runs {
+        let why = format!(
+            "etcd does not go back from {runs} to {wanted}, which may not read its data. Set it back to {runs}"
+        );
+        return refused(Reason::DowngradeUnsafe, why);
+    }
+    if !wanted.minor().since(runs.minor()).is_some_and(|by| (0..=1).contains(&by)) {
+        let why = format!(
+            "etcd changes from {} to {} one minor version at a time. Set a patch version of {} first",
+            runs.minor(),
+            wanted.minor(),
+            runs.minor().next()
+        );
+        return refused(Reason::MinorChangeUnsupported, why);
+    }
+    let least = upgrade::LEAST_FOR_3_6.parse().ok().filter(|least: &Version| least.minor() == runs.minor());
+    let lowest = upgrade::view::lowest(s).map_or(runs, |lowest| lowest.min(runs));
+    if let Some(least) = least.filter(|least| wanted.minor() > runs.minor() && lowest < *least) {
+        let why = format!(
+            "a member runs etcd {lowest}, and before {} all have to run {least} or newer: members that were removed could come back. Set a patch version of {} from {least} on first",
+            wanted.minor(),
+            runs.minor()
+        );
+        return refused(Reason::UpgradeBlocked, why);
+    }
+    match s.record.failed.as_ref().filter(|failed| failed.version == wanted) {
+        Some(failed) => refused(
+            Reason::RolledBack,
+            format!(
+                "etcd {wanted} did not come up: {}. Berth went back to {runs}. Correct what the message names; then set it to {runs}, and to {wanted} again",
+                failed.why
+            ),
+        ),
+        None => Ok(wanted),
+    }
+}
+
+/// Likewise of the version that members are getting.
+fn next(s: &Subject<'_>, stage: &mut Stage) {
+    let Some(next) = &s.record.next else { return };
+    let key = s.key(Kind::ConfigMap, names::etcd::templates(s.name, &next.templates));
+    match s.templates_of(next) {
+        Some(set) => ensure_templates(stage, s.observed, (&key, s.labels()), set, |o| is_ours(o, s.name)),
+        None => stage.owns.push(key),
+    }
 }
 
 /// Keeps the template set beside the members, for operators that no longer have it built in.

@@ -38,6 +38,7 @@ impl Default for Config {
             writers: Writers::default(),
             vpc: VpcSettings::default(),
             backups: Backups::default(),
+            rollouts: Rollouts::default(),
             unknown: vec![],
             recoveries_per_hour: RECOVERIES,
             private_networks: vec![],

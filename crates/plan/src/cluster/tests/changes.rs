@@ -88,11 +88,49 @@ fn a_tenant_from_before_image_volumes_keeps_its_pods() {
 }
 
 #[test]
-fn etcd_stays_as_it_was_created() {
+fn etcd_is_told_the_version_that_is_asked_for() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.cluster.spec.etcd.version = Some("3.5.35".into());
-    blocked(&f.reconcile(), StageId::Etcd, Reason::EtcdChangeUnsupported);
-    assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+    record(&mut f, json!({"clusterUID": "u", "epoch": 1, "state": "Established", "version": "3.6.16", "replicas": 1}));
+    for version in ["3.6.17", "3.5.35"] {
+        f.cluster.spec.etcd.version = Some(version.into());
+        f.reconcile();
+        // Whether it can be, its own controller says.
+        assert_eq!(etcd(&f)["version"], version);
+    }
+    f.cluster.spec.etcd.version = None;
+    f.reconcile();
+    assert_eq!(etcd(&f)["version"], "3.6.16", "what runs");
+}
+
+/// What the templates name, `EtcdCluster` notes.
+#[test]
+fn etcd_takes_a_version_that_the_templates_begin_to_name() {
+    let noted = |f: &mut Fixture, noted: Option<&str>, runs: &str| {
+        record(f, json!({"clusterUID": "u", "epoch": 1, "state": "Established", "version": runs, "replicas": 1}));
+        let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+        let live = f.world.observed.objects.get_mut(&key).unwrap();
+        live["spec"]["version"] = runs.into();
+        live["metadata"]["annotations"][labels::ETCD_DEFAULT] = json!(noted);
+        f.reconcile();
+        let live = f.world.observed.objects[&key].clone();
+        let now = |v: &Value| v.as_str().unwrap().to_owned();
+        (now(&live["spec"]["version"]), now(&live["metadata"]["annotations"][labels::ETCD_DEFAULT]))
+    };
+    let mut f = Fixture::up(json!({"version": "1.36.3"}));
+    let of = |version: &str, named: &str| (version.to_owned(), named.to_owned());
+    // Of an operator that noted nothing: as it is.
+    assert_eq!(noted(&mut f, None, "3.5.35"), of("3.5.35", "3.6.16"));
+    assert_eq!(noted(&mut f, Some("3.6.16"), "3.5.35"), of("3.5.35", "3.6.16"));
+    assert_eq!(noted(&mut f, Some("3.5.35"), "3.5.35"), of("3.6.16", "3.6.16"), "it is named from now on");
+    assert_eq!(noted(&mut f, Some("3.6.17"), "3.6.17"), of("3.6.17", "3.6.17"), "a release went back");
+    // It is under way.
+    let key = Fixture::key(Kind::EtcdCluster, names::ETCD);
+    record(&mut f, json!({"clusterUID": "u", "epoch": 1, "state": "Established", "version": "3.5.35", "replicas": 1}));
+    let live = f.world.observed.objects.get_mut(&key).unwrap();
+    live["spec"]["version"] = "3.6.16".into();
+    live["metadata"]["annotations"][labels::ETCD_DEFAULT] = "3.6.16".into();
+    f.reconcile();
+    assert_eq!(etcd(&f)["version"], "3.6.16");
 }
 
 #[test]
@@ -124,14 +162,8 @@ fn etcd(f: &Fixture) -> Value {
 
 #[test]
 fn an_etcd_that_is_made_anew_is_as_its_data_was_kept() {
-    let wishes: [(Value, Reason, &str); 2] = [
-        (
-            json!({"version": "3.5.35"}),
-            Reason::EtcdChangeUnsupported,
-            "from 3.6.12 to 3.5.35 yet. Set it back to 3.6.12",
-        ),
-        (json!({"version": "3.9.0"}), Reason::VersionUnsupported, "3.9.0 is not supported"),
-    ];
+    let wishes: [(Value, Reason, &str); 1] =
+        [(json!({"version": "3.9.0"}), Reason::VersionUnsupported, "3.9.0 is not supported")];
     for (wish, reason, says) in wishes {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
         // As an earlier operator made it: its default was another one.

@@ -159,6 +159,9 @@ pub(crate) enum Step {
 /// The next step.
 pub(crate) fn decide(view: &View<'_>) -> Step {
     let Some(list) = view.list.as_ref().filter(|_| view.is_formed) else { return Step::Rest };
+    if view.journal.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Upgrade) {
+        return Step::Rest;
+    }
     let step = match &view.journal.operation {
         Some(operation) => operation::go_on(view, list, operation),
         None => start::begin(view, list),
@@ -170,6 +173,11 @@ pub(crate) fn decide(view: &View<'_>) -> Step {
         );
     }
     step
+}
+
+/// All members, as the record is to have them. None: etcd lists what is not to be there.
+pub(super) fn recorded(view: &View<'_>) -> Option<Vec<MemberRecord>> {
+    start::journal(view, view.list.as_ref()?).ok().map(|journal| journal.members)
 }
 
 /// A majority of so many.

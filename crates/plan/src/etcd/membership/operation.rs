@@ -28,7 +28,7 @@ pub(super) fn go_on(view: &View<'_>, list: &[ListedMember], operation: &Operatio
         return unknown(stranger);
     }
     let newer = record.is_some_and(|r| r.stage == MemberStage::Other)
-        || matches!(operation.kind, OperationKind::Restore | OperationKind::Other);
+        || matches!(operation.kind, OperationKind::Restore | OperationKind::Upgrade | OperationKind::Other);
     if newer {
         return Step::Stop(
             Reason::VersionUnsupported,
@@ -99,7 +99,7 @@ impl Change<'_> {
         let what = match self.operation.kind {
             OperationKind::Grow => "added",
             OperationKind::Replace => "replaced",
-            OperationKind::Shrink | OperationKind::Restore | OperationKind::Other => "removed",
+            OperationKind::Shrink | OperationKind::Restore | OperationKind::Upgrade | OperationKind::Other => "removed",
         };
         Step::Wait(format!("member {} to be {what}: {}{}", self.name(), on.as_ref(), self.way_out()))
     }

@@ -27,7 +27,7 @@ pub(super) fn begin(view: &View<'_>, list: &[ListedMember]) -> Step {
 }
 
 /// The record with all members in it, from what etcd lists if none was changed yet.
-fn journal(view: &View<'_>, list: &[ListedMember]) -> Result<Journal, Step> {
+pub(super) fn journal(view: &View<'_>, list: &[ListedMember]) -> Result<Journal, Step> {
     let mut journal = view.journal.clone();
     if journal.members.is_empty() {
         let recorded = |name: String| {

@@ -42,6 +42,8 @@ pub(in crate::etcd) fn take(record: &mut Record, entry: &Entry) {
     (bootstrap.epoch, bootstrap.serial, bootstrap.members) = (epoch, serial, members);
     bootstrap.restored = epoch > 1;
     (record.replicas, record.operation) = (replicas, operation);
+    // A change of the version ends with it.
+    record.next = None;
 }
 
 fn entry(record: &Record) -> Entry {

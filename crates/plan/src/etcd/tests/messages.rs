@@ -3,6 +3,7 @@
 mod backups;
 mod recoveries;
 mod upkeep;
+mod versions;
 
 use super::*;
 use crate::messages::Situation;
@@ -117,7 +118,7 @@ const NEW: &[Case] = &[
 
 const FORMED: &[Case] = &[
     ("at rest", |_| {}),
-    ("another version", |e| e.cr.spec.version = "3.6.17".into()),
+    ("an older version", |e| e.cr.spec.version = "3.6.15".into()),
     ("a request that is more than its limit", |e| {
         let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});
         e.cr.spec.resources = serde_json::from_value(resources).unwrap();
@@ -299,6 +300,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.push(foreign.said("the only member's volume is another's"));
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
+    all.extend(versions::all());
     all.extend(backups::all(&formed));
     all.extend(recoveries::all(&formed));
     all.extend(restores(&formed));

@@ -13,6 +13,7 @@ mod restore;
 mod roll;
 mod trouble;
 mod unread;
+mod versions;
 
 use super::status::status;
 use super::{EtcdPlan, Input, plan};

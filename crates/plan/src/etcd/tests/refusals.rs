@@ -5,7 +5,7 @@ use crate::model::Action;
 use berth_api::labels;
 
 /// Name, what is asked for.
-type Change = (&'static str, fn(&mut EtcdClusterSpec));
+type Change = (&'static str, Reason, fn(&mut EtcdClusterSpec));
 
 #[test]
 fn versions_without_templates_make_nothing() {
@@ -22,20 +22,20 @@ fn versions_without_templates_make_nothing() {
 }
 
 #[test]
-fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
+fn a_running_etcd_keeps_its_version_and_takes_up_the_rest() {
     let changes: [Change; 3] = [
-        ("patch", |s| s.version = "3.6.17".into()),
-        ("minor down", |s| s.version = "3.5.35".into()),
-        ("unknown minor", |s| s.version = "3.9.0".into()),
+        ("patch down", Reason::DowngradeUnsafe, |s| s.version = "3.6.15".into()),
+        ("minor down", Reason::DowngradeUnsafe, |s| s.version = "3.5.35".into()),
+        ("unknown minor", Reason::VersionUnsupported, |s| s.version = "3.9.0".into()),
     ];
     let formed = Etcd::formed(3);
-    for (name, change) in changes {
+    for (name, expected, change) in changes {
         let mut e = formed.clone();
         change(&mut e.cr.spec);
         e.cr.spec.clients.push(EtcdClient { name: "backup".into() });
         e.cr.metadata.generation = Some(2);
         let planned = e.reconcile();
-        assert_eq!(reason(&planned, StageId::Spec), Some(Reason::EtcdChangeUnsupported), "{name}");
+        assert_eq!(reason(&planned, StageId::Spec), Some(expected), "{name}");
         let set = e.get(&Etcd::set());
         assert_eq!(set["spec"]["replicas"], 3, "{name}");
         assert_eq!(
@@ -47,7 +47,7 @@ fn a_running_etcd_keeps_its_version_and_size_and_takes_up_the_rest() {
             ["create Secret acme-1234/etcd-client-backup: certificate tls (there is none), copy of the CA in ca.crt"],
             "{name}"
         );
-        assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::EtcdChangeUnsupported), "{name}");
+        assert_eq!(e.condition(ConditionType::Ready), is("False", expected), "{name}");
         assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected), "{name}");
     }
 }

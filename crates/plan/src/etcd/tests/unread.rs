@@ -29,6 +29,6 @@ fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     assert_eq!(e.condition(ConditionType::Available).0, "True");
     assert_eq!(
         e.message(ConditionType::Ready),
-        "spec.quotaBackendBytes is not applied: the pinned templates do not use it. A running etcd keeps its templates, because its version cannot change yet: remove the field"
+        "spec.quotaBackendBytes is not applied: the pinned templates do not use it. Set spec.version to a newer patch version, which brings newer templates, or remove the field"
     );
 }

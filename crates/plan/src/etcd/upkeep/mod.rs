@@ -8,7 +8,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
-use crate::model::{EtcdCall, Maintenance, MemberChange};
+use crate::model::{EtcdAnswer, EtcdCall, KvHash, Maintenance, MemberChange};
 use crate::observed::RaisedAlarm;
 use berth_api::etcd_upkeep::{Upkeep, UpkeepReason};
 use jiff::{SignedDuration, Timestamp};
@@ -83,6 +83,19 @@ pub struct Told {
     pub call: EtcdCall,
     /// Whether it said that it did.
     pub done: bool,
+    /// What members answered that were asked for the hash of their data.
+    pub hashes: Vec<KvHash>,
+}
+
+impl Told {
+    /// A call and its answer.
+    pub fn new<E>(via: &str, call: EtcdCall, answer: &Result<EtcdAnswer, E>) -> Self {
+        let hashes = match answer {
+            Ok(EtcdAnswer::Hashes(hashes)) => hashes.clone(),
+            _ => vec![],
+        };
+        Self { via: via.to_owned(), call, done: answer.is_ok(), hashes }
+    }
 }
 
 /// What to do now.

@@ -1,0 +1,156 @@
+//! Have all members the same data? Each is asked for the hash of its data at one revision: once a day, before the version changes, and
+//! after each change of members. What came of it is in the status, which is written for that alone once a day.
+
+use super::Health;
+use super::subject::Subject;
+use crate::model::{EtcdCall, KvHash, Maintenance};
+use crate::observed::MemberProbe;
+use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_upkeep::HashCheck;
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use std::collections::BTreeMap;
+
+/// From one comparison to the next, while all is well.
+const EVERY: SignedDuration = SignedDuration::from_hours(24);
+/// Members differ: a person may have done something.
+const AGAIN: SignedDuration = SignedDuration::from_mins(10);
+/// A change of the version begins so long after a comparison at most.
+pub(super) const FRESH: SignedDuration = SignedDuration::from_mins(5);
+
+/// The last comparison: of this reconcile, or what the status says.
+pub(super) fn last(s: &Subject<'_>) -> Option<HashCheck> {
+    let now = s.observed.told.iter().rev().find_map(|told| match &told.call {
+        EtcdCall::Maintain(Maintenance::CompareHashes { revision }) => Some((*revision, differing(&told.hashes)?)),
+        _ => None,
+    });
+    let of = |(revision, differing)| HashCheck {
+        checked_at: Time(s.now),
+        revision,
+        serial: s.record.bootstrap.serial,
+        differing,
+    };
+    now.map(of).or_else(|| s.etcd.status.as_ref()?.hashes.clone())
+}
+
+/// The comparison that is due; `is_settled`: nothing else goes on.
+pub(super) fn due(s: &Subject<'_>, health: &Health, is_settled: bool) -> Option<Maintenance> {
+    let asked = s.observed.told.iter().any(|t| matches!(t.call, EtcdCall::Maintain(Maintenance::CompareHashes { .. })));
+    let is_well = is_settled
+        && health.complete
+        && health.members.len() > 1
+        && s.record.operation.is_none()
+        && s.record.bootstrap.state == BootstrapState::Established
+        && !s.etcd.spec.paused;
+    (is_well && !asked && is_due(last(s).as_ref(), born(s), s.record.bootstrap.serial, s.now)).then(|| compare(s))?
+}
+
+/// The call.
+pub(super) fn compare(s: &Subject<'_>) -> Option<Maintenance> {
+    let answers = s.observed.etcd.as_ref()?.members.values().flatten();
+    let revision = answers.map(|m: &MemberProbe| m.progress.revision).min()?;
+    Some(Maintenance::CompareHashes { revision })
+}
+
+fn born(s: &Subject<'_>) -> Option<Timestamp> {
+    s.etcd.metadata.creation_timestamp.as_ref().map(|at| at.0)
+}
+
+fn is_due(last: Option<&HashCheck>, born: Option<Timestamp>, serial: i64, now: Timestamp) -> bool {
+    let since = |at: Timestamp| now.duration_since(at);
+    match last {
+        Some(last) if !last.differing.is_empty() => since(last.checked_at.0) >= AGAIN,
+        Some(last) => last.serial != serial || since(last.checked_at.0) >= EVERY,
+        None => serial > 0 || born.is_some_and(|at| since(at) >= EVERY),
+    }
+}
+
+/// Who has other data than the majority; all, if there is none. None: not all answered, or one was compacted meanwhile.
+fn differing(hashes: &[KvHash]) -> Option<Vec<String>> {
+    let said: Vec<_> = hashes.iter().map(|h| Some((&h.member, h.said.as_ref().ok()?))).collect::<Option<_>>()?;
+    let (_, (_, compacted)) = said.first()?;
+    if said.iter().any(|(_, (_, other))| other != compacted) {
+        return None;
+    }
+    let mut by_hash: BTreeMap<u32, Vec<&String>> = BTreeMap::new();
+    for (member, (hash, _)) in &said {
+        by_hash.entry(*hash).or_default().push(member);
+    }
+    let majority = by_hash.values().find(|members| members.len() * 2 > said.len());
+    let is_of = |member: &&String| majority.is_some_and(|members| members.contains(member));
+    Some(said.iter().map(|(member, _)| *member).filter(|m| !is_of(m)).cloned().collect())
+}
+
+/// What it means that members differ, and what helps.
+pub(super) fn problem(s: &Subject<'_>) -> Option<String> {
+    let HashCheck { revision, differing, .. } = last(s).filter(|check| !check.differing.is_empty())?;
+    let of = s.members().len();
+    let who = differing.join(", ");
+    let (said, help) = if differing.len() * 2 < of {
+        let claims: Vec<_> = differing.iter().map(|member| format!("data-{member}")).collect();
+        (
+            format!("{who} has other data than the majority of the {of} members"),
+            format!(
+                "Replace it by a copy of the others: delete PersistentVolumeClaim {} and pod {who}; on its new, empty volume Berth replaces the member. Keep the others' volumes",
+                claims.join(", ")
+            ),
+        )
+    } else {
+        (
+            format!("the {of} members have different data, and no majority agrees"),
+            "Nobody knows which data is right: compare them, and restore a backup".to_owned(),
+        )
+    };
+    Some(format!("the members' data differ at revision {revision}: {said}. Berth changes nothing of this etcd. {help}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A member, and what it said.
+    type Said<'a> = (&'a str, Result<(u32, i64), String>);
+
+    fn said(all: &[Said<'_>]) -> Vec<KvHash> {
+        all.iter().map(|(member, said)| KvHash { member: (*member).to_owned(), said: said.clone() }).collect()
+    }
+
+    #[test]
+    fn who_differs_from_a_majority() {
+        let of = |all: &[(u32, i64)]| {
+            let names = ["etcd-0", "etcd-1", "etcd-2", "etcd-3", "etcd-4"];
+            differing(&said(&names.into_iter().zip(all.iter().map(|h| Ok(*h))).collect::<Vec<_>>()))
+        };
+        let who = |names: &[&str]| Some(names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>());
+        assert_eq!(of(&[(1, 5), (1, 5), (1, 5)]), who(&[]));
+        assert_eq!(of(&[(1, 5), (2, 5), (1, 5)]), who(&["etcd-1"]));
+        assert_eq!(of(&[(1, 5), (2, 5), (3, 5)]), who(&["etcd-0", "etcd-1", "etcd-2"]), "no majority");
+        assert_eq!(of(&[(1, 5), (2, 5)]), who(&["etcd-0", "etcd-1"]), "half is no majority");
+        assert_eq!(of(&[(2, 5), (1, 5), (1, 5), (1, 5), (3, 5)]), who(&["etcd-0", "etcd-4"]));
+        assert_eq!(of(&[(1, 5), (2, 6), (1, 5)]), None, "compacted elsewhere");
+        assert_eq!(differing(&said(&[("etcd-0", Ok((1, 5))), ("etcd-1", Err("refused".into()))])), None);
+        assert_eq!(differing(&[]), None);
+    }
+
+    #[test]
+    fn once_a_day_and_after_each_change() {
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        let now = at("2026-01-02T12:00:00Z");
+        let check = |checked: &str, serial, differing: &[&str]| HashCheck {
+            checked_at: Time(at(checked)),
+            revision: 7,
+            serial,
+            differing: differing.iter().map(|m| (*m).to_owned()).collect(),
+        };
+        let due =
+            |last: Option<HashCheck>, serial| is_due(last.as_ref(), Some(at("2026-01-02T11:00:00Z")), serial, now);
+        assert!(!due(None, 0), "it is an hour old");
+        assert!(is_due(None, Some(at("2026-01-01T12:00:00Z")), 0, now));
+        assert!(due(None, 3), "its members were changed");
+        assert!(!due(Some(check("2026-01-01T12:00:01Z", 3, &[])), 3));
+        assert!(due(Some(check("2026-01-01T12:00:00Z", 3, &[])), 3), "a day");
+        assert!(due(Some(check("2026-01-02T11:59:00Z", 3, &[])), 4), "a change");
+        assert!(!due(Some(check("2026-01-02T11:59:00Z", 3, &["etcd-1"])), 4));
+        assert!(due(Some(check("2026-01-02T11:50:00Z", 3, &["etcd-1"])), 3));
+    }
+}

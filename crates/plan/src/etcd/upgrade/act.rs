@@ -1,0 +1,44 @@
+//! What a step does, and what is said of it.
+
+use super::{Step, view};
+use crate::etcd::members::told;
+use crate::etcd::parity;
+use crate::etcd::subject::Subject;
+use crate::model::{Action, EtcdCall, MemberChange, State};
+use berth_api::conditions::Reason;
+use berth_api::names;
+use berth_render::{Kind, Object};
+use serde_json::json;
+
+/// The call to etcd.
+pub(in crate::etcd) fn action(s: &Subject<'_>, step: &Step) -> Option<Action> {
+    match step {
+        Step::MoveLeader { via, id } => {
+            Some(told(s, via.clone(), EtcdCall::Change(MemberChange::MoveLeader { id: id.clone() })))
+        }
+        Step::Compare => Some(told(s, names::etcd::member(s.name, 0), EtcdCall::Maintain(parity::compare(s)?))),
+        _ => None,
+    }
+}
+
+/// What it waits for.
+pub(in crate::etcd) fn state(step: &Step) -> Option<State> {
+    let waiting = |on: String| Some(State::Waiting { reason: Reason::RollingOut, on });
+    match step {
+        Step::Rest => None,
+        Step::Wait(on) => waiting(on.clone()),
+        Step::Hold(why) => Some(State::blocked(Reason::Held, why.clone())),
+        Step::Compare => waiting("the members' hashes of their data, before their version changes".into()),
+        Step::MoveLeader { via, .. } => waiting(format!("{via} to hand over leadership before its turn")),
+        Step::Write(_) => waiting("the next step of the change of the version to be on record".into()),
+    }
+}
+
+/// The StatefulSet while the version changes: pods below the partition are made from the former template, if they are lost.
+pub(in crate::etcd) fn partitioned(s: &Subject<'_>, object: Object) -> Object {
+    match view::partition(s).filter(|_| object.key().kind == Kind::StatefulSet) {
+        Some(partition) => object
+            .with("/spec/updateStrategy", json!({"type": "RollingUpdate", "rollingUpdate": {"partition": partition}})),
+        None => object,
+    }
+}

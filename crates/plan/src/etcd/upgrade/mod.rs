@@ -1,0 +1,255 @@
+//! Which member gets the next version, and when: a pure decision, one step at a time.
+//!
+//! The StatefulSet has the new template, and a *partition*: its controller makes pods from that ordinal on from the new template, and those
+//! below from the one before. So a pod that is lost meanwhile comes back as it was. The partition is the ordinal of the member whose turn
+//! it is; it goes down by one, so the highest ordinal is first, and whoever leads hands over before its turn. The record says whose turn it
+//! is before the StatefulSet does.
+//!
+//! At the first member that does not come up, or when the spec is turned back, the StatefulSet gets its former template again, and the
+//! record forgets the new version: members that have it are then rolled back like any whose template is old.
+
+pub(super) mod act;
+pub(super) mod view;
+
+#[cfg(test)]
+mod tests;
+
+use berth_api::conditions::Reason;
+use berth_api::etcd_bootstrap::{FailedVersion, Operation, OperationKind, Phase, Release};
+use berth_api::version::Version;
+use jiff::{SignedDuration, Timestamp};
+
+/// A pod that fails visibly may still be told something else by kubelet at its next start.
+const GRACE: SignedDuration = SignedDuration::from_secs(30);
+/// What does not say what is wrong with it; a large store is read for minutes.
+const LATE: SignedDuration = SignedDuration::from_mins(10);
+/// etcd itself calls a member healthy once it has answered its peers for so long.
+const SETTLED: SignedDuration = SignedDuration::from_secs(5);
+
+/// Members of 3.5 before this one may bring back members that were removed, once 3.6 reads their data.
+pub(super) const LEAST_FOR_3_6: &str = "3.5.32";
+
+/// A member.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seat {
+    pub(crate) name: String,
+    /// Its ID, if it answered.
+    pub(crate) id: String,
+    /// Version of the template that its pod was made from.
+    pub(crate) pod: Option<Version>,
+    /// The version that it says it runs.
+    pub(crate) says: Option<Version>,
+    /// It answers as a voter of a quorum, and its pod is ready.
+    pub(crate) well: bool,
+    /// Since when its pod is ready.
+    pub(crate) since: Option<Timestamp>,
+    pub(crate) leads: bool,
+    /// What is wrong with it, and visibly so.
+    pub(crate) problem: Option<(Reason, String)>,
+}
+
+impl Seat {
+    fn has(&self, version: Version) -> bool {
+        self.pod == Some(version) && self.says == Some(version) && self.well
+    }
+}
+
+/// Whether the members have the same data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Parity {
+    /// Not compared lately.
+    Unknown,
+    /// They have.
+    Same,
+    /// They have not, which is said elsewhere.
+    Differs,
+}
+
+/// What a decision is made from.
+#[expect(clippy::struct_excessive_bools)]
+#[derive(Clone, Debug)]
+pub(crate) struct View<'a> {
+    pub(crate) now: Timestamp,
+    /// The version that all members have, or had before the change.
+    pub(crate) from: Version,
+    /// What the spec asks for, if Berth can do it.
+    pub(crate) wanted: Option<Version>,
+    pub(crate) next: Option<&'a Release>,
+    pub(crate) operation: Option<&'a Operation>,
+    pub(crate) failed: Option<&'a FailedVersion>,
+    /// By ordinal.
+    pub(crate) members: Vec<Seat>,
+    /// All members were seen together once.
+    pub(crate) is_formed: bool,
+    /// All members are well and of one cluster with one leader, and no alarm is raised.
+    pub(crate) is_well: bool,
+    /// No pod is being replaced, no claim is being deleted, and nothing is to be written.
+    pub(crate) is_settled: bool,
+    pub(crate) parity: Parity,
+    /// The StatefulSet's controller knows what pods are to be made from that do not have the new version.
+    pub(crate) knows_current: bool,
+    /// A member says that its data are of the new minor: the former one does not start with them.
+    pub(crate) is_raised: bool,
+}
+
+/// What to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Step {
+    /// All is as it should be, or somebody else says why not.
+    Rest,
+    /// For what people read.
+    Wait(String),
+    /// It does not come up, and there is no way back.
+    Hold(String),
+    /// The hashes of the members' data.
+    Compare,
+    /// Another member leads.
+    MoveLeader { via: String, id: String },
+    /// The record first.
+    Write(Entry),
+}
+
+/// What is written down.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Entry {
+    /// The change to that version begins.
+    Begin(Version),
+    /// The turn of the member of that ordinal.
+    Turn(usize),
+    /// All have the new version.
+    Finish,
+    /// Nobody gets the new version any more. None: the spec does not ask for it any more.
+    GoBack(Option<String>),
+    /// What failed may be tried again.
+    Forget,
+}
+
+/// The next step.
+pub(crate) fn decide(view: &View<'_>) -> Step {
+    match view.operation {
+        Some(operation) if operation.kind == OperationKind::Upgrade => go_on(view, operation),
+        Some(_) => Step::Rest,
+        None => begin(view),
+    }
+}
+
+fn begin(view: &View<'_>) -> Step {
+    let Some(wanted) = view.wanted else { return Step::Rest };
+    if let Some(failed) = view.failed
+        && failed.version != wanted
+    {
+        return Step::Write(Entry::Forget);
+    }
+    if wanted == view.from || view.failed.is_some() {
+        return Step::Rest;
+    }
+    let wait = |on: &str| Step::Wait(format!("{on}; then the members get etcd {wanted}, one after the other"));
+    if !view.is_formed {
+        return wait("etcd to be formed");
+    }
+    if !view.is_well {
+        return wait("all members to be ready, without an alarm");
+    }
+    if !view.is_settled {
+        return wait("the members' pods and volumes to stay as they are");
+    }
+    match view.parity {
+        Parity::Differs => Step::Rest,
+        Parity::Unknown if view.members.len() > 1 => Step::Compare,
+        _ => Step::Write(Entry::Begin(wanted)),
+    }
+}
+
+fn go_on(view: &View<'_>, operation: &Operation) -> Step {
+    let Some(next) = view.next.map(|next| next.version) else { return Step::Write(Entry::GoBack(None)) };
+    let can_go_back = !view.is_raised && !view.members.iter().all(|m| m.has(next));
+    if can_go_back && view.wanted.is_some_and(|wanted| wanted != next) {
+        return Step::Write(Entry::GoBack(None));
+    }
+    let last = view.members.len().saturating_sub(1);
+    let turn = match operation.phase {
+        Phase::Prepare => None,
+        _ => view.members.iter().position(|m| names(&operation.target, &m.name)),
+    };
+    if let Some(why) = failure(view, operation, turn, next) {
+        return if can_go_back {
+            Step::Write(Entry::GoBack(Some(why)))
+        } else {
+            Step::Hold(format!(
+                "etcd {next} does not come up: {why}. A member's data are of the new minor version by now, so Berth does not go back to {}. Correct what the message names; or restore a backup",
+                view.from
+            ))
+        };
+    }
+    if operation.phase == Phase::Prepare {
+        if !view.is_well {
+            return Step::Wait(format!("all members to be ready, without an alarm, to get etcd {next}"));
+        }
+        if !view.knows_current {
+            return Step::Wait(format!(
+                "the StatefulSet's controller to keep etcd {} for those whose turn it is not",
+                view.from
+            ));
+        }
+        return turn_of(view, last);
+    }
+    let Some(turn) = turn else { return turn_of(view, last) };
+    let member = &view.members[turn];
+    if !member.has(next) {
+        let what = if member.pod == Some(next) { "to come up" } else { "to get a pod" };
+        let why = member.problem.as_ref().map_or(String::new(), |(_, why)| format!("; {why}"));
+        return Step::Wait(format!("member {} {what} with etcd {next}{why}", member.name));
+    }
+    if !view.is_well {
+        return Step::Wait(format!("all members to be ready, without an alarm; then the next one gets etcd {next}"));
+    }
+    if member.since.is_none_or(|since| view.now.duration_since(since) < SETTLED) {
+        return Step::Wait(format!("member {} to have been ready for five seconds with etcd {next}", member.name));
+    }
+    match turn.checked_sub(1) {
+        Some(below) => turn_of(view, below),
+        None if view.members.iter().all(|m| m.has(next)) => Step::Write(Entry::Finish),
+        None => Step::Wait(format!("all members to have etcd {next}")),
+    }
+}
+
+/// Its turn, once another one leads.
+fn turn_of(view: &View<'_>, ordinal: usize) -> Step {
+    let member = &view.members[ordinal];
+    let others = || view.members.iter().filter(|m| m.name != member.name && m.well);
+    // The lowest comes last, so that the leadership is handed over twice at most.
+    let heir = if ordinal == 0 { others().next_back() } else { others().next() };
+    match heir {
+        Some(heir) if member.leads => Step::MoveLeader { via: member.name.clone(), id: heir.id.clone() },
+        _ => Step::Write(Entry::Turn(ordinal)),
+    }
+}
+
+/// Why the new version is not to be had.
+fn failure(view: &View<'_>, operation: &Operation, turn: Option<usize>, next: Version) -> Option<String> {
+    let since = view.now.duration_since(operation.since.0);
+    let is_data = |reason: Reason| matches!(reason, Reason::DataLost | Reason::ForeignData);
+    // Whoever lost its data is replaced by what changes members, which waits for this.
+    let lost = view.members.iter().find_map(|m| m.problem.as_ref().filter(|(reason, _)| is_data(*reason)));
+    let fails = view.members.iter().filter(|m| m.pod == Some(next)).find_map(|m| m.problem.as_ref());
+    let found = lost.or(fails.filter(|_| since >= GRACE)).map(|(_, why)| why.clone());
+    let member = turn.and_then(|turn| view.members.get(turn));
+    let late = || {
+        let member = member.filter(|m| !m.has(next) && since >= LATE)?;
+        Some(match (&member.problem, member.says.filter(|says| *says != next)) {
+            (Some((_, why)), _) => why.clone(),
+            (None, Some(says)) => format!("member {} runs etcd {says}", member.name),
+            (None, None) => format!("member {} was not ready within {} minutes", member.name, LATE.as_mins()),
+        })
+    };
+    found.or_else(late)
+}
+
+/// The operation's target.
+pub(crate) fn target(member: &str, version: Version) -> String {
+    format!("{member}@{version}")
+}
+
+fn names(target: &str, member: &str) -> bool {
+    target.split_once('@').is_some_and(|(name, _)| name == member)
+}
