@@ -25,10 +25,10 @@ fn only_from_the_second_format_on_a_container_has_a_security_context_of_its_own(
 /// Names of ConfigMaps, and of those that pods mount.
 fn maps(objects: &[Object]) -> (Vec<String>, Vec<String>) {
     let made = objects.iter().filter(|o| o.key().kind == Kind::ConfigMap).map(|o| o.key().name.clone()).collect();
-    let workload = objects.iter().find(|o| o.key().kind.has_pods()).unwrap();
-    let volumes = workload.get("/spec/template/spec/volumes").unwrap().as_array().unwrap();
+    let workload = objects.iter().filter(|o| o.key().kind.has_pods());
+    let volumes = workload.filter_map(|o| o.get("/spec/template/spec/volumes")?.as_array()).flatten();
     let named = |volume: &Value| volume.pointer("/configMap/name")?.as_str().map(str::to_owned);
-    (made, volumes.iter().filter_map(named).collect())
+    (made, volumes.filter_map(named).collect())
 }
 
 #[test]

@@ -175,7 +175,8 @@ fn however_reconciles_interleave_no_more_begin_than_may_and_as_many_do() {
                 let mut after = fleet.clone();
                 if let Some((queued, begun)) = one.writes {
                     after[i] = One { queued, begun, writes: None };
-                    (ends, _) = (false, next.push(after));
+                    next.push(after);
+                    ends = false;
                     continue;
                 }
                 let others = || fleet.iter().enumerate().filter(|(j, _)| *j != i);
@@ -197,7 +198,8 @@ fn however_reconciles_interleave_no_more_begin_than_may_and_as_many_do() {
                     let writes = (queued, matches!(step, Step::Begin { .. }));
                     if writes != (one.queued, false) {
                         after[i].writes = Some(writes);
-                        (ends, _) = (false, next.push(after.clone()));
+                        next.push(after.clone());
+                        ends = false;
                     }
                 }
             }

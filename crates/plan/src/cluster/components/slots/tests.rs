@@ -18,6 +18,7 @@ struct Set {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[expect(clippy::struct_excessive_bools, reason = "each is seen by itself")]
 struct Pod {
     new: bool,
     ready: bool,
