@@ -106,6 +106,17 @@ impl<'w> Tenant<'w> {
         })
     }
 
+    /// The path of the ConfigMap with what a component's pods read as its configuration: its name has a digest of the content.
+    pub fn configuration(&self, component: &str) -> Result<String> {
+        let deployment = self.world.kube.get(&format!("{}/{component}", apps(&self.cp_namespace, "deployments")))?;
+        let volumes = deployment["spec"]["template"]["spec"]["volumes"].as_array().cloned().unwrap_or_default();
+        let prefix = format!("{component}-config-");
+        let name =
+            volumes.iter().filter_map(|v| v["configMap"]["name"].as_str()).find(|name| name.starts_with(&prefix));
+        let name = name.with_context(|| format!("{component} mounts no ConfigMap {prefix}…"))?;
+        Ok(format!("{}/{name}", core(&self.cp_namespace, "configmaps")))
+    }
+
     /// The kubeconfig that the tenant's people get.
     pub fn kubeconfig(&self) -> Result<String> {
         let secret = format!("{}/{}", core(&self.namespace, "secrets"), names::kubeconfig(&self.name));

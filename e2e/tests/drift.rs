@@ -12,7 +12,7 @@ fn drift_of_every_kind_is_repaired() {
         // Three members, so that there is a PodDisruptionBudget.
         let tenant = Tenant::ready(world, "drift", &json!({"etcd": {"replicas": 3}}))?;
         let others = untouched(&tenant)?;
-        let drift = of_every_kind(&tenant);
+        let drift = of_every_kind(&tenant)?;
         let before: Vec<Value> = drift.iter().map(|d| d.look(world)).collect::<Result<_>>()?;
         for d in &drift {
             match &d.patch {
@@ -56,7 +56,7 @@ impl Drift {
     }
 }
 
-fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
+fn of_every_kind(t: &Tenant<'_>) -> Result<Vec<Drift>> {
     let cp_namespace = t.cp_namespace.as_str();
     let changed = |collection: String, name: &str, field, patch| Drift {
         path: format!("{collection}/{name}"),
@@ -68,7 +68,7 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
         patch: None,
         field: if collection.ends_with("/services") { "/spec/clusterIP" } else { "/metadata/name" },
     };
-    vec![
+    Ok(vec![
         changed(
             core("", "namespaces"),
             cp_namespace,
@@ -88,12 +88,11 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
             "/spec/template/spec/terminationGracePeriodSeconds",
             json!({"spec": {"template": {"spec": {"terminationGracePeriodSeconds": 7}}}}),
         ),
-        changed(
-            core(cp_namespace, "configmaps"),
-            "kube-apiserver",
-            "/data/audit-policy.yaml",
-            json!({"data": {"audit-policy.yaml": "changed: by hand"}}),
-        ),
+        Drift {
+            path: t.configuration("kube-apiserver")?,
+            patch: Some(json!({"data": {"audit-policy.yaml": "changed: by hand"}})),
+            field: "/data/audit-policy.yaml",
+        },
         deleted(core(cp_namespace, "configmaps"), "etcd-bootstrap"),
         changed(
             core(cp_namespace, "services"),
@@ -134,7 +133,7 @@ fn of_every_kind(t: &Tenant<'_>) -> Vec<Drift> {
             json!({"metadata": {"labels": {"berth.dev/cluster-name": null}}}),
         ),
         deleted(core(&t.namespace, "secrets"), &format!("{}-kubeconfig", t.name)),
-    ]
+    ])
 }
 
 /// UIDs and restarts of the pods that nobody has a reason to touch.

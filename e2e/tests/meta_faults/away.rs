@@ -25,7 +25,7 @@ pub(crate) fn the_operator_is_away(world: &World, tenant: &Tenant<'_>) -> Result
 fn refusals_of_writes(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     let address = world.cluster.host_address();
     let denies = webhook::denies(address, "no Deployments on Sundays")?;
-    let config = format!("{}/{}", core(&tenant.cp_namespace, "configmaps"), names::APISERVER);
+    let config = tenant.configuration(names::APISERVER)?;
     let manager = deployment(tenant, names::CONTROLLER_MANAGER);
     let scheduler = deployment(tenant, names::SCHEDULER);
     let before = uid(world, &scheduler)?;
