@@ -44,14 +44,25 @@ pub fn call_counts<'a>(calls: impl IntoIterator<Item = &'a Call>) -> Counts {
     counts
 }
 
-/// With texts replaced that differ from run to run.
+/// With texts replaced that differ from run to run, and the digest of the content in a ConfigMap's name, `x-config-0123456789ab`.
 pub fn renamed(counts: &Counts, renames: &[(&str, &str)]) -> Counts {
     let mut all = Counts::new();
     for (key, count) in counts {
         let key = renames.iter().fold(key.clone(), |key, (from, to)| key.replace(from, to));
+        let key = match digest_in(&key) {
+            Some(at) if key.contains("configmaps/") => format!("{}<digest>", &key[..at]),
+            _ => key,
+        };
         *all.entry(key).or_default() += count;
     }
     all
+}
+
+/// Where the digest of the content begins in the name of a ConfigMap that ends with one: `x-config-0123456789ab`.
+pub(super) fn digest_in(name: &str) -> Option<usize> {
+    let (before, digest) = name.rsplit_once("-config-")?;
+    let is_digest = digest.len() == 12 && digest.bytes().all(|b| b.is_ascii_hexdigit());
+    is_digest.then_some(before.len() + "-config-".len())
 }
 
 /// Every delete names the incarnation that it means.

@@ -6,6 +6,7 @@ use base64::Engine as _;
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
+use super::counts::digest_in;
 use super::{Dump, Dumper};
 
 /// Labels whose values hash a pod template.
@@ -135,7 +136,21 @@ impl Texts {
         renames.sort_by_key(|(from, _)| std::cmp::Reverse(from.len()));
         let mut all: Vec<_> = uids.into_iter().chain(hashes).chain(renames).collect();
         all.retain(|(from, _)| !from.is_empty());
-        Self(all)
+        let texts = Self(all);
+        let digests: Vec<_> = found.iter().filter_map(|(kind, object)| texts.digest(kind, object)).collect();
+        Self([texts.0, digests].concat())
+    }
+
+    /// The digest in a ConfigMap's name, `x-config-0123456789ab`, and that of its masked content: what is equal but for masked texts has
+    /// one name.
+    fn digest(&self, kind: &str, object: &Value) -> Option<(String, String)> {
+        let name = object["metadata"]["name"].as_str().filter(|_| kind == "ConfigMap")?;
+        let digest = &name[digest_in(name)?..];
+        let mut data = object["data"].clone();
+        self.apply(&mut data);
+        let masked =
+            hash(data.to_string().as_bytes()).trim_start_matches("sha256:").chars().take(12).collect::<String>();
+        Some((digest.to_owned(), format!("<{masked}>")))
     }
 
     fn apply(&self, value: &mut Value) {
@@ -195,10 +210,13 @@ mod tests {
             });
             let secret = json!({"metadata": {"name": "ca", "namespace": ns}, "data": {"tls.key": "YWJj", "none": ""}});
             let how = Dumper::of([ns]).rename(ns, "NS");
-            mask(vec![("Pod".into(), pod), ("Secret".into(), secret)], &how)
+            let map =
+                json!({"metadata": {"name": format!("api-config-{hash}00"), "namespace": ns}, "data": {"of": ns}});
+            mask(vec![("Pod".into(), pod), ("Secret".into(), secret), ("ConfigMap".into(), map)], &how)
         };
         let one = object("ns-1", "1111-2222", "abcdef1234");
         assert_eq!(one, object("ns-2", "3333-4444", "fedcba9876"));
+        assert!(one.keys().any(|key| key.starts_with("NS/ConfigMap/api-config-<")), "{:?}", one.keys());
         assert_eq!(one["NS/Secret/ca"]["data"], json!({"tls.key": "<present>", "none": "<empty>"}));
         assert_eq!(one["NS/Pod/api-<hash>-0"]["spec"]["args"][1], "--uid=<uid of Pod api-<hash>-0>");
     }
