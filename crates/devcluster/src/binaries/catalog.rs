@@ -311,6 +311,7 @@ mod tests {
             seldom,
             [
                 "helm4-v4.3.1",
+                "agnhost-older-2.56",
                 "kubernetes-v1.35.4",
                 "e2e.test-v1.35.4",
                 "e2e.test-v1.34.4",

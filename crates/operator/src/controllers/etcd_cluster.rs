@@ -72,7 +72,7 @@ impl Controller for EtcdCluster {
     }
 
     fn outcome(planned: &EtcdPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.certificates.due }
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due() }
     }
 
     fn new_status(input: PlanInput<'_, Self>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {

@@ -72,6 +72,7 @@ fn every_field_of_a_backup_and_of_a_schedule_has_a_row() {
     let sources = [
         include_str!("../backup.rs"),
         include_str!("../../../plan/src/backup/tests/mod.rs"),
+        include_str!("../../../backup/tests/real/main.rs"),
         include_str!("../../../plan/src/backup/tests/deletion.rs"),
         include_str!("../../../plan/src/schedule/tests/mod.rs"),
         include_str!("../../../plan/src/schedule/times.rs"),

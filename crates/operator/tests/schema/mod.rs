@@ -300,7 +300,9 @@ fn every_field_has_a_row() {
                     include_str!("../refusals/life.rs"),
                     include_str!("../revisions.rs"),
                     include_str!("../vpc.rs"),
+                    include_str!("../../../plan/src/cluster/tests/turn.rs"),
                     include_str!("../../../plan/src/etcd/tests/deletion.rs"),
+                    include_str!("../../../plan/src/etcd/tests/recovery.rs"),
                 ];
                 let there = sources.iter().any(|s| s.contains(&format!("fn {name}(")));
                 assert!(there, "{} {}: its test {name} is gone", kind.name(), field.path);

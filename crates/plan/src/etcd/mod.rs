@@ -100,6 +100,13 @@ pub struct EtcdPlan {
     pub hashes: Option<HashCheck>,
 }
 
+impl EtcdPlan {
+    /// When it has to be planned anew, though nothing happens: a certificate is due, or the upkeep goes on.
+    pub fn due(&self) -> Option<SignedDuration> {
+        [self.certificates.due, self.upkeep_after].into_iter().flatten().min()
+    }
+}
+
 /// The plan for an `EtcdCluster`.
 pub fn plan(input: Input<'_>) -> EtcdPlan {
     if input.etcd.metadata.deletion_timestamp.is_some() {

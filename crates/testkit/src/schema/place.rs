@@ -47,10 +47,11 @@ fn set(at: &mut Value, schema: &Value, steps: &[Step], path: &str, value: Option
     };
     match step {
         Step::Name(name) => {
-            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             if !at.is_object() {
-                *at = json!({});
+                // What it cannot be without is beside the value.
+                *at = Some(example(schema, path, 1, samples)).filter(Value::is_object).unwrap_or_else(|| json!({}));
             }
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
             let map = at.as_object_mut().expect("an object");
             if rest.is_empty() && value.is_none() {
                 map.remove(name);

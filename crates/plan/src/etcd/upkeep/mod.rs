@@ -231,11 +231,13 @@ fn defragment(view: &View, upkeep: &mut Upkeep, left: &[&Room]) -> Option<Step> 
     let begun = left.iter().find(|m| Some(&m.name) == upkeep.member.as_ref());
     let follower = left.iter().rev().find(|m| !m.leads);
     let chosen = begun.or(follower).or(left.first())?;
-    upkeep.member = Some(chosen.name.clone());
     let other = view.members.iter().find(|m| m.name != chosen.name).filter(|_| chosen.leads);
     let call = match other {
         Some(other) => EtcdCall::Change(MemberChange::MoveLeader { id: other.id.clone() }),
-        None => EtcdCall::Maintain(Maintenance::Defragment),
+        None => {
+            upkeep.member = Some(chosen.name.clone());
+            EtcdCall::Maintain(Maintenance::Defragment)
+        }
     };
     Some(Step::Call { via: chosen.name.clone(), call })
 }
