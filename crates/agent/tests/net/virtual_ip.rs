@@ -127,6 +127,8 @@ fn one_that_was_cut_off_gives_it_up_when_it_hears_another() {
         thread::sleep(Duration::from_millis(10));
     }
     println!("one has it {:?} later", joined.elapsed());
+    // The watch hears of it a few milliseconds after this thread has seen it.
+    thread::sleep(Duration::from_millis(200));
     let twice = tenant.watch.twice();
     tenant.moves_to("first", Duration::from_secs(1));
     thread::sleep(Duration::from_secs(4));
