@@ -103,6 +103,8 @@ struct Sidecar {
     config: Config,
     net: Net,
     own: Cidr,
+    /// Index of the interface that sockets are bound to, once there are any.
+    interface: Option<u32>,
     slot: Option<usize>,
     netlink: Netlink,
     stop: Stop,
@@ -131,8 +133,8 @@ impl Sidecar {
             match ready {
                 Ok(Ready { own, taken: None }) => {
                     let Some(Ok(net)) = last else { bail!("{} is broken", args.config.display()) };
-                    let (slot, virtual_ip, arp) = (args.slot, None, None);
-                    return Ok(Some(Self { config, net, own, slot, netlink, stop, virtual_ip, arp, log }));
+                    let (slot, interface, virtual_ip, arp) = (args.slot, None, None, None);
+                    return Ok(Some(Self { config, net, own, interface, slot, netlink, stop, virtual_ip, arp, log }));
                 }
                 Ok(Ready { taken: Some(message), .. }) => {
                     log.say(&message);
@@ -160,7 +162,7 @@ impl Sidecar {
         loop {
             if looked.is_none_or(|at| at.elapsed() >= LOOK) {
                 looked = Some(Instant::now());
-                self.look();
+                self.look()?;
             }
             let Self { stop, virtual_ip, netlink, .. } = &mut self;
             let rest = LOOK.saturating_sub(looked.map_or(Duration::ZERO, |at| at.elapsed()));
@@ -181,7 +183,8 @@ impl Sidecar {
         }
     }
 
-    fn look(&mut self) {
+    /// An error: only a new start helps.
+    fn look(&mut self) -> anyhow::Result<()> {
         match self.config.changed() {
             Some(Ok(net)) => {
                 println!(
@@ -200,6 +203,11 @@ impl Sidecar {
         if let Err(error) = self.hold() {
             self.log.say(&format!("{error:#}"));
         }
+        // Sockets stay bound to the interface that is gone: they would hear nobody, and say so to nobody.
+        match (self.interface, apply::index(&self.net)) {
+            (Some(bound), Ok(now)) if bound != now => bail!("{} was made anew: starting again", self.net.interface),
+            _ => Ok(()),
+        }
     }
 
     /// Lays rules that are not there, and starts to take part in who has the virtual IP.
@@ -211,6 +219,7 @@ impl Sidecar {
             apply::apply(&mut self.netlink, &difference)?;
             println!("{}: rules are in place", self.net.interface);
         }
+        self.interface.get_or_insert(kernel.interface);
         self.defend()?;
         if self.virtual_ip.is_none() {
             self.virtual_ip = VirtualIp::start(&self.net, self.own, self.slot, kernel.interface, &mut self.netlink)?;

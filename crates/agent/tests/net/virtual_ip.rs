@@ -136,6 +136,27 @@ fn one_that_was_cut_off_gives_it_up_when_it_hears_another() {
     assert_eq!(tenant.watch.twice(), twice);
 }
 
+#[test]
+fn it_starts_again_with_an_interface_that_was_made_anew() {
+    let mut tenant = Tenant::new();
+    let (vpc, pod) = (&tenant.vpc, &tenant.vpc.pods[0]);
+    pod.ip("link del net1");
+    pod.connect("net1", &vpc.bridge, "pod0");
+    vpc.bridge.ip("link set pod0 master br0");
+    pod.ip(&format!("addr add {} dev net1", address(0)));
+    tenant.moves_to("second", Duration::from_secs(8));
+    // As the container runtime does.
+    let log = tenant.sidecars[0].log();
+    assert_eq!(tenant.sidecars[0].ended(Duration::from_secs(8)), Some(1), "{log}");
+    assert!(tenant.sidecars[0].log().contains("net1 was made anew"), "{log}");
+    tenant.sidecars[0].start_and_wait();
+    // It hears the one that has it, and takes part again.
+    thread::sleep(Duration::from_secs(4));
+    assert_eq!(tenant.watch.twice(), Duration::ZERO, "two had it");
+    tenant.servers[1].is(Mode::Drains);
+    tenant.moves_to("first", Duration::from_secs(5));
+}
+
 /// As a whole it may take 5 MiB and 2 ms/s; this is a debug build, and half of it is the program itself.
 #[test]
 fn at_rest_it_costs_next_to_nothing() {
