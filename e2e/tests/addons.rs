@@ -1,10 +1,10 @@
 //! CoreDNS and kube-proxy that Berth keeps in a tenant, on a machine that joined: names and Services work in its pods.
 
-use std::{process::Command, time::SystemTime};
+use std::time::SystemTime;
 
 use anyhow::{Context, Result, ensure};
-use berth_devcluster::{Worker, binaries, images};
-use berth_e2e::{Kube, Tenant, World, apps, core, run::run, until};
+use berth_devcluster::{Worker, images};
+use berth_e2e::{Kube, Kubectl, Tenant, World, apps, core, machines, run::run, until};
 use serde_json::{Value, json};
 
 const SYSTEM: &str = "kube-system";
@@ -15,14 +15,7 @@ fn names_and_services_work_on_a_node_and_add_ons_go_again() {
     run("addons", |world| {
         let mut archives = images::addons()?;
         archives.push(images::shell()?);
-        let worker = world.cluster.worker(1, &archives)?;
-        let result = work(world, &worker);
-        if result.is_err() {
-            let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
-            let lines: Vec<_> = log.lines().rev().take(40).collect();
-            println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
-        }
-        result.and(worker.remove())
+        machines::with(world, &["addons"], None, &archives, |workers| work(world, &workers[0]))
     });
 }
 
@@ -93,21 +86,12 @@ fn names_and_services_work(tenant: &Tenant<'_>, api: &Kube) -> Result<()> {
     let service = api.get(&(core("default", "services") + "/kubernetes"))?;
     let address = service["spec"]["clusterIP"].as_str().context("a ClusterIP")?;
     // Nobody but berth-approve approves serving certificates.
-    let said = until("its log", || logs(tenant, "asks"))?;
+    let said = Kubectl::of(tenant)?.until("its log", &["logs", "asks"])?;
     let lines: Vec<_> = said.lines().rev().take(2).collect();
     let found = lines.get(1).and_then(|line| line.split_whitespace().next());
     ensure!(found == Some(address), "{address} is not what it found: {said}");
     ensure!(lines[0].contains(" 200 "), "the Service answered: {said}");
     Ok(())
-}
-
-fn logs(tenant: &Tenant<'_>, pod: &str) -> Result<String> {
-    let dir = tempfile::tempdir()?;
-    let file = dir.path().join("kubeconfig");
-    std::fs::write(&file, tenant.kubeconfig()?)?;
-    let output = Command::new(binaries::kubectl()?).arg("--kubeconfig").arg(&file).args(["logs", pod]).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Ok(String::from_utf8(output.stdout)?)
 }
 
 /// ConfigMaps of the namespace are read in each reconcile, so an event of the Cluster has it found at once.

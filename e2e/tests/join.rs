@@ -1,15 +1,12 @@
 //! A machine becomes a node of a tenant by `kubeadm join`, as docs/nodes.md says, and runs a pod.
 
-use std::{
-    process::Command,
-    time::{Instant, SystemTime},
-};
+use std::time::{Instant, SystemTime};
 
 use anyhow::{Context as _, Result, ensure};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use berth_api::names;
 use berth_devcluster::{Worker, binaries};
-use berth_e2e::{Kube, Tenant, World, certs, core, kube_client, memory, run::run, until};
+use berth_e2e::{Kube, Kubectl, Tenant, World, certs, core, kube_client, machines, memory, run::run, until};
 use serde_json::json;
 
 /// What the program that approves kubelets' certificates may need.
@@ -21,14 +18,7 @@ const SERVING: &str = "kubernetes.io/kubelet-serving";
 #[ignore = "make test-all: a machine beside the cluster, with a kubelet of its own"]
 fn a_machine_joins_and_runs_a_pod() {
     run("join", |world| {
-        let worker = world.cluster.worker(1, &[])?;
-        let result = joins(world, &worker);
-        if result.is_err() {
-            let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
-            let lines: Vec<_> = log.lines().rev().take(40).collect();
-            println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
-        }
-        result.and(worker.remove())
+        machines::with(world, &["worker-1"], None, &[], |workers| joins(world, &workers[0]))
     });
 }
 
@@ -48,31 +38,24 @@ fn joins(world: &World, worker: &Worker) -> Result<()> {
     worker.join(&arguments)?;
     worker.configure_pods()?;
 
-    let dir = tempfile::tempdir()?;
-    let file = dir.path().join("kubeconfig");
-    std::fs::write(&file, published)?;
-    let kubectl = |arguments: &[&str]| -> Result<String> {
-        let output = Command::new(binaries::kubectl()?).arg("--kubeconfig").arg(&file).args(arguments).output()?;
-        ensure!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?)
-    };
+    let kubectl = Kubectl::of(&tenant)?;
     let node = worker.name();
     let ready = "{.status.conditions[?(@.type==\"Ready\")].status}";
     until("the node to be ready", || {
-        let said = kubectl(&["get", "node", &node, "-o", &format!("jsonpath={ready}")])?;
+        let said = kubectl.run(&["get", "node", &node, "-o", &format!("jsonpath={ready}")])?;
         ensure!(said == "True", "Ready is {said}");
         Ok(())
     })?;
     let image = format!("--image=registry.k8s.io/pause:{}", berth_devcluster::versions::PAUSE);
-    kubectl(&["run", "first", &image, "--image-pull-policy=Never"])?;
+    kubectl.run(&["run", "first", &image, "--image-pull-policy=Never"])?;
     until("the pod to run", || {
-        let said = kubectl(&["get", "pod", "first", "-o", "jsonpath={.status.phase} {.spec.nodeName}"])?;
+        let said = kubectl.run(&["get", "pod", "first", "-o", "jsonpath={.status.phase} {.spec.nodeName}"])?;
         ensure!(said == format!("Running {node}"), "{said}");
         Ok(())
     })?;
 
     // Nobody but berth-approve approves serving certificates.
-    until("its log", || kubectl(&["logs", "first"]).map(drop))?;
+    kubectl.until("its log", &["logs", "first"])?;
     let took = joined.elapsed();
     println!("    the first log {:.1} s after the join", took.as_secs_f64());
     let served = certs::served(&format!("{}:10250", worker.address()), &["-issuer", "-ext", "subjectAltName"])?;

@@ -4,9 +4,9 @@
 
 use std::process::Command;
 
-use anyhow::{Context as _, Result, ensure};
-use berth_devcluster::{Vpc, Worker, binaries, versions};
-use berth_e2e::{Tenant, World, paths, run::run, until};
+use anyhow::{Result, ensure};
+use berth_devcluster::{Vpc, Worker, versions};
+use berth_e2e::{Kubectl, Tenant, World, machines, run::run, until};
 use serde_json::json;
 
 /// Both ends of the link.
@@ -17,14 +17,10 @@ const ENDS: [&str; 2] = ["192.168.77.1", "192.168.77.2"];
 fn a_machine_in_a_vpc_joins_and_its_pods_are_reached() {
     run("vpc_net", |world| {
         let vpc = world.cluster.vpc("a")?;
-        let worker = world.cluster.add_worker("vpc-net", Some("a"), &[])?;
-        let result = peer(world, &vpc).and_then(|()| joins(world, &vpc, &worker));
-        if result.is_err() {
-            let log = std::fs::read_to_string(worker.kubelet_log()).unwrap_or_default();
-            let lines: Vec<_> = log.lines().rev().take(40).collect();
-            println!("kubelet's log, the newest first:\n{}", lines.join("\n"));
-        }
-        result.and(ip(&["-n", &world.cluster.netns(), "link", "del", "peer-a"])).and(worker.remove())
+        let result = machines::with(world, &["vpc-net"], Some("a"), &[], |workers| {
+            peer(world, &vpc).and_then(|()| joins(world, &vpc, &workers[0]))
+        });
+        result.and(ip(&["-n", &world.cluster.netns(), "link", "del", "peer-a"]))
     });
 }
 
@@ -42,33 +38,20 @@ fn peer(world: &World, vpc: &Vpc) -> Result<()> {
 
 fn joins(world: &World, vpc: &Vpc, worker: &Worker) -> Result<()> {
     let tenant = Tenant::ready(world, "in-a-vpc", &json!({}))?;
-    let mut command = Command::new(paths::program("kubectl-berth")?);
-    command.args(["join-command", &tenant.name, "-n", &tenant.namespace, "--ttl", "1h"]);
-    let output = command.env("KUBECONFIG", world.cluster.kubeconfig()).output()?;
-    ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let arguments = said.trim().strip_prefix("kubeadm join ").context("it prints a command")?;
-    worker.join(&arguments.split(' ').map(str::to_owned).collect::<Vec<_>>())?;
+    worker.join(&tenant.join_arguments()?)?;
     worker.configure_pods()?;
 
-    let dir = tempfile::tempdir()?;
-    let file = dir.path().join("kubeconfig");
-    std::fs::write(&file, tenant.kubeconfig()?)?;
-    let kubectl = |arguments: &[&str]| -> Result<String> {
-        let output = Command::new(binaries::kubectl()?).arg("--kubeconfig").arg(&file).args(arguments).output()?;
-        ensure!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-        Ok(String::from_utf8(output.stdout)?)
-    };
+    let kubectl = Kubectl::of(&tenant)?;
     let ready = || {
         let said = "jsonpath={.status.conditions[?(@.type==\"Ready\")].status} {.status.addresses[0].address}";
-        let said = kubectl(&["get", "node", &worker.name(), "-o", said])?;
+        let said = kubectl.run(&["get", "node", &worker.name(), "-o", said])?;
         ensure!(said == format!("True {}", worker.address()), "Ready and address are {said}");
         Ok(())
     };
     until("the node to be ready, at its address in the VPC", ready)?;
     let image = format!("--image=registry.k8s.io/coredns/coredns:v{}", versions::COREDNS);
     // Without a configuration it serves `whoami`, at a port that needs no rights.
-    kubectl(&[
+    kubectl.run(&[
         "run",
         "first",
         &image,
@@ -79,7 +62,7 @@ fn joins(world: &World, vpc: &Vpc, worker: &Worker) -> Result<()> {
         "-conf=/dev/null",
     ])?;
     let pod = || {
-        let said = kubectl(&["get", "pod", "first", "-o", "jsonpath={.status.phase} {.status.podIP}"])?;
+        let said = kubectl.run(&["get", "pod", "first", "-o", "jsonpath={.status.phase} {.status.podIP}"])?;
         Ok::<_, anyhow::Error>(said.strip_prefix("Running ").unwrap_or_default().to_owned())
     };
     let answers = |vpc: &Vpc, address: &str| {
@@ -92,7 +75,7 @@ fn joins(world: &World, vpc: &Vpc, worker: &Worker) -> Result<()> {
         Ok(())
     };
     until("the pod to be reached from the VPC's router", reached)?;
-    until("its log, from the API server over the VPC", || kubectl(&["logs", "first"]).map(drop))?;
+    kubectl.until("its log, from the API server over the VPC", &["logs", "first"])?;
     let address = pod()?;
     ensure!(!answers(&world.cluster.vpc("b")?, &address)?, "the other VPC leads there too");
 

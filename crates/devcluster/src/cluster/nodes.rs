@@ -44,20 +44,17 @@ impl Cluster {
         power::on(&self.layout, number)
     }
 
-    /// A machine beside the cluster, by its number from 1 on, with containerd and these images. It can become a node of another control
-    /// plane, by [`Worker::join`].
-    pub fn worker(&self, number: u8, images: &[PathBuf]) -> Result<Worker> {
-        deps::check_root()?;
-        let _lock = lock(&self.layout)?;
-        self.start_worker(&format!("worker-{number}"), Some(number), None, images)
-    }
-
-    /// A machine by its name, in a VPC or else as [`Cluster::worker`]'s. One that runs is left as it is; one that was killed is started, and
-    /// its kubelet if it has joined.
+    /// A machine by its name, in a VPC or else beside the cluster, with containerd and these images. It can become a node of another control
+    /// plane, by [`Worker::join`]. One that runs is left as it is; one that was killed is started, and its kubelet if it has joined.
     pub fn add_worker(&self, name: &str, vpc: Option<&str>, images: &[PathBuf]) -> Result<Worker> {
         deps::check_root()?;
         let _lock = lock(&self.layout)?;
-        self.start_worker(name, None, vpc, images)
+        // Before anything is written for a VPC that is not there.
+        let in_vpc = vpc.map(|vpc| self.vpc(vpc)).transpose()?;
+        let record = Record::of(&self.layout, name, vpc)?;
+        let worker = Worker::new(&self.layout, self.slot, name, &record, in_vpc)?;
+        worker.start(images)?;
+        Ok(worker)
     }
 
     /// A machine that was added, whether or not it runs.
@@ -67,15 +64,6 @@ impl Cluster {
         };
         let vpc = record.vpc.as_deref().map(|vpc| self.vpc(vpc)).transpose()?;
         Worker::new(&self.layout, self.slot, name, &record, vpc)
-    }
-
-    fn start_worker(&self, name: &str, number: Option<u8>, vpc: Option<&str>, images: &[PathBuf]) -> Result<Worker> {
-        // Before anything is written for a VPC that is not there.
-        let in_vpc = vpc.map(|vpc| self.vpc(vpc)).transpose()?;
-        let record = Record::of(&self.layout, name, number, vpc)?;
-        let worker = Worker::new(&self.layout, self.slot, name, &record, in_vpc)?;
-        worker.start(images)?;
-        Ok(worker)
     }
 
     /// Imports image archives on every node, replacing images of the same name.

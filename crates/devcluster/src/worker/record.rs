@@ -39,8 +39,8 @@ impl Record {
         files::remove(&path(layout, name)?)
     }
 
-    /// The record of a machine, made with `number` or the lowest free one if there is none. It stays where it is.
-    pub(crate) fn of(layout: &Layout, name: &str, number: Option<u8>, vpc: Option<&str>) -> Result<Self> {
+    /// The record of a machine, made with the lowest free number if there is none. It stays where it is.
+    pub(crate) fn of(layout: &Layout, name: &str, vpc: Option<&str>) -> Result<Self> {
         if let Some(record) = Self::read(layout, name)? {
             let place = |vpc: Option<&str>| vpc.map_or("outside of any VPC".to_owned(), |vpc| format!("in VPC {vpc}"));
             if record.vpc.as_deref() != vpc {
@@ -51,12 +51,9 @@ impl Record {
         }
         let taken = all(layout)?;
         let free = |number: &u8| !taken.iter().any(|(_, record)| record.number == *number);
-        let Some(number) = number.or_else(|| (1..=MAX_WORKERS).find(free)) else {
+        let Some(number) = (1..=MAX_WORKERS).find(free) else {
             bail!("there are {MAX_WORKERS} machines: `devcluster worker remove` removes one");
         };
-        if let Some((other, _)) = taken.iter().find(|(_, record)| record.number == number) {
-            bail!("machine {number} is {other}");
-        }
         let record = Self { number, vpc: vpc.map(str::to_owned), pods: None };
         record.write(layout, name)?;
         Ok(record)
@@ -97,15 +94,14 @@ mod tests {
     fn each_machine_has_a_number_and_keeps_its_place() {
         let dir = tempfile::tempdir().unwrap();
         let layout = Layout { name: "demo".to_owned(), dir: dir.path().to_owned() };
-        let number = |name: &str, wanted, vpc| Record::of(&layout, name, wanted, vpc).map(|record| record.number);
-        assert_eq!(number("worker-2", Some(2), None).unwrap(), 2);
-        assert_eq!(number("one", None, Some("a")).unwrap(), 1);
-        assert_eq!(number("three", None, Some("a")).unwrap(), 3);
-        assert_eq!(number("one", None, Some("a")).unwrap(), 1);
-        assert!(number("one", None, Some("b")).unwrap_err().to_string().contains("is in VPC a and not in VPC b"));
-        assert!(number("other", Some(2), None).unwrap_err().to_string().contains("machine 2 is worker-2"));
+        let number = |name: &str, vpc| Record::of(&layout, name, vpc).map(|record| record.number);
+        assert_eq!(number("one", Some("a")).unwrap(), 1);
+        assert_eq!(number("two", None).unwrap(), 2);
+        assert_eq!(number("three", Some("a")).unwrap(), 3);
+        assert_eq!(number("one", Some("a")).unwrap(), 1);
+        assert!(number("one", Some("b")).unwrap_err().to_string().contains("is in VPC a and not in VPC b"));
         Record::forget(&layout, "one").unwrap();
-        assert_eq!(number("four", None, None).unwrap(), 1);
-        assert!(number("../x", None, None).is_err());
+        assert_eq!(number("four", None).unwrap(), 1);
+        assert!(number("../x", None).is_err());
     }
 }
