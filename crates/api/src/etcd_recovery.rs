@@ -29,13 +29,18 @@ pub struct RecoveryStatus {
     pub since: Time,
     /// The epoch whose data was lost.
     pub epoch: i64,
+    /// Which loss of this epoch it is: 1 for the first. A loss that ended by itself may be followed by another one. Default 1.
+    #[serde(default = "first", skip_serializing_if = "is_first")]
+    #[schemars(range(min = 1))]
+    pub round: i64,
     /// When it was about to begin, and others that came before were counted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queued: Option<Time>,
     /// When Berth created the `EtcdRestore`. None: it has not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub begun: Option<Time>,
-    /// The `EtcdRestore`, as `<namespace>/<name>`: the last one, if one failed.
+    /// The `EtcdRestore`, as `<namespace>/<name>`: the last one, if one failed. Without `begun`, or with `ended`: that of an earlier loss, which
+    /// is given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore: Option<String>,
     /// The `EtcdBackup` that is restored, in the same namespace.
@@ -47,12 +52,35 @@ pub struct RecoveryStatus {
     /// When etcd served again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_at: Option<Time>,
+    /// When the loss had ended though nothing was restored by this recovery, such as by volumes that came back. Another loss is another
+    /// recovery.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ended: Option<Time>,
+}
+
+fn first() -> i64 {
+    1
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]
+fn is_first(round: &i64) -> bool {
+    *round == first()
 }
 
 impl RecoveryStatus {
-    /// One that nothing was done about yet.
-    pub fn new(since: Time, epoch: i64) -> Self {
-        let (queued, begun, restore, backup, taken_at, restored_at) = (None, None, None, None, None, None);
-        Self { since, epoch, queued, begun, restore, backup, taken_at, restored_at }
+    /// One that nothing was done about yet; `round`: of the losses of that epoch.
+    pub fn new(since: Time, epoch: i64, round: i64) -> Self {
+        let (queued, begun, restore, backup, taken_at, restored_at, ended) = (None, None, None, None, None, None, None);
+        Self { since, epoch, round, queued, begun, restore, backup, taken_at, restored_at, ended }
+    }
+
+    /// Whether an `EtcdRestore` of it, as `<namespace>/<name>`, is given up: what it was created for has ended.
+    pub fn has_given_up(&self, restore: &str) -> bool {
+        self.restore.as_deref() == Some(restore) && (self.begun.is_none() || self.ended.is_some())
+    }
+
+    /// Whether it has neither restored etcd nor ended by itself.
+    pub fn goes_on(&self) -> bool {
+        self.restored_at.is_none() && self.ended.is_none()
     }
 }

@@ -147,6 +147,9 @@ pub struct RestoreRequest {
     /// The epoch that is on the volume of the first member by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<i64>,
+    /// Berth created it by itself, and nobody confirmed it: an etcd that answers again is not stopped for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
 }
 
 /// Values of [`EtcdRestoreStatus::phase`].

@@ -11,7 +11,7 @@ use crate::context::Context;
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::labels;
 use berth_kubeio::{IoError, observe_etcd, observe_recoveries, observe_schedules};
-use berth_plan::etcd::{EtcdPlan, Input, plan, recovers, status::status};
+use berth_plan::etcd::{EtcdPlan, Input, is_tenants, plan, recovers, status::status};
 use berth_plan::{Failure, MetaCluster};
 use berth_render::Kind;
 use jiff::Timestamp;
@@ -54,8 +54,7 @@ impl Controller for EtcdCluster {
         let mut snapshot = observe_etcd(&ctx.io, etcd, meta).await?;
         let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
         // Those of a tenant's etcd are about its `Cluster`, and elsewhere.
-        let is_tenants = etcd.metadata.labels.as_ref().is_some_and(|l| l.contains_key(labels::CLUSTER_NAME));
-        if ctx.settings.backups.are_enabled() && !is_tenants {
+        if ctx.settings.backups.are_enabled() && !is_tenants(etcd) {
             observe_schedules(&ctx.io, namespace, &mut snapshot).await?;
         }
         if let Some(home) = recovers(etcd, &snapshot.observed) {

@@ -7,7 +7,7 @@ use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::etcd_recovery::Recovery;
-use berth_api::labels;
+use berth_api::{labels, names};
 use berth_render::Kind;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -270,12 +270,20 @@ impl<'a> Home<'a> {
     }
 }
 
-/// A tenant's etcd is its `Cluster`'s.
+/// Whether it is the etcd of a `Cluster`.
+pub fn is_tenants(etcd: &EtcdCluster) -> bool {
+    home(etcd).field == "clusterRef"
+}
+
+/// A tenant's etcd is its `Cluster`'s. Whoever creates an `EtcdCluster` writes its labels, so they count only where that `Cluster`'s control
+/// plane is, to which Berth alone writes: in any other namespace they would have a say in another team's.
 pub(super) fn home(etcd: &EtcdCluster) -> Home<'_> {
     let label = |name: &str| etcd.metadata.labels.as_ref()?.get(name).map(String::as_str);
     let (own, within) = name_of(etcd);
     match (label(labels::CLUSTER_NAMESPACE), label(labels::CLUSTER_NAME)) {
-        (Some(namespace), Some(name)) => Home { namespace, field: "clusterRef", name },
+        (Some(namespace), Some(name)) if names::control_plane_namespace(namespace, name) == within => {
+            Home { namespace, field: "clusterRef", name }
+        }
         _ => Home { namespace: within, field: "etcdClusterRef", name: own },
     }
 }

@@ -41,7 +41,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use subject::{Subject, is_ours};
 
-pub use health::{Health, Member};
+pub use health::{Health, Member, is_tenants};
 pub use probe::{can_probe, endpoints, missing_members};
 pub(crate) use record::running;
 pub use record::{pinned_next_templates, pinned_templates};

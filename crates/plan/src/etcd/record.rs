@@ -110,15 +110,23 @@ fn sources(etcd: &EtcdCluster, status: Option<&EtcdClusterStatus>, observed: &Ob
         templates: status.templates.map(|t| t.digest),
         ..if formed { agent.clone() } else { RecordSource::default() }
     });
-    if let Some(set) = get(Kind::StatefulSet, name) {
+    let set = get(Kind::StatefulSet, name);
+    let has_set = set.is_some();
+    if let Some(set) = set {
         all.push(parse(annotation(set, labels::ETCD_RECORD)));
         all.push(RecordSource { version: version_of(set), ..RecordSource::default() });
     }
     all.push(agent);
     if let Some(map) = get(Kind::ConfigMap, &names::etcd::bootstrap(name)) {
-        // Templates and image were those of a StatefulSet that may be gone: new pods may start with newer ones.
         let noted = parse(annotation(map, labels::ETCD_RECORD));
-        all.push(RecordSource { templates: None, agent_image: None, agent_delivery: None, ..noted });
+        // Written before the StatefulSet: the end of a change of the version may be here alone, and goes with its templates and agent.
+        // Without members that know of them they were those of a StatefulSet that is gone: new pods may start with newer ones.
+        let is_live = has_set || formed;
+        all.push(if is_live {
+            noted
+        } else {
+            RecordSource { templates: None, agent_image: None, agent_delivery: None, ..noted }
+        });
         // Without what changes under way: that is in the annotation alone.
         let data = |key: &str| map.pointer("/data")?.get(key)?.as_str();
         let members = data(keys::INITIAL_CLUSTER).map(|m| m.split(',').count());

@@ -27,7 +27,7 @@ const RECOVERING: SignedDuration = SignedDuration::from_secs(3);
 
 /// The pace for what was seen.
 pub(super) fn after(s: &Subject<'_>, out: &EtcdPlan) -> SignedDuration {
-    let recovers = out.recovery.as_ref().is_some_and(|r| r.begun.is_none() && r.restored_at.is_none());
+    let recovers = out.recovery.as_ref().is_some_and(|r| r.begun.is_none() && r.goes_on());
     [out.upkeep_after, recovers.then_some(RECOVERING)].into_iter().flatten().fold(pace(s, out), SignedDuration::min)
 }
 

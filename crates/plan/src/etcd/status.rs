@@ -212,7 +212,7 @@ fn degraded(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
 
 /// Its data is lost, and Berth restores it.
 fn recovers(planned: &EtcdPlan) -> bool {
-    planned.recovery.as_ref().is_some_and(|r| r.restored_at.is_none())
+    planned.recovery.as_ref().is_some_and(berth_api::etcd_recovery::RecoveryStatus::goes_on)
 }
 
 /// A member that restarts takes its time; one that stays away is a loss of redundancy.

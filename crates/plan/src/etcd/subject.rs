@@ -3,7 +3,7 @@
 use super::Input;
 use crate::observed::{Observed, annotation, label};
 use crate::settings::Settings;
-use berth_api::etcd_bootstrap::{OperationKind, Record, Release};
+use berth_api::etcd_bootstrap::{OperationKind, Phase, Record, Release};
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::{labels, names};
 use berth_render::values::Meta;
@@ -79,6 +79,11 @@ impl<'a> Subject<'a> {
     /// Whether it is being restored.
     pub(super) fn is_restored(&self) -> bool {
         self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Restore)
+    }
+
+    /// Whether a restore has stopped its members, or does so now.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_restored() && self.record.operation.as_ref().is_some_and(|o| o.phase != Phase::WaitingForClients)
     }
 
     /// Whether its members get another version.

@@ -21,7 +21,7 @@ use berth_api::backup::{At, EtcdBackup, Failure, Outcome, Task};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{OperationKind, Phase};
 use berth_api::restore::{EtcdRestore, RestoreRequest, phase};
-use berth_api::{labels, names};
+use berth_api::{EtcdCluster, labels, names};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -104,6 +104,14 @@ impl<'a> Input<'a> {
         serde_json::from_str(text).ok().filter(|request: &RestoreRequest| request.uid == self.uid())
     }
 
+    /// Whether etcd has stopped for it, and cannot go on as it was.
+    fn has_stopped_it(&self) -> bool {
+        let at = |etcd: &Value| etcd.pointer("/status/operation/phase").and_then(Value::as_str).map(str::to_owned);
+        let turns_back = ["WaitingForClients", "Stop"];
+        self.request().is_some()
+            && self.observed.get(&asks(self.restore).etcd).and_then(at).is_some_and(|at| !turns_back.contains(&&*at))
+    }
+
     /// Asks for it no more. What another one asks for stays.
     fn withdraw(&self, stage: &mut Stage) -> bool {
         let key = asks(self.restore).etcd;
@@ -115,9 +123,29 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Whether Berth created it by itself.
+/// Whether Berth created it by itself, and nobody says that what etcd holds may be lost.
 fn is_automatic(restore: &EtcdRestore) -> bool {
-    restore.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::RECOVERY))
+    restore.spec.confirm.is_none()
+        && restore.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::RECOVERY))
+}
+
+/// Why one that Berth created by itself restores nothing, as long as etcd has not stopped: it answers again, or did so since.
+fn answers_again(input: Input<'_>) -> Option<String> {
+    let key = asks(input.restore).etcd;
+    let etcd = input.observed.get(&key).filter(|_| is_automatic(input.restore))?;
+    let etcd: EtcdCluster = serde_json::from_value(etcd.clone()).ok()?;
+    let status = etcd.status.as_ref()?;
+    let operation = status.operation.as_ref().filter(|o| o.kind == OperationKind::Restore);
+    if operation.is_some_and(|o| o.phase != Phase::WaitingForClients) {
+        return None;
+    }
+    let own = format!("{}/{}", input.namespace(), input.name());
+    let is_given_up = status.recovery.as_ref().is_some_and(|r| r.has_given_up(&own));
+    (is_given_up || place::answers(&etcd)).then(|| {
+        format!(
+            "{key} answers again, or did since this was created, so Berth restores nothing by itself; if it is to be restored all the same, create another EtcdRestore"
+        )
+    })
 }
 
 pub(crate) fn has_ended(restore: &EtcdRestore) -> bool {
@@ -151,18 +179,30 @@ pub fn plan(input: Input<'_>) -> RestorePlan {
         let clean = clean(input, &mut stage) & input.withdraw(&mut stage);
         out.requeue_after = Some(if clean { AT_REST } else { SOON });
     } else {
-        (out.phase, stage.state) = match before::survivors(input, &mut stage) {
-            Err(why) => fails(&mut out, why),
-            Ok(Some(state)) => (phase::WAITING, state),
-            Ok(None) => match place::find(input) {
-                Ok(place) => go_on(input, &place, &mut stage, &mut out),
-                Err(state) => (phase::WAITING, state),
-            },
-        };
+        (out.phase, stage.state) = step(input, &mut stage, &mut out);
         out.requeue_after = Some(if out.phase == phase::WAITING { WAITING } else { SOON });
     }
     out.plan.stages.push(stage);
     out
+}
+
+fn step(input: Input<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static str, State) {
+    if let Some(why) = answers_again(input) {
+        return fails(out, why);
+    }
+    match before::survivors(input, stage) {
+        Err(why) => return fails(out, why),
+        Ok(Some(state)) => return (phase::WAITING, state),
+        Ok(None) => {}
+    }
+    match place::find(input) {
+        Ok(place) => go_on(input, &place, stage, out),
+        // Nobody corrects it, and what else could be restored waits for it.
+        Err(State::Blocked { reason: Reason::RestoreFailed, message }) if is_automatic(input.restore) => {
+            fails(out, message)
+        }
+        Err(state) => (phase::WAITING, state),
+    }
 }
 
 /// It ends here.
@@ -203,16 +243,7 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
     if request.is_none() {
-        if place.answers() && is_automatic(input.restore) {
-            return fails(
-                out,
-                format!(
-                    "{} answers again, so Berth restores nothing by itself; if it is to be restored all the same, create another EtcdRestore",
-                    place.asks.etcd
-                ),
-            );
-        }
-        if place.answers()
+        if place::answers(&place.etcd)
             && let Some(state) = unconfirmed(input, place).or_else(|| before::backup(input, place, stage))
         {
             return (phase::CHECKED, state);
@@ -226,7 +257,8 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
 /// Tells the etcd.
 fn ask(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, restored: Option<i64>) {
     let (namespace, name) = (input.namespace().to_owned(), input.name().to_owned());
-    let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored };
+    let unconfirmed = is_automatic(input.restore);
+    let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored, unconfirmed };
     let uid = place.etcd.metadata.uid.as_deref().unwrap_or_default();
     stage.actions.extend(annotated(&place.asks.etcd, uid, Some(&request)).ok().map(Action::Apply));
 }

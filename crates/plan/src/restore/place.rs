@@ -70,13 +70,6 @@ pub(super) struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// Whether the etcd holds something that somebody can still read.
-    pub(super) fn answers(&self) -> bool {
-        let Some(status) = &self.etcd.status else { return false };
-        let available = conditions::find(&status.conditions, ConditionType::Available);
-        status.cluster_id.is_some() && available.is_none_or(|c| c.status != "False")
-    }
-
     /// What the etcd waits for, in its own words.
     pub(super) fn says(&self) -> State {
         let status = self.etcd.status.clone().unwrap_or_default();
@@ -95,6 +88,13 @@ impl Place<'_> {
             _ => State::Waiting { reason: Reason::Restoring, on: format!("{} to begin", self.asks.etcd) },
         }
     }
+}
+
+/// Whether the etcd holds something that somebody can still read.
+pub(super) fn answers(etcd: &EtcdCluster) -> bool {
+    let Some(status) = &etcd.status else { return false };
+    let available = conditions::find(&status.conditions, ConditionType::Available);
+    status.cluster_id.is_some() && available.is_none_or(|c| c.status != "False")
 }
 
 /// What is restored, or what is awaited.

@@ -38,7 +38,7 @@ fn verdicts(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>) 
         return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
     }
     if let Some(failed) = &planned.failed {
-        let then = if input.request().is_some() {
+        let then = if input.has_stopped_it() {
             ". etcd stays stopped: create another EtcdRestore"
         } else {
             ". Nothing was stopped"

@@ -21,6 +21,8 @@ pub(super) use act::{create, state};
 
 /// How long a loss lasts before anything is done: a guard looks at its volume again after ten seconds.
 const PROVEN_FOR: SignedDuration = SignedDuration::from_secs(20);
+/// What is restored, as names of restores say it: what is left, or a backup.
+const SOURCES: [&str; 2] = ["s", "b"];
 /// What recoveries are counted in.
 pub(super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
@@ -36,6 +38,10 @@ pub(super) struct View {
     pub(super) epoch: i64,
     /// None: nothing is proven.
     pub(super) loss: Option<Loss>,
+    /// A quorum answers, and no restore has stopped etcd.
+    pub(super) serves: bool,
+    /// A restore has stopped etcd, or is about to, so that nothing is known of a loss.
+    pub(super) is_restored: bool,
     /// Restores of this etcd.
     pub(super) attempts: Vec<Attempt>,
     /// The newest verified backup of it.
@@ -117,11 +123,7 @@ pub(super) enum Step {
 /// The next step, and what the status says of it.
 pub(super) fn decide(view: &View) -> (Step, Option<RecoveryStatus>) {
     let Some(loss) = view.loss.as_ref().filter(|_| view.is_wanted) else { return (Step::None, view.at_rest()) };
-    let mut now = view
-        .old
-        .clone()
-        .filter(|old| old.restored_at.is_none())
-        .unwrap_or_else(|| RecoveryStatus::new(Time(view.now), view.epoch));
+    let mut now = view.old.clone().filter(|old| view.is_same(old, loss)).unwrap_or_else(|| view.anew());
     view.look(&mut now);
     let step = view.step(loss, &mut now);
     (step, Some(now))
@@ -130,16 +132,38 @@ pub(super) fn decide(view: &View) -> (Step, Option<RecoveryStatus>) {
 impl View {
     /// Nothing is lost, or nothing is to be done about it. What was begun is kept, and how it ended.
     fn at_rest(&self) -> Option<RecoveryStatus> {
-        let mut old = self.old.clone().filter(|old| old.begun.is_some())?;
-        if old.restored_at.is_none() {
+        let mut old = self.old.clone().filter(|old| old.begun.is_some() || old.restore.is_some())?;
+        if old.goes_on() {
             self.look(&mut old);
+            let is_free = !self.is_restored && self.attempts.iter().all(|a| a.has_ended);
+            let is_over = self.loss.is_none() && (self.serves || is_free);
+            old.ended = Some(Time(self.now)).filter(|_| is_over && old.restored_at.is_none());
         }
         Some(old)
     }
 
+    /// Whether it is about this loss, and not about an earlier one: each has to be proven, and counts for the fleet.
+    fn is_same(&self, old: &RecoveryStatus, loss: &Loss) -> bool {
+        // Its own restore has begun another epoch, and failed then.
+        old.goes_on() && (old.epoch == self.epoch || loss.lost.is_empty())
+    }
+
+    /// About a loss that is seen for the first time. Names of restores that earlier ones of this epoch tried are not taken again. The one that
+    /// an earlier one created may still be there: that nothing has begun tells it that it is given up.
+    fn anew(&self) -> RecoveryStatus {
+        let before = self.old.as_ref().filter(|old| old.epoch == self.epoch).map_or(0, |old| old.round);
+        let tried = |round: i64| {
+            let names = SOURCES.map(|source| self.name(source, round));
+            self.attempts.iter().any(|a| a.has_ended && names.contains(&a.name))
+        };
+        let round = (before + 1..).find(|round| !tried(*round)).unwrap_or(before + 1);
+        let restore = self.old.as_ref().and_then(|old| old.restore.clone());
+        RecoveryStatus { restore, ..RecoveryStatus::new(Time(self.now), self.epoch, round) }
+    }
+
     /// Takes in what became of its restore.
     fn look(&self, status: &mut RecoveryStatus) {
-        let of = |a: &&Attempt| status.restore == Some(format!("{}/{}", a.namespace, a.name));
+        let of = |a: &&Attempt| status.begun.is_some() && status.restore == Some(format!("{}/{}", a.namespace, a.name));
         if let Some(attempt) = self.attempts.iter().find(of) {
             status.backup = attempt.backup.clone().or(status.backup.take());
             status.taken_at = attempt.taken_at.clone().or(status.taken_at.take());
@@ -159,15 +183,14 @@ impl View {
         }
         if let Some(attempt) = self.attempts.iter().find(|a| !a.has_ended) {
             // The operator ended after it had created it.
-            if self.is_ours(attempt) && status.restore.is_none() {
-                status.begun.get_or_insert(Time(self.now));
-                status.restore = Some(format!("{}/{}", attempt.namespace, attempt.name));
+            if self.is_ours(attempt, status.round) && status.begun.is_none() {
+                self.begun(status, &attempt.namespace, &attempt.name);
                 self.look(status);
             }
             let Attempt { namespace, name, says, .. } = attempt;
             return Step::Wait(format!("EtcdRestore {namespace}/{name}{}", after(": ", says)));
         }
-        let (name, source) = match self.next(loss) {
+        let (name, source) = match self.next(loss, status.round) {
             Ok(next) => next,
             Err(step) => {
                 status.queued = None;
@@ -212,27 +235,31 @@ impl View {
         status.restore = Some(format!("{namespace}/{name}"));
     }
 
-    fn is_ours(&self, attempt: &Attempt) -> bool {
-        ["s", "b"].iter().any(|source| self.name(source) == attempt.name)
+    fn is_ours(&self, attempt: &Attempt, round: i64) -> bool {
+        SOURCES.iter().any(|source| self.name(source, round) == attempt.name)
     }
 
-    fn name(&self, source: &str) -> String {
-        names::recovery(&self.of, &self.identity, self.epoch, source)
+    fn name(&self, source: &str, round: i64) -> String {
+        let nth = if round > 1 { round.to_string() } else { String::new() };
+        names::recovery(&self.of, &self.identity, self.epoch, &format!("{source}{nth}"))
     }
 
-    /// What is restored next, under which name: what is left once, then the newest backup once.
-    fn next(&self, loss: &Loss) -> Result<(String, Source), Step> {
+    /// What is restored next, under which name: what is left, once; if nobody is, the newest backup, once. As long as a member is left, it
+    /// may hold more than any backup.
+    fn next(&self, loss: &Loss, round: i64) -> Result<(String, Source), Step> {
         let tried = |name: &String| self.attempts.iter().find(|a| a.name == *name);
-        let (survivors, backup) = (self.name("s"), self.name("b"));
-        if !loss.left.is_empty() && tried(&survivors).is_none() {
+        let [survivors, backup] = SOURCES.map(|source| self.name(source, round));
+        if !loss.left.is_empty() {
             if let Some((away, _)) = loss.left.iter().find(|(_, answers)| !answers) {
                 return Err(Step::Wait(format!(
                     "member {away} to answer: its data is not lost, and it may hold what was written since the newest backup. If it is lost, too, delete PersistentVolumeClaim data-{away} and pod {away}; then Berth restores without it"
                 )));
             }
-            if let Some(store) = &self.store {
-                return Ok((survivors, Source::Survivors { store: store.clone() }));
-            }
+            return match (tried(&survivors), &self.store) {
+                (Some(failed), _) => Err(left_behind(loss, failed)),
+                (None, Some(store)) => Ok((survivors, Source::Survivors { store: store.clone() })),
+                (None, None) => Err(no_source(NO_STORE)),
+            };
         }
         if let (None, Some(newest)) = (tried(&backup), &self.newest) {
             return Ok((backup, Source::Backup(newest.clone())));
@@ -242,21 +269,19 @@ impl View {
             .flatten()
             .map(|a| format!("EtcdRestore {}/{}{}", a.namespace, a.name, after(": ", &a.says)))
             .collect();
-        let hold = |reason, text: String| Err(Step::Hold(reason, text));
         if !failed.is_empty() {
-            return hold(
+            return Err(Step::Hold(
                 Reason::RestoreFailed,
                 format!(
                     "Berth could not restore etcd by itself: {}. Correct that and delete it, and Berth tries again; or create another EtcdRestore",
                     failed.join("; ")
                 ),
-            );
+            ));
         }
-        let why = match &self.store {
-            None => "no store for backups is configured (chart value backups.stores)",
+        Err(no_source(match &self.store {
+            None => NO_STORE,
             Some(_) => "there is no verified EtcdBackup of it, and no member is left",
-        };
-        hold(Reason::DataLost, format!("a majority of the members lost their data, and Berth cannot restore it: {why}"))
+        }))
     }
 
     fn hold(&self) -> Step {
@@ -269,6 +294,30 @@ impl View {
             ),
         )
     }
+}
+
+const NO_STORE: &str = "no store for backups is configured (chart value backups.stores)";
+
+fn no_source(why: &str) -> Step {
+    Step::Hold(
+        Reason::DataLost,
+        format!("a majority of the members lost their data, and Berth cannot restore it: {why}"),
+    )
+}
+
+/// What a member holds that is left could not be restored, and a backup may be older.
+fn left_behind(loss: &Loss, failed: &Attempt) -> Step {
+    let of = |prefix: &str| loss.left.iter().map(|(m, _)| format!("{prefix}{m}")).collect::<Vec<_>>();
+    let (left, claims) = (of("").join(", "), of("data-").join(", "));
+    Step::Hold(
+        Reason::RestoreFailed,
+        format!(
+            "Berth could not restore what {left} holds: EtcdRestore {}/{}{}. Correct that and delete it, and Berth tries again. A backup may be older, so Berth takes none while a member is left: if nobody needs what {left} holds, delete PersistentVolumeClaim {claims} and pod {left}; or create another EtcdRestore",
+            failed.namespace,
+            failed.name,
+            after(": ", &failed.says)
+        ),
+    )
 }
 
 fn after(before: &str, text: &str) -> String {

@@ -60,6 +60,13 @@ fn what_is_left_comes_first_then_the_newest_backup_then_a_person() {
     assert_eq!((name.as_str(), source), ("recover-acme-012345-1-s", Source::Survivors { store: "main".into() }));
     assert!(names::restore_survivors(&name).ends_with("-1-s"), "it is not cut");
     ended(&mut v, &name);
+    // Whoever is left may hold more than any backup, and whoever is away is waited for.
+    let Step::Hold(Reason::RestoreFailed, why) = settle(&mut v) else { panic!("{v:?}") };
+    assert!(why.contains("the store is gone") && why.contains("PersistentVolumeClaim data-etcd-2"), "{why}");
+    v.loss.as_mut().unwrap().left[0].1 = false;
+    assert!(matches!(settle(&mut v), Step::Wait(on) if on.contains("etcd-2 to answer")));
+    // A person says that it is lost, too.
+    v.loss.as_mut().unwrap().left.clear();
     let Step::Begin { name, source } = settle(&mut v) else { panic!("{v:?}") };
     assert_eq!(name, "recover-acme-012345-1-b");
     assert!(matches!(source, Source::Backup(newest) if newest.name == "nightly"));
@@ -84,7 +91,7 @@ fn whoever_is_away_is_waited_for_and_without_a_source_a_person_is() {
     (v.loss.as_mut().unwrap().left, v.newest) = (vec![], None);
     assert!(matches!(settle(&mut v), Step::Hold(Reason::DataLost, why) if why.contains("no verified EtcdBackup")));
     v = view(0);
-    (v.newest, v.store) = (None, None);
+    v.store = None;
     assert!(matches!(settle(&mut v), Step::Hold(Reason::DataLost, why) if why.contains("backups.stores")));
 }
 
@@ -98,13 +105,73 @@ fn nothing_is_done_that_nobody_asked_for_or_that_is_not_proven() {
         change(&mut v);
         assert_eq!(decide(&v), (Step::None, None));
         v.old.clone_from(&begun);
-        assert_eq!(decide(&v), (Step::None, begun.clone()), "what was begun is on record");
+        let (step, status) = decide(&v);
+        let status = status.map(|now| RecoveryStatus { ended: None, ..now });
+        assert_eq!((step, status), (Step::None, begun.clone()), "what was begun is on record");
     }
     // A person was faster.
     let mut v = view(0);
     v.attempts.push(Attempt { name: "mine".into(), says: "waiting".into(), ..Attempt::default() });
     let Step::Wait(on) = settle(&mut v) else { panic!("{v:?}") };
     assert!(on.contains("/mine") && v.old.unwrap().begun.is_none(), "{on}");
+}
+
+/// Each loss is proven, counts for the fleet, and takes what members hold by then.
+#[test]
+fn a_loss_that_ended_by_itself_speeds_up_no_other() {
+    // Its restore has given up by the next one, or not yet.
+    for has_ended in [true, false] {
+        let mut v = view(0);
+        let Step::Begin { name, .. } = settle(&mut v) else { panic!("{v:?}") };
+        ended(&mut v, &name);
+        v.attempts[0].has_ended = has_ended;
+        let loss = v.loss.take();
+        // The volume comes back, and the member starts.
+        let (step, status) = decide(&v);
+        assert_eq!((step, status.as_ref().unwrap().ended.is_some()), (Step::None, has_ended), "not all have ended");
+        v.serves = true;
+        let (_, status) = decide(&v);
+        let status = status.unwrap();
+        assert!(status.ended.is_some() && status.has_given_up(&format!("team-a/{name}")), "{status:?}");
+        (v.old, v.serves) = (Some(status), false);
+        assert_eq!(decide(&v).1, v.old, "at rest nothing changes");
+        // Hours later, while others are restored.
+        (v.now, v.loss, v.others.begun) = (at(10_000), loss, 3);
+        let (step, status) = decide(&v);
+        let status = status.unwrap();
+        assert!(matches!(&step, Step::Wait(on) if on.contains("to last")), "{step:?}");
+        assert_eq!((status.since.clone(), status.round, status.begun.is_some()), (Time(at(10_000)), 2, false));
+        assert!(status.has_given_up(&format!("team-a/{name}")) && status.goes_on());
+        (v.old, v.now) = (Some(status), at(10_030));
+        if !has_ended {
+            assert!(matches!(settle(&mut v), Step::Wait(on) if on.contains(&name)), "two at once are none");
+            assert!(v.old.as_ref().unwrap().begun.is_none());
+            v.attempts[0].has_ended = true;
+        }
+        assert!(matches!(settle(&mut v), Step::Hold(Reason::RecoveryHeld, _)));
+        v.others.begun = 0;
+        let Step::Begin { name, source } = settle(&mut v) else { panic!("{v:?}") };
+        assert_eq!((name.as_str(), source), ("recover-acme-012345-1-s2", Source::Survivors { store: "main".into() }));
+        // And one that ends before anything has begun leaves no trace but that.
+        (v.loss, v.now) = (None, at(20_000));
+        ended(&mut v, &name);
+        (v.old, v.loss) = (decide(&v).1, view(0).loss);
+        v.old = decide(&v).1;
+        v.loss = None;
+        v.old = decide(&v).1;
+        v.loss = view(0).loss;
+        assert_eq!(decide(&v).1.unwrap().round, 4);
+    }
+}
+
+/// A restore that is under way tells nothing of a loss.
+#[test]
+fn while_etcd_is_stopped_nothing_has_ended_by_itself() {
+    let mut v = view(0);
+    let Step::Begin { name, .. } = settle(&mut v) else { panic!("{v:?}") };
+    ended(&mut v, &name);
+    (v.loss, v.is_restored) = (None, true);
+    assert_eq!(decide(&v).1, v.old);
 }
 
 #[test]
@@ -147,6 +214,7 @@ fn no_more_begin_than_the_fleet_may() {
     // Its second attempt is not held: it counts already.
     ended(&mut v, &name);
     v.others.begun = 9;
+    v.loss.as_mut().unwrap().left.clear();
     assert!(matches!(settle(&mut v), Step::Begin { .. }));
     v = view(0);
     v.most = 0;
@@ -185,7 +253,7 @@ fn however_reconciles_interleave_no_more_begin_than_may_and_as_many_do() {
                     let mut v = view(60 + stamp);
                     v.old = Some(RecoveryStatus {
                         queued: one.queued.map(|t| Time(at(60 + t))),
-                        ..RecoveryStatus::new(Time(at(0)), 1)
+                        ..RecoveryStatus::new(Time(at(0)), 1, 1)
                     });
                     v.others = Others {
                         begun: others().filter(|(_, o)| o.begun).count(),

@@ -11,7 +11,7 @@ use berth_api::backup::{BackupRef, EtcdBackup};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, Phase};
 use berth_api::etcd_cluster::EtcdCluster;
-use berth_api::etcd_recovery::Recovery;
+use berth_api::etcd_recovery::{Recovery, RecoveryStatus};
 use berth_api::labels;
 use berth_api::restore::EtcdRestore;
 use berth_render::{Kind, ObjectKey};
@@ -25,7 +25,7 @@ pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
         return None;
     }
     let status = etcd.status.as_ref();
-    let goes_on = status.and_then(|s| s.recovery.as_ref()).is_some_and(|r| r.restored_at.is_none());
+    let goes_on = status.and_then(|s| s.recovery.as_ref()).is_some_and(RecoveryStatus::goes_on);
     let pods = crate::workload::pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
     let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
     let lost = pods.into_iter().any(|(_, pod)| has_lost_its_data(pod))
@@ -48,7 +48,7 @@ pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
     let status = s.etcd.status.as_ref();
     let old = status.and_then(|s| s.recovery.clone());
     let attempts = attempts(s, namespace);
-    let goes_on = old.as_ref().is_some_and(|old| old.begun.is_some() && old.restored_at.is_none());
+    let goes_on = old.as_ref().is_some_and(|old| old.begun.is_some() && old.goes_on());
     View {
         now: s.now,
         is_wanted: s.etcd.spec.recovery == Recovery::Automatic && !s.etcd.spec.paused && s.templates().is_some(),
@@ -56,6 +56,8 @@ pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
         identity: s.record.bootstrap.cluster_uid.clone(),
         epoch: s.record.bootstrap.epoch,
         loss: if s.is_restored() { stopped(s, &attempts).filter(|_| goes_on) } else { lost(s, health) },
+        serves: health.quorum == Some(true) && !s.is_stopped(),
+        is_restored: s.is_restored(),
         store: known.or_else(|| Some(backups.stores.first()?.name.clone())).filter(|_| !backups.image.is_empty()),
         newest: newest.and_then(|(backup, taken_at)| Some(Newest { name: backup.metadata.name?, taken_at })),
         others: others(s, old.as_ref().and_then(|old| old.queued.clone())),
@@ -102,7 +104,8 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
     ours.map(attempt).collect()
 }
 
-/// The newest verified backup of this data.
+/// The verified backup of this data that is furthest: revisions grow with every epoch. Of the members that are left it is not always the
+/// last one taken.
 fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
     let of = Home::of(s);
     let identity = |b: &EtcdBackup| b.status.as_ref()?.identity.clone();
@@ -112,7 +115,9 @@ fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
             && source::is_verified(b)
             && b.metadata.deletion_timestamp.is_none()
     });
-    fit.filter_map(|b| Some((source::taken(&b)?.clone(), b))).max_by(|a, b| a.0.cmp(&b.0)).map(|(at, b)| (b, at))
+    let revision = |b: &EtcdBackup| b.status.as_ref().and_then(|s| s.revision);
+    let fit = fit.filter_map(|b| Some((revision(&b), source::taken(&b)?.clone(), b)));
+    fit.max_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1))).map(|(_, at, b)| (b, at))
 }
 
 /// A restore of ours failed, or is gone, after it had stopped etcd and begun a new epoch.

@@ -42,6 +42,8 @@ pub(super) struct View<'a> {
     pub(super) clients_stopped: Option<i64>,
     /// What stops them: a `Cluster`, or a person.
     pub(super) has_cluster: bool,
+    /// A quorum answers.
+    pub(super) serves: bool,
     /// No pod of a member is there, and none is about to be made.
     pub(super) is_down: bool,
     /// The only member of the new epoch serves.
@@ -72,6 +74,9 @@ pub(super) fn decide(view: &View<'_>) -> Step {
     let Some(operation) = operation else { return asked.map_or(Step::None, |_| view.begin(Phase::WaitingForClients)) };
     match operation.phase {
         Phase::WaitingForClients | Phase::Stop if view.request.is_none() => view.end(),
+        Phase::WaitingForClients if view.serves && view.request.is_some_and(|r| r.unconfirmed) => {
+            Step::Wait("its EtcdRestore to give up: Berth created it by itself, and etcd answers again".into())
+        }
         Phase::WaitingForClients if view.clients_stopped == Some(operation.id) => view.at(Phase::Stop),
         Phase::WaitingForClients => Step::Wait(view.clients(operation.id)),
         Phase::Stop if view.is_down => view.next_epoch(),

@@ -76,6 +76,7 @@ impl World {
                 self.stopped
             },
             has_cluster: true,
+            serves: false,
             is_down: !self.pods || bug == Bug::TooEarly,
             is_up: self.runs.is_some_and(|(epoch, _)| epoch == self.entry.epoch),
             target: "e-0".into(),
@@ -235,6 +236,33 @@ fn no_order_of_events_runs_old_data_in_front_of_clients() {
     let (states, epochs) = explore(2, Bug::None).unwrap();
     assert!(states > 250, "{states}");
     assert_eq!(epochs, BTreeSet::from([1, 2, 3]), "turned back, restored once, restored twice");
+}
+
+/// Nobody has confirmed that what it holds may be lost.
+#[test]
+fn an_etcd_that_answers_again_is_not_stopped_by_itself() {
+    let mut world = World::new(1);
+    world.request = Some((1, None));
+    let Step::Write(entry) = world.step(Bug::None) else { panic!("{world:?}") };
+    let id = entry.operation.as_ref().map(|o| o.id);
+    for (unconfirmed, serves, stops) in [(true, true, false), (true, false, true), (false, true, true)] {
+        let request = RestoreRequest { uid: "1".into(), unconfirmed, ..RestoreRequest::default() };
+        let view = View {
+            now: time(),
+            request: Some(&request),
+            is_formed: true,
+            obstacle: None,
+            clients_stopped: id,
+            has_cluster: true,
+            serves,
+            is_down: false,
+            is_up: false,
+            target: "e-0".into(),
+            entry: entry.clone(),
+        };
+        assert_eq!(matches!(decide(&view), Step::Write(_)), stops, "{unconfirmed} {serves}");
+        assert!(matches!(decide(&View { request: None, ..view }), Step::Write(Entry { operation: None, .. })));
+    }
 }
 
 #[test]

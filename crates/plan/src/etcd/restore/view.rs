@@ -19,14 +19,14 @@ pub(in crate::etcd) fn request(etcd: &EtcdCluster) -> Option<RestoreRequest> {
 
 /// The view of a reconcile.
 pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health, request: Option<&'a RestoreRequest>) -> View<'a> {
-    let own = s.etcd.metadata.labels.as_ref();
     View {
         now: s.now,
         request,
         is_formed: s.record.bootstrap.state == BootstrapState::Established,
         obstacle: obstacle(s),
         clients_stopped: s.etcd.spec.clients_stopped,
-        has_cluster: own.is_some_and(|l| l.contains_key(labels::CLUSTER_NAME)),
+        has_cluster: crate::etcd::is_tenants(s.etcd),
+        serves: health.quorum == Some(true),
         is_down: is_down(s),
         is_up: health.all_ready() && health.cluster_id.is_some(),
         target: names::etcd::member(s.name, 0),

@@ -84,8 +84,8 @@ fn the_status_says_where_and_with_what_to_connect() {
     let e = Etcd::formed(3);
     let status = e.cr.status.as_ref().unwrap();
     assert_eq!(status.endpoints.len(), 3);
-    assert_eq!(status.endpoints[1].url, "https://etcd-1.acme-1234.svc:2379");
-    assert_eq!(status.endpoints[1].host, "etcd-1.acme-1234.svc");
+    assert_eq!(status.endpoints[1].url, "https://etcd-1.acme-9201d5e7.svc:2379");
+    assert_eq!(status.endpoints[1].host, "etcd-1.acme-9201d5e7.svc");
     assert!(status.endpoints[1].address.starts_with("10.96.0."));
     assert_eq!(status.clients[0].secret_ref.name, "etcd-client-kube-apiserver");
     assert_eq!(status.cluster_id.as_deref(), Some("c1"));

@@ -21,9 +21,9 @@ fn left(e: &Etcd) -> Vec<String> {
 fn first_the_processes_then_what_they_needed() {
     let mut e = terminating(3, DataPolicy::Delete);
     let first: Vec<_> = e.plan().plan.actions().map(crate::Action::describe).collect();
-    assert_eq!(first[..3], [0, 1, 2].map(|i| format!("delete Pod acme-1234/etcd-{i}")));
-    assert_eq!(first[3], "scale StatefulSet acme-1234/etcd to 0");
-    assert_eq!(first[4..], [0, 1, 2].map(|i| format!("delete PersistentVolumeClaim acme-1234/data-etcd-{i}")));
+    assert_eq!(first[..3], [0, 1, 2].map(|i| format!("delete Pod acme-9201d5e7/etcd-{i}")));
+    assert_eq!(first[3], "scale StatefulSet acme-9201d5e7/etcd to 0");
+    assert_eq!(first[4..], [0, 1, 2].map(|i| format!("delete PersistentVolumeClaim acme-9201d5e7/data-etcd-{i}")));
     assert!(!e.plan().plan.finished);
     assert!(e.reconcile().plan.finished);
     assert_eq!(left(&e), Vec::<String>::new());

@@ -65,7 +65,7 @@ fn a_member_whose_image_is_gone_comes_back_from_the_new_registry_before_others_r
     e.reconcile();
     e.members_run();
     e.reconcile();
-    assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd", "delete Pod acme-1234/etcd-1"]);
+    assert_eq!(e.world.log, ["apply StatefulSet acme-9201d5e7/etcd", "delete Pod acme-9201d5e7/etcd-1"]);
     e.reconcile();
     assert_eq!(e.world.log.len(), 2, "one at a time: {:#?}", e.world.log);
     settle(&mut e);
@@ -126,5 +126,5 @@ fn a_member_that_comes_and_cannot_pull_its_image_is_mended_while_it_comes() {
         e.reconcile();
         e.members_run();
     }
-    assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd", "delete Pod acme-1234/etcd-1"]);
+    assert_eq!(e.world.log, ["apply StatefulSet acme-9201d5e7/etcd", "delete Pod acme-9201d5e7/etcd-1"]);
 }

@@ -90,13 +90,20 @@ fn one_member_becomes_three_and_its_pod_stays() {
     let at = |e: &Etcd, text: &str| {
         e.world.log.iter().position(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {:#?}", e.world.log))
     };
-    let order =
-        ["apply Service acme-1234/etcd-1", "apply ConfigMap", "update Secret acme-1234/etcd-peer", "add learner"];
+    let order = [
+        "apply Service acme-9201d5e7/etcd-1",
+        "apply ConfigMap",
+        "update Secret acme-9201d5e7/etcd-peer",
+        "add learner",
+    ];
     for pair in order.windows(2) {
         assert!(at(&e, pair[0]) < at(&e, pair[1]), "{pair:?}: {:#?}", e.world.log);
     }
     let address = e.get(&Etcd::key(Kind::Service, "etcd-1"))["spec"]["clusterIP"].as_str().unwrap().to_owned();
-    assert_eq!(e.told(), [&format!("add learner https://{address}:2380 of EtcdCluster acme-1234/etcd through etcd-0")]);
+    assert_eq!(
+        e.told(),
+        [&format!("add learner https://{address}:2380 of EtcdCluster acme-9201d5e7/etcd through etcd-0")]
+    );
     let joining = &e.bootstrap()["members"][1];
     assert_eq!(
         *joining,
@@ -160,7 +167,11 @@ fn three_members_become_one_and_the_last_volume_goes_last() {
     let at = |text: &str| {
         e.world.log.iter().position(|l| l.contains(text)).unwrap_or_else(|| panic!("{text}: {:#?}", e.world.log))
     };
-    assert!(at("remove member a2") < at("delete PersistentVolumeClaim acme-1234/data-etcd-2"), "{:#?}", e.world.log);
+    assert!(
+        at("remove member a2") < at("delete PersistentVolumeClaim acme-9201d5e7/data-etcd-2"),
+        "{:#?}",
+        e.world.log
+    );
     for gone in [
         Etcd::key(Kind::Pod, "etcd-1"),
         Etcd::key(Kind::Service, "etcd-2"),
@@ -187,9 +198,9 @@ fn a_member_that_lost_its_data_is_replaced_under_another_id() {
     e.answer(&[0, 2], 0);
     e.reconcile();
     let told: Vec<_> = e.told().into_iter().map(|line| line.split(" of ").next().unwrap().to_owned()).collect();
-    assert_eq!(told, ["remove member a1", "add learner https://etcd-1.acme-1234.svc:2380"], "removed first");
+    assert_eq!(told, ["remove member a1", "add learner https://etcd-1.acme-9201d5e7.svc:2380"], "removed first");
     assert!(
-        e.world.log.iter().any(|l| l == "delete Pod acme-1234/etcd-1"),
+        e.world.log.iter().any(|l| l == "delete Pod acme-9201d5e7/etcd-1"),
         "it reads the record anew: {:#?}",
         e.world.log
     );

@@ -11,6 +11,7 @@ mod recovery;
 mod refusals;
 mod restore;
 mod roll;
+mod torn;
 mod trouble;
 mod unread;
 mod versions;
@@ -27,7 +28,7 @@ use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
 
-const NAMESPACE: &str = "acme-1234";
+const NAMESPACE: &str = "acme-9201d5e7";
 const NAME: &str = "etcd";
 
 /// An `EtcdCluster` in its world.

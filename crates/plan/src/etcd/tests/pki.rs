@@ -76,8 +76,8 @@ fn another_ca_rolls_the_members() {
     e.world.set_secret(&key, "tls.crt", pair.cert_pem.as_bytes());
     e.world.set_secret(&key, "tls.key", pair.key_pem.expose_bytes());
     e.reconcile();
-    assert!(e.world.log.iter().any(|l| l.starts_with("update Secret acme-1234/etcd-peer")), "{:#?}", e.world.log);
-    assert!(e.world.log.iter().any(|l| l == "apply StatefulSet acme-1234/etcd"), "{:#?}", e.world.log);
+    assert!(e.world.log.iter().any(|l| l.starts_with("update Secret acme-9201d5e7/etcd-peer")), "{:#?}", e.world.log);
+    assert!(e.world.log.iter().any(|l| l == "apply StatefulSet acme-9201d5e7/etcd"), "{:#?}", e.world.log);
 }
 
 #[test]

@@ -9,6 +9,12 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 const TEAM: &str = "team-a";
 
+/// Labels of the etcd of a `Cluster`.
+pub(super) fn of_a_tenant() -> std::collections::BTreeMap<String, String> {
+    let of = [(labels::CLUSTER_NAME, "acme"), (labels::CLUSTER_NAMESPACE, TEAM)];
+    of.map(|(k, v)| (k.to_owned(), v.to_owned())).into()
+}
+
 impl Etcd {
     /// A tenant's, which is restored by itself, with a store.
     pub(super) fn automatic(replicas: i32) -> Self {
@@ -19,8 +25,7 @@ impl Etcd {
 
     pub(super) fn is_automatic(&mut self) {
         self.cr.spec.recovery = Recovery::Automatic;
-        let of = [(labels::CLUSTER_NAME, "acme"), (labels::CLUSTER_NAMESPACE, TEAM)];
-        self.cr.metadata.labels = Some(of.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        self.cr.metadata.labels = Some(of_a_tenant());
         self.settings.backups.image = "backup:1".into();
         let store =
             Store { endpoint: "http://s3:9000".into(), bucket: "b".into(), region: "r".into(), path_style: true };
@@ -103,6 +108,28 @@ fn what_a_member_holds_that_is_left_is_restored_once_the_loss_has_lasted() {
     e.reconcile();
     let status = e.recovery().unwrap();
     assert!(status.restored_at.is_some() && status.taken_at.is_some(), "{status:?}");
+}
+
+/// Whoever creates an `EtcdCluster` writes its labels.
+#[test]
+fn labels_give_no_say_in_another_namespace() {
+    for (namespace, cluster) in [("team-b", "acme"), (TEAM, "other"), ("", "")] {
+        let mut e = Etcd::automatic(3);
+        let of = [(labels::CLUSTER_NAME, cluster), (labels::CLUSTER_NAMESPACE, namespace)];
+        e.cr.metadata.labels = Some(of.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        assert!(!crate::etcd::is_tenants(&e.cr));
+        e.lose(&[0, 1], &[2]);
+        assert_eq!(crate::etcd::recovers(&e.cr, &e.world.observed).as_deref(), Some(NAMESPACE));
+        e.looks_on();
+        let (key, restore) = e.world.observed.objects.iter().find(|(key, _)| key.kind == Kind::EtcdRestore).unwrap();
+        assert_eq!(key.namespace.as_deref(), Some(NAMESPACE), "where it is itself");
+        assert_eq!(
+            (&restore["spec"]["etcdClusterRef"], &restore["spec"]["clusterRef"]),
+            (&json!({"name": NAME}), &Value::Null)
+        );
+    }
+    let e = Etcd::automatic(3);
+    assert!(crate::etcd::is_tenants(&e.cr));
 }
 
 #[test]

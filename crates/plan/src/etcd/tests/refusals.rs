@@ -44,7 +44,9 @@ fn a_running_etcd_keeps_its_version_and_takes_up_the_rest() {
         );
         assert_eq!(
             e.world.log,
-            ["create Secret acme-1234/etcd-client-backup: certificate tls (there is none), copy of the CA in ca.crt"],
+            [
+                "create Secret acme-9201d5e7/etcd-client-backup: certificate tls (there is none), copy of the CA in ca.crt"
+            ],
             "{name}"
         );
         assert_eq!(e.condition(ConditionType::Ready), is("False", expected), "{name}");

@@ -12,7 +12,7 @@ fn changed(replicas: i32) -> Etcd {
     e.cr.spec.quota_backend_bytes = Some(1 << 30);
     e.cr.metadata.generation = Some(2);
     let planned = e.reconcile();
-    assert_eq!(e.world.log, ["apply StatefulSet acme-1234/etcd"]);
+    assert_eq!(e.world.log, ["apply StatefulSet acme-9201d5e7/etcd"]);
     assert!(matches!(state(&planned, StageId::Etcd), State::Waiting { .. }), "not taken up yet");
     e.members_run();
     e.world.log.clear();
@@ -104,7 +104,7 @@ fn a_single_member_is_replaced_in_any_health() {
     let mut e = changed(1);
     e.answer(&[], 0);
     e.reconcile();
-    assert_eq!(e.world.log, ["delete Pod acme-1234/etcd-0"]);
+    assert_eq!(e.world.log, ["delete Pod acme-9201d5e7/etcd-0"]);
 }
 
 #[test]

@@ -91,7 +91,8 @@ fn fewer_than_a_majority_is_a_lost_quorum() {
     }
     e.reconcile();
     assert_eq!(e.condition(T::Available), is("False", Reason::QuorumLost), "no pods at all");
-    let said = "pod etcd-0 does not exist; if that lasts, `kubectl -n acme-1234 describe statefulset etcd` says why";
+    let said =
+        "pod etcd-0 does not exist; if that lasts, `kubectl -n acme-9201d5e7 describe statefulset etcd` says why";
     assert!(e.message(T::Available).contains(said), "{}", e.message(T::Available));
     let why = "pods \"etcd-0\" is forbidden: exceeded quota: small";
     e.world.observed.refused.insert("etcd-0".into(), why.into());
@@ -146,7 +147,7 @@ fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
         assert_eq!(e.condition(T::Degraded), is("True", Reason::EtcdAlarm), "{alarm}");
         assert_eq!(e.condition(T::Ready), is("False", Reason::EtcdAlarm), "{alarm}");
         assert!(e.message(T::Ready).contains(alarm), "{}", e.message(T::Ready));
-        let compacts: &[&str] = &["compact at revision 0 of EtcdCluster acme-1234/etcd by etcd-0"];
+        let compacts: &[&str] = &["compact at revision 0 of EtcdCluster acme-9201d5e7/etcd by etcd-0"];
         assert_eq!(e.world.log, if kind == "NOSPACE" { compacts } else { &[] }, "{kind}");
     }
 }
@@ -164,7 +165,7 @@ fn a_full_database_is_made_smaller_and_the_alarm_disarmed() {
         e.passes(1);
     }
     let calls = e.world.log.iter().filter(|line| line.contains(" of EtcdCluster"));
-    let told: Vec<_> = calls.map(|line| line.replace(" of EtcdCluster acme-1234/etcd", "")).collect();
+    let told: Vec<_> = calls.map(|line| line.replace(" of EtcdCluster acme-9201d5e7/etcd", "")).collect();
     assert_eq!(
         told,
         [

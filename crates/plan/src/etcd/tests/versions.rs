@@ -94,7 +94,7 @@ impl Etcd {
     /// The newest pod of that version fails.
     pub(super) fn fails(&mut self, i: i32) {
         let waiting = json!({"waiting": {"reason": "CrashLoopBackOff"}});
-        let last = json!({"terminated": {"exitCode": 1}});
+        let last = json!({"terminated": {"exitCode": 1, "startedAt": self.world.now, "finishedAt": self.world.now}});
         let status = json!({"name": "etcd", "ready": false, "state": waiting, "lastState": last});
         self.world.pod_status(&Self::key(Kind::Pod, &format!("etcd-{i}")), json!({"containerStatuses": [status]}));
     }
@@ -191,7 +191,7 @@ fn at_the_first_that_fails_all_go_back() {
         silent(&mut e);
         e.world.log.clear();
         e.reconcile();
-        assert_eq!(e.world.log.first().map(String::as_str), Some(&*format!("delete Pod acme-1234/etcd-{fails}")));
+        assert_eq!(e.world.log.first().map(String::as_str), Some(&*format!("delete Pod acme-9201d5e7/etcd-{fails}")));
         for _ in 0..8 {
             e.turn();
         }
@@ -298,13 +298,57 @@ fn there_is_no_way_back_from_a_raised_minor() {
     }
     e.world.now += SignedDuration::from_secs(31);
     e.reconcile();
-    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::Held), "{}", e.message(ConditionType::Ready));
-    assert_eq!(e.strategy()["type"], "RollingUpdate");
+    let status = e.cr.status.clone().unwrap();
+    assert_eq!((status.version.as_deref(), status.operation), (Some(NEW), None), "it is done");
+    assert_eq!((e.strategy(), e.versions()), (json!({"type": "OnDelete"}), vec![NEW.to_owned(); 3]));
+    // Nor is there one by the spec.
+    e.asks_for(OLD);
+    assert_eq!(e.condition(ConditionType::Ready).1, Reason::DowngradeUnsafe.as_str());
+    e.members_run();
+    assert_eq!(e.versions(), [NEW; 3]);
+    e.asks_for(NEW);
     // It comes up after all.
     let key = Etcd::key(Kind::Pod, "etcd-0");
     e.world.run_pod(&key);
     (0..4).for_each(|_| e.turn());
     assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected));
+}
+
+/// It raises its data when it starts, and then says nothing any more.
+#[test]
+fn a_single_member_that_ran_is_not_taken_back() {
+    for (replicas, ran, reason) in [
+        (1, Some(3), Reason::Held),
+        (1, None, Reason::Held),
+        (1, Some(2), Reason::RolledBack),
+        // The others have run it, too.
+        (3, Some(3), Reason::Held),
+        (3, Some(0), Reason::RolledBack),
+    ] {
+        let mut e = Etcd::of_version(OLD, replicas);
+        e.asks_for(NEW);
+        e.until_new(0);
+        e.fails(0);
+        let key = Etcd::key(Kind::Pod, "etcd-0");
+        let begun = ran.map(|ran| e.world.now - SignedDuration::from_secs(ran));
+        e.edit(&key)["status"]["containerStatuses"][0]["lastState"]["terminated"]["startedAt"] = json!(begun);
+        if replicas > 1 {
+            e.serves(2);
+        } else {
+            e.answer(&[], 0);
+        }
+        e.world.now += SignedDuration::from_secs(31);
+        e.reconcile();
+        let (said, is_held) = (e.message(ConditionType::Ready), reason == Reason::Held);
+        assert_eq!(e.strategy()["type"] == "RollingUpdate", is_held, "{replicas} {ran:?}: {said}");
+        assert_eq!(said.contains("may be of the new minor version by now"), is_held, "{said}");
+        if is_held {
+            assert_eq!(e.condition(ConditionType::Ready), is("False", reason), "{said}");
+            // Not by the spec, either.
+            e.asks_for(OLD);
+            assert_eq!(e.strategy()["type"], "RollingUpdate");
+        }
+    }
 }
 
 #[test]

@@ -7,6 +7,9 @@
 //!
 //! At the first member that does not come up, or when the spec is turned back, the StatefulSet gets its former template again, and the
 //! record forgets the new version: members that have it are then rolled back like any whose template is old.
+//!
+//! Of a minor there is no way back once all members may have run it: the last one to come has etcd raise the data, which the former minor
+//! does not start with. What says that it did, ends the change at once.
 
 pub(super) mod act;
 pub(super) mod view;
@@ -26,6 +29,10 @@ const LATE: SignedDuration = SignedDuration::from_mins(10);
 /// etcd itself calls a member healthy once it has answered its peers for so long.
 const SETTLED: SignedDuration = SignedDuration::from_secs(5);
 
+/// Whoever ran for so long may have raised the data: a leader looks at the others' versions every few seconds, and a single member at its own
+/// when it starts.
+const RAN: SignedDuration = SignedDuration::from_secs(3);
+
 /// Members of 3.5 before this one may bring back members that were removed, once 3.6 reads their data.
 pub(super) const LEAST_FOR_3_6: &str = "3.5.32";
 
@@ -41,6 +48,8 @@ pub(crate) struct Seat {
     pub(crate) says: Option<Version>,
     /// It answers as a voter of a quorum, and its pod is ready.
     pub(crate) well: bool,
+    /// Its pod has run etcd for a while, or nobody knows for how long.
+    pub(crate) has_run: bool,
     /// Since when its pod is ready.
     pub(crate) since: Option<Timestamp>,
     pub(crate) leads: bool,
@@ -99,7 +108,7 @@ pub(crate) enum Step {
     Rest,
     /// For what people read.
     Wait(String),
-    /// It does not come up, and there is no way back.
+    /// It does not come up, and there may be no way back.
     Hold(String),
     /// The hashes of the members' data.
     Compare,
@@ -162,7 +171,13 @@ fn begin(view: &View<'_>) -> Step {
 
 fn go_on(view: &View<'_>, operation: &Operation) -> Step {
     let Some(next) = view.next.map(|next| next.version) else { return Step::Write(Entry::GoBack(None)) };
-    let can_go_back = !view.is_raised && !view.members.iter().all(|m| m.has(next));
+    // All members have run it. Whoever does not come up is seen to as in any other etcd of this version, and no template is the former any more.
+    if view.is_raised {
+        return Step::Write(Entry::Finish);
+    }
+    let may_be_raised =
+        next.minor() > view.from.minor() && view.members.iter().all(|m| m.pod == Some(next) && m.has_run);
+    let can_go_back = !may_be_raised && !view.members.iter().all(|m| m.has(next));
     if can_go_back && view.wanted.is_some_and(|wanted| wanted != next) {
         return Step::Write(Entry::GoBack(None));
     }
@@ -172,14 +187,7 @@ fn go_on(view: &View<'_>, operation: &Operation) -> Step {
         _ => view.members.iter().position(|m| names(&operation.target, &m.name)),
     };
     if let Some(why) = failure(view, operation, turn, next) {
-        return if can_go_back {
-            Step::Write(Entry::GoBack(Some(why)))
-        } else {
-            Step::Hold(format!(
-                "etcd {next} does not come up: {why}. A member's data are of the new minor version by now, so Berth does not go back to {}. Correct what the message names; or restore a backup",
-                view.from
-            ))
-        };
+        return if can_go_back { Step::Write(Entry::GoBack(Some(why))) } else { hold(view, next, &why) };
     }
     if operation.phase == Phase::Prepare {
         if !view.is_well {
@@ -211,6 +219,13 @@ fn go_on(view: &View<'_>, operation: &Operation) -> Step {
         None if view.members.iter().all(|m| m.has(next)) => Step::Write(Entry::Finish),
         None => Step::Wait(format!("all members to have etcd {next}")),
     }
+}
+
+fn hold(view: &View<'_>, next: Version, why: &str) -> Step {
+    Step::Hold(format!(
+        "etcd {next} does not come up: {why}. All members have run it, and the members' data may be of the new minor version by now, which etcd {} does not read; so Berth does not go back. Correct what the message names, and the change goes on by itself; or restore a backup of before the change (kubectl berth etcd restore)",
+        view.from
+    ))
 }
 
 /// Its turn, once another one leads.

@@ -1,6 +1,6 @@
 //! What a change of the version is decided from, as it was observed, and what a step writes.
 
-use super::{Entry, Parity, Seat, View, target};
+use super::{Entry, Parity, RAN, Seat, View, target};
 use crate::etcd::subject::{Subject, name_of};
 use crate::etcd::{Health, Input, parity, roll, validate};
 use crate::observed::label;
@@ -68,10 +68,27 @@ fn seat(s: &Subject<'_>, health: &Health, name: &str) -> Seat {
         pod: pod.and_then(pod_version),
         says: said.and_then(|m| version(&m.version)),
         well: pod.is_some_and(pod_ready) && known.is_some_and(|m| m.answered && m.problem.is_none()),
+        has_run: pod.is_some_and(|pod| pod_ready(pod) || has_run(pod, s.now)),
         since: pod.and_then(ready_since),
         leads: known.is_some_and(|m| m.leader),
         problem: pod.and_then(pod_problem),
     }
+}
+
+/// Whether a pod's containers ran for a while, now or before. Kubelet tells of the last run only; of one before, nobody knows.
+fn has_run(pod: &Value, now: Timestamp) -> bool {
+    let statuses = pod.pointer("/status/containerStatuses").and_then(Value::as_array);
+    let at = |state: &Value, field: &str| state[field].as_str().and_then(|at| at.parse::<Timestamp>().ok());
+    let ran = |state: &Value, ended: Option<Timestamp>| {
+        state.is_object()
+            && at(state, "startedAt").zip(ended).is_none_or(|(begun, ended)| ended.duration_since(begun) >= RAN)
+    };
+    let has_ended = |state: &Value| ran(state, at(state, "finishedAt"));
+    statuses.into_iter().flatten().any(|c| {
+        ran(&c["state"]["running"], Some(now))
+            || has_ended(&c["state"]["terminated"])
+            || has_ended(&c["lastState"]["terminated"])
+    })
 }
 
 /// The version of the template that a pod was made from.
@@ -137,7 +154,10 @@ fn release(settings: &Settings, version: Version) -> Option<Release> {
 
 /// An older operator writes the record without what it does not know; that it was a change of the version, the target still says.
 pub(in crate::etcd) fn pick_up(input: Input<'_>, record: &mut Record) {
-    let Some(operation) = record.operation.as_mut().filter(|o| o.kind == OperationKind::Other) else { return };
+    // Nor is it known what a change comes to that has lost its release.
+    let is_torn = record.next.is_none();
+    let is_left = |o: &&mut Operation| o.kind == OperationKind::Other || o.kind == OperationKind::Upgrade && is_torn;
+    let Some(operation) = record.operation.as_mut().filter(is_left) else { return };
     let version = operation.target.split_once('@').and_then(|(_, version)| version.parse::<Version>().ok());
     let Some(next) = version.and_then(|version| release(input.settings, version)) else { return };
     let (name, namespace) = name_of(input.etcd);

@@ -1,5 +1,6 @@
 //! Situations of an `EtcdRestore`, for docs/reference/messages.md.
 
+use super::survivors::{of_survivors, survivors};
 use super::*;
 use crate::messages::Situation;
 

@@ -41,16 +41,79 @@ fn what_members_hold_that_are_left_is_backed_up_first_and_the_further_one_counts
     assert!(described(&w.reconcile().0).is_empty(), "it ends there");
 }
 
-#[test]
-fn one_that_berth_created_leaves_an_etcd_alone_that_answers_again() {
-    let mut w = Fixture::checked();
+/// Created by Berth, without a confirmation.
+fn automatic(mut w: Fixture) -> Fixture {
     w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
-    let (planned, status) = w.reconcile();
-    assert_eq!((status.phase.as_deref(), annotation_of(&planned)), (Some("Failed"), None));
-    let condition = json!({"type": "Available", "status": "False", "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T00:00:00Z"});
-    let mut w = Fixture::checked();
-    w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
-    w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
-    assert!(annotation_of(&w.reconcile().0).is_some());
+    w.restore.spec.confirm = None;
+    w
 }
 
+fn is_available(w: &mut Fixture, status: &str) {
+    let available = json!({"type": "Available", "status": status, "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T00:00:00Z"});
+    w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([available]);
+}
+
+#[test]
+fn one_that_berth_created_leaves_an_etcd_alone_that_answers_again() {
+    for at in ["", "WaitingForClients", "Stop", "Restore"] {
+        for (answers, operation) in [("True", at), ("False", at)] {
+            let of = |at: &str| if at.is_empty() { Fixture::checked() } else { Fixture::told(None, at, 1) };
+            let mut w = automatic(of(operation));
+            is_available(&mut w, answers);
+            let (planned, status) = w.reconcile();
+            let gives_up = answers == "True" && ["", "WaitingForClients"].contains(&at);
+            assert_eq!(status.phase.as_deref() == Some("Failed"), gives_up, "{at} {answers}: {status:?}");
+            if gives_up {
+                assert_eq!(annotation_of(&planned), None, "{at}");
+                let ready = conditions::find(&status.conditions, ConditionType::Ready).unwrap();
+                assert!(ready.message.ends_with("Nothing was stopped"), "{}", ready.message);
+                // Then it asks for nothing any more, and etcd goes on as it was.
+                let asks = annotation_of(&w.reconcile().0);
+                assert_eq!(asks, (!at.is_empty()).then_some(None), "{at}");
+            }
+        }
+    }
+    // A person's goes on, and so does one that a person has confirmed.
+    let mut w = automatic(Fixture::told(None, "WaitingForClients", 1));
+    w.restore.spec.confirm = Some("c1".into());
+    is_available(&mut w, "True");
+    assert_eq!(w.reconcile().1.phase.as_deref(), Some("Stopping"));
+    // It says of itself that nobody confirmed it.
+    let mut w = automatic(Fixture::checked());
+    is_available(&mut w, "False");
+    assert_eq!(annotation_of(&w.reconcile().0).unwrap().unwrap()["unconfirmed"], true);
+    assert!(annotation_of(&Fixture::checked().reconcile().0).unwrap().unwrap()["unconfirmed"].is_null());
+}
+
+/// What it has of the members may be older than what they acknowledged meanwhile.
+#[test]
+fn one_whose_loss_has_ended_does_nothing_at_the_next_one() {
+    let since = "2026-01-02T00:00:00Z";
+    for (recovery, gives_up) in [
+        (json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back"}), false),
+        (json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back", "ended": since}), true),
+        (json!({"since": since, "epoch": 1, "round": 2, "restore": "team-a/back"}), true),
+        (json!({"since": since, "epoch": 1, "queued": since}), false),
+    ] {
+        let mut w = automatic(Fixture::checked());
+        is_available(&mut w, "False");
+        w.live(Kind::EtcdCluster)["status"]["recovery"] = recovery.clone();
+        assert_eq!(w.reconcile().1.phase.as_deref() == Some("Failed"), gives_up, "{recovery}");
+    }
+}
+
+/// A person corrects what is bad, and Berth tries something else.
+#[test]
+fn what_is_bad_ends_one_that_berth_created() {
+    for is_automatic in [false, true] {
+        let mut w = Fixture::new();
+        if is_automatic {
+            w = automatic(w);
+        }
+        is_available(&mut w, "False");
+        w.live(Kind::EtcdBackup)["status"]["identity"] = "another".into();
+        let said = w.says();
+        let phase = if is_automatic { "Failed" } else { "Waiting" };
+        assert!(said.starts_with(&format!("{phase} RestoreFailed")) && said.contains("identity"), "{said}");
+    }
+}
