@@ -6,7 +6,7 @@ use crate::etcd_bootstrap::Operation;
 use crate::etcd_recovery::{Recovery, RecoveryStatus};
 use crate::etcd_upkeep::{HashCheck, Upkeep};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -221,6 +221,10 @@ pub struct EtcdClusterStatus {
     /// The last comparison of the members' data. It is made once a day, before a change of the version, and after each change of members.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashes: Option<HashCheck>,
+    /// When a comparison of the members' data was tried last and did not get an answer of every member in time. It is tried again after ten
+    /// minutes. None: the last one came to an end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hashes_failed_at: Option<Time>,
     /// Where clients connect: one stable address per member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]

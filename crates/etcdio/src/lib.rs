@@ -19,7 +19,7 @@ use berth_plan::{EtcdAnswer, EtcdCall, Maintenance};
 pub use change::{CHANGE_DEADLINE, change};
 pub use credential::Credential;
 pub use error::{CallError, TargetError};
-pub use maintain::{MAINTENANCE_DEADLINE, hashes, maintain};
+pub use maintain::{HASH_DEADLINE, MAINTENANCE_DEADLINE, hashes, maintain};
 pub use probe::{DEADLINE, probe};
 pub use target::{EtcdTarget, Member};
 
@@ -28,7 +28,7 @@ pub async fn call(target: &EtcdTarget, via: &str, call: &EtcdCall) -> Result<Etc
     match call {
         EtcdCall::Change(change) => self::change(target, via, change, CHANGE_DEADLINE).await?,
         EtcdCall::Maintain(Maintenance::CompareHashes { revision }) => {
-            return Ok(EtcdAnswer::Hashes(hashes(target, *revision, MAINTENANCE_DEADLINE).await));
+            return Ok(EtcdAnswer::Hashes(hashes(target, *revision, HASH_DEADLINE).await));
         }
         EtcdCall::Maintain(what) => maintain(target, via, what, MAINTENANCE_DEADLINE).await?,
     }

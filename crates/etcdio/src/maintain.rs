@@ -11,6 +11,9 @@ use std::time::Duration;
 /// Deadline of a call. A defragmentation goes on in etcd after that.
 pub const MAINTENANCE_DEADLINE: Duration = Duration::from_secs(30);
 
+/// Deadline of a comparison of hashes: what else a reconcile does has to fit into its own, or nobody would note that it came to nothing.
+pub const HASH_DEADLINE: Duration = Duration::from_secs(20);
+
 /// What etcd says to a compaction that was done already.
 const COMPACTED: &str = "required revision has been compacted";
 

@@ -322,7 +322,11 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, steps: &Steps, upkeep
     let why = why.unwrap_or_default();
     let of = health.members.len();
     if formed && health.quorum != Some(true) {
-        let on = format!("a quorum: {} of {of} members are ready; {why}", health.ready());
+        let held = match &steps.upgrade {
+            upgrade::Step::Hold(held) => held,
+            _ => &why,
+        };
+        let on = format!("a quorum: {} of {of} members are ready; {held}", health.ready());
         return Some(State::Waiting { reason: Reason::QuorumLost, on });
     }
     if !so_far.is_done() {

@@ -38,6 +38,7 @@ use berth_api::etcd_upkeep::{HashCheck, Upkeep};
 use berth_api::{labels, names};
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use subject::{Subject, is_ours};
 
@@ -98,6 +99,8 @@ pub struct EtcdPlan {
     upkeep_after: Option<SignedDuration>,
     /// The last comparison of the members' data, for the status.
     pub hashes: Option<HashCheck>,
+    /// When one was tried in vain, for the status.
+    pub hashes_failed_at: Option<Time>,
 }
 
 impl EtcdPlan {
@@ -131,6 +134,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     let is_free = restore == restore::Step::None && step == membership::Step::Rest;
     let upgrade = if is_free { upgrade_step(&mut s, &mut out.health) } else { upgrade::Step::Rest };
     out.hashes = parity::last(&s);
+    out.hashes_failed_at = parity::failed(&s);
     if s.templates().is_some() {
         out.plan.stages.push(services::stage(&s));
     }

@@ -1,5 +1,6 @@
 //! Have all members the same data? Each is asked for the hash of its data at one revision: once a day, before the version changes, and
-//! after each change of members. What came of it is in the status, which is written for that alone once a day.
+//! after each change of members. What came of it is in the status, which is written for that alone once a day. It is asked once in a
+//! reconcile, and after one that got no answer only later: a call is long, and its deadline is a good part of a reconcile's.
 
 use super::Health;
 use super::subject::Subject;
@@ -13,36 +14,57 @@ use std::collections::BTreeMap;
 
 /// From one comparison to the next, while all is well.
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
-/// Members differ: a person may have done something.
+/// Members differ: a person may have done something. Or one did not answer in time.
 const AGAIN: SignedDuration = SignedDuration::from_mins(10);
 /// A change of the version begins so long after a comparison at most.
 pub(super) const FRESH: SignedDuration = SignedDuration::from_mins(5);
 
+/// What was told in this reconcile. None: nothing; Some(None): not all have answered.
+#[expect(clippy::option_option, reason = "nobody was asked, or somebody gave no answer, or all did")]
+fn asked(s: &Subject<'_>) -> Option<Option<(i64, Vec<String>)>> {
+    s.observed.told.iter().rev().find_map(|told| match &told.call {
+        EtcdCall::Maintain(Maintenance::CompareHashes { revision }) => {
+            Some(differing(&told.hashes).map(|differing| (*revision, differing)))
+        }
+        _ => None,
+    })
+}
+
+/// When one was tried last that came to nothing.
+pub(super) fn failed(s: &Subject<'_>) -> Option<Time> {
+    match asked(s) {
+        Some(Some(_)) => None,
+        Some(None) => Some(Time(s.now)),
+        None => s.etcd.status.as_ref()?.hashes_failed_at.clone(),
+    }
+}
+
+/// Whether members may be asked now.
+pub(super) fn may_ask(s: &Subject<'_>) -> bool {
+    asked(s).is_none() && failed(s).is_none_or(|at| s.now.duration_since(at.0) >= AGAIN)
+}
+
 /// The last comparison: of this reconcile, or what the status says.
 pub(super) fn last(s: &Subject<'_>) -> Option<HashCheck> {
-    let now = s.observed.told.iter().rev().find_map(|told| match &told.call {
-        EtcdCall::Maintain(Maintenance::CompareHashes { revision }) => Some((*revision, differing(&told.hashes)?)),
-        _ => None,
-    });
     let of = |(revision, differing)| HashCheck {
         checked_at: Time(s.now),
         revision,
         serial: s.record.bootstrap.serial,
         differing,
     };
-    now.map(of).or_else(|| s.etcd.status.as_ref()?.hashes.clone())
+    asked(s).flatten().map(of).or_else(|| s.etcd.status.as_ref()?.hashes.clone())
 }
 
 /// The comparison that is due; `is_settled`: nothing else goes on.
 pub(super) fn due(s: &Subject<'_>, health: &Health, is_settled: bool) -> Option<Maintenance> {
-    let asked = s.observed.told.iter().any(|t| matches!(t.call, EtcdCall::Maintain(Maintenance::CompareHashes { .. })));
     let is_well = is_settled
         && health.complete
         && health.members.len() > 1
         && s.record.operation.is_none()
         && s.record.bootstrap.state == BootstrapState::Established
         && !s.etcd.spec.paused;
-    (is_well && !asked && is_due(last(s).as_ref(), born(s), s.record.bootstrap.serial, s.now)).then(|| compare(s))?
+    (is_well && may_ask(s) && is_due(last(s).as_ref(), born(s), s.record.bootstrap.serial, s.now))
+        .then(|| compare(s))?
 }
 
 /// The call.

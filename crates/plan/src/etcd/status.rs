@@ -45,6 +45,7 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
         status.upkeep.clone_from(&planned.upkeep);
         status.recovery.clone_from(&planned.recovery);
         status.hashes.clone_from(&planned.hashes);
+        status.hashes_failed_at.clone_from(&planned.hashes_failed_at);
     }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {

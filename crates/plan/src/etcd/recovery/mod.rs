@@ -23,6 +23,8 @@ pub(super) use act::{create, state};
 const PROVEN_FOR: SignedDuration = SignedDuration::from_secs(20);
 /// What is restored, as names of restores say it: what is left, or a backup.
 const SOURCES: [&str; 2] = ["s", "b"];
+/// For how long one counts that said it is about to begin. It says so anew long before.
+pub(super) const QUEUED_FOR: SignedDuration = SignedDuration::from_mins(10);
 /// What recoveries are counted in.
 pub(super) const HOUR: SignedDuration = SignedDuration::from_hours(1);
 
@@ -213,8 +215,10 @@ impl View {
     fn turn(&self, status: &mut RecoveryStatus) -> Option<Step> {
         let Others { begun, queued, earlier } = self.others;
         let is_free = begun + queued < self.most;
+        // Others count it no longer for ever.
+        let is_fresh = |at: &&Time| self.now.duration_since(at.0) < QUEUED_FOR / 2;
         let wait = Some(Step::Wait(format!("its turn to be restored: at most {} etcds begin in an hour", self.most)));
-        match status.queued {
+        match status.queued.as_ref().filter(is_fresh) {
             None if is_free => {
                 status.queued = Some(Time(self.now));
                 wait

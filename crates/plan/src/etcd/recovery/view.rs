@@ -1,6 +1,6 @@
 //! What a decision about a recovery is made from, as it was observed.
 
-use super::{Attempt, HOUR, Loss, Newest, Others, View};
+use super::{Attempt, HOUR, Loss, Newest, Others, QUEUED_FOR, View};
 use crate::etcd::Health;
 use crate::etcd::health::{self, Home};
 use crate::etcd::subject::Subject;
@@ -174,7 +174,7 @@ fn others(s: &Subject<'_>, queued: Option<Time>) -> Others {
         let Some(other) = etcd.status.and_then(|s| s.recovery) else { continue };
         match (other.begun, other.queued) {
             (Some(begun), _) => out.begun += usize::from(s.now.duration_since(begun.0) < HOUR),
-            (None, Some(queued)) if acts => {
+            (None, Some(queued)) if acts && s.now.duration_since(queued.0) < QUEUED_FOR => {
                 out.queued += 1;
                 out.earlier |= (Some(queued), key.clone()) < own;
             }

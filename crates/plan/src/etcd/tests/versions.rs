@@ -299,7 +299,8 @@ fn there_is_no_way_back_from_a_raised_minor() {
     e.world.now += SignedDuration::from_secs(31);
     e.reconcile();
     let status = e.cr.status.clone().unwrap();
-    assert_eq!((status.version.as_deref(), status.operation), (Some(NEW), None), "it is done");
+    let digest = berth_render::Catalog::builtin().etcd("3.6".parse().unwrap()).unwrap().digest();
+    assert_eq!((status.templates.unwrap().digest, status.operation), (digest, None), "it is done");
     assert_eq!((e.strategy(), e.versions()), (json!({"type": "OnDelete"}), vec![NEW.to_owned(); 3]));
     // Nor is there one by the spec.
     e.asks_for(OLD);
@@ -343,6 +344,7 @@ fn a_single_member_that_ran_is_not_taken_back() {
         assert_eq!(e.strategy()["type"] == "RollingUpdate", is_held, "{replicas} {ran:?}: {said}");
         assert_eq!(said.contains("may be of the new minor version by now"), is_held, "{said}");
         if is_held {
+            let reason = if replicas > 1 { reason } else { Reason::QuorumLost };
             assert_eq!(e.condition(ConditionType::Ready), is("False", reason), "{said}");
             // Not by the spec, either.
             e.asks_for(OLD);
@@ -361,6 +363,52 @@ fn nothing_begins_while_data_differ() {
     let message = e.message(ConditionType::Ready);
     assert!(message.contains("etcd-1 has other data than the majority of the 3 members"), "{message}");
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
+}
+
+/// A slow member is asked once in a reconcile, and then only later: each call takes a good part of a reconcile's deadline.
+#[test]
+fn a_comparison_that_came_to_nothing_is_made_again_later() {
+    use crate::etcd::Told;
+    use crate::model::{EtcdAnswer, EtcdCall, KvHash, Maintenance};
+    let compares = |planned: &EtcdPlan| planned.plan.actions().any(|a| a.describe().contains("compare hashes"));
+    let mut e = Etcd::of_version(OLD, 3);
+    e.cr.spec.version = NEW.into();
+    assert!(compares(&e.plan()));
+    let call = EtcdCall::Maintain(Maintenance::CompareHashes { revision: 1 });
+    let silent = KvHash { member: "etcd-0".into(), said: Err("no answer within 20 s".into()) };
+    e.world.observed.told.push(Told::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(vec![silent]))));
+    let planned = e.plan();
+    assert!(!compares(&planned), "not twice in a reconcile");
+    assert_eq!(planned.hashes_failed_at.as_ref().map(|at| at.0), Some(e.world.now));
+    e.cr.status = Some(status(e.input(&e.world), &planned, None));
+    e.world.observed.told.clear();
+    for seconds in [0, 599] {
+        let mut e = e.clone();
+        e.world.now += SignedDuration::from_secs(seconds);
+        assert!(!compares(&e.plan()), "nor soon after");
+        e.reconcile();
+        let message = e.message(ConditionType::Ready);
+        assert!(message.contains("asked again ten minutes later") && e.strategy()["type"] == "OnDelete", "{message}");
+    }
+    e.world.now += SignedDuration::from_secs(600);
+    e.reconcile();
+    assert!(e.world.log.iter().any(|l| l.contains("compare hashes")), "{:#?}", e.world.log);
+    assert_eq!(e.cr.status.as_ref().unwrap().hashes_failed_at, None);
+}
+
+/// A lost volume is not the version's fault.
+#[test]
+fn after_a_lost_volume_the_change_begins_anew() {
+    let mut e = Etcd::of_version(OLD, 3);
+    e.asks_for(NEW);
+    e.until_new(2);
+    e.held("etcd-1", "DataLost: the volume of etcd member etcd-1 is empty");
+    e.answer(&[0], 0);
+    e.reconcile();
+    assert_eq!(e.strategy(), json!({"type": "OnDelete"}));
+    let key = Etcd::key(Kind::ConfigMap, "etcd-bootstrap");
+    let record = e.get(&key)["metadata"]["annotations"][labels::ETCD_RECORD].as_str().unwrap();
+    assert!(!record.contains("failed"), "{record}");
 }
 
 /// An operator of before writes the record and the StatefulSet as it knows them, and leaves the rest alone.

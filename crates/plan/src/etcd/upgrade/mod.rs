@@ -68,6 +68,8 @@ impl Seat {
 pub(crate) enum Parity {
     /// Not compared lately.
     Unknown,
+    /// A member gave no answer in time: it is asked again later.
+    Silent,
     /// They have.
     Same,
     /// They have not, which is said elsewhere.
@@ -165,6 +167,9 @@ fn begin(view: &View<'_>) -> Step {
     match view.parity {
         Parity::Differs => Step::Rest,
         Parity::Unknown if view.members.len() > 1 => Step::Compare,
+        Parity::Silent if view.members.len() > 1 => wait(
+            "the members' data to be compared: a member gave no hash of its data in time, and is asked again ten minutes later",
+        ),
         _ => Step::Write(Entry::Begin(wanted)),
     }
 }
@@ -187,7 +192,9 @@ fn go_on(view: &View<'_>, operation: &Operation) -> Step {
         _ => view.members.iter().position(|m| names(&operation.target, &m.name)),
     };
     if let Some(why) = failure(view, operation, turn, next) {
-        return if can_go_back { Step::Write(Entry::GoBack(Some(why))) } else { hold(view, next, &why) };
+        // A lost volume is not the version's fault: once the member is replaced, the change begins anew.
+        let why_failed = lost(view).is_none().then_some(&why);
+        return if can_go_back { Step::Write(Entry::GoBack(why_failed.cloned())) } else { hold(view, next, &why) };
     }
     if operation.phase == Phase::Prepare {
         if !view.is_well {
@@ -240,14 +247,17 @@ fn turn_of(view: &View<'_>, ordinal: usize) -> Step {
     }
 }
 
+/// Whose data is lost. What changes members replaces it, and waits for this.
+fn lost<'a>(view: &'a View<'_>) -> Option<&'a (Reason, String)> {
+    let is_data = |reason: Reason| matches!(reason, Reason::DataLost | Reason::ForeignData);
+    view.members.iter().find_map(|m| m.problem.as_ref().filter(|(reason, _)| is_data(*reason)))
+}
+
 /// Why the new version is not to be had.
 fn failure(view: &View<'_>, operation: &Operation, turn: Option<usize>, next: Version) -> Option<String> {
     let since = view.now.duration_since(operation.since.0);
-    let is_data = |reason: Reason| matches!(reason, Reason::DataLost | Reason::ForeignData);
-    // Whoever lost its data is replaced by what changes members, which waits for this.
-    let lost = view.members.iter().find_map(|m| m.problem.as_ref().filter(|(reason, _)| is_data(*reason)));
     let fails = view.members.iter().filter(|m| m.pod == Some(next)).find_map(|m| m.problem.as_ref());
-    let found = lost.or(fails.filter(|_| since >= GRACE)).map(|(_, why)| why.clone());
+    let found = lost(view).or(fails.filter(|_| since >= GRACE)).map(|(_, why)| why.clone());
     let member = turn.and_then(|turn| view.members.get(turn));
     let late = || {
         let member = member.filter(|m| !m.has(next) && since >= LATE)?;

@@ -44,6 +44,7 @@ fn agreement(s: &Subject<'_>) -> Parity {
     match parity::last(s) {
         Some(check) if !check.differing.is_empty() => Parity::Differs,
         Some(check) if s.now.duration_since(check.checked_at.0) < parity::FRESH => Parity::Same,
+        _ if !parity::may_ask(s) => Parity::Silent,
         _ => Parity::Unknown,
     }
 }
