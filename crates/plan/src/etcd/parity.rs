@@ -20,7 +20,7 @@ const AGAIN: SignedDuration = SignedDuration::from_mins(10);
 pub(super) const FRESH: SignedDuration = SignedDuration::from_mins(5);
 
 /// What was told in this reconcile. None: nothing; Some(None): not all have answered.
-#[expect(clippy::option_option, reason = "nobody was asked, or somebody gave no answer, or all did")]
+#[expect(clippy::option_option)]
 fn asked(s: &Subject<'_>) -> Option<Option<(i64, Vec<String>)>> {
     s.observed.told.iter().rev().find_map(|told| match &told.call {
         EtcdCall::Maintain(Maintenance::CompareHashes { revision }) => {

@@ -410,6 +410,10 @@ fn restores(formed: &Etcd) -> Vec<Situation> {
     e.cr.metadata.labels = Some(super::recovery::of_a_tenant());
     e.reconcile();
     all.push(e.said("an EtcdRestore asks for a tenant's etcd, and its clients are to stop"));
+    let mut again = e.clone();
+    again.asked_by_itself();
+    again.reconcile();
+    all.push(again.said("Berth created the EtcdRestore by itself, its clients stop, and etcd answers again"));
     e.clients_stop();
     e.reconcile();
     all.push(e.said("a restore: its pods end"));

@@ -12,6 +12,13 @@ impl Etcd {
         annotations.insert(labels::RESTORE_REQUEST.into(), request.to_string());
     }
 
+    /// What one asks for that Berth created by itself.
+    pub(super) fn asked_by_itself(&mut self) {
+        let request = json!({"namespace": "team-a", "name": "back", "uid": "r1", "unconfirmed": true});
+        let annotations = self.cr.metadata.annotations.get_or_insert_default();
+        annotations.insert(labels::RESTORE_REQUEST.into(), request.to_string());
+    }
+
     /// Pinned to templates that tell the guard nothing of restores.
     pub(super) fn before_restores(&mut self) {
         let catalog = berth_render::Catalog::builtin();

@@ -75,7 +75,10 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("no backup can be taken of the members that are left", |w| survivors(w, &json!({"phase": "Failed"}))),
     ];
     all.extend(left.iter().map(|(text, change)| of(of_survivors(), text, *change)));
-    let again: Change = |w| w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
+    let again: Change = |w| {
+        w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
+        w.restore.spec.confirm = None;
+    };
     all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));
     let told: Vec<(&str, Fixture, Change)> = vec![
         ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),

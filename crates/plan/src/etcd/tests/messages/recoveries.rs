@@ -21,6 +21,11 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
     e.looks_on();
     e.restore_is(&failed);
     e.reconcile();
+    let mut left = automatic.clone();
+    left.lose(&[0, 1], &[2]);
+    left.looks_on();
+    left.restore_is(&failed);
+    left.reconcile();
     vec![
         of("recovery Automatic: a majority lost their volumes a moment ago", |e| {
             e.lose(&[0, 1], &[2]);
@@ -53,6 +58,7 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
             e.lose(&[0, 1], &[2]);
             e.looks_on();
         }),
+        left.said("recovery Automatic: what the member holds that is left could not be restored"),
         e.said("recovery Automatic: its EtcdRestore failed"),
     ]
 }

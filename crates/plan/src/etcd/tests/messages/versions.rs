@@ -25,6 +25,11 @@ pub(super) fn all() -> Vec<Situation> {
     e.looks();
     all.push(e.said("all members have different data"));
     let mut e = Etcd::of_version(OLD, 3);
+    e.cr.status.as_mut().unwrap().hashes_failed_at =
+        Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now));
+    e.asks_for(NEW);
+    all.push(e.said("another version: a member gave no hash of its data"));
+    let mut e = Etcd::of_version(OLD, 3);
     e.asks_for(NEW);
     all.push(e.said("another version: the StatefulSet's controller has not taken note"));
     e.until_new(2);
