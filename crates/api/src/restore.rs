@@ -9,7 +9,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 /// Puts a backup back into the etcd of a `Cluster`, or into an `EtcdCluster`, in its namespace. What was written since the backup is lost.
-/// It is done once; for another one, create another `EtcdRestore`.
+/// With `source.of` the backup of another etcd goes into a stand-alone `EtcdCluster`, to look into it. It is done once; for another one,
+/// create another `EtcdRestore`.
 #[derive(CustomResource, Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "berth.dev",
@@ -39,7 +40,8 @@ use serde_json::json;
     {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
     {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdRestore"},
     {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdRestore"},
-    {"rule": "self.source == oldSelf.source", "message": "source is immutable: create another EtcdRestore"}
+    {"rule": "self.source == oldSelf.source", "message": "source is immutable: create another EtcdRestore"},
+    {"rule": "!has(self.source.of) || has(self.etcdClusterRef)", "message": "source.of: data of another etcd goes into a stand-alone EtcdCluster only; set etcdClusterRef"}
 ])))]
 pub struct EtcdRestoreSpec {
     /// The `Cluster` whose etcd it is, in this namespace.
@@ -51,7 +53,7 @@ pub struct EtcdRestoreSpec {
     /// Which backup.
     pub source: RestoreSource,
     /// etcd's cluster ID (`status.clusterId` of the `EtcdCluster`), as a sign that what it holds may be lost. Required as long as that etcd
-    /// answers; it can be set later. Default: none.
+    /// answers, and with `source.of`; it can be set later. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16), regex(pattern = r"^[0-9a-f]+$"))]
     pub confirm: Option<String>,
@@ -76,7 +78,8 @@ impl Default for EtcdRestoreSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "[has(self.backup), has(self.latestBefore), has(self.survivors)].filter(set, set).size() == 1", "message": "source: set one of backup, latestBefore and survivors"}
+    {"rule": "[has(self.backup), has(self.latestBefore), has(self.survivors), has(self.key)].filter(set, set).size() == 1", "message": "source: set one of backup, latestBefore, survivors and key"},
+    {"rule": "!has(self.of) || !has(self.survivors)", "message": "source: of goes with backup, latestBefore and key"}
 ])))]
 pub struct RestoreSource {
     /// Name of a verified `EtcdBackup` in this namespace.
@@ -90,6 +93,40 @@ pub struct RestoreSource {
     /// What the members hold that are left of an etcd without a quorum. A backup of it is taken and verified first: `survivors-<name>`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survivors: Option<Survivors>,
+    /// A snapshot in a store that this namespace's backups were kept in, also if its `EtcdBackup` is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub key: Option<StoredSnapshot>,
+    /// The etcd that the backup is of, if it is another one than the `EtcdCluster` that it goes into. Default: the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub of: Option<BackupOf>,
+}
+
+/// A snapshot in a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StoredSnapshot {
+    /// The name of a store of the platform.
+    #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub store: String,
+    /// Key of the snapshot in the bucket, `<prefix>/<namespace>/<name>/<identity>/<time>-<revision>.db`. The namespace has to be this one. The
+    /// manifest is beside it.
+    #[schemars(length(min = 4, max = 1024), regex(pattern = r"^[-A-Za-z0-9._/]+[.]db$"))]
+    pub key: String,
+}
+
+/// What a backup is of, in the namespace of the `EtcdRestore`. It need not exist any more.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "of: set one of clusterRef and etcdClusterRef"}
+])))]
+pub struct BackupOf {
+    /// A `Cluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster_ref: Option<BackupRef>,
+    /// A stand-alone `EtcdCluster`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub etcd_cluster_ref: Option<BackupRef>,
 }
 
 /// Members that are left.
@@ -121,6 +158,9 @@ pub struct EtcdRestoreStatus {
     /// When the backup was found fit: until then nothing is touched.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub checked_at: Option<Time>,
+    /// What the manifest says that is beside `spec.source.key`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub snapshot: Option<FoundSnapshot>,
     /// Epoch of etcd's data that begins with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub epoch: Option<i64>,
@@ -131,6 +171,26 @@ pub struct EtcdRestoreStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+/// What a manifest says of its snapshot.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct FoundSnapshot {
+    /// SHA-256 of the snapshot in hexadecimal.
+    pub sha256: String,
+    /// UID of the `EtcdCluster` that the data was first made for.
+    pub identity: String,
+    /// Epoch of the data.
+    pub epoch: i64,
+    /// etcd's version.
+    pub etcd_version: String,
+    /// Kubernetes version of the tenant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kubernetes_version: Option<String>,
+    /// SHA-256 of the tenant's EncryptionConfiguration.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub encryption_key: Option<String>,
 }
 
 /// What an `EtcdRestore` asks of an `EtcdCluster`, as JSON in its annotation `berth.dev/etcd-restore`. It stays there until the restore is
@@ -147,9 +207,9 @@ pub struct RestoreRequest {
     /// The epoch that is on the volume of the first member by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<i64>,
-    /// Berth created it by itself, and nobody confirmed it: an etcd that answers again is not stopped for it.
-    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub unconfirmed: bool,
+    /// The epoch of data of another etcd: the new epoch is a later one than this, so that revisions stay those of their epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub after: Option<i64>,
 }
 
 /// Values of [`EtcdRestoreStatus::phase`].

@@ -48,11 +48,20 @@ pub(crate) fn fetch(remote: &Remote, key: &str, sha256: &str, into: &Path) -> Re
 /// Why a backup may not be restored into that etcd.
 fn unfit(task: &Check, manifest: &Manifest) -> Option<String> {
     let Manifest { key, sha256, of, .. } = manifest;
-    let Subject { identity, encryption_key, .. } = &task.into;
-    if *key != task.key || *sha256 != task.sha256 {
+    let Subject { identity, encryption_key, namespace, name, .. } = &task.into;
+    let differs = |wanted: &String, is: &String| !wanted.is_empty() && wanted != is;
+    if *key != task.key || differs(&task.sha256, sha256) {
         return Some(format!("the manifest is of {key} with SHA-256 {sha256}, and the EtcdBackup is another one"));
     }
-    if of.identity != *identity {
+    if differs(namespace, &of.namespace) || differs(name, &of.name) {
+        return Some(format!(
+            "it is a backup of {}/{}, and one of {namespace}/{} was asked for",
+            of.namespace,
+            of.name,
+            if name.is_empty() { "…" } else { name }
+        ));
+    }
+    if differs(identity, &of.identity) {
         return Some(format!(
             "it is a backup of {}/{} with identity {}, and this etcd's is {identity}: it holds another tenant's data",
             of.namespace, of.name, of.identity
@@ -89,14 +98,23 @@ mod tests {
             etcd_version: "3.6.16".into(),
             taken_at: String::new(),
             verified_at: String::new(),
-            of: of("id", Some("k")),
+            of: Subject { namespace: "team-a".into(), name: "acme".into(), ..of("id", Some("k")) },
         };
         let check = |key: &str, into: Subject| {
             unfit(&Check { store: Store::default(), key: key.into(), sha256: "ab".into(), into }, &manifest)
         };
         assert_eq!(check("a.db", of("id", Some("k"))), None);
         assert_eq!(check("a.db", of("id", None)), None, "a stand-alone etcd encrypts nothing");
+        let whose = |namespace: &str, name: &str| Subject {
+            namespace: namespace.into(),
+            name: name.into(),
+            ..Subject::default()
+        };
+        assert_eq!(check("a.db", Subject::default()), None, "nobody says what it has to be of");
+        assert_eq!(check("a.db", whose("team-a", "acme")), None);
         for (key, into, word) in [
+            ("a.db", whose("team-b", ""), "team-a/acme"),
+            ("a.db", whose("team-a", "other"), "team-a/other was asked for"),
             ("b.db", of("id", Some("k")), "another one"),
             ("a.db", of("other", Some("k")), "another tenant"),
             ("a.db", of("id", Some("l")), "kube-apiserver-encryption"),

@@ -68,9 +68,9 @@ pub struct Check {
     pub store: Store,
     /// Its key.
     pub key: String,
-    /// SHA-256 of the snapshot as the `EtcdBackup` has it.
+    /// SHA-256 of the snapshot as the `EtcdBackup` has it. Empty: there is none, and what the manifest says counts.
     pub sha256: String,
-    /// The etcd that it is to be restored into: its identity, and the key that its secrets are encrypted with.
+    /// What it has to be a backup of: identity, namespace and name, and the key that secrets are encrypted with. What is empty may be any.
     pub into: Subject,
 }
 

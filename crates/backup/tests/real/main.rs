@@ -148,6 +148,22 @@ fn a_backup_comes_back_onto_a_volume_with_a_higher_revision_and_the_old_data_sta
 }
 
 #[test]
+fn a_backup_of_another_etcd_is_served_under_the_identity_of_the_one_that_it_was_put_into() {
+    let world = World::start(versions()[0]);
+    world.write(300);
+    let (outcome, _) = world.take(&world.store());
+    let manifest = verified(&outcome).clone();
+    let Task::Restore(own) = restore(&world, &manifest, 5) else { panic!("another task") };
+    let task = Task::Restore(Restore { identity: "scratch".into(), member: "scratch-0".into(), ..own });
+    assert_eq!(world.run(&task, "secret"), (Outcome::Restored, 0));
+    let marker = fs::read_to_string(world.volume().join("berth-member.json")).unwrap();
+    assert!(marker.contains("\"scratch\"") && marker.contains("scratch-0"), "{marker}");
+    let (revision, found) = world.restored_on_volume(&["/registry/300"]);
+    assert_eq!(found.trim(), "/registry/300\n300", "the object that is fished out");
+    assert!(revision > REVISIONS_PER_EPOCH);
+}
+
+#[test]
 fn a_backup_that_is_bad_is_refused_before_anything_is_touched() {
     let world = World::start(versions()[0]);
     world.write(30);
@@ -165,6 +181,11 @@ fn a_backup_that_is_bad_is_refused_before_anything_is_touched() {
         code
     };
     assert_eq!(refused(check(into("other")), "another tenant"), 42);
+    let whose = |namespace: &str| Subject { namespace: namespace.into(), name: "acme".into(), ..Subject::default() };
+    assert_eq!(refused(check(whose("team-b")), "of team-a/acme"), 42);
+    // One that is known by its key alone.
+    let task = Check { store: world.store(), key: manifest.key.clone(), sha256: String::new(), into: whose("team-a") };
+    assert_eq!(world.run(&Task::Check(task), "secret"), (Outcome::Checked(manifest.clone()), 0));
     world.spoil(&manifest.key, |bytes| bytes.truncate(bytes.len() / 2));
     refused(check(into("id")), "SHA-256");
     let (outcome, _) = world.run(&restore(&world, &manifest, 2), "secret");

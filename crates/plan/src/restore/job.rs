@@ -30,11 +30,7 @@ fn snapshot(place: &Place<'_>) -> (String, String) {
 /// Finds out whether the backup can be restored.
 pub(super) fn check(owner: &Owner<'_>, place: &Place<'_>, key: &ObjectKey) -> Result<Object, State> {
     let (snapshot, sha256) = snapshot(place);
-    let into = Subject {
-        identity: place.identity.clone(),
-        encryption_key: place.encryption_key.clone(),
-        ..Subject::default()
-    };
+    let into = Subject { encryption_key: place.encryption_key.clone(), ..place.of.clone() };
     let task = Task::Check(Check { store: place.store.store.clone(), key: snapshot, sha256, into });
     job(owner, &task, key, &place.image, Some(&place.etcd)).and_then(Object::new).map_err(bug)
 }

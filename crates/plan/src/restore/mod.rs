@@ -20,8 +20,8 @@ use crate::settings::Settings;
 use berth_api::backup::{At, EtcdBackup, Failure, Outcome, Task};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{OperationKind, Phase};
-use berth_api::restore::{EtcdRestore, RestoreRequest, phase};
-use berth_api::{EtcdCluster, labels, names};
+use berth_api::restore::{EtcdRestore, FoundSnapshot, RestoreRequest, phase};
+use berth_api::{labels, names};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -56,6 +56,8 @@ pub struct RestorePlan {
     pub backup: Option<(String, Option<Time>)>,
     /// It was found fit.
     pub checked: bool,
+    /// What the manifest says of a snapshot that has no `EtcdBackup`.
+    pub found: Option<FoundSnapshot>,
     /// The epoch that begins with it, once it is on record.
     pub epoch: Option<i64>,
     /// etcd serves it.
@@ -230,8 +232,11 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
         }) {
             Ran::Not(state) => (phase::WAITING, state),
             Ran::Runs(state) => (phase::CHECKING, state),
-            Ran::Done => {
+            Ran::Done(said) => {
                 out.checked = true;
+                if let (Outcome::Checked(manifest), true) = (&*said, input.restore.spec.source.key.is_some()) {
+                    (out.found, out.backup) = source::found(manifest);
+                }
                 (phase::CHECKED, State::waiting("what its Job found to be recorded"))
             }
             Ran::Failed(failure) => {
@@ -243,9 +248,18 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
     if request.is_none() {
-        if place::answers(&place.etcd)
-            && let Some(state) = unconfirmed(input, place).or_else(|| before::backup(input, place, stage))
-        {
+        if place.answers() && is_automatic(input.restore) {
+            return fails(
+                out,
+                format!(
+                    "{} answers again, so Berth restores nothing by itself; if it is to be restored all the same, create another EtcdRestore",
+                    place.asks.etcd
+                ),
+            );
+        }
+        let unconfirmed = if place.answers() || place.is_anothers { unconfirmed(input, place) } else { None };
+        let before = || if place.answers() { before::backup(input, place, stage) } else { None };
+        if let Some(state) = unconfirmed.or_else(before) {
             return (phase::CHECKED, state);
         }
         ask(input, place, stage, None);
@@ -257,8 +271,9 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
 /// Tells the etcd.
 fn ask(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, restored: Option<i64>) {
     let (namespace, name) = (input.namespace().to_owned(), input.name().to_owned());
-    let unconfirmed = is_automatic(input.restore);
-    let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored, unconfirmed };
+    let was = place.backup.status.as_ref().and_then(|s| s.epoch);
+    let after = was.filter(|_| place.is_anothers);
+    let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored, after };
     let uid = place.etcd.metadata.uid.as_deref().unwrap_or_default();
     stage.actions.extend(annotated(&place.asks.etcd, uid, Some(&request)).ok().map(Action::Apply));
 }
@@ -276,8 +291,14 @@ fn unconfirmed(input: Input<'_>, place: &Place<'_>) -> Option<State> {
         input.namespace(),
         input.name()
     );
+    let what = if place.is_anothers {
+        "all that it holds will be replaced by data of another etcd".to_owned()
+    } else {
+        format!("all that was written since {taken} will be lost")
+    };
+    let answers = if place.answers() { "answers" } else { "has data" };
     let on = format!(
-        "spec.confirm: {} answers, and all that was written since {taken} will be lost. Confirm that with etcd's cluster ID: {command}",
+        "spec.confirm: {} {answers}, and {what}. Confirm that with etcd's cluster ID: {command}",
         place.asks.etcd
     );
     Some(State::Waiting { reason: Reason::ConfirmationRequired, on })
@@ -332,7 +353,7 @@ fn restore(
         job::restore(owner, place, secret, epoch)
     }) {
         Ran::Not(state) | Ran::Runs(state) => (phase::RESTORING, state),
-        Ran::Done => {
+        Ran::Done(_) => {
             ask(input, place, stage, Some(epoch));
             (phase::RESTORING, State::waiting(format!("{} to be told", place.asks.etcd)))
         }
@@ -348,7 +369,7 @@ enum Ran {
     /// It is not there.
     Not(State),
     Runs(State),
-    Done,
+    Done(Box<Outcome>),
     Failed(Failure),
 }
 
@@ -368,7 +389,7 @@ fn run(
         }
         return match outcome::of(&owner, live) {
             Some(Outcome::Failed(failure)) => Ran::Failed(failure),
-            Some(_) => Ran::Done,
+            Some(said) => Ran::Done(Box::new(said)),
             None => Ran::Runs(outcome::progress(&owner, live, None, does)),
         };
     }

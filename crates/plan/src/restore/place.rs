@@ -5,7 +5,7 @@ use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
 use crate::settings::{BackupStore, Settings};
 use crate::workload::image_of;
-use berth_api::backup::EtcdBackup;
+use berth_api::backup::{EtcdBackup, Subject};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::restore::EtcdRestore;
 use berth_api::{Cluster, EtcdCluster, labels, names};
@@ -58,6 +58,10 @@ pub(super) struct Place<'a> {
     pub(super) store: &'a BackupStore,
     pub(super) etcd: EtcdCluster,
     pub(super) backup: EtcdBackup,
+    /// It is of another etcd.
+    pub(super) is_anothers: bool,
+    /// What it has to be a backup of, as far as that is known.
+    pub(super) of: Subject,
     /// What starts the members.
     pub(super) set: &'a Value,
     /// Image of the members.
@@ -119,6 +123,7 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     }
     let backup = source::find(input, &etcd, cluster.as_ref())?;
     let store = store(input, &backup)?;
+    source::key(input, store)?;
     let key = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
     let set = input.observed.get(&key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
     let image = image_of(set).ok_or_else(|| State::waiting(format!("{key} to have an image")))?.to_owned();
@@ -132,7 +137,9 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     let encryption_key =
         cluster.and_then(|_| input.observed.secrets.get(&secret)?.digests.get("encryption.yaml").cloned());
     let member = names::etcd::member(&asks.etcd.name, 0);
-    Ok(Place { asks, store, etcd, backup, set, image, identity, encryption_key, member })
+    let is_anothers = input.restore.spec.source.of.is_some();
+    let of = source::subject(input, &backup, &identity);
+    Ok(Place { asks, store, etcd, backup, is_anothers, of, set, image, identity, encryption_key, member })
 }
 
 /// The control-plane namespace is there, is that `Cluster`'s, and changes nothing else.

@@ -3,15 +3,20 @@
 use super::{Input, backups};
 use crate::model::State;
 use crate::observed::Observed;
-use berth_api::backup::{EtcdBackup, phase};
+use crate::settings::BackupStore;
+use berth_api::backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus, Manifest, Subject, phase};
 use berth_api::conditions::Reason;
-use berth_api::restore::EtcdRestore;
+use berth_api::restore::{BackupOf, EtcdRestore, FoundSnapshot};
 use berth_api::version::Version;
-use berth_api::{Cluster, EtcdCluster, names};
+use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_render::{Kind, ObjectKey};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The backup that is restored: the one on record, or the one that the spec means now. None: there is none yet.
 pub(super) fn choose(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdBackup> {
+    if let Some(snapshot) = in_store(restore) {
+        return Some(snapshot);
+    }
     let namespace = restore.metadata.namespace.as_deref().unwrap_or_default();
     let recorded = restore.status.as_ref().and_then(|s| s.backup.as_ref());
     let all = backups(observed, namespace);
@@ -19,9 +24,8 @@ pub(super) fn choose(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdB
         return all.into_iter().find(|b| b.metadata.name.as_ref() == Some(name));
     }
     let spec = &restore.spec;
-    let same =
-        |b: &EtcdBackup| b.spec.cluster_ref == spec.cluster_ref && b.spec.etcd_cluster_ref == spec.etcd_cluster_ref;
-    let fit = all.filter(|b| same(b) && b.metadata.deletion_timestamp.is_none() && is_verified(b));
+    let wanted = whose(restore);
+    let fit = all.filter(|b| of(b) == wanted && b.metadata.deletion_timestamp.is_none() && is_verified(b));
     if let Some(until) = &spec.source.latest_before {
         return fit.filter(|b| taken(b).is_some_and(|at| at <= until)).max_by_key(|b| taken(b).cloned());
     }
@@ -29,9 +33,83 @@ pub(super) fn choose(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdB
     let name = names::restore_survivors(restore.metadata.name.as_deref().unwrap_or_default());
     let fit: Vec<EtcdBackup> = fit.collect();
     let left = fit.iter().find(|b| b.metadata.name.as_ref() == Some(&name))?.status.clone()?;
-    let of = |b: &EtcdBackup| b.status.as_ref().map(|s| (s.identity.clone(), s.epoch));
-    let history = fit.into_iter().filter(|b| of(b) == Some((left.identity.clone(), left.epoch)));
+    let data = |b: &EtcdBackup| b.status.as_ref().map(|s| (s.identity.clone(), s.epoch));
+    let history = fit.into_iter().filter(|b| data(b) == Some((left.identity.clone(), left.epoch)));
     history.max_by_key(|b| (b.status.as_ref().and_then(|s| s.revision), b.metadata.name.as_ref() == Some(&name)))
+}
+
+/// What a backup is of.
+fn of(backup: &EtcdBackup) -> BackupOf {
+    BackupOf { cluster_ref: backup.spec.cluster_ref.clone(), etcd_cluster_ref: backup.spec.etcd_cluster_ref.clone() }
+}
+
+/// What the backup has to be of.
+fn whose(restore: &EtcdRestore) -> BackupOf {
+    let spec = &restore.spec;
+    let own = || BackupOf { cluster_ref: spec.cluster_ref.clone(), etcd_cluster_ref: spec.etcd_cluster_ref.clone() };
+    spec.source.of.clone().unwrap_or_else(own)
+}
+
+/// A snapshot that the spec names by its key, as an `EtcdBackup` would say it: until it was checked, nothing but where it is.
+fn in_store(restore: &EtcdRestore) -> Option<EtcdBackup> {
+    let at = restore.spec.source.key.as_ref()?;
+    let BackupOf { cluster_ref, etcd_cluster_ref } = whose(restore);
+    let mut backup = EtcdBackup::default();
+    backup.spec =
+        EtcdBackupSpec { cluster_ref, etcd_cluster_ref, store: at.store.clone(), ..EtcdBackupSpec::default() };
+    let own = restore.status.clone().unwrap_or_default();
+    let mut status = EtcdBackupStatus { phase: Some(phase::VERIFIED.into()), ..EtcdBackupStatus::default() };
+    (status.key, status.taken_at) = (Some(at.key.clone()), own.taken_at);
+    if let Some(found) = own.snapshot {
+        (status.sha256, status.identity) = (Some(found.sha256), Some(found.identity));
+        (status.epoch, status.etcd_version) = (Some(found.epoch), Some(found.etcd_version));
+        (status.kubernetes_version, status.encryption_key) = (found.kubernetes_version, found.encryption_key);
+    }
+    backup.status = Some(status);
+    Some(backup)
+}
+
+/// What is recorded of a snapshot that has no `EtcdBackup`.
+pub(super) fn found(manifest: &Manifest) -> (Option<FoundSnapshot>, Option<(String, Option<Time>)>) {
+    let of = manifest.of.clone();
+    let found = FoundSnapshot {
+        sha256: manifest.sha256.clone(),
+        identity: of.identity,
+        epoch: of.epoch,
+        etcd_version: manifest.etcd_version.clone(),
+        kubernetes_version: of.kubernetes_version,
+        encryption_key: of.encryption_key,
+    };
+    (Some(found), Some((String::new(), manifest.taken_at.parse().ok().map(Time))))
+}
+
+/// Whether a key is one of this namespace's: a store has the backups of all. That the manifest says so, too, is for the Job to see.
+pub(super) fn key(input: Input<'_>, store: &BackupStore) -> Result<(), State> {
+    let Some(at) = &input.restore.spec.source.key else { return Ok(()) };
+    let parts: Vec<&str> = [&*store.prefix, input.namespace()].into_iter().filter(|p| !p.is_empty()).collect();
+    let prefix = format!("{}/", parts.join("/"));
+    let is_plain = at.key.split('/').all(|part| !["", ".", ".."].contains(&part));
+    if is_plain && at.key.starts_with(&prefix) {
+        return Ok(());
+    }
+    Err(refused(format!(
+        "spec.source.key: {} does not begin with {prefix}, and only backups of this namespace can be restored here",
+        at.key
+    )))
+}
+
+/// What the snapshot has to be a backup of, as far as that is known before its manifest is read.
+pub(super) fn subject(input: Input<'_>, backup: &EtcdBackup, own: &str) -> Subject {
+    let source = &input.restore.spec.source;
+    let known = backup.status.as_ref().and_then(|s| s.identity.clone());
+    let identity = if source.of.is_some() { known.unwrap_or_default() } else { own.to_owned() };
+    let mut subject = Subject { identity, ..Subject::default() };
+    if source.key.is_some() {
+        let BackupOf { cluster_ref, etcd_cluster_ref } = whose(input.restore);
+        subject.name = cluster_ref.or(etcd_cluster_ref).map(|of| of.name).unwrap_or_default();
+        subject.namespace = input.namespace().to_owned();
+    }
+    subject
 }
 
 pub(crate) fn taken(backup: &EtcdBackup) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time> {
@@ -59,15 +137,25 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
             )),
         });
     };
-    let name = format!("EtcdBackup {}/{}", input.namespace(), backup.metadata.name.clone().unwrap_or_default());
+    let name = match &source.key {
+        Some(at) => format!("{} in store {}", at.key, at.store),
+        None => format!("EtcdBackup {}/{}", input.namespace(), backup.metadata.name.clone().unwrap_or_default()),
+    };
     let status = backup.status.clone().unwrap_or_default();
     match status.phase.as_deref() {
+        // What is known of a key alone is known once it was checked.
+        Some(phase::VERIFIED) if source.key.is_some() && status.sha256.is_none() => {
+            return stands_alone(input, etcd).map(|()| backup);
+        }
         Some(phase::VERIFIED) if status.key.is_some() && status.sha256.is_some() => {}
         Some(phase::FAILED) => return Err(refused(format!("{name} failed, so there is nothing to restore"))),
         _ => return Err(State::waiting(format!("{name} to be verified"))),
     }
     let identity = etcd.status.as_ref().and_then(|s| s.identity.clone());
-    if status.identity != identity {
+    if source.of.is_some() {
+        stands_alone(input, etcd)?;
+        is_as_named(input, &name, &backup)?;
+    } else if status.identity != identity {
         return Err(refused(format!(
             "{name} is of an etcd with identity {}, and this one's is {}: it holds other data",
             status.identity.unwrap_or_default(),
@@ -103,6 +191,42 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         ))),
         _ => Ok(backup),
     }
+}
+
+/// Data of another etcd is put into none that a tenant uses: clients there would see another world.
+fn stands_alone(input: Input<'_>, etcd: &EtcdCluster) -> Result<(), State> {
+    let is_tenants = etcd.metadata.labels.as_ref().is_some_and(|own| own.contains_key(labels::CLUSTER_NAME));
+    match input.restore.spec.source.of {
+        Some(_) if is_tenants => Err(refused(format!(
+            "spec.source.of: EtcdCluster {}/{} is that of a Cluster, and data of another etcd goes into a stand-alone EtcdCluster only. Create one",
+            etcd.metadata.namespace.as_deref().unwrap_or_default(),
+            etcd.metadata.name.as_deref().unwrap_or_default()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The last epoch of another etcd that is believed: what is more is no work of Berth.
+const MOST_EPOCHS: i64 = 1_000_000;
+
+/// The backup is of the etcd that the spec names.
+fn is_as_named(input: Input<'_>, name: &str, backup: &EtcdBackup) -> Result<(), State> {
+    let say = |of: BackupOf| {
+        let (kind, name) = match (of.cluster_ref, of.etcd_cluster_ref) {
+            (Some(cluster), _) => ("Cluster", cluster.name),
+            (None, of) => ("EtcdCluster", of.map(|of| of.name).unwrap_or_default()),
+        };
+        format!("{kind} {name}")
+    };
+    let (is, wanted) = (of(backup), whose(input.restore));
+    if is != wanted {
+        return Err(refused(format!("{name} is of {}, and spec.source.of names {}", say(is), say(wanted))));
+    }
+    let epoch = backup.status.as_ref().and_then(|s| s.epoch).unwrap_or_default();
+    if !(0..=MOST_EPOCHS).contains(&epoch) {
+        return Err(refused(format!("{name} says that its data is of epoch {epoch}, which no etcd of Berth had")));
+    }
+    Ok(())
 }
 
 fn refused(message: String) -> State {

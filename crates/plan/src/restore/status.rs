@@ -14,8 +14,11 @@ pub fn status(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>
     let mut status = EtcdRestoreStatus { observed_generation: Some(generation), ..old.clone() };
     status.phase = Some(planned.phase.to_owned());
     if let (None, Some((name, taken))) = (&status.backup, &planned.backup) {
-        (status.backup, status.taken_at) = (Some(name.clone()), taken.clone());
+        // A snapshot in a store may have no EtcdBackup.
+        status.backup = Some(name.clone()).filter(|name| !name.is_empty());
+        status.taken_at = taken.clone().or(status.taken_at);
     }
+    status.snapshot = planned.found.clone().or(status.snapshot);
     if planned.checked {
         status.checked_at.get_or_insert(Time(input.now));
     }

@@ -148,6 +148,7 @@ impl View<'_> {
     /// The members of the old one are none any more.
     fn next_epoch(&self) -> Step {
         let next = self.with_phase(Phase::Restore);
-        Step::Write(Entry { epoch: next.epoch + 1, replicas: 1, members: vec![], ..next })
+        let after = self.request.and_then(|request| request.after).unwrap_or_default();
+        Step::Write(Entry { epoch: next.epoch.max(after) + 1, replicas: 1, members: vec![], ..next })
     }
 }

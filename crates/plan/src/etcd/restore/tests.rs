@@ -3,6 +3,36 @@
 use super::*;
 use std::collections::BTreeSet;
 
+#[test]
+fn data_of_another_etcd_begins_an_epoch_after_its_own() {
+    for (own, after, next) in [(1, None, 2), (1, Some(4), 5), (7, Some(4), 8)] {
+        let mut world = World::new(0);
+        world.entry.epoch = own;
+        let request = RestoreRequest { after, ..RestoreRequest::default() };
+        let operation = Operation {
+            id: 1,
+            kind: OperationKind::Restore,
+            target: "e-0".into(),
+            phase: Phase::Stop,
+            since: Time(time()),
+        };
+        let entry = Entry { operation: Some(operation), ..world.entry };
+        let view = View {
+            now: time(),
+            request: Some(&request),
+            is_formed: true,
+            obstacle: None,
+            clients_stopped: Some(1),
+            has_cluster: false,
+            is_down: true,
+            is_up: false,
+            target: "e-0".into(),
+            entry,
+        };
+        assert!(matches!(decide(&view), Step::Write(entry) if entry.epoch == next), "{own} {after:?}");
+    }
+}
+
 /// What is there beside the record. Each change of it may come at any time.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct World {

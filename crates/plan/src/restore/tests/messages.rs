@@ -75,10 +75,22 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("no backup can be taken of the members that are left", |w| survivors(w, &json!({"phase": "Failed"}))),
     ];
     all.extend(left.iter().map(|(text, change)| of(of_survivors(), text, *change)));
-    let again: Change = |w| {
-        w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
-        w.restore.spec.confirm = None;
-    };
+    let anothers: &[(&str, Change)] = &[
+        ("a backup is of another etcd than spec.source.of names", |w| {
+            w.restore.spec.source.of = serde_json::from_value(json!({"etcdClusterRef": {"name": "acme"}})).unwrap();
+        }),
+        ("data of another etcd is to be put into a tenant's", |w| {
+            w.live(Kind::EtcdCluster)["metadata"]["labels"] = json!({labels::CLUSTER_NAME: "acme"});
+        }),
+        ("a backup of another etcd is of an epoch that cannot be", |w| of_backup(w, &json!({"epoch": -1}))),
+        ("data of another etcd is to be put into an EtcdCluster, and nobody confirmed", |w| {
+            w.restore.spec.confirm = None;
+            others::found(w, |_| {});
+        }),
+    ];
+    all.extend(anothers.iter().map(|(text, change)| of(others::of_another(), text, *change)));
+    all.push(of(others::by_key("prod/team-b/acme/id/1.db"), "spec.source.key is another namespace's", |_| {}));
+    let again: Change = |w| w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
     all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));
     let told: Vec<(&str, Fixture, Change)> = vec![
         ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),

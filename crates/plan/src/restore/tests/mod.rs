@@ -1,7 +1,7 @@
 //! What an `EtcdRestore` does in each situation, from observation to status.
 
 pub(crate) mod messages;
-mod survivors;
+mod others;
 
 use super::status::status;
 use super::*;
