@@ -44,10 +44,12 @@ pub use berth_contract::backup::*;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
     {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
+    {"rule": "has(self.store) != has(self.secretRef)", "message": "set one of store and secretRef"},
     {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdBackup"},
     {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdBackup"},
     {"rule": "(has(self.withoutQuorum) && self.withoutQuorum) == (has(oldSelf.withoutQuorum) && oldSelf.withoutQuorum)", "message": "withoutQuorum is immutable: create another EtcdBackup"},
-    {"rule": "self.store == oldSelf.store", "message": "store is immutable: create another EtcdBackup"}
+    {"rule": "has(self.store) == has(oldSelf.store) && (!has(self.store) || self.store == oldSelf.store)", "message": "store is immutable: create another EtcdBackup"},
+    {"rule": "has(self.secretRef) == has(oldSelf.secretRef) && (!has(self.secretRef) || self.secretRef == oldSelf.secretRef)", "message": "secretRef is immutable: create another EtcdBackup"}
 ])))]
 pub struct EtcdBackupSpec {
     /// The `Cluster` whose etcd it is, in this namespace.
@@ -57,8 +59,14 @@ pub struct EtcdBackupSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_cluster_ref: Option<BackupRef>,
     /// Where it is kept: the name of a store of the platform (chart value `backups.stores`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub store: String,
+    /// Where it is kept, if the store is this team's own: a Secret of type `berth.dev/object-store` in this namespace. Its type says that Berth
+    /// may read it. Its keys are `endpoint`, which the platform team has to allow (chart value `writers.backups.endpoints`), `bucket`,
+    /// `accessKeyID`, `secretAccessKey`, with `https` also `ca.crt`, and, if they are wanted, `region`, `prefix` and `pathStyle`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<StoreSecret>,
     /// Whether it is also taken of members that have no quorum: of what they hold, which may lack what was acknowledged last. Members of an
     /// etcd that serves are preferred. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -75,6 +83,18 @@ pub struct EtcdBackupSpec {
 pub struct BackupRef {
     /// Name.
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+}
+
+/// Type of a Secret with a team's own store: by it its owner says that Berth may read it.
+pub const STORE_SECRET: &str = "berth.dev/object-store";
+
+/// A Secret of type `berth.dev/object-store`, in the namespace of the object that refers to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StoreSecret {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub name: String,
 }
 

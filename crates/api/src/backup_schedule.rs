@@ -1,6 +1,6 @@
 //! `EtcdBackupSchedule`: backups at times, and how many are kept.
 
-use crate::backup::BackupRef;
+use crate::backup::{BackupRef, StoreSecret};
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -42,7 +42,8 @@ use serde_json::json;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"}
+    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
+    {"rule": "has(self.store) != has(self.secretRef)", "message": "set one of store and secretRef"}
 ])))]
 pub struct EtcdBackupScheduleSpec {
     /// The `Cluster` whose etcd it is, in this namespace.
@@ -52,8 +53,14 @@ pub struct EtcdBackupScheduleSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub etcd_cluster_ref: Option<BackupRef>,
     /// Where backups are kept: the name of a store of the platform (chart value `backups.stores`).
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub store: String,
+    /// Where backups are kept, if the store is this team's own: a Secret of type `berth.dev/object-store` in this namespace. Its type says that Berth
+    /// may read it. Its keys are `endpoint`, which the platform team has to allow (chart value `writers.backups.endpoints`), `bucket`,
+    /// `accessKeyID`, `secretAccessKey`, with `https` also `ca.crt`, and, if they are wanted, `region`, `prefix` and `pathStyle`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<StoreSecret>,
     /// When, in cron's five fields (minute, hour, day of the month, month, day of the week), such as `0 3 * * *`. Backups of many
     /// schedules are spread over the first minutes.
     #[schemars(length(min = 9, max = 100))]

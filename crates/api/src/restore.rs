@@ -1,6 +1,6 @@
 //! `EtcdRestore`: a backup goes back into the etcd that it is of.
 
-use crate::backup::BackupRef;
+use crate::backup::{BackupRef, StoreSecret};
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -104,10 +104,17 @@ pub struct RestoreSource {
 /// A snapshot in a store.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "has(self.store) != has(self.secretRef)", "message": "key: set one of store and secretRef"}
+])))]
 pub struct StoredSnapshot {
     /// The name of a store of the platform.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub store: String,
+    /// The Secret of type `berth.dev/object-store` of a store of this team's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<StoreSecret>,
     /// Key of the snapshot in the bucket, `<prefix>/<namespace>/<name>/<identity>/<time>-<revision>.db`. The namespace has to be this one. The
     /// manifest is beside it.
     #[schemars(length(min = 4, max = 1024), regex(pattern = r"^[-A-Za-z0-9._/]+[.]db$"))]

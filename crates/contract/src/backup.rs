@@ -17,6 +17,18 @@ pub mod keys {
     pub const SECRET_ACCESS_KEY: &str = "secretAccessKey";
     /// CAs in PEM of the store's certificate. Not needed with `http`.
     pub const CA: &str = "ca.crt";
+    /// URL of a team's own store.
+    pub const ENDPOINT: &str = "endpoint";
+    /// Bucket of a team's own store.
+    pub const BUCKET: &str = "bucket";
+    /// Region that requests to a team's own store are signed for. Default `us-east-1`.
+    pub const REGION: &str = "region";
+    /// What keys in a team's own store begin with. Default: nothing.
+    pub const PREFIX: &str = "prefix";
+    /// Whether a team's own store has the bucket in the path: `true` or `false`. Default `true`.
+    pub const PATH_STYLE: &str = "pathStyle";
+    /// Those that are no secret.
+    pub const PLAIN: [&str; 5] = [ENDPOINT, BUCKET, REGION, PREFIX, PATH_STYLE];
 }
 
 /// What is to be done.

@@ -64,6 +64,32 @@ async fn a_foreign_secret_is_neither_read_nor_written() {
 }
 
 #[tokio::test]
+async fn a_teams_store_is_looked_at_for_its_type_and_never_written() {
+    const STORE: &str = "berth.dev/object-store";
+    let server = server().await;
+    let ns = server.namespace("team").await;
+    let admin = Api::<Secret>::namespaced(server.client(), &ns);
+    let mine = Api::<Secret>::namespaced(operator(server), &ns);
+    let made = admin.create(&PostParams::default(), &secret("mine", STORE, false)).await.expect("create");
+    let dry = PatchParams { dry_run: true, ..PatchParams::default() };
+    let seen = mine.patch("mine", &dry, &Patch::Merge(json!({}))).await.expect("its type says that it may be read");
+    assert_eq!(seen.data, made.data);
+    let change = json!({"data": {"value": "bmV3"}});
+    for patch in [json!({}), change] {
+        let message = refusal(mine.patch("mine", &PatchParams::default(), &Patch::Merge(patch)).await);
+        assert!(message.contains("not created by Berth"), "{message}");
+    }
+    for dry_run in [true, false] {
+        let parameters = DeleteParams { dry_run, ..DeleteParams::default() };
+        assert!(refusal(mine.delete("mine", &parameters).await).contains("not created by Berth"));
+        let parameters = PostParams { dry_run, ..PostParams::default() };
+        refusal(mine.create(&parameters, &secret("other", STORE, true)).await);
+    }
+    assert!(refusal(mine.get("mine").await).contains("cannot get resource"));
+    assert_eq!(admin.get("mine").await.expect("it is there").data, made.data);
+}
+
+#[tokio::test]
 async fn its_own_kubeconfig_it_writes_looks_at_and_deletes() {
     let server = server().await;
     let ns = server.namespace("team").await;

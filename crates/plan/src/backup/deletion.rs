@@ -43,6 +43,7 @@ fn is_superseded(input: Input<'_>) -> bool {
         let Some(status) = &other.status else { return false };
         other.metadata.deletion_timestamp.is_none()
             && other.spec.store == input.backup.spec.store
+            && other.spec.secret_ref == input.backup.spec.secret_ref
             && status.phase.as_deref() == Some(phase::VERIFIED)
             && status.identity == own.identity
             && status.taken_at > own.taken_at
@@ -74,13 +75,13 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
         };
     }
     let made = store(input).and_then(|store| {
-        let secret = input.owner().credentials(store, &key)?;
+        let secret = input.owner().credentials(&store, &key)?;
         let place = find(input, &asks).ok();
         let set = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
         let image = input.observed.get(&set).and_then(image_of).map(str::to_owned);
         let image = image.or_else(|| place.as_ref().map(|p| p.image.clone()));
         let image = image.ok_or_else(|| State::waiting(format!("{set}, whose image the Job has")))?;
-        let job = job::delete(input, store, (snapshot, &image), place.as_ref().map(|p| &p.etcd), &key);
+        let job = job::delete(input, &store, (snapshot, &image), place.as_ref().map(|p| &p.etcd), &key);
         Ok((secret, job.map_err(|e| State::blocked(Reason::Error, e))?))
     });
     match made {

@@ -3,8 +3,8 @@
 
 use super::outcome::CONTAINER;
 use super::place::Place;
+use super::store::Kept;
 use super::{Input, Owner};
-use crate::settings::BackupStore;
 use berth_api::EtcdCluster;
 use berth_api::backup::{Delete, GIVE_UP, TASK, Take, Task};
 use berth_api::common::AgentDelivery;
@@ -17,7 +17,7 @@ const DEADLINE: i64 = 3600;
 const USER: i64 = 65532;
 
 /// The Job that takes a backup.
-pub(super) fn take(input: Input<'_>, place: &Place<'_>, key: &ObjectKey) -> Result<Object, String> {
+pub(super) fn take(input: Input<'_>, place: &Place, key: &ObjectKey) -> Result<Object, String> {
     let status = place.etcd.status.clone().unwrap_or_default();
     let of = place.subject.clone();
     let parts = [&*place.store.prefix, &of.namespace, &of.name, &of.identity];
@@ -41,7 +41,7 @@ pub(super) fn take(input: Input<'_>, place: &Place<'_>, key: &ObjectKey) -> Resu
 /// The Job that deletes a backup in the store.
 pub(super) fn delete(
     input: Input<'_>,
-    store: &BackupStore,
+    store: &Kept,
     (snapshot, image): (&str, &str),
     etcd: Option<&EtcdCluster>,
     key: &ObjectKey,

@@ -8,6 +8,7 @@ mod owner;
 mod place;
 mod queue;
 pub mod status;
+pub(crate) mod store;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -140,7 +141,7 @@ fn take(input: Input<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (
         Ok(place) => place,
         Err(state) => return (phase::WAITING, state),
     };
-    let secret = match input.owner().credentials(place.store, &key) {
+    let secret = match input.owner().credentials(&place.store, &key) {
         Ok(secret) => secret,
         Err(state) => return (phase::WAITING, state),
     };

@@ -1,9 +1,10 @@
 //! What Jobs beside an etcd are made for: an `EtcdBackup`, or an `EtcdRestore`.
 
+use super::store::Kept;
 use crate::model::{Action, SecretEntry, SecretPlan, Stage, State};
 use crate::observed::{self, Observed, label, uid};
 use crate::secrets::foreign;
-use crate::settings::{BackupStore, Settings};
+use crate::settings::Settings;
 use berth_api::backup::keys;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -57,11 +58,11 @@ impl<'a> Owner<'a> {
     }
 
     /// The Secret beside a Job, if it is not as it should be: a copy of the store's, since a pod takes only Secrets of its own namespace.
-    pub(crate) fn credentials(&self, store: &BackupStore, job: &ObjectKey) -> Result<Option<SecretPlan>, State> {
-        let source = ObjectKey::namespaced(Kind::Secret, &self.settings.backups.namespace, &*store.secret);
+    pub(crate) fn credentials(&self, store: &Kept, job: &ObjectKey) -> Result<Option<SecretPlan>, State> {
+        let source = store.secret.clone();
         let missing = |what: String| State::Waiting {
             reason: Reason::StoreUnavailable,
-            on: format!("{what}, with the credentials of store {}", store.name),
+            on: format!("{what}, with the credentials of {}", store.name),
         };
         let facts = self.observed.secrets.get(&source).ok_or_else(|| missing(source.to_string()))?;
         let ca = store.store.endpoint.starts_with("https://").then_some(keys::CA);

@@ -1,9 +1,10 @@
 //! Where an etcd is, and whether a backup of it can be taken now.
 
 use super::Input;
+use super::store::{self, Kept};
 use crate::model::State;
 use crate::observed::{deleting, label};
-use crate::settings::{BackupStore, Settings};
+use crate::settings::Settings;
 use crate::workload::image_of;
 use berth_api::backup::{EtcdBackup, Subject};
 use berth_api::conditions::Reason;
@@ -32,19 +33,18 @@ pub fn asks(backup: &EtcdBackup, settings: &Settings) -> Asks {
     let cluster = named(&backup.spec.cluster_ref);
     let namespace = cluster.as_ref().map_or_else(|| home.to_owned(), |c| names::control_plane_namespace(home, c));
     let etcd = named(&backup.spec.etcd_cluster_ref).filter(|_| cluster.is_none()).unwrap_or_else(|| names::ETCD.into());
-    let store = settings.backups.store(&backup.spec.store);
     Asks {
         etcd: ObjectKey::namespaced(Kind::EtcdCluster, &*namespace, etcd),
         cluster: cluster.map(|name| ObjectKey::namespaced(Kind::Cluster, home, name)),
-        credentials: store.map(|s| ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*s.secret)),
+        credentials: store::secret(&backup.spec, home, settings),
         namespace,
     }
 }
 
 /// An etcd that can be backed up.
 #[derive(Clone, Debug)]
-pub(super) struct Place<'a> {
-    pub(super) store: &'a BackupStore,
+pub(super) struct Place {
+    pub(super) store: Kept,
     pub(super) etcd: EtcdCluster,
     /// Image of the members, which has etcd's programs of their version.
     pub(super) image: String,
@@ -54,7 +54,7 @@ pub(super) struct Place<'a> {
 }
 
 /// The etcd, or what is awaited.
-pub(super) fn find<'a>(input: Input<'a>, asks: &Asks) -> Result<Place<'a>, State> {
+pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
     let store = store(input)?;
     let cluster: Option<Cluster> = match &asks.cluster {
         Some(key) => Some(read(input, key)?),
@@ -106,21 +106,8 @@ pub(super) fn find<'a>(input: Input<'a>, asks: &Asks) -> Result<Place<'a>, State
 }
 
 /// The store that the spec names.
-pub(super) fn store(input: Input<'_>) -> Result<&BackupStore, State> {
-    let backups = &input.settings.backups;
-    let asked = &input.backup.spec.store;
-    let problem = |message: String| State::blocked(Reason::StoreUnavailable, message);
-    if backups.image.is_empty() && backups.are_enabled() {
-        return Err(problem("the operator was started without --backup-image: upgrade Berth's chart".into()));
-    }
-    backups.store(asked).ok_or_else(|| {
-        let known: Vec<&str> = backups.stores.iter().map(|s| s.name.as_str()).collect();
-        let known =
-            if known.is_empty() { "none is configured".to_owned() } else { format!("there are {}", known.join(", ")) };
-        problem(format!(
-            "spec.store: no store {asked}: {known}. The platform team adds it to the chart value backups.stores"
-        ))
-    })
+pub(super) fn store(input: Input<'_>) -> Result<Kept, State> {
+    store::find(&input.backup.spec, input.namespace(), input.observed, input.settings)
 }
 
 /// Whether the control-plane namespace is there, and the one of that `Cluster`.

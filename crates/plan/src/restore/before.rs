@@ -26,7 +26,7 @@ pub(super) fn backup(input: Input<'_>, place: &Place<'_>, stage: &mut Stage) -> 
     }
     let key = key(input, names::restore_backup(input.name()));
     let what = format!("{key}, which is taken before etcd's data is replaced");
-    match taken(input, stage, &key, &what, &json!({"store": place.store.name})) {
+    match taken(input, stage, &key, &what, &place.store.spec) {
         Taken::Not(state) => Some(state),
         Taken::Verified => None,
         Taken::Failed(said) => Some(State::blocked(

@@ -393,7 +393,7 @@ fn run(
             None => Ran::Runs(outcome::progress(&owner, live, None, does)),
         };
     }
-    let made = owner.credentials(place.store, key).and_then(|secret| Ok((secret, make(&owner, key)?)));
+    let made = owner.credentials(&place.store, key).and_then(|secret| Ok((secret, make(&owner, key)?)));
     match made {
         Ok((secret, job)) => Ran::Runs(Owner::begin(stage, secret, job)),
         Err(state) => Ran::Not(state),

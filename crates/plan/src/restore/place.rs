@@ -1,9 +1,10 @@
 //! What is restored, and where.
 
 use super::{Input, has_ended, source};
+use crate::backup::store::{self, Kept};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
-use crate::settings::{BackupStore, Settings};
+use crate::settings::Settings;
 use crate::workload::image_of;
 use berth_api::backup::{EtcdBackup, Subject};
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -48,14 +49,14 @@ pub fn asks(restore: &EtcdRestore) -> Asks {
 
 /// The Secret of the store that the backup is in, if that is known.
 pub fn credentials(restore: &EtcdRestore, observed: &Observed, settings: &Settings) -> Option<ObjectKey> {
-    let store = settings.backups.store(&source::choose(restore, observed)?.spec.store)?;
-    Some(ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*store.secret))
+    let home = restore.metadata.namespace.as_deref().unwrap_or_default();
+    store::secret(&source::choose(restore, observed)?.spec, home, settings)
 }
 
 /// An etcd, and a backup of it.
 pub(super) struct Place<'a> {
     pub(super) asks: Asks,
-    pub(super) store: &'a BackupStore,
+    pub(super) store: Kept,
     pub(super) etcd: EtcdCluster,
     pub(super) backup: EtcdBackup,
     /// It is of another etcd.
@@ -123,7 +124,7 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     }
     let backup = source::find(input, &etcd, cluster.as_ref())?;
     let store = store(input, &backup)?;
-    source::key(input, store)?;
+    source::key(input, &store)?;
     let key = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
     let set = input.observed.get(&key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
     let image = image_of(set).ok_or_else(|| State::waiting(format!("{key} to have an image")))?.to_owned();
@@ -173,18 +174,18 @@ fn earlier(input: Input<'_>) -> Option<String> {
     all.filter(|r| same(r) && !has_ended(r) && age(r) < own).find_map(|r| r.metadata.name)
 }
 
-fn store<'a>(input: Input<'a>, backup: &EtcdBackup) -> Result<&'a BackupStore, State> {
+fn store(input: Input<'_>, backup: &EtcdBackup) -> Result<Kept, State> {
     let backups = &input.settings.backups;
     let asked = &backup.spec.store;
-    let store = backups.store(asked).filter(|_| !backups.image.is_empty());
-    store.ok_or_else(|| {
-        State::blocked(
+    if backup.spec.secret_ref.is_none() && (backups.store(asked).is_none() || backups.image.is_empty()) {
+        return Err(State::blocked(
             Reason::StoreUnavailable,
             format!(
                 "the backup is in store {asked}, which is not configured. The platform team adds it to the chart value backups.stores"
             ),
-        )
-    })
+        ));
+    }
+    store::find(&backup.spec, input.namespace(), input.observed, input.settings)
 }
 
 fn read<T: DeserializeOwned>(input: Input<'_>, key: &ObjectKey) -> Result<T, State> {

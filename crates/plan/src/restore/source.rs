@@ -1,9 +1,9 @@
 //! Which backup is restored, and whether it may be.
 
 use super::{Input, backups};
+use crate::backup::store::Kept;
 use crate::model::State;
 use crate::observed::Observed;
-use crate::settings::BackupStore;
 use berth_api::backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus, Manifest, Subject, phase};
 use berth_api::conditions::Reason;
 use berth_api::restore::{BackupOf, EtcdRestore, FoundSnapshot};
@@ -55,8 +55,13 @@ fn in_store(restore: &EtcdRestore) -> Option<EtcdBackup> {
     let at = restore.spec.source.key.as_ref()?;
     let BackupOf { cluster_ref, etcd_cluster_ref } = whose(restore);
     let mut backup = EtcdBackup::default();
-    backup.spec =
-        EtcdBackupSpec { cluster_ref, etcd_cluster_ref, store: at.store.clone(), ..EtcdBackupSpec::default() };
+    backup.spec = EtcdBackupSpec {
+        cluster_ref,
+        etcd_cluster_ref,
+        store: at.store.clone(),
+        secret_ref: at.secret_ref.clone(),
+        ..EtcdBackupSpec::default()
+    };
     let own = restore.status.clone().unwrap_or_default();
     let mut status = EtcdBackupStatus { phase: Some(phase::VERIFIED.into()), ..EtcdBackupStatus::default() };
     (status.key, status.taken_at) = (Some(at.key.clone()), own.taken_at);
@@ -84,7 +89,7 @@ pub(super) fn found(manifest: &Manifest) -> (Option<FoundSnapshot>, Option<(Stri
 }
 
 /// Whether a key is one of this namespace's: a store has the backups of all. That the manifest says so, too, is for the Job to see.
-pub(super) fn key(input: Input<'_>, store: &BackupStore) -> Result<(), State> {
+pub(super) fn key(input: Input<'_>, store: &Kept) -> Result<(), State> {
     let Some(at) = &input.restore.spec.source.key else { return Ok(()) };
     let parts: Vec<&str> = [&*store.prefix, input.namespace()].into_iter().filter(|p| !p.is_empty()).collect();
     let prefix = format!("{}/", parts.join("/"));
@@ -138,7 +143,10 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         });
     };
     let name = match &source.key {
-        Some(at) => format!("{} in store {}", at.key, at.store),
+        Some(at) => match &at.secret_ref {
+            Some(own) => format!("{} in the store of Secret {}/{}", at.key, input.namespace(), own.name),
+            None => format!("{} in store {}", at.key, at.store),
+        },
         None => format!("EtcdBackup {}/{}", input.namespace(), backup.metadata.name.clone().unwrap_or_default()),
     };
     let status = backup.status.clone().unwrap_or_default();

@@ -124,7 +124,11 @@ fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut Schedule
     let spec = &input.schedule.spec;
     let labels =
         BTreeMap::from([(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::ETCD_BACKUP_SCHEDULE, input.name())]);
-    let mut of = json!({"store": spec.store, "deletionPolicy": "Delete"});
+    let mut of = json!({"deletionPolicy": "Delete"});
+    match &spec.secret_ref {
+        Some(own) => of["secretRef"] = json!(own),
+        None => of["store"] = json!(spec.store),
+    }
     for (field, reference) in [("clusterRef", &spec.cluster_ref), ("etcdClusterRef", &spec.etcd_cluster_ref)] {
         if let Some(reference) = reference {
             of[field] = json!(reference);

@@ -1,6 +1,7 @@
 //! What a Secret holds, as far as plans may know.
 
 use crate::observed::sha256;
+use berth_api::backup::{STORE_SECRET, keys};
 use berth_pki::{CertInfo, KubeconfigInfo, PkiError};
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -26,6 +27,8 @@ pub struct SecretFacts {
     pub digests: BTreeMap<String, String>,
     /// False if `encryption.yaml` is there and does not hold a usable key.
     pub encryption_ok: bool,
+    /// What a store's Secret says that is no secret: where it is.
+    pub store: BTreeMap<String, String>,
 }
 
 impl SecretFacts {
@@ -49,7 +52,11 @@ impl SecretFacts {
         let kubeconfig = data.get("value").map(|v| Box::new(berth_pki::parse_kubeconfig_certificate(v)));
         let encryption_ok = data.get("encryption.yaml").is_some_and(|v| encryption_ok(v));
         let digests = data.iter().map(|(k, v)| (k.clone(), sha256(v))).collect();
-        Self { type_: type_.into(), pairs, ca, service_account, kubeconfig, digests, encryption_ok }
+        let plain =
+            |key: &&str| Some(((*key).to_owned(), std::str::from_utf8(data.get(*key)?).ok()?.trim().to_owned()));
+        let store =
+            if type_ == STORE_SECRET { keys::PLAIN.iter().filter_map(plain).collect() } else { BTreeMap::new() };
+        Self { type_: type_.into(), pairs, ca, service_account, kubeconfig, digests, encryption_ok, store }
     }
 
     /// The key pair of that name.

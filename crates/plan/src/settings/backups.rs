@@ -17,6 +17,8 @@ pub struct Backups {
     pub peers: Vec<Value>,
     /// Backups that are taken at once in the fleet. Default 4.
     pub concurrent: usize,
+    /// Endpoints that teams' own stores may have, without a slash at the end. Default: none.
+    pub endpoints: Vec<String>,
 }
 
 /// A store of the platform.
@@ -34,7 +36,8 @@ pub struct BackupStore {
 
 impl Default for Backups {
     fn default() -> Self {
-        Self { image: String::new(), namespace: String::new(), stores: vec![], peers: vec![], concurrent: CONCURRENT }
+        let (image, namespace) = (String::new(), String::new());
+        Self { image, namespace, stores: vec![], peers: vec![], concurrent: CONCURRENT, endpoints: vec![] }
     }
 }
 
@@ -42,9 +45,9 @@ impl Default for Backups {
 const CONCURRENT: usize = 4;
 
 impl Backups {
-    /// Whether there is a store.
+    /// Whether there is a store, or may be one.
     pub fn are_enabled(&self) -> bool {
-        !self.stores.is_empty()
+        !self.stores.is_empty() || !self.endpoints.is_empty()
     }
 
     /// The store of that name.
@@ -54,7 +57,8 @@ impl Backups {
 
     /// The stores' ports, each once.
     pub fn ports(&self) -> Vec<u16> {
-        let mut ports: Vec<u16> = self.stores.iter().filter_map(|s| port(&s.store.endpoint)).collect();
+        let own = self.stores.iter().map(|s| &s.store.endpoint);
+        let mut ports: Vec<u16> = own.chain(&self.endpoints).filter_map(|endpoint| port(endpoint)).collect();
         ports.sort_unstable();
         ports.dedup();
         ports
@@ -62,7 +66,7 @@ impl Backups {
 }
 
 /// The port of an `http` or `https` URL without a user. None: it is none.
-fn port(url: &str) -> Option<u16> {
+pub(crate) fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let standard = match scheme {
         "https" => 443,
@@ -110,9 +114,18 @@ fn yes() -> bool {
 }
 
 impl AllowedBackups {
-    pub(super) fn read(self) -> Result<Backups, String> {
+    /// `endpoints`: those of teams' own stores.
+    pub(super) fn read(self, endpoints: &[String]) -> Result<Backups, String> {
         let mut backups = Backups { peers: self.peers, ..Backups::default() };
         backups.concurrent = self.concurrent.unwrap_or(CONCURRENT).max(1);
+        for endpoint in endpoints {
+            if port(endpoint).is_none() {
+                return Err(format!(
+                    "writers.backups.endpoints: {endpoint} is no URL such as https://s3.example.com:9000"
+                ));
+            }
+            backups.endpoints.push(endpoint.trim_end_matches('/').to_owned());
+        }
         for AllowedStore { name, endpoint, bucket, region, prefix, secret_name, path_style } in self.stores {
             let of = |field: &str| format!("backups.stores: {name}: {field}");
             if backups.store(&name).is_some() {
@@ -165,5 +178,10 @@ mod tests {
         let wrong = "{name: x, endpoint: s3, bucket: b, secretName: s}";
         assert!(read(wrong).unwrap_err().contains("backups.stores: x: endpoint: s3 is no URL"));
         assert!(!read("").unwrap().are_enabled());
+        let teams = |endpoint: &str| Config::parse(&format!("writers: {{backups: {{endpoints: ['{endpoint}']}}}}"));
+        let backups = teams("https://s3.team:9443/").unwrap().backups;
+        assert_eq!((backups.are_enabled(), backups.ports()), (true, vec![9443]));
+        assert_eq!(backups.endpoints, ["https://s3.team:9443"]);
+        assert!(teams("*").unwrap_err().contains("writers.backups.endpoints: * is no URL"));
     }
 }

@@ -62,7 +62,8 @@ impl Config {
             serde_ignored::deserialize::<_, _, File>(&value, note).map_err(|e| e.to_string())?;
         }
         let File { meta, isolation, writers, vpc, admission_policies, backups, recovery, rollouts } = file;
-        let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain } = writers;
+        let Allowed { service, placement, storage, images, networks, vpc: vpc_pods, limits, retain, backups: own } =
+            writers;
         let nets = |field: &str, all: &[String]| {
             let one =
                 |text: &String| network(text).ok_or(format!("{field}: {text} is neither a CIDR nor an IP address"));
@@ -90,7 +91,7 @@ impl Config {
                 retain,
             },
             vpc: VpcSettings { rules: vpc.rules.into(), pods_are_held: admission_policies.enabled },
-            backups: backups.read()?,
+            backups: backups.read(&own.endpoints)?,
             recoveries_per_hour: recovery.max_per_hour.unwrap_or(RECOVERIES),
             rollouts: rollouts.read()?,
             private_networks: nets("isolation.privateNetworks.allowed", &isolation.private_networks.allowed)?,
@@ -210,6 +211,14 @@ struct Allowed {
     vpc: Vec<String>,
     limits: AllowedAmounts,
     retain: Retain,
+    backups: AllowedStores,
+}
+
+/// Teams' own stores.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct AllowedStores {
+    endpoints: Vec<String>,
 }
 
 /// Quantities may be written as numbers.

@@ -4,6 +4,7 @@ mod backups;
 mod config;
 mod rollouts;
 
+pub(crate) use backups::port;
 pub use backups::{BackupStore, Backups};
 pub use config::Config;
 pub use rollouts::Rollouts;

@@ -67,6 +67,25 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("it is proven", |w| w.ends("backup-one", Some("Complete"), &[verified()])),
     ];
     let mut situations: Vec<Situation> = all.iter().map(|(text, change)| of(Fixture::new(), text, *change)).collect();
+    let own: &[(&str, Change)] = &[
+        ("stores of teams are not allowed", |w| w.settings.backups.endpoints.clear()),
+        ("the Secret of the team's store is not there", |w| {
+            w.observed.secrets.retain(|key, _| key.name != "mine");
+        }),
+        ("the Secret of the team's store is of another type", |w| {
+            let key = ObjectKey::namespaced(Kind::Secret, TEAM, "mine");
+            w.observed.secrets.insert(key, SecretFacts::default().into());
+        }),
+        ("the endpoint of the team's store is not allowed", |w| own_store(w, &[("endpoint", "https://elsewhere")])),
+        ("the team's store has no endpoint", |w| own_store(w, &[("endpoint", "")])),
+        ("the endpoint of the team's store is no URL", |w| own_store(w, &[("endpoint", "s3.team")])),
+        ("the team's store has no access key", |w| own_store(w, &[("accessKeyID", "")])),
+        ("the bucket of the team's store is none", |w| own_store(w, &[("bucket", "a/b")])),
+        ("the region of the team's store is none", |w| own_store(w, &[("region", "a/b")])),
+        ("the prefix of the team's store is none", |w| own_store(w, &[("prefix", "a/../b")])),
+        ("pathStyle of the team's store is neither true nor false", |w| own_store(w, &[("pathStyle", "yes")])),
+    ];
+    situations.extend(own.iter().map(|(text, change)| of(in_own_store(), text, *change)));
     let deletions: &[(&str, Change)] = &[
         ("it is deleted, and so is its snapshot", |w| newer(w, &|_| {})),
         ("it is deleted, and so is its snapshot: the Job runs", |w| {

@@ -12,6 +12,7 @@ use berth_api::backup::{At, EtcdBackupStatus, Failure, Manifest, Store, Subject}
 use berth_api::conditions::{self, ConditionType};
 use berth_render::Object;
 use serde_json::json;
+use std::collections::BTreeMap;
 
 /// A tenant with a formed etcd, a store, and an `EtcdBackup`.
 struct Fixture {
@@ -22,6 +23,62 @@ struct Fixture {
 }
 
 const TEAM: &str = "team-a";
+
+/// The same in a store of the team's own.
+fn in_own_store() -> Fixture {
+    let mut w = Fixture::new();
+    w.backup.spec.store = String::new();
+    w.backup.spec.secret_ref = Some(berth_api::backup::StoreSecret { name: "mine".into() });
+    w.settings.backups.endpoints = vec!["https://s3.team:9000".into()];
+    own_store(&mut w, &[]);
+    w
+}
+
+/// Its Secret, with these keys instead.
+fn own_store(w: &mut Fixture, but: &[(&str, &str)]) {
+    let mut data = BTreeMap::from([
+        ("endpoint", "https://s3.team:9000"),
+        ("bucket", "teams"),
+        ("prefix", "mine"),
+        ("accessKeyID", "AKIA-team"),
+        ("secretAccessKey", "dontsay"),
+        ("ca.crt", "ca"),
+    ]);
+    for (key, value) in but {
+        data.remove(key);
+        if !value.is_empty() {
+            data.insert(key, value);
+        }
+    }
+    let data = data.into_iter().map(|(key, value)| (key.to_owned(), value.as_bytes().to_vec())).collect();
+    let key = ObjectKey::namespaced(Kind::Secret, TEAM, "mine");
+    w.observed.secrets.insert(key, SecretFacts::read(berth_api::backup::STORE_SECRET, &data).into());
+}
+
+#[test]
+fn a_backup_goes_to_a_store_of_the_teams_own() {
+    let mut w = in_own_store();
+    w.settings.backups.stores.clear();
+    let planned = plan(w.input());
+    let secret = planned.plan.actions().find_map(|a| if let Action::Secret(s) = a { Some(s.clone()) } else { None });
+    let secret = secret.expect("a copy beside the Job");
+    assert_eq!(secret.key.namespace, Some(Fixture::home()));
+    let source = ObjectKey::namespaced(Kind::Secret, TEAM, "mine");
+    let copied = |entry: &crate::model::SecretEntry| match entry {
+        crate::model::SecretEntry::Copy { name, source: of } if *of == source => name.clone(),
+        other => panic!("{other:?}"),
+    };
+    let copied: Vec<String> = secret.entries.iter().map(copied).collect();
+    assert_eq!(copied, ["accessKeyID", "secretAccessKey", "ca.crt"], "and nothing else of it");
+    let job =
+        planned.plan.actions().find_map(|a| if let Action::Create(o) = a { Some(o.value().clone()) } else { None });
+    let job = job.expect("a Job").to_string();
+    for word in ["https://s3.team:9000", "mine/team-a/acme/"] {
+        assert!(job.contains(word), "{word}: {job}");
+    }
+    let everything = format!("{planned:?} {:?}", status(w.input(), &planned, None));
+    assert!(!everything.contains("dontsay") && !everything.contains("AKIA-team"));
+}
 
 impl Fixture {
     fn new() -> Self {

@@ -102,6 +102,13 @@ fn what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot(
     let spec = object.get("/spec").unwrap();
     assert_eq!(spec, &json!({"clusterRef": {"name": "acme"}, "store": "main", "deletionPolicy": "Delete"}));
     serde_json::from_value::<EtcdBackup>(object.value().clone()).expect("a valid EtcdBackup");
+    let mut world = Fixture::new();
+    world.schedule.spec.store = String::new();
+    world.schedule.spec.secret_ref = Some(berth_api::backup::StoreSecret { name: "mine".into() });
+    let planned = plan(world.input());
+    let Some(Action::Create(object)) = planned.plan.actions().next() else { panic!("{planned:?}") };
+    assert_eq!(object.get("/spec/secretRef"), Some(&json!({"name": "mine"})));
+    assert_eq!(object.get("/spec/store"), None);
 }
 
 #[test]

@@ -1,0 +1,198 @@
+//! Where backups are kept: a store of the platform, or a team's own, which a Secret beside the backup describes. What a team says is held
+//! to what the platform team allows, and to its form: a Job dials it, from where etcd runs.
+
+use crate::model::State;
+use crate::observed::Observed;
+use crate::settings::{Backups, Settings, port};
+use berth_api::backup::{EtcdBackupSpec, STORE_SECRET, Store, StoreSecret, keys};
+use berth_api::conditions::Reason;
+use berth_render::{Kind, ObjectKey};
+use serde_json::{Value, json};
+
+/// A store, and where its credentials are.
+#[derive(Clone, Debug)]
+pub(crate) struct Kept {
+    /// For messages.
+    pub(crate) name: String,
+    pub(crate) store: Store,
+    /// What keys in it begin with, without slashes at its ends.
+    pub(crate) prefix: String,
+    pub(crate) secret: ObjectKey,
+    /// As a spec says it.
+    pub(crate) spec: Value,
+}
+
+/// The Secret to be read for it. None: no store of that name is known.
+pub(crate) fn secret(spec: &EtcdBackupSpec, namespace: &str, settings: &Settings) -> Option<ObjectKey> {
+    if let Some(own) = &spec.secret_ref {
+        return Some(ObjectKey::namespaced(Kind::Secret, namespace, &*own.name));
+    }
+    let store = settings.backups.store(&spec.store)?;
+    Some(ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*store.secret))
+}
+
+/// The store that a spec names. Err: the same for all who name it.
+pub(crate) fn find(
+    spec: &EtcdBackupSpec,
+    namespace: &str,
+    observed: &Observed,
+    settings: &Settings,
+) -> Result<Kept, State> {
+    let backups = &settings.backups;
+    if backups.image.is_empty() && backups.are_enabled() {
+        return Err(problem("the operator was started without --backup-image: upgrade Berth's chart"));
+    }
+    if let Some(own) = &spec.secret_ref {
+        return teams(own, namespace, observed, backups);
+    }
+    let asked = &spec.store;
+    let store = backups.store(asked).ok_or_else(|| {
+        let known: Vec<&str> = backups.stores.iter().map(|s| s.name.as_str()).collect();
+        let known =
+            if known.is_empty() { "none is configured".to_owned() } else { format!("there are {}", known.join(", ")) };
+        problem(format!(
+            "spec.store: no store {asked}: {known}. The platform team adds it to the chart value backups.stores"
+        ))
+    })?;
+    Ok(Kept {
+        name: format!("store {}", store.name),
+        store: store.store.clone(),
+        prefix: store.prefix.clone(),
+        secret: ObjectKey::namespaced(Kind::Secret, &*backups.namespace, &*store.secret),
+        spec: json!({"store": store.name}),
+    })
+}
+
+fn problem(message: impl Into<String>) -> State {
+    State::blocked(Reason::StoreUnavailable, message)
+}
+
+/// What a team's Secret says. Nothing of it is repeated before it has the form of what it is to be: a key may be in the wrong place.
+fn teams(own: &StoreSecret, namespace: &str, observed: &Observed, backups: &Backups) -> Result<Kept, State> {
+    let secret = ObjectKey::namespaced(Kind::Secret, namespace, &*own.name);
+    if backups.endpoints.is_empty() {
+        return Err(problem(
+            "spec.secretRef: stores of teams are not allowed here. The platform team allows their endpoints (chart value writers.backups.endpoints); or set spec.store to a store of the platform",
+        ));
+    }
+    let Some(facts) = observed.secrets.get(&secret) else {
+        let on = format!("{secret} (spec.secretRef), which does not exist");
+        return Err(State::Waiting { reason: Reason::StoreUnavailable, on });
+    };
+    if facts.type_ != STORE_SECRET {
+        return Err(problem(format!(
+            "spec.secretRef: {secret} is not of type {STORE_SECRET}, so Berth does not read it. The type of a Secret cannot be changed: create another one with this type"
+        )));
+    }
+    let said = &facts.store;
+    let of = |key: &str| said.get(key).map(String::as_str).filter(|text| !text.is_empty());
+    let lacks = |key: &str| problem(format!("spec.secretRef: {secret} has no key {key}"));
+    let wrong = |key: &str, what: &str| problem(format!("spec.secretRef: key {key} of {secret} is {what}"));
+    let endpoint = of(keys::ENDPOINT).ok_or_else(|| lacks(keys::ENDPOINT))?.trim_end_matches('/');
+    if port(endpoint).is_none() || endpoint.len() > 300 {
+        return Err(wrong(keys::ENDPOINT, "no URL such as https://s3.example.com:9000"));
+    }
+    if !backups.endpoints.iter().any(|allowed| allowed == endpoint) {
+        return Err(State::blocked(
+            Reason::NotAllowed,
+            format!(
+                "spec.secretRef: {secret} has the endpoint {endpoint}, which is not allowed here. The platform team adds it to the chart value writers.backups.endpoints"
+            ),
+        ));
+    }
+    let bucket = of(keys::BUCKET).ok_or_else(|| lacks(keys::BUCKET))?;
+    let form = |text: &str, more: &str, most: usize| {
+        text.len() <= most && text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c))
+    };
+    if !form(bucket, "-.", 63) {
+        return Err(wrong(keys::BUCKET, "no name of a bucket"));
+    }
+    let region = of(keys::REGION).unwrap_or("us-east-1");
+    if !form(region, "-", 63) {
+        return Err(wrong(keys::REGION, "no region such as us-east-1"));
+    }
+    let prefix = of(keys::PREFIX).unwrap_or_default().trim_matches('/');
+    if !form(prefix, "/_.-", 300) || (!prefix.is_empty() && prefix.split('/').any(|p| ["", ".", ".."].contains(&p))) {
+        return Err(wrong(keys::PREFIX, "no prefix such as berth/prod"));
+    }
+    let path_style = match of(keys::PATH_STYLE) {
+        None | Some("true") => true,
+        Some("false") => false,
+        Some(_) => return Err(wrong(keys::PATH_STYLE, "neither true nor false")),
+    };
+    Ok(Kept {
+        name: secret.to_string(),
+        store: Store {
+            endpoint: endpoint.to_owned(),
+            bucket: bucket.to_owned(),
+            region: region.to_owned(),
+            path_style,
+        },
+        prefix: prefix.to_owned(),
+        secret,
+        spec: json!({"secretRef": own}),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::secrets::SecretFacts;
+    use std::collections::BTreeMap;
+
+    fn found(type_: &str, data: &[(&str, &str)]) -> Result<Kept, State> {
+        let mut observed = Observed::default();
+        let data: BTreeMap<String, Vec<u8>> =
+            data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
+        let key = ObjectKey::namespaced(Kind::Secret, "team-a", "mine");
+        observed.secrets.insert(key, SecretFacts::read(type_, &data).into());
+        let mut settings = Settings::default();
+        settings.backups.image = "backup:1".into();
+        settings.backups.endpoints = vec!["https://s3.team:9000".into()];
+        let spec =
+            EtcdBackupSpec { secret_ref: Some(StoreSecret { name: "mine".into() }), ..EtcdBackupSpec::default() };
+        find(&spec, "team-a", &observed, &settings)
+    }
+
+    const SECRET: &str = "dontsay";
+
+    #[test]
+    fn a_teams_store_is_as_its_secret_says_within_what_is_allowed() {
+        let endpoint = ("endpoint", "https://s3.team:9000/\n");
+        let kept = found(STORE_SECRET, &[endpoint, ("bucket", "b"), ("prefix", "/x/y/")]).unwrap();
+        assert_eq!(
+            (&*kept.store.endpoint, &*kept.store.region, &*kept.prefix),
+            ("https://s3.team:9000", "us-east-1", "x/y")
+        );
+        assert!(kept.store.path_style);
+        assert_eq!(kept.secret.namespace.as_deref(), Some("team-a"));
+        for (data, word) in [
+            (vec![], "has no key endpoint"),
+            (vec![("endpoint", "https://u:dontsay@s3.team:9000")], "key endpoint of"),
+            (vec![("endpoint", SECRET)], "key endpoint of"),
+            (vec![("endpoint", "https://169.254.169.254")], "not allowed here"),
+            (vec![("endpoint", "http://s3.team:9000")], "not allowed here"),
+            (vec![endpoint], "has no key bucket"),
+            (vec![endpoint, ("bucket", "dontsay/../other")], "no name of a bucket"),
+            (vec![endpoint, ("bucket", "b"), ("region", "dontsay\n\nx")], "no region"),
+            (vec![endpoint, ("bucket", "b"), ("prefix", "../dontsay")], "no prefix"),
+            (vec![endpoint, ("bucket", "b"), ("pathStyle", SECRET)], "neither true nor false"),
+        ] {
+            let said = format!("{:?}", found(STORE_SECRET, &data).unwrap_err());
+            assert!(said.contains(word) && !said.contains(SECRET), "{word}: {said}");
+        }
+        for type_ in ["Opaque", "", "kubernetes.io/tls"] {
+            let said = format!("{:?}", found(type_, &[endpoint, ("bucket", "b")]).unwrap_err());
+            assert!(said.contains("is not of type berth.dev/object-store"), "{said}");
+        }
+    }
+
+    #[test]
+    fn only_what_is_no_secret_is_among_the_facts() {
+        let data = [("endpoint", "e"), ("accessKeyID", "dontsay"), ("secretAccessKey", "dontsay")];
+        let data: BTreeMap<String, Vec<u8>> =
+            data.iter().map(|(key, value)| ((*key).to_owned(), value.as_bytes().to_vec())).collect();
+        assert!(!format!("{:?}", SecretFacts::read(STORE_SECRET, &data)).contains(SECRET));
+        assert!(SecretFacts::read("Opaque", &data).store.is_empty());
+    }
+}
