@@ -64,6 +64,16 @@ pub const BACKUP_CLIENT: &str = "backup";
 pub fn backup(backup: &str) -> String {
     format!("backup-{backup}")
 }
+/// The `EtcdBackupSchedule` that the platform gives a `Cluster`. Names of schedules have 27 characters at most.
+pub fn default_schedule(cluster: &str) -> String {
+    if cluster.len() <= 19 {
+        return format!("default-{cluster}");
+    }
+    let cut: String = cluster.chars().take(10).collect();
+    let hash = Sha256::digest(cluster.as_bytes());
+    let first = hash.iter().take(4).fold(0u32, |n, b| n << 8 | u32::from(*b));
+    format!("default-{cut}-{first:08x}")
+}
 /// The Job that deletes a backup in the store, and its Secret.
 pub fn backup_deletion(backup: &str) -> String {
     format!("backup-{backup}-delete")

@@ -45,7 +45,7 @@ pub enum Kind {
     Cluster,
     /// `berth.dev/v1alpha1` EtcdBackup.
     EtcdBackup,
-    /// `berth.dev/v1alpha1` EtcdBackupSchedule (read; its status and finalizers are written).
+    /// `berth.dev/v1alpha1` EtcdBackupSchedule.
     EtcdBackupSchedule,
     /// `berth.dev/v1alpha1` EtcdRestore (created where a lost quorum is restored by itself).
     EtcdRestore,
@@ -127,7 +127,7 @@ const TABLE: &[Row] = &[
     row(Kind::EtcdCluster, "EtcdCluster", BERTH, "v1alpha1", "etcdclusters", true),
     observed(row(Kind::Cluster, "Cluster", BERTH, "v1alpha1", "clusters", true)),
     row(Kind::EtcdBackup, "EtcdBackup", BERTH, "v1alpha1", "etcdbackups", true),
-    observed(row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true)),
+    row(Kind::EtcdBackupSchedule, "EtcdBackupSchedule", BERTH, "v1alpha1", "etcdbackupschedules", true),
     row(Kind::EtcdRestore, "EtcdRestore", BERTH, "v1alpha1", "etcdrestores", true),
     row(Kind::ClusterRevision, "ClusterRevision", BERTH, "v1alpha1", "clusterrevisions", true),
     row(Kind::StatefulSet, "StatefulSet", "apps", "v1", "statefulsets", true),
@@ -206,15 +206,13 @@ impl Kind {
     /// the namespace and nowhere else. RoleBindings are limited to one name by the generated rule.
     pub fn verbs(self, place: Place) -> &'static [&'static str] {
         match (place, self) {
-            (Place::Everywhere, Self::Namespace | Self::EtcdBackup) => {
+            (Place::Everywhere, Self::Namespace | Self::EtcdBackup | Self::EtcdBackupSchedule) => {
                 &["get", "list", "watch", "create", "patch", "delete"]
             }
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
-            (Place::Everywhere, Self::Cluster | Self::EtcdCluster | Self::EtcdBackupSchedule) => {
-                &["get", "list", "watch", "patch"]
-            }
+            (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
             (Place::Everywhere, Self::EtcdRestore) => &["get", "list", "watch", "create", "patch"],
             (
                 Place::Everywhere,

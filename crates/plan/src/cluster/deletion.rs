@@ -2,7 +2,7 @@
 
 use super::subject::{Tenant, is_ours};
 use super::validate::writers;
-use super::{ClusterPlan, kubeconfig};
+use super::{ClusterPlan, backups, kubeconfig};
 use crate::ending;
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{Published, deleting, label};
@@ -44,6 +44,7 @@ pub(super) fn plan(t: &Tenant<'_>) -> ClusterPlan {
         stage.actions.push(Action::Delete { key: kubeconfig::published_key(t), uid: uid.clone(), grace: None });
         stage.state = State::waiting(format!("{} to be deleted", kubeconfig::published_key(t)));
     }
+    backups::end(t, &mut stage);
     let key = ObjectKey::cluster(Kind::Namespace, t.cp_namespace.clone());
     if let Some(cp_namespace) = own_namespace(t) {
         let retain = t.cluster.spec.deletion.data_policy == DataPolicy::Retain;

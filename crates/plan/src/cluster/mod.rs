@@ -1,5 +1,6 @@
 //! The plan for a `Cluster`: one function a stage, in the order in which a tenant comes up.
 
+pub(crate) mod backups;
 pub mod components;
 mod deletion;
 mod endpoint;
@@ -199,7 +200,8 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     out.plan.stages.push(endpoint);
 
     let pki = pki::stage(&t, &mut out);
-    let etcd = etcd::stage(&t);
+    let mut etcd = etcd::stage(&t);
+    backups::follow(&t, &mut etcd);
     out.plan.stages.extend([pki, etcd]);
     let components = components::stages(&t, &out);
     out.plan.stages.extend(components);

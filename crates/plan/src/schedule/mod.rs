@@ -52,6 +52,11 @@ const FAILED: usize = 3;
 /// An hour has no more news than a minute of it, but a spec may be mended.
 const SLOW: SignedDuration = SignedDuration::from_mins(10);
 
+/// Whether a schedule can be read. Err: the field that is wrong, and why.
+pub(crate) fn check(schedule: &str, zone: &str) -> Result<(), String> {
+    Times::read(schedule, zone, "", Timestamp::UNIX_EPOCH).map(drop)
+}
+
 impl<'a> Input<'a> {
     fn name(&self) -> &'a str {
         self.schedule.metadata.name.as_deref().unwrap_or_default()

@@ -5,6 +5,7 @@ use crate::observed::Observed;
 use berth_api::backup::BackupRef;
 use berth_api::backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec};
 use berth_api::conditions::{ConditionType, Reason, Verdict};
+use berth_api::labels;
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
 
@@ -49,6 +50,8 @@ fn judge(schedule: &EtcdBackupSchedule, now: Timestamp) -> Verdict {
     let said = |status, reason, message: String| Verdict::new(ConditionType::BackupReady, status, reason, message);
     let (spec, meta) = (&schedule.spec, &schedule.metadata);
     let name = meta.name.as_deref().unwrap_or_default();
+    let given = meta.labels.as_ref().is_some_and(|all| all.contains_key(labels::CLUSTER_NAME));
+    let by = if given { format!("{name} (the platform's default)") } else { name.to_owned() };
     let seed = format!("{}/{name}", meta.namespace.as_deref().unwrap_or_default());
     if spec.suspend {
         return said(None, Reason::Paused, format!("EtcdBackupSchedule {name} is suspended: no backup is taken"));
@@ -64,11 +67,9 @@ fn judge(schedule: &EtcdBackupSchedule, now: Timestamp) -> Verdict {
         (Some(at), None) => said(
             Some(true),
             Reason::AsExpected,
-            format!("the newest proven backup was taken at {at:.0}, by EtcdBackupSchedule {name}"),
+            format!("the newest proven backup was taken at {at:.0}, by EtcdBackupSchedule {by}"),
         ),
-        (None, None) => {
-            said(None, Reason::Waiting, format!("waiting for the first backup of EtcdBackupSchedule {name}"))
-        }
+        (None, None) => said(None, Reason::Waiting, format!("waiting for the first backup of EtcdBackupSchedule {by}")),
         (_, Some(due)) => {
             let newest = proven
                 .map_or_else(|| "no earlier one was taken".to_owned(), |at| format!("the newest was taken at {at:.0}"));
@@ -76,7 +77,7 @@ fn judge(schedule: &EtcdBackupSchedule, now: Timestamp) -> Verdict {
                 Some(false),
                 Reason::BackupOverdue,
                 format!(
-                    "the backup of {due:.0} is not proven, and {newest}: what was written since would be lost with this etcd. The status of EtcdBackupSchedule {name} says why"
+                    "the backup of {due:.0} is not proven, and {newest}: what was written since would be lost with this etcd. The status of EtcdBackupSchedule {by} says why"
                 ),
             )
         }

@@ -1,6 +1,7 @@
 //! Where backups go: the chart's value `backups`.
 
 use berth_api::backup::Store;
+use berth_api::backup_schedule::Keep;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,6 +20,21 @@ pub struct Backups {
     pub concurrent: usize,
     /// Endpoints that teams' own stores may have, without a slash at the end. Default: none.
     pub endpoints: Vec<String>,
+    /// The schedule of each tenant that has none of its own. Default: none.
+    pub default: Option<DefaultBackups>,
+}
+
+/// A schedule for tenants that have none of their own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DefaultBackups {
+    /// Name of a store.
+    pub store: String,
+    /// When, as in an `EtcdBackupSchedule`.
+    pub schedule: String,
+    /// Time zone of that.
+    pub time_zone: String,
+    /// Which are kept.
+    pub keep: Keep,
 }
 
 /// A store of the platform.
@@ -37,7 +53,15 @@ pub struct BackupStore {
 impl Default for Backups {
     fn default() -> Self {
         let (image, namespace) = (String::new(), String::new());
-        Self { image, namespace, stores: vec![], peers: vec![], concurrent: CONCURRENT, endpoints: vec![] }
+        Self {
+            image,
+            namespace,
+            stores: vec![],
+            peers: vec![],
+            concurrent: CONCURRENT,
+            endpoints: vec![],
+            default: None,
+        }
     }
 }
 
@@ -88,6 +112,22 @@ pub(super) struct AllowedBackups {
     stores: Vec<AllowedStore>,
     peers: Vec<Value>,
     concurrent: Option<usize>,
+    default: Option<AllowedDefault>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct AllowedDefault {
+    store: String,
+    schedule: String,
+    #[serde(default = "utc")]
+    time_zone: String,
+    #[serde(default)]
+    keep: Keep,
+}
+
+fn utc() -> String {
+    "UTC".into()
 }
 
 #[derive(Deserialize)]
@@ -141,6 +181,19 @@ impl AllowedBackups {
             let prefix = prefix.trim_matches('/').to_owned();
             backups.stores.push(BackupStore { name, store, prefix, secret: secret_name });
         }
+        if let Some(AllowedDefault { store, schedule, time_zone, keep }) = self.default {
+            let wrong = |field: &str, why: &str| Err(format!("backups.default.{field}: {why}"));
+            if backups.store(&store).is_none() {
+                return wrong("store", &format!("no store {store} is in backups.stores"));
+            }
+            if let Err(why) = crate::schedule::check(&schedule, &time_zone) {
+                return Err(format!("backups.default: {}", why.trim_start_matches("spec.")));
+            }
+            if [keep.last, keep.hourly, keep.daily, keep.weekly] == [0; 4] {
+                return wrong("keep", "with nothing to keep no backup is of use");
+            }
+            backups.default = Some(DefaultBackups { store, schedule, time_zone, keep });
+        }
         Ok(backups)
     }
 }
@@ -178,6 +231,23 @@ mod tests {
         let wrong = "{name: x, endpoint: s3, bucket: b, secretName: s}";
         assert!(read(wrong).unwrap_err().contains("backups.stores: x: endpoint: s3 is no URL"));
         assert!(!read("").unwrap().are_enabled());
+        let default = |text: &str| {
+            let text = format!("backups: {{stores: [{store}], default: {text}}}");
+            Config::parse(&text).map(|c| (c.backups.default, c.unknown))
+        };
+        let (found, unknown) = default("{store: main, schedule: 0 3 * * *, keep: {last: 1}}").unwrap();
+        let found = found.unwrap();
+        assert_eq!((&*found.time_zone, found.keep.last, found.keep.daily, unknown.len()), ("UTC", 1, 7, 0));
+        assert_eq!(default("null").unwrap().0, None);
+        for (text, word) in [
+            ("{store: other, schedule: 0 3 * * *}", "backups.default.store: no store other"),
+            ("{store: main, schedule: 0 3}", "backups.default: schedule: 0 3 is no cron"),
+            ("{store: main, schedule: 0 3 * * *, timeZone: Moon}", "backups.default: timeZone: Moon"),
+            ("{store: main, schedule: 0 3 * * *, keep: {last: 0, daily: 0, weekly: 0}}", "backups.default.keep"),
+        ] {
+            let why = default(text).unwrap_err();
+            assert!(why.contains(word), "{why}");
+        }
         let teams = |endpoint: &str| Config::parse(&format!("writers: {{backups: {{endpoints: ['{endpoint}']}}}}"));
         let backups = teams("https://s3.team:9443/").unwrap().backups;
         assert_eq!((backups.are_enabled(), backups.ports()), (true, vec![9443]));

@@ -5,7 +5,7 @@ mod config;
 mod rollouts;
 
 pub(crate) use backups::port;
-pub use backups::{BackupStore, Backups};
+pub use backups::{BackupStore, Backups, DefaultBackups};
 pub use config::Config;
 pub use rollouts::Rollouts;
 

@@ -4,6 +4,7 @@
 
 pub(crate) mod additions;
 mod address;
+mod backups;
 mod canary;
 mod changes;
 mod configuration;
