@@ -5,8 +5,8 @@ mod common;
 
 use anyhow::{Context as _, Result, ensure};
 use berth_api::backup::{At, EtcdBackup, Failure, Manifest, Outcome, Store, Subject, TASK, Task};
-use berth_api::conditions::{ConditionType, find};
-use berth_api::{EtcdBackupSchedule, EtcdCluster, labels, names};
+use berth_api::conditions::{ConditionType, find, is_true};
+use berth_api::{EtcdBackupSchedule, EtcdCluster, EtcdRestore, labels, names};
 use berth_plan::settings::{BackupStore, Backups};
 use berth_testkit::FaultPlan;
 use berth_testkit::fixtures::eventually;
@@ -16,7 +16,7 @@ use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const SYSTEM: &str = "berth-system";
 
@@ -272,4 +272,89 @@ async fn ready_says(team: &Team, status: &str, reason: &str) {
         Ok(())
     };
     eventually(SOON, reason, said).await.unwrap_or_else(|e| panic!("{e:#}"));
+}
+
+/// A backup goes to a store of the team's own; then it is put into a new etcd beside the tenant, which goes on undisturbed.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_in_a_teams_own_store_is_looked_into_in_a_new_stand_alone_etcd() {
+    let (_turn, server) = alone_at_a_server().await;
+    let team = Team::with_cluster(server).await;
+    let post = PostParams::default();
+    let mut with = berth_plan::Settings { backups: backups(), ..settings() };
+    with.backups.endpoints = vec!["http://10.8.8.8:9001".into()];
+    let _operator = Running::start_with(server, with, &FaultPlan::new());
+    team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
+
+    let all: Api<EtcdBackup> = Api::namespaced(team.client.clone(), &team.ns);
+    let backup = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": "mine"},
+        "spec": {"clusterRef": {"name": "acme"}, "secretRef": {"name": "mine"}},
+    });
+    let secrets: Api<Secret> = Api::namespaced(team.client.clone(), &team.ns);
+    let secret = |type_: &str| {
+        let data = json!({
+            "endpoint": "http://10.8.8.8:9001", "bucket": "ours", "accessKeyID": "AKIA-ours", "secretAccessKey": "dontsay",
+        });
+        serde_json::from_value(json!({"metadata": {"name": "mine"}, "type": type_, "stringData": data})).unwrap()
+    };
+    secrets.create(&post, &secret("Opaque")).await.unwrap();
+    all.create(&post, &serde_json::from_value(backup).unwrap()).await.unwrap();
+    let waits = says(&all, "mine", "Waiting").await.status.unwrap();
+    let ready = find(&waits.conditions, ConditionType::Ready).unwrap();
+    assert!(ready.message.contains("is not of type berth.dev/object-store"), "{}", ready.message);
+    secrets.delete("mine", &DeleteParams::default()).await.unwrap();
+    secrets.create(&post, &secret("berth.dev/object-store")).await.unwrap();
+    says(&all, "mine", "Running").await;
+    let copy = team.inside::<Secret>().get("backup-mine").await.unwrap().data.unwrap();
+    assert_eq!(copy.keys().collect::<Vec<_>>(), ["accessKeyID", "secretAccessKey"], "what the Job needs, and no more");
+    let identity = team.inside::<EtcdCluster>().get(names::ETCD).await.unwrap().status.unwrap().identity.unwrap();
+    let Outcome::Verified(mut manifest) = verified(&identity, "2026-01-01T00:00:00Z") else { panic!() };
+    manifest.of.epoch = 4;
+    let task = ends(&team, "backup-mine", "Complete", &Outcome::Verified(manifest.clone())).await;
+    let Task::Take(take) = task else { panic!("{task:?}") };
+    assert_eq!((&*take.store.endpoint, &*take.store.bucket), ("http://10.8.8.8:9001", "ours"));
+    let taken = says(&all, "mine", "Verified").await;
+    let said = serde_json::to_string(&taken).unwrap();
+    assert!(!said.contains("dontsay") && !said.contains("AKIA-ours"), "{said}");
+
+    let etcds: Api<EtcdCluster> = Api::namespaced(team.client.clone(), &team.ns);
+    // Nothing uses it: its first operation may begin at once.
+    let spec = json!({"version": "3.6.16", "dataPolicy": "Delete", "clientsStopped": 1});
+    let scratch = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "scratch"}, "spec": spec});
+    etcds.create(&post, &serde_json::from_value(scratch).unwrap()).await.unwrap();
+    let restores: Api<EtcdRestore> = Api::namespaced(team.client.clone(), &team.ns);
+    let restore = |into: Value, confirm: &str| {
+        let of = json!({"backup": "mine", "of": {"clusterRef": {"name": "acme"}}});
+        let mut spec = json!({"source": of, "confirm": confirm, "backupFirst": false});
+        spec.as_object_mut().unwrap().extend(into.as_object().unwrap().clone());
+        json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "fish"}, "spec": spec})
+    };
+    let wrong = restore(json!({"clusterRef": {"name": "acme"}}), "c1");
+    let refused = restores.create(&post, &serde_json::from_value(wrong).unwrap()).await.unwrap_err().to_string();
+    assert!(refused.contains("a stand-alone EtcdCluster only"), "{refused}");
+    let formed = async || {
+        let status = etcds.get("scratch").await?.status.unwrap_or_default();
+        ensure!(is_true(&status.conditions, ConditionType::Ready), "{:?}", status.conditions);
+        status.cluster_id.context("no cluster ID")
+    };
+    eventually(SOON, "the new etcd", async || formed().await.map(drop)).await.unwrap_or_else(|e| panic!("{e:#}"));
+    let fish = restore(json!({"etcdClusterRef": {"name": "scratch"}}), &formed().await.unwrap());
+    restores.create(&post, &serde_json::from_value(fish).unwrap()).await.unwrap();
+    let home = Team { cp_namespace: team.ns.clone(), ..team.clone() };
+    let task = ends(&home, "restore-fish-check", "Complete", &Outcome::Checked(manifest)).await;
+    assert!(matches!(&task, Task::Check(check) if check.into.identity == identity), "{task:?}");
+    let task = ends(&home, "restore-fish", "Complete", &Outcome::Restored).await;
+    let own = etcds.get("scratch").await.unwrap().metadata.uid.unwrap();
+    let Task::Restore(task) = task else { panic!("{task:?}") };
+    assert_eq!((task.identity, task.epoch, &*task.member), (own, 5, "scratch-0"), "its own, later than the backup's");
+    let restored = async || {
+        let status = restores.get("fish").await?.status.unwrap_or_default();
+        ensure!(status.phase.as_deref() == Some(berth_api::restore::phase::RESTORED), "{status:?}");
+        formed().await.map(drop)
+    };
+    eventually(SOON, "what is looked into", restored).await.unwrap_or_else(|e| panic!("{e:#}"));
+    assert_eq!(etcds.get("scratch").await.unwrap().status.unwrap().epoch, Some(5));
+    let tenant = team.inside::<EtcdCluster>().get(names::ETCD).await.unwrap().status.unwrap();
+    assert_eq!((tenant.epoch, tenant.operation), (Some(1), None), "the tenant goes on");
+    etcds.delete("scratch", &DeleteParams::default()).await.unwrap();
 }

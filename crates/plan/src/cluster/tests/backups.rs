@@ -83,7 +83,8 @@ fn it_goes_with_its_tenant() {
     f.cluster.metadata.deletion_timestamp = Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(f.world.now));
     let gone =
         |f: &Fixture| f.plan().plan.actions().any(|a| a.describe().contains("EtcdBackupSchedule team-a/default-acme"));
-    assert!(gone(&f));
     f.cluster.spec.deletion.protected = true;
     assert!(!gone(&f));
+    f.cluster.spec.deletion.protected = false;
+    assert!(gone(&f));
 }
