@@ -143,10 +143,7 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         });
     };
     let name = match &source.key {
-        Some(at) => match &at.secret_ref {
-            Some(own) => format!("{} in the store of Secret {}/{}", at.key, input.namespace(), own.name),
-            None => format!("{} in store {}", at.key, at.store),
-        },
+        Some(at) => at.key.clone(),
         None => format!("EtcdBackup {}/{}", input.namespace(), backup.metadata.name.clone().unwrap_or_default()),
     };
     let status = backup.status.clone().unwrap_or_default();

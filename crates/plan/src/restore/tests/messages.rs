@@ -89,6 +89,13 @@ pub(crate) fn situations() -> Vec<Situation> {
         }),
     ];
     all.extend(anothers.iter().map(|(text, change)| of(others::of_another(), text, *change)));
+    let lost = others::of_another();
+    all.push(of(lost, "data of another etcd is to be put into one without a quorum, and nobody confirmed", |w| {
+        w.restore.spec.confirm = None;
+        others::found(w, |_| {});
+        let condition = json!({"type": "Available", "status": "False", "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T00:00:00Z"});
+        w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
+    }));
     all.push(of(others::by_key("prod/team-b/acme/id/1.db"), "spec.source.key is another namespace's", |_| {}));
     let again: Change = |w| w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
     all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));

@@ -10,6 +10,7 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
         ("a schedule asks for backups, and none was due yet", 1, &daily, json!({})),
         ("a schedule asks for backups, and none is proven two hours after the first was due", 6, &daily, json!({})),
         ("a schedule asks for backups, and the last one is proven", 12, &daily, proven.clone()),
+        ("the platform's schedule asks for backups, and the last one is proven", 12, &daily, proven.clone()),
         ("a schedule asks for backups, and the one of today is not proven", 36, &daily, proven.clone()),
         (
             "a schedule that asks for backups is suspended",
@@ -19,12 +20,17 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
         ),
         ("a schedule that asks for backups is no cron schedule", 12, &json!({"schedule": "0 3 * * 9"}), proven),
     ];
+    let given = Some("the platform's schedule asks for backups, and the last one is proven");
     let said = |(text, hours, spec, status): (&'static str, i64, &Value, Value)| {
         let mut e = formed.clone();
         let mut whole = json!({"etcdClusterRef": {"name": NAME}, "store": "main"});
         whole.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
         let key = Etcd::key(Kind::EtcdBackupSchedule, "nightly");
-        let meta = json!({"name": key.name, "namespace": key.namespace, "creationTimestamp": e.world.now.to_string()});
+        let mut meta =
+            json!({"name": key.name, "namespace": key.namespace, "creationTimestamp": e.world.now.to_string()});
+        if Some(text) == given {
+            meta["labels"] = json!({labels::CLUSTER_NAME: NAME});
+        }
         let schedule = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackupSchedule", "metadata": meta, "spec": whole, "status": status,
         });
