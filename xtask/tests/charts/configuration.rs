@@ -42,6 +42,7 @@ fn values() -> Value {
             "networks": ["10.32.0.0/11"],
             "vpc": ["example.com/ip=$(IP)"],
             "retain": "Refused",
+            "backups": {"endpoints": ["https://s3.team:9000"]},
         },
         "vpc": {"rules": "Interface"},
         "rollouts": {"maxConcurrent": 3, "maxFailed": 0, "waveSoak": "30m"},
@@ -103,6 +104,12 @@ fn each_value_arrives_in_its_own_field() {
         retain: Retain::Refused,
     };
     assert_eq!(config.writers, writers);
+    assert_eq!(config.backups.endpoints, texts("/writers/backups/endpoints"));
+    let given = read(&json!({"backups": {
+        "stores": [{"name": "main", "endpoint": "https://s3:9000", "bucket": "b", "secretName": "s"}],
+        "default": {"store": "main", "schedule": "0 3 * * *", "keep": {"daily": 2}},
+    }}));
+    assert_eq!((given.backups.default.expect("a schedule").keep.daily, given.unknown.len()), (2, 0));
     let rollouts = Rollouts { max_concurrent: 3, max_failed: 0, wave_soak: SignedDuration::from_mins(30) };
     assert_eq!(config.rollouts, rollouts);
     assert_eq!(config.vpc, VpcSettings { rules: Rules::Interface, pods_are_held: true });
@@ -129,6 +136,7 @@ fn the_chart_has_these_values_and_the_operators_defaults() {
     assert_eq!(chart.rollouts, none.rollouts);
     assert_eq!((&chart.given, &chart.writers, &chart.unknown), (&none.given, &none.writers, &none.unknown));
     assert_eq!(chart.vpc.rules, none.vpc.rules);
+    assert_eq!(chart.backups, none.backups);
     let policies = |config: &Config| format!("{:?}", config.isolation());
     assert_eq!(policies(&chart), policies(&none));
 }
