@@ -54,8 +54,7 @@ fn whose(restore: &EtcdRestore) -> BackupOf {
 fn in_store(restore: &EtcdRestore) -> Option<EtcdBackup> {
     let at = restore.spec.source.key.as_ref()?;
     let BackupOf { cluster_ref, etcd_cluster_ref } = whose(restore);
-    let mut backup = EtcdBackup::default();
-    backup.spec = EtcdBackupSpec {
+    let spec = EtcdBackupSpec {
         cluster_ref,
         etcd_cluster_ref,
         store: at.store.clone(),
@@ -70,8 +69,7 @@ fn in_store(restore: &EtcdRestore) -> Option<EtcdBackup> {
         (status.epoch, status.etcd_version) = (Some(found.epoch), Some(found.etcd_version));
         (status.kubernetes_version, status.encryption_key) = (found.kubernetes_version, found.encryption_key);
     }
-    backup.status = Some(status);
-    Some(backup)
+    Some(EtcdBackup { spec, status: Some(status), ..EtcdBackup::default() })
 }
 
 /// What is recorded of a snapshot that has no `EtcdBackup`.
@@ -112,7 +110,7 @@ pub(super) fn subject(input: Input<'_>, backup: &EtcdBackup, own: &str) -> Subje
     if source.key.is_some() {
         let BackupOf { cluster_ref, etcd_cluster_ref } = whose(input.restore);
         subject.name = cluster_ref.or(etcd_cluster_ref).map(|of| of.name).unwrap_or_default();
-        subject.namespace = input.namespace().to_owned();
+        input.namespace().clone_into(&mut subject.namespace);
     }
     subject
 }
