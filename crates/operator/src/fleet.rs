@@ -190,7 +190,7 @@ pub async fn follow(ctx: &Context, stop: CancellationToken) {
 /// Reads all, decides, and records. True: somebody waits, or has a turn.
 async fn pass(ctx: &Context) -> Result<bool, IoError> {
     let mut turns = BTreeMap::new();
-    for live in ctx.io.list_all(Kind::Namespace).await? {
+    for live in ctx.io.list_selected(Kind::Namespace, None, labels::CLUSTER_NAME).await? {
         let of = |key| label(&live, key).map(str::to_owned);
         let name = live.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
         let (Some(cluster), Some(namespace)) = (of(labels::CLUSTER_NAME), of(labels::CLUSTER_NAMESPACE)) else {
@@ -213,18 +213,23 @@ async fn pass(ctx: &Context) -> Result<bool, IoError> {
     let stopped = stopped(&all, &ctx.settings.rollouts);
     let count = |(version, back): (&&str, &std::collections::BTreeSet<_>)| ((*version).to_owned(), back.len());
     ctx.metrics.rollouts.stopped(stopped.iter().map(count).collect());
-    let mut open = decision.open;
+    // One whose namespace cannot be written is its own trouble alone.
+    let mut failed = None;
     for id in &decision.take_back {
-        open |= !take_back(ctx, id, &turns).await?;
+        if let Err(error) = take_back(ctx, id, &turns).await {
+            failed = Some(error);
+        }
     }
     for (id, to) in &decision.grant {
         if let Some(live) = turns.get(id) {
             tracing::info!(cluster = %id, version = to, "has the turn to change its version");
-            record(ctx, live, Some(to)).await?;
+            if let Err(error) = record(ctx, live, Some(to)).await {
+                failed = Some(error);
+            }
         }
     }
     tell(ctx, decision.answers);
-    Ok(open || !decision.take_back.is_empty())
+    failed.map_or(Ok(decision.open || !decision.take_back.is_empty()), Err)
 }
 
 fn member(cluster: &Cluster, turns: &BTreeMap<TenantId, Value>) -> Option<Member> {
@@ -233,9 +238,9 @@ fn member(cluster: &Cluster, turns: &BTreeMap<TenantId, Value>) -> Option<Member
     Member::of(cluster, turns.get(&id).and_then(|live| annotation(live, labels::TURN)))
 }
 
-/// Takes a turn back that is not needed, once nobody can have read it. False: somebody may have.
-async fn take_back(ctx: &Context, id: &TenantId, turns: &BTreeMap<TenantId, Value>) -> Result<bool, IoError> {
-    let Some(_until_it_is_written) = ctx.fleet.revoke(id) else { return Ok(false) };
+/// Takes a turn back that is not needed, once nobody can have read it. While somebody may have, it stays for now.
+async fn take_back(ctx: &Context, id: &TenantId, turns: &BTreeMap<TenantId, Value>) -> Result<(), IoError> {
+    let Some(_until_it_is_written) = ctx.fleet.revoke(id) else { return Ok(()) };
     let key = ObjectKey::namespaced(Kind::Cluster, &id.namespace, &id.name);
     // It may have begun since it was read.
     let live = ctx.io.get(&key).await?.and_then(|live| serde_json::from_value::<Cluster>(live).ok());
@@ -246,7 +251,7 @@ async fn take_back(ctx: &Context, id: &TenantId, turns: &BTreeMap<TenantId, Valu
         record(ctx, live, None).await?;
         ctx.fleet.news.notify_one();
     }
-    Ok(true)
+    Ok(())
 }
 
 /// Only on the namespace as it was read: nobody else writes turns, but it may be another namespace by now.

@@ -2,11 +2,15 @@
 
 use berth_api::cluster::{Cluster, TurnState};
 use berth_api::labels;
+use berth_api::revision::RevisionOutcome;
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 
 /// A turn is kept that is needed again so soon.
 const SOON: SignedDuration = SignedDuration::from_mins(2);
+
+/// A window opens once a week at least. Whoever waits for longer has changed it, and others need not wait for that.
+const WINDOW: SignedDuration = SignedDuration::from_hours(8 * 24);
 
 /// Where a `Cluster` is that says nothing, or nothing that can be read.
 pub const DEFAULT_WAVE: u8 = 5;
@@ -48,6 +52,8 @@ pub struct Member {
     pub came_back: bool,
     /// The version towards which it has the turn.
     pub turn: Option<String>,
+    /// How often it failed to come up with that version since it was well last; three changes amid a rollout count as one.
+    pub failures: usize,
     /// A release is rolled out, of whatever version.
     pub rolls: bool,
     /// That all is as of the present spec.
@@ -91,6 +97,11 @@ impl Member {
                 member.unseen = unseen;
             }
         }
+        let since_well = status.history.iter().take_while(|r| r.outcome != Some(RevisionOutcome::Succeeded));
+        let tries = || since_well.clone().filter(|r| r.version == member.to);
+        let superseded = tries().filter(|r| r.outcome == Some(RevisionOutcome::Superseded)).count();
+        let failed = |outcome| matches!(outcome, Some(RevisionOutcome::RolledBack | RevisionOutcome::Held));
+        member.failures = tries().filter(|r| failed(r.outcome)).count() + superseded / 3;
         Some(member)
     }
 
@@ -104,14 +115,21 @@ impl Member {
         self.current && self.state == Some(TurnState::Waiting) && self.turn.as_ref() != Some(&self.to)
     }
 
-    /// Higher waves wait for it.
-    pub(super) fn is_open(&self) -> bool {
-        self.unseen || matches!(self.state, Some(TurnState::Waiting | TurnState::Window | TurnState::Running))
+    /// Higher waves wait for it. Not for one that tries again, nor for a window that never comes: a team could hold up all others.
+    pub(super) fn is_open(&self, now: Timestamp) -> bool {
+        match self.state {
+            _ if self.failures > 0 => false,
+            _ if self.unseen => true,
+            Some(TurnState::Waiting | TurnState::Running) => true,
+            Some(TurnState::Window) => self.since.is_none_or(|since| now.duration_since(since) < WINDOW),
+            _ => false,
+        }
     }
 
-    /// It is through, well or not.
+    /// It is through, well or not, and that for the first time.
     pub(super) fn has_ended(&self) -> bool {
-        matches!(self.state, Some(TurnState::Emulating | TurnState::Succeeded | TurnState::Failed))
+        let through = matches!(self.state, Some(TurnState::Emulating | TurnState::Succeeded | TurnState::Failed));
+        through && self.failures < 2
     }
 
     /// The turn that is recorded is of no use any more. While the status is of another spec, nobody knows.
@@ -123,7 +141,8 @@ impl Member {
             // One towards another version stays while that is rolled out.
             Some(TurnState::Waiting) => self.turn.as_ref() != Some(&self.to) && !self.rolls,
             Some(TurnState::Running) => false,
-            Some(TurnState::Emulating) => self.until.is_none_or(|until| until.duration_since(now) > SOON),
+            // Also when its time came and a pod is not there: it asks anew when it can go on.
+            Some(TurnState::Emulating) => self.until.is_none_or(|until| until.duration_since(now).abs() > SOON),
             None | Some(TurnState::Window | TurnState::Blocked | TurnState::Succeeded | TurnState::Failed) => true,
         }
     }

@@ -50,7 +50,7 @@ pub enum Answer {
 /// What is to be recorded, and what those are told who wait.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Decision {
-    /// Who does not need the turn any more that is recorded. If there are any, nothing is granted yet.
+    /// Who does not need the turn any more that is recorded. It counts until it is taken back.
     pub take_back: Vec<TenantId>,
     /// Who gets a turn, and towards which version.
     pub grant: Vec<(TenantId, String)>,
@@ -78,7 +78,7 @@ pub fn decide(all: &[Member], limits: &Rollouts, told: &BTreeMap<TenantId, Answe
                 let (version, back) = (member.to.clone(), back.iter().map(|id| (*id).clone()).collect());
                 Some(Answer::Stopped { version, back, most: limits.max_failed })
             }
-            _ => wave_before(member, all, before).or_else(|| soak(member, all, limits, now)),
+            _ => wave_before((n, member), all, before, now).or_else(|| soak(member, all, limits, now)),
         };
         let answer = answer.or_else(|| {
             // It has one, towards another version: one tenant is still one.
@@ -87,7 +87,7 @@ pub fn decide(all: &[Member], limits: &Rollouts, told: &BTreeMap<TenantId, Answe
         });
         match answer {
             Some(answer) => drop(decision.answers.insert(member.id.clone(), answer)),
-            None if decision.take_back.is_empty() => {
+            None if !decision.take_back.contains(&member.id) => {
                 free -= usize::from(member.turn.is_none());
                 decision.grant.push((member.id.clone(), member.to.clone()));
             }
@@ -107,13 +107,14 @@ pub fn stopped<'a>(all: &'a [Member], limits: &Rollouts) -> BTreeMap<&'a str, BT
     back
 }
 
-/// A lower wave that is not through with the same version.
-fn wave_before(member: &Member, all: &[Member], told: Option<&Answer>) -> Option<Answer> {
-    let open = || all.iter().filter(|m| m.wave < member.wave && m.to == member.to && m.is_open());
-    let first = open().min_by_key(|m| (m.wave, &m.id))?;
-    let same = |answer: &&Answer| matches!(answer, Answer::Wave { on, .. } if open().any(|m| m.id == *on));
+/// A lower wave that is not through with the same version. As in [`full`], those who wait name different ones.
+fn wave_before((n, member): (usize, &Member), all: &[Member], told: Option<&Answer>, now: Timestamp) -> Option<Answer> {
+    let before = all.iter().filter(|m| m.wave < member.wave && m.to == member.to && m.is_open(now));
+    let open: Vec<&Member> = before.collect();
+    let one = open.get(n.checked_rem(open.len())?)?;
+    let same = |answer: &&Answer| matches!(answer, Answer::Wave { on, .. } if open.iter().any(|m| m.id == *on));
     let said = told.filter(same).cloned();
-    Some(said.unwrap_or_else(|| Answer::Wave { wave: first.wave, on: first.id.clone() }))
+    Some(said.unwrap_or_else(|| Answer::Wave { wave: one.wave, on: one.id.clone() }))
 }
 
 fn soak(member: &Member, all: &[Member], limits: &Rollouts, now: Timestamp) -> Option<Answer> {
@@ -122,7 +123,7 @@ fn soak(member: &Member, all: &[Member], limits: &Rollouts, now: Timestamp) -> O
     (until > now).then_some(Answer::Soak { until })
 }
 
-/// Those who wait name different ones, so that the end of one is no news for all.
+/// Those who wait name different ones, so that the end of one is no news for all: each of them reconciles.
 fn full(running: &[&Member], n: usize, limits: &Rollouts, told: Option<&Answer>) -> Answer {
     let same = |answer: &&Answer| match answer {
         Answer::Full { most, on: Some(on) } => *most == limits.max_concurrent && running.iter().any(|m| m.id == *on),

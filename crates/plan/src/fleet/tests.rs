@@ -111,7 +111,53 @@ fn with_one_too_many_that_came_back_nobody_else_starts_and_those_may_try_again()
 }
 
 #[test]
-fn turns_are_given_back_and_nothing_is_granted_in_the_same_pass() {
+fn nobody_holds_up_higher_waves_for_ever() {
+    let holds_up = |early: Member| {
+        let all = [early, member("late", 2, Some(Waiting))];
+        !granted(&decided(&all, &limits(3, 2))).contains(&"late")
+    };
+    let window =
+        |hours| Member { since: Some(now() - SignedDuration::from_hours(hours)), ..member("early", 1, Some(Window)) };
+    assert!(holds_up(window(7 * 24)));
+    assert!(!holds_up(window(9 * 24)), "a window that never opens");
+    for state in [Waiting, Window, Running] {
+        let early = Member { failures: 1, turn: None, ..member("early", 1, Some(state)) };
+        assert!(!holds_up(early), "{state}: it tries again");
+    }
+    let soak = Rollouts { wave_soak: SignedDuration::from_mins(5), ..Rollouts::default() };
+    for (failures, waits) in [(0, true), (1, true), (2, false)] {
+        let early = Member { failures, came_back: false, since: Some(now()), ..member("early", 1, Some(Failed)) };
+        let decision = decided(&[early, member("late", 2, Some(Waiting))], &soak);
+        assert_eq!(decision.grant.is_empty(), waits, "{failures}");
+    }
+}
+
+#[test]
+fn what_becomes_of_one_tenant_of_a_wave_is_no_news_for_all_that_wait() {
+    let mut all: Vec<Member> = (0..10).map(|n| member(&format!("a{n}"), 0, Some(Running))).collect();
+    all.extend((0..90).map(|n| member(&format!("b{n:02}"), 5, Some(Waiting))));
+    let limits = limits(20, 2);
+    let before = decided(&all, &limits).answers;
+    all[0].state = Some(Succeeded);
+    let after = decide(&all, &limits, &before, now()).answers;
+    let told = after.iter().filter(|(id, answer)| before.get(id) != Some(answer)).count();
+    assert_eq!((before.len(), told), (90, 9));
+}
+
+#[test]
+fn who_gives_back_a_turn_keeps_nobody_waiting() {
+    let back = Member { turn: Some(V.into()), ..member("a", 5, Some(Blocked)) };
+    let all = [back, member("b", 5, Some(Waiting)), member("c", 5, Some(Waiting))];
+    let decision = decided(&all, &limits(2, 2));
+    assert_eq!(
+        (decision.take_back.as_slice(), granted(&decision)),
+        (&[id("a")][..], vec!["b"]),
+        "it counts until then"
+    );
+}
+
+#[test]
+fn turns_are_given_back() {
     let holds = |state, until: Option<i64>| Member {
         turn: Some(V.into()),
         until: until.map(|mins| now() + SignedDuration::from_mins(mins)),
@@ -123,14 +169,14 @@ fn turns_are_given_back_and_nothing_is_granted_in_the_same_pass() {
         (Some(Running), None, false),
         (Some(Emulating), Some(1), false),
         (Some(Emulating), Some(60), true),
+        (Some(Emulating), Some(-1), false),
+        (Some(Emulating), Some(-60), true),
         (Some(Blocked), None, true),
         (Some(Succeeded), None, true),
         (Some(Failed), None, true),
     ] {
-        let all = [holds(state, until), member("b", 5, Some(Waiting))];
-        let decision = decided(&all, &limits(3, 2));
+        let decision = decided(&[holds(state, until)], &limits(3, 2));
         assert_eq!(!decision.take_back.is_empty(), back, "{state:?} {until:?}");
-        assert_eq!(granted(&decision).is_empty(), back);
         let unknown = Member { current: false, ..holds(state, until) };
         assert!(decided(&[unknown], &limits(3, 2)).take_back.is_empty(), "of another spec");
     }
@@ -179,6 +225,21 @@ fn a_member_is_what_its_cluster_says() {
     let runs = json!({"observedGeneration": 1, "history": history, "turn": turn});
     let runs = read(&runs, "1.36.9", Some(V)).unwrap();
     assert!(runs.runs() && runs.came_back && !runs.unseen && runs.to == V && runs.turn.as_deref() == Some(V));
+    for (outcomes, failures) in [
+        (&["Succeeded"][..], 0),
+        (&["Held", "Succeeded", "Held"], 1),
+        (&["", "RolledBack", "Held"], 2),
+        (&["Superseded", "Superseded"], 0),
+        (&["", "Superseded", "Superseded", "Superseded"], 1),
+    ] {
+        let one = |(n, outcome): (usize, &&str)| match *outcome {
+            "" => json!({"revision": 9 - n, "version": V, "cause": "Upgrade"}),
+            outcome => json!({"revision": 9 - n, "version": V, "cause": "Upgrade", "outcome": outcome}),
+        };
+        let history: Vec<_> = outcomes.iter().enumerate().map(one).collect();
+        let status = json!({"observedGeneration": 2, "history": history, "turn": turn});
+        assert_eq!(read(&status, V, None).unwrap().failures, failures, "{outcomes:?}");
+    }
     let mut cluster = Cluster::default();
     for (label, wanted) in [(None, 5), (Some("0"), 0), (Some("9"), 9), (Some("10"), 5), (Some("x"), 5)] {
         cluster.metadata.labels = label.map(|l| [("berth.dev/wave".to_owned(), l.to_owned())].into());
