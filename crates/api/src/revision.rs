@@ -111,6 +111,16 @@ impl Release {
         }
     }
 
+    /// The same, with as many of each component as `other` has.
+    #[must_use]
+    pub fn scaled_as(&self, other: &Self) -> Self {
+        let mut scaled = Self { replicas: other.replicas, ..self.clone() };
+        scaled.api_server.replicas = other.api_server.replicas;
+        scaled.controller_manager.replicas = other.controller_manager.replicas;
+        scaled.scheduler.replicas = other.scheduler.replicas;
+        scaled
+    }
+
     /// The same `Cluster` with this release in place of its own.
     #[must_use]
     pub fn put_into(&self, cluster: &Cluster) -> Cluster {
@@ -157,6 +167,9 @@ pub struct ClusterRevisionStatus {
     /// What failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// The tenant was not well when it was recorded: if it fails, that says nothing of the release.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unwell: bool,
 }
 
 /// How a revision came out.

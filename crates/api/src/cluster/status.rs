@@ -162,7 +162,8 @@ pub struct RolloutStatus {
     pub from: Option<String>,
     /// Version that is rolled out.
     pub to: String,
-    /// The workload whose pods are replaced, such as `kube-apiserver`; `soak`: all run it, for `spec.upgrade.soak`.
+    /// The workload whose pods are replaced, such as `kube-apiserver`; `waiting`: none is, and something else is waited for; `soak`: all run it,
+    /// for `spec.upgrade.soak`.
     pub step: String,
     /// The most of its pods that were up to date and ready at once.
     #[serde(default)]
@@ -227,7 +228,8 @@ pub struct TurnStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]
     pub until: Option<Time>,
-    /// It came back from that version (`RolledBack`, `Held`), by a change of nothing but the version, and has not been well with it since.
+    /// It came back from that version (`RolledBack`, `Held`), or does not come through the second step of it, by a change of nothing but the
+    /// version. It was well before, and has not been well with it since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub came_back: bool,
 }
@@ -240,7 +242,7 @@ pub enum TurnState {
     Waiting,
     /// It waits for the window of its `Cluster`.
     Window,
-    /// Something in the tenant, or in its `Cluster`, stands in its way.
+    /// Something in the tenant, or in its `Cluster`, stands in its way, such as `spec.paused`, also when it has begun.
     Blocked,
     /// It is under way.
     Running,
@@ -248,7 +250,7 @@ pub enum TurnState {
     Emulating,
     /// It is through.
     Succeeded,
-    /// It did not come up: `RolledBack` or `Held`.
+    /// It did not come up: `RolledBack` or `Held`; or it makes no progress in the second step of a new minor version.
     Failed,
 }
 

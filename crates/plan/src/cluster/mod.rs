@@ -169,7 +169,7 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     release.recording = course.awaits(refused);
     release.canary = course.canary;
     if release.change.is_none() {
-        release.pin = course.pin(release.pin);
+        release.pin = course.pin(&t, release.pin);
         release.pin = validate::with_available_agent(release.pin, &t);
     }
     if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {

@@ -64,6 +64,8 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     if planned.plan.stage(StageId::ControlPlane(Binary::ApiServer)).is_some() {
         status.rollout.clone_from(&planned.rollout);
         status.turn.clone_from(&planned.turn);
+    } else {
+        status.turn = super::turn::halted(status.turn, now);
     }
     if let Some(history) = super::revision::history(observed, &cp_namespace).filter(|_| !observed.denied) {
         status.history = history;

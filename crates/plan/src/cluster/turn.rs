@@ -33,7 +33,7 @@ pub struct Hold {
 pub(super) fn of_release(course: &Course<'_>, t: &Tenant<'_>) -> Option<Hold> {
     let asked = &course.asked().version;
     let changes_version = course.changes_version();
-    if course.is_way_back() || is_refused(t) {
+    if course.is_way_back() || course.is_scale() || is_refused(t) {
         return None;
     }
     let what = if changes_version {
@@ -133,7 +133,7 @@ pub(super) fn status(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Opti
     let old = t.status().turn;
     let (to, state, until) = match wish(course, t, refused) {
         Some(wish) => wish,
-        None => match made(course, t) {
+        None => match made(course, t, refused) {
             Some(made) => made,
             // It is long through, and something else was changed since.
             None => {
@@ -143,7 +143,8 @@ pub(super) fn status(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Opti
     };
     let same = old.filter(|old| old.to == to && old.state == state);
     let since = same.and_then(|old| old.since).unwrap_or(Time(t.now));
-    let came_back = state != TurnState::Succeeded && course.came_back_from(&to);
+    let came_back = (state != TurnState::Succeeded && course.came_back_from(&to))
+        || (state == TurnState::Failed && course.is_stuck_by_version());
     Some(TurnStatus { to, state, since: Some(since), until: until.map(Time), came_back })
 }
 
@@ -163,22 +164,35 @@ fn wish(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<State> {
 }
 
 /// The change that led to the newest release.
-fn made(course: &Course<'_>, t: &Tenant<'_>) -> Option<State> {
-    let failed = course.newest_failed();
+fn made(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<State> {
+    let failed = course.newest_failed() || course.is_stuck();
+    // Nothing goes on: others need not wait for it. When it goes on, it does so without a turn.
+    let running = if refused || t.stands_still() { TurnState::Blocked } else { TurnState::Running };
     if t.release.change.is_some() {
         let to = t.release.wanted_pin().version.to_string();
         return Some(match (&t.release.hold, &t.release.pending) {
             (Some(hold), _) => (to, hold.state, hold.until),
             (None, Some(pending)) => (to, TurnState::Emulating, Some(pending.until)),
             (None, None) if failed => (course.newest_version()?.clone(), TurnState::Failed, None),
-            (None, None) => (to, TurnState::Running, None),
+            (None, None) => (to, running, None),
         });
     }
     let to = course.newest_version().filter(|_| course.newest_changed_version())?.clone();
     let state = match course.newest_succeeded() {
         true => TurnState::Succeeded,
         false if failed => TurnState::Failed,
-        false => TurnState::Running,
+        false => running,
     };
     Some((to, state, None))
+}
+
+/// What the status says where nothing could be looked at, and nothing be done: others need not wait for it.
+pub(super) fn halted(old: Option<TurnStatus>, now: Timestamp) -> Option<TurnStatus> {
+    let old = old?;
+    Some(match old.state {
+        TurnState::Waiting | TurnState::Window | TurnState::Running => {
+            TurnStatus { state: TurnState::Blocked, since: Some(Time(now)), until: None, ..old }
+        }
+        _ => old,
+    })
 }

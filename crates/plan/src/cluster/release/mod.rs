@@ -220,18 +220,22 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
     let clients = [Binary::ControllerManager, Binary::Scheduler].map(look);
     let until = upgrade.proven.as_ref().map(|Time(since)| *since.min(&t.now) + finalize_after(t));
     let due = until.is_some_and(|until| t.now >= until);
-    let second = due && step == Step::One && ask == Ask::New;
-    let hold = second.then(|| turn::of_second_step(t, &old.version, &new.version)).flatten();
     let facts = Facts {
         step,
         ask,
         proven: upgrade.proven.as_ref().is_some_and(|Time(since)| !was_paused(t, *since)),
-        due: due && hold.is_none(),
+        due,
         answers: seen::answers(t),
         api: look(Binary::ApiServer),
         clients,
     };
-    let next = decide(facts);
+    let mut next = decide(facts);
+    // Only now it could begin: a turn that waits for pods would be kept from others.
+    let second = next.write == Some(Write::StepTwo);
+    let hold = second.then(|| turn::of_second_step(t, &old.version, &new.version)).flatten();
+    if hold.is_some() {
+        next.write = None;
+    }
     let counts_as = if step == Step::Two && !facts.api_is_new() { from } else { old.version };
     let change = Change { old: old.clone(), new: new.clone(), emulates, next, back: ask == Ask::Old, counts_as };
     let pending = until.filter(|_| next.write.is_none() && step == Step::One && ask == Ask::New);
@@ -251,7 +255,6 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         Some(Write::Done) => (None, old),
         None => (Some(upgrade), old),
     };
-    let hold = hold.filter(|_| pending.is_some());
     (
         Release { pin, change: Some(change), upgrade, served, waits, pending, hold, recording: None, canary: None },
         refusal,

@@ -67,9 +67,13 @@ impl Canary {
     }
 
     /// Whether the pod that was ready then, and did not serve for long enough, was lost by its own doing: it restarted, or is not ready any
-    /// more. One that somebody deleted is made anew.
+    /// more. One that somebody deleted, or its node evicted, is made anew.
     pub(super) fn has_failed(self, t: &Tenant<'_>, pod: &str, since: Timestamp) -> bool {
         let Some(live) = self.pods(t).into_iter().find(|live| name(live) == Some(pod)) else { return false };
+        // A pod that always restarts ends only where its node ends it.
+        if live["status"]["phase"] == "Failed" {
+            return false;
+        }
         match ready_since(live) {
             Some(now) => now > since && now.duration_since(since) < self.soak,
             None => lost_at(live).is_some_and(|lost| lost < since + self.soak),

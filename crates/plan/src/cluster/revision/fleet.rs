@@ -15,6 +15,12 @@ fn failed(revision: &Revision<'_>) -> bool {
     matches!(revision.status.outcome, Some(Outcome::RolledBack | Outcome::Held))
 }
 
+/// They differ in nothing but the version.
+fn only_version(before: &Revision<'_>, after: &Revision<'_>) -> bool {
+    let (Some(before), Some(after)) = (before.release(), after.release()) else { return false };
+    Release { version: before.version.clone(), ..after.clone() } == *before
+}
+
 impl<'a> Course<'a> {
     /// Where the release of the spec may not begin yet, the newest one goes on as if the spec asked for it.
     pub(super) fn wait(&mut self, t: &Tenant<'_>) {
@@ -22,7 +28,10 @@ impl<'a> Course<'a> {
         let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
         self.hold = turn::of_release(self, t);
         if self.hold.is_some() {
-            (self.wanted, self.roll) = (newest.release, newest.roll);
+            // How many there are of each does not wait. Of one that came back, the number is that of what runs.
+            let scaled = newest.release.scaled_as(&self.asked);
+            let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
+            (self.wanted, self.roll) = (if is_back { newest.release } else { scaled }, newest.roll);
             self.judged = self.facts(t).map(|facts| (facts, decide(facts)));
         }
     }
@@ -60,13 +69,23 @@ impl<'a> Course<'a> {
         is_wish && asked != runs && !self.is_way_back()
     }
 
+    /// The spec asks for what runs, with another number of pods.
+    pub(in crate::cluster) fn is_scale(&self) -> bool {
+        let runs = self.runs().and_then(Revision::release);
+        !self.newest_failed() && runs.is_some_and(|runs| runs.scaled_as(&self.asked) == self.asked)
+    }
+
     /// The spec asks for what ran before, or for its version, and that is no newer.
     pub(in crate::cluster) fn is_way_back(&self) -> bool {
         let parsed = |text: Option<&String>| text.and_then(|text| text.parse::<Version>().ok());
         let Some(good) = self.good() else { return false };
         let (asked, newest) = (parsed(Some(&self.asked.version)), parsed(self.newest_version()));
-        (asked < newest && version(good) == Some(&self.asked.version))
-            || (asked <= newest && good.release() == Some(&self.asked))
+        let leads_to = |good: &Revision<'_>, from: &Option<Version>| {
+            (asked < *from && version(good) == Some(&self.asked.version))
+                || (asked <= *from && good.release() == Some(&self.asked))
+        };
+        let runs = parsed(self.runs_version());
+        leads_to(good, &newest) || self.all.iter().any(|older| older.succeeded() && leads_to(older, &runs))
     }
 
     pub(in crate::cluster) fn newest_failed(&self) -> bool {
@@ -85,10 +104,19 @@ impl<'a> Course<'a> {
     /// Since the last good one, a release came back that differed from it in nothing but that version.
     pub(in crate::cluster) fn came_back_from(&self, to: &str) -> bool {
         let Some(good) = self.all.iter().rev().find(|revision| revision.succeeded()) else { return false };
-        let only_version = |revision: &Revision<'_>| {
-            let (Some(before), Some(after)) = (good.release(), revision.release()) else { return false };
-            after.version == to && Release { version: before.version.clone(), ..after.clone() } == *before
-        };
-        self.all.iter().any(|r| r.number > good.number && failed(r) && only_version(r))
+        let counts =
+            |r: &Revision<'_>| failed(r) && !r.status.unwell && version(r).is_some_and(|version| version == to);
+        self.all.iter().any(|r| r.number > good.number && counts(r) && only_version(good, r))
+    }
+
+    /// The second step of the newest minor makes no progress.
+    pub(in crate::cluster) fn is_stuck(&self) -> bool {
+        self.newest_succeeded() && self.failure.is_some()
+    }
+
+    /// That is so, by a change of nothing but the version.
+    pub(in crate::cluster) fn is_stuck_by_version(&self) -> bool {
+        let (Some(newest), Some(good)) = (self.all.last(), self.good()) else { return false };
+        self.is_stuck() && !newest.status.unwell && only_version(good, newest)
     }
 }

@@ -95,7 +95,7 @@ impl<'a> Course<'a> {
 
     fn facts(&self, t: &Tenant<'_>) -> Option<Facts> {
         let newest = self.all.last()?;
-        let failing = self.failure.as_ref().map(Failure::component);
+        let failing = self.failure.as_ref().and_then(Failure::component);
         Some(Facts {
             recorded: newest.status.outcome,
             same: newest.release() == Some(&self.wanted),
@@ -103,7 +103,7 @@ impl<'a> Course<'a> {
             paused: t.stands_still(),
             through: false,
             soaked: false,
-            late: failing.is_some(),
+            late: self.failure.is_some(),
             goes_back: rollout::goes_back(t),
             old_well: failing.is_some_and(|component| rollout::old_are_well(t, component)),
             rest_well: rollout::rest_is_well(t),
@@ -141,13 +141,27 @@ impl<'a> Course<'a> {
 
     /// The `Cluster` that the plan is made for, if that is not the one that was read.
     pub(super) fn cluster(&self) -> Option<Cluster> {
-        let waits = || self.all.last().filter(|_| self.hold.is_some());
-        self.back_to().or_else(waits)?.release().map(|release| release.put_into(self.input.cluster))
+        let waits = || self.hold.as_ref().map(|_| &self.wanted);
+        self.back_to().and_then(Revision::release).or_else(waits).map(|release| release.put_into(self.input.cluster))
     }
 
     /// What the release that is gone back to was rendered with, in place of what this build has for its version.
-    pub(super) fn pin(&self, pin: Pin) -> Pin {
-        self.back_to().and_then(Revision::pin).filter(|was| was.version == pin.version).unwrap_or(pin)
+    pub(super) fn pin(&self, t: &Tenant<'_>, pin: Pin) -> Pin {
+        let was = self.back_to().or_else(|| self.back_by_hand(t, &pin)).and_then(Revision::pin);
+        was.filter(|was| was.version == pin.version).unwrap_or(pin)
+    }
+
+    /// The release that a person goes back to. What is pinned already stays as it is.
+    fn back_by_hand(&self, t: &Tenant<'_>, pin: &Pin) -> Option<&Revision<'a>> {
+        if t.live_namespace().and_then(super::record::pin).is_none_or(|pinned| pinned.version == pin.version) {
+            return None;
+        }
+        let is_wanted = |revision: &&Revision<'_>| revision.release() == Some(&self.wanted);
+        // Once it is recorded, that tells what with. Who asks for it once more gets what this build has.
+        let begins = self.judged.as_ref().is_none_or(|(_, next)| next.write == Some(Write::Revision));
+        let begun = self.all.last().filter(is_wanted).filter(|_| !begins);
+        let before = || self.all.iter().rev().filter(|r| r.succeeded() && self.is_way_back()).find(is_wanted);
+        begun.or_else(before).filter(|r| r.pin().is_some_and(|was| t.templates_of(&was).is_some()))
     }
 
     /// What changes of what runs wait for. `refused`: the release of the spec is, so it is not recorded.
@@ -185,7 +199,10 @@ impl<'a> Course<'a> {
             (Some((facts, _)), Some(newest)) => {
                 let soaked = rollout::soaked(t, newest.number);
                 let next = decide(Facts { through, soaked: through && soaked, ..*facts });
-                out.rollout = rollout::now(self, t, newest, through).filter(|_| !refused && open(next, *facts));
+                // A minor's second step is watched, too, though nothing goes back in it.
+                let second = t.live_namespace().is_some_and(release::is_in_second_step) && t.release.change.is_some();
+                let watched = !refused && (open(next, *facts) || (second && next.write.is_none()));
+                out.rollout = watched.then(|| rollout::now(self, t, newest, through));
                 match next.write {
                     Some(Write::Revision) if !refused => self.begin(t, newest),
                     Some(Write::Outcome(outcome)) => {
@@ -231,7 +248,8 @@ impl<'a> Course<'a> {
             let message = newest.status.message.clone();
             newest.with(t.cluster, &status(t, &newest.status, Outcome::Superseded, message))
         });
-        let new = record::new(t.cluster, &self.cp_namespace, &self.spec(t), &started(t));
+        let status = ClusterRevisionStatus { unwell: !rollout::is_well(t), ..started(t) };
+        let new = record::new(t.cluster, &self.cp_namespace, &self.spec(t), &status);
         ended.into_iter().chain([new]).collect()
     }
 

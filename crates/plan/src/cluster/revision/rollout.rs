@@ -19,6 +19,9 @@ use serde_json::Value;
 /// The step in which all components run the release, for `spec.upgrade.soak`.
 const SOAK: &str = "soak";
 
+/// The step in which no pods are replaced, and something else is waited for.
+const WAITING: &str = "waiting";
+
 /// Clocks that differ by more say nothing about a deadline.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(2);
 
@@ -83,13 +86,16 @@ pub(super) enum Failure {
     Late(&'static Component),
     /// The first new API server was ready, and then was not, before `spec.upgrade.soak` was over.
     Canary(String),
+    /// No pod is replaced any more, and still it is not through: the API does not answer, or nothing can be written.
+    Stuck,
 }
 
 impl Failure {
-    pub(super) fn component(&self) -> &'static Component {
+    pub(super) fn component(&self) -> Option<&'static Component> {
         match self {
-            Self::Late(component) => component,
-            Self::Canary(_) => components::ALL[0],
+            Self::Late(component) => Some(component),
+            Self::Canary(_) => Some(components::ALL[0]),
+            Self::Stuck => None,
         }
     }
 }
@@ -104,8 +110,18 @@ pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, revision: i64) -> 
         return Some(Failure::Canary(canary.pod.clone()));
     }
     let rollout = Some(recorded).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
-    let (component, name, ready) = moving(t)?;
-    (name == rollout.step && ready <= rollout.ready).then_some(Failure::Late(component))
+    let Some((component, name, ready)) = moving(t) else { return (rollout.step == WAITING).then_some(Failure::Stuck) };
+    let late =
+        name == rollout.step && ready <= rollout.ready && lasts(t, &rollout) >= Some(deadline(t) + soaks(t, name));
+    late.then_some(Failure::Late(component))
+}
+
+/// How much longer a pod of a workload may take, since it is ready and its controller lets it serve for a while: `minReadySeconds`.
+fn soaks(t: &Tenant<'_>, name: &str) -> SignedDuration {
+    let Some(live) = t.get(Kind::Deployment, name) else { return SignedDuration::ZERO };
+    let count = |field: &str| live.pointer(field).and_then(Value::as_i64).unwrap_or_default();
+    let serves = count("/status/readyReplicas") > count("/status/availableReplicas");
+    SignedDuration::from_secs(if serves { count("/spec/minReadySeconds") } else { 0 })
 }
 
 /// The canary that is recorded, if it failed.
@@ -135,6 +151,13 @@ pub(super) fn rest_is_well(t: &Tenant<'_>) -> bool {
     etcd && t.observed.meta.clock_ahead.abs() < CLOCKS
 }
 
+/// Whether the tenant serves before a release begins.
+pub(super) fn is_well(t: &Tenant<'_>) -> bool {
+    let serves =
+        |component: &Component| t.workloads(component.binary).that(is_ours).rollout().is_some_and(|r| r.serving);
+    rest_is_well(t) && matches!(t.observed.api, ApiProbe::Answered { .. }) && components::ALL.into_iter().all(serves)
+}
+
 /// Whether all components run the release; of a minor, when its first step is through.
 pub(super) fn is_through(t: &Tenant<'_>, plan: &Plan) -> bool {
     let release = &t.release;
@@ -151,21 +174,22 @@ pub(super) fn soaked(t: &Tenant<'_>, revision: i64) -> bool {
     soak(t).is_zero() || since.is_some_and(|rollout| lasts(t, &rollout) >= Some(soak(t)))
 }
 
-/// The rollout as it is now; None: nothing is being replaced.
-pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, through: bool) -> Option<RolloutStatus> {
+/// The rollout as it is now.
+pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, through: bool) -> RolloutStatus {
     let recorded = recorded(t, newest.number);
     let canary = course.canary.filter(|_| !through);
     let (step, ready) = match moving(t) {
         _ if through => (SOAK, 0),
         Some((_, name, ready)) => (name, ready),
         // A slot that changed, of which others are to follow.
-        None => (canary.filter(|canary| canary.until(t).is_some()).map(|_| names::APISERVER)?, 0),
+        None if canary.is_some_and(|canary| canary.until(t).is_some()) => (names::APISERVER, 0),
+        None => (WAITING, 0),
     };
     let step = step.to_owned();
     let before = recorded.clone().filter(|rollout| rollout.step == step);
     let progress = before.as_ref().is_none_or(|before| ready > before.ready);
     let since = before.as_ref().and_then(|before| since(t, before)).filter(|_| !progress);
-    Some(RolloutStatus {
+    RolloutStatus {
         revision: newest.number,
         from: course.good().and_then(|good| Some(good.release()?.version.clone())),
         to: course.wanted.version.clone(),
@@ -173,7 +197,7 @@ pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, th
         ready: ready.max(before.map_or(0, |before| before.ready)),
         since: (!t.stands_still()).then(|| Time(since.unwrap_or(t.now).min(t.now))),
         canary: canary.and_then(|canary| serving(t, canary, recorded.as_ref())),
-    })
+    }
 }
 
 /// The canary that serves, or has failed and is not judged yet.

@@ -21,7 +21,8 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
     }
     let soak = &t.cluster.spec.upgrade.soak;
     let stages = components::ALL.iter().filter_map(|c| plan.stage(StageId::ControlPlane(c.binary)));
-    let what = stages.filter_map(Stage::sentence).map(|(_, text)| text).next().unwrap_or_default();
+    let what = stages.filter_map(Stage::sentence).next().or_else(|| plan.first_problem());
+    let what = what.map_or_else(|| "the API does not answer".to_owned(), |(_, text)| text);
     let deadline = &t.cluster.spec.upgrade.progress_deadline;
     let failed = match &course.failure {
         Some(Failure::Canary(pod)) => format!(
@@ -39,6 +40,8 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
         why
     } else if !rollout::rest_is_well(t) {
         "etcd has no quorum, or the operator's clock is wrong".to_owned()
+    } else if matches!(course.failure, Some(Failure::Stuck)) {
+        "no pod of it fails".to_owned()
     } else {
         "its old pods are not well either".to_owned()
     };

@@ -182,6 +182,38 @@ fn while_it_serves_nothing_is_late() {
 }
 
 #[test]
+fn a_change_amid_it_makes_nothing_late_that_serves() {
+    let mut spec = two();
+    spec["upgrade"] = json!({"soak": "10m", "progressDeadline": "1m"});
+    let mut f = serving(spec);
+    f.cluster.spec.api_server.replicas = Some(3);
+    f.seconds(5);
+    f.reconcile();
+    f.counts(4, 1, 2);
+    let ready = |f: &mut Fixture, ready: i32| {
+        f.live(Kind::Deployment, names::APISERVER)["status"]["readyReplicas"] = json!(ready);
+    };
+    ready(&mut f, 3);
+    f.reconcile();
+    f.seconds(599);
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "RollingOut", "{:?}", f.condition("Ready"));
+    ready(&mut f, 2);
+    f.reconcile();
+    assert_ne!(f.condition("Ready").1, "RollingOut", "it does not serve any more");
+}
+
+#[test]
+fn one_that_its_node_evicted_is_made_anew() {
+    let mut f = serving(two());
+    f.seconds(20);
+    f.pod(POD, "new", false);
+    f.live(Kind::Pod, POD)["status"]["phase"] = json!("Failed");
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "RollingOut", "{:?}", f.condition("Ready"));
+}
+
+#[test]
 fn nothing_else_waits_for_it() {
     let mut f = Fixture::up(two());
     assert_eq!(f.soaks(names::APISERVER), None, "a new tenant");

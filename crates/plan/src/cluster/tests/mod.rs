@@ -11,6 +11,7 @@ mod configuration;
 mod create;
 mod deletion;
 mod endpoint;
+mod freed;
 mod images;
 mod isolation;
 pub(crate) mod messages;

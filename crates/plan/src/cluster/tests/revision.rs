@@ -231,6 +231,33 @@ fn a_version_goes_back_to_what_it_was_rendered_with() {
 }
 
 #[test]
+fn a_version_that_a_person_sets_back_is_what_it_was() {
+    let mut f = Fixture::two_of_each();
+    let before = f.component(names::CONTROLLER_MANAGER);
+    let namespace = f.home_object()["metadata"]["annotations"].clone();
+    f.settings.agent_image = "berth.dev/agent:newer".into();
+    f.version(NEW);
+    f.rest();
+    f.seconds(60);
+    f.rest();
+    assert!(f.home_object()["metadata"]["annotations"][labels::AGENT_IMAGE] == "berth.dev/agent:newer");
+    f.version(OLD);
+    f.rest();
+    f.seconds(60);
+    f.rest();
+    assert_eq!(f.recorded()[2], (3, Rollback, Some(Succeeded)));
+    assert_eq!(f.component(names::CONTROLLER_MANAGER), before);
+    assert_eq!(f.home_object()["metadata"]["annotations"][labels::AGENT_IMAGE], namespace[labels::AGENT_IMAGE]);
+    let home = Fixture::key(Kind::ClusterRevision, "revision-3");
+    let recorded = f.world.observed.get(&home).unwrap()["spec"]["pin"]["agentImage"].clone();
+    assert_eq!(recorded, namespace[labels::AGENT_IMAGE]);
+    // Forth is with what this build has.
+    f.version(NEW);
+    f.rest();
+    assert_eq!(f.home_object()["metadata"]["annotations"][labels::AGENT_IMAGE], "berth.dev/agent:newer");
+}
+
+#[test]
 fn a_minor_goes_back_in_its_first_step_and_is_held_in_the_second() {
     let mut f = Fixture::up_for_upgrade(json!({"version": "1.35.4", "upgrade": {"soak": "0s"}}));
     f.version(NEW);

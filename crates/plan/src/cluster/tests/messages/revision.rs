@@ -51,6 +51,16 @@ const CASES: &[Case] = &[
         f.live(Kind::ClusterRevision, "revision-1")["spec"]["release"]["version"] = json!("1.35.4");
         fails(f, 2);
     }),
+    ("the pods of a new release are well, and the API does not answer for too long", |f| {
+        f.flag("v");
+        for _ in 0..4 {
+            f.reconcile();
+            f.others();
+            f.world.observed.api = ApiProbe::Failed("refused".into());
+        }
+        f.reconcile();
+        f.seconds(300);
+    }),
     ("a new release is not recorded yet", |f| {
         f.flag("v");
         let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
