@@ -88,6 +88,9 @@ string_enum! {
         /// The newest proven backup is as young as an `EtcdBackupSchedule` of it asks for. Published only where there is such a schedule, of
         /// a `Cluster` or of an `EtcdCluster` that belongs to none; it may be a quarter of an hour late.
         BackupReady,
+        /// Nothing that Berth looks at stands in the way of the next minor version: what it would say before it changes anything. It looks
+        /// about once an hour. Published only where there is a next one, and none is being taken.
+        UpgradeReady,
         /// It is not `Ready`, and Berth is working on it. Published only while it is `True`, for tools that use kstatus.
         Reconciling,
         /// It is not `Ready`, and will not become so by itself: a person has to act. Published only while it is `True`, for tools that use
@@ -108,6 +111,7 @@ impl ConditionType {
         Self::ControlPlaneAvailable,
         Self::VPCReady,
         Self::BackupReady,
+        Self::UpgradeReady,
         Self::Reconciling,
         Self::Stalled,
     ];
@@ -128,7 +132,7 @@ impl ConditionType {
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
     /// Published only where there is something to judge.
-    pub const OPTIONAL: &[Self] = &[Self::VPCReady, Self::BackupReady];
+    pub const OPTIONAL: &[Self] = &[Self::VPCReady, Self::BackupReady, Self::UpgradeReady];
 }
 
 reasons! {
@@ -163,8 +167,8 @@ reasons! {
         MinorChangeUnsupported => "Set a patch version of the next minor version first. What runs stays as it is.",
         /// The spec asks for an older minor version than one that the tenant has served: etcd may hold what the older one cannot read.
         DowngradeUnsafe => "Set a patch version of the minor version that runs. What runs stays as it is.",
-        /// Something stands in the way of the next minor version; the message lists it. Nothing was changed.
-        UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back.",
+        /// Something stands in the way of the next minor version, which is asked for, or could be (`UpgradeReady`); the message lists it. Nothing was changed.
+        UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back. `spec.upgrade.skipChecks` takes a check out that does not matter; each finding begins with the name of its check.",
         /// The new minor version runs and emulates the one before until `spec.upgrade.finalizeAfter` has passed. The tenant is `Ready`.
         Emulating => "Nothing. To go back, set `spec.version` to the version in the message before that time.",
         /// Another version is asked for, and other tenants of the fleet come first; the message says who. The tenant is `Ready`.

@@ -1,6 +1,6 @@
 //! `ClusterRevision`: a release of a `Cluster` that ran, or was to run.
 
-use crate::cluster::{ApiServer, ComponentSpec};
+use crate::cluster::{ApiServer, Check, ComponentSpec};
 use crate::common::{AgentDelivery, Images};
 use crate::version::Version;
 use crate::{Cluster, ClusterSpec};
@@ -54,6 +54,10 @@ pub struct ClusterRevisionSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub roll: Option<String>,
+    /// `spec.upgrade.skipChecks` of the `Cluster` when it was recorded.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 7), extend("x-kubernetes-list-type" = "set"))]
+    pub skip_checks: Vec<Check>,
     /// The part of the `Cluster`'s spec that runs.
     pub release: Release,
     /// What it is rendered with.

@@ -3,6 +3,7 @@
 
 use anyhow::{anyhow, bail};
 use berth_api::Cluster;
+use berth_plan::asked::Look;
 use berth_plan::cluster::{self, ClusterPlan};
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
 use berth_plan::{MetaCluster, Plan, Settings, State};
@@ -62,7 +63,13 @@ pub(crate) fn found(mut seen: Observed, etcd: Option<Observed>) -> World {
 /// A new tenant, made by both controllers in turns until neither has anything to write. Pods never run.
 pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) -> anyhow::Result<World> {
     let api = answers();
-    let observed = Observed { meta: Arc::new(meta), published: Published::Absent, api, ..Observed::default() };
+    let observed = Observed {
+        meta: Arc::new(meta),
+        published: Published::Absent,
+        api,
+        look: Look::Elsewhere,
+        ..Observed::default()
+    };
     let mut world = world(observed, now());
     for _ in 0..ROUNDS {
         let planned = cluster_plan(&world, cluster, settings);

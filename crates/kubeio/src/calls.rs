@@ -178,6 +178,17 @@ impl Io {
         self.call(Method::POST, &format!("create {key}"), &url, Some(value), None).await
     }
 
+    /// What creating it would come to; nothing is written.
+    pub(crate) async fn create_dry(&self, key: &ObjectKey, value: &Value) -> Result<Value, IoError> {
+        let url = format!("{}?dryRun=All", collection(key.kind, key.namespace.as_deref()));
+        self.call(Method::POST, &format!("create {key} in a dry run"), &url, Some(value), None).await
+    }
+
+    /// A path as text.
+    pub(crate) async fn plain(&self, url: &str) -> Result<String, IoError> {
+        self.text(Method::GET, &format!("get {url}"), url, None, None).await
+    }
+
     /// Merge patch. `suffix`: empty or `/status`. `query`: such as `dryRun=All`.
     pub async fn merge(&self, key: &ObjectKey, suffix: &str, query: &str, patch: &Value) -> Result<Value, IoError> {
         let url = format!("{}{suffix}?{query}", path(key));

@@ -26,4 +26,4 @@ pub use meta_cluster::{RangesError, list_nodes, meta_ranges};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::{refused, without_network};
 pub use status::{ResourceRef, patch_finalizers, write_status};
-pub use tenant::{Connect, TenantTarget, connect, probe_tenant, tenant_target};
+pub use tenant::{Connect, TenantTarget, answers, connect, look, probe_tenant, tenant_target};

@@ -1,6 +1,8 @@
 //! The tenant's own API, with a certificate that lives for an hour and only in memory.
 
 mod connector;
+mod look;
+mod metrics;
 mod nodes;
 
 use crate::calls::{Calls, Io};
@@ -33,6 +35,7 @@ use tower::util::MapResponseLayer;
 pub(crate) use connector::RefusedAddress;
 
 use connector::Lookup;
+pub use look::{answers, look};
 
 /// How long a call into a tenant may take; its endpoint may be anything.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -41,6 +44,9 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// takes up to sixteen times as much memory.
 const LONGEST: usize = 256 << 10;
 
+/// What is read of an API server's metrics, at the most: line by line.
+const METRICS: usize = 64 << 20;
+
 /// Where a tenant's API is, and the operator's credential.
 #[derive(Clone)]
 pub struct TenantTarget {
@@ -48,6 +54,8 @@ pub struct TenantTarget {
     pub server: String,
     /// The tenant's CA.
     pub ca_cert: Vec<u8>,
+    /// The name in the server's certificate, where that is asked at an address.
+    pub server_name: Option<String>,
     /// Where the server's name may lead, if somebody else chose it.
     rules: Option<HostRules>,
     /// The operator's certificate, which lives for an hour.
@@ -81,7 +89,14 @@ impl TenantTarget {
         Self { server, rules: None, ..self }
     }
 
-    fn new(
+    /// One API server of the same tenant, at its own address.
+    #[must_use]
+    pub fn of_pod(&self, server: String, name: &str) -> Self {
+        Self { server_name: Some(name.to_owned()), ..self.clone().at(server) }
+    }
+
+    /// With a credential of the operator's that this CA signs. `rules`: where the server's name may lead, if somebody else chose it.
+    pub fn new(
         server: String,
         rules: Option<HostRules>,
         ca_cert: &[u8],
@@ -97,7 +112,7 @@ impl TenantTarget {
             lifetime: Lifetime::leaf(clocks.covered(SignedDuration::from_hours(1))),
         };
         let credential = berth_pki::issue(&spec, ca_cert, ca_key, clocks).map_err(|e| e.to_string())?;
-        Ok(Self { server, ca_cert: ca_cert.to_vec(), rules, credential })
+        Ok(Self { server, server_name: None, ca_cert: ca_cert.to_vec(), rules, credential })
     }
 }
 
@@ -120,6 +135,7 @@ fn client(target: &TenantTarget, lookup: Lookup, fence: Fence) -> Result<FencedC
         client_key_data: Some(STANDARD.encode(target.credential.key_pem.expose()).into()),
         ..AuthInfo::default()
     };
+    config.tls_server_name.clone_from(&target.server_name);
     // As kube builds it, but for the resolver; without a proxy, and retries are made above the fence.
     let http = connector::connector(target.rules.clone(), lookup);
     let https = config.rustls_https_connector_with_connector(http).map_err(|e| chain(&e))?;
@@ -129,22 +145,28 @@ fn client(target: &TenantTarget, lookup: Lookup, fence: Fence) -> Result<FencedC
     connector.set_write_timeout(Some(DEADLINE));
     let service = legacy::Client::builder(TokioExecutor::new()).build::<_, Body>(connector);
     let builder = ClientBuilder::new(service, "default").with_layer(&config.base_uri_layer());
-    Ok(FencedClient::retrying(builder.with_layer(&MapResponseLayer::new(bounded)).build(), fence))
+    // Metrics of one API server are longer, and never kept.
+    Ok(match target.server_name {
+        Some(_) => FencedClient::new(builder.with_layer(&MapResponseLayer::new(bounded::<METRICS, _>)).build(), fence),
+        None => {
+            FencedClient::retrying(builder.with_layer(&MapResponseLayer::new(bounded::<LONGEST, _>)).build(), fence)
+        }
+    })
 }
 
 type Bounded<B> = MapErr<Limited<B>, fn(BoxError) -> BoxError>;
 
 /// The answer, read up to its bound: who may write a `Cluster` chooses what answers.
-fn bounded<B>(answer: Response<B>) -> Response<Bounded<B>>
+fn bounded<const MOST: usize, B>(answer: Response<B>) -> Response<Bounded<B>>
 where
     B: http_body::Body,
     B::Error: Into<BoxError>,
 {
-    answer.map(|body| Limited::new(body, LONGEST).map_err(says_the_bound as fn(_) -> _))
+    answer.map(|body| Limited::new(body, MOST).map_err(says_the_bound::<MOST> as fn(_) -> _))
 }
 
-fn says_the_bound(error: BoxError) -> BoxError {
-    if error.is::<LengthLimitError>() { format!("an answer of more than {} KiB", LONGEST >> 10).into() } else { error }
+fn says_the_bound<const MOST: usize>(error: BoxError) -> BoxError {
+    if error.is::<LengthLimitError>() { format!("an answer of more than {} KiB", MOST >> 10).into() } else { error }
 }
 
 fn der(pem: &[u8]) -> Result<Vec<u8>, String> {

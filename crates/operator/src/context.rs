@@ -4,6 +4,7 @@ use crate::backoff::Backoff;
 use crate::denied::Denied;
 use crate::events::Events;
 use crate::fleet::Fleet;
+use crate::looks::Looks;
 use crate::metrics::Metrics;
 use berth_etcdio::EtcdTarget;
 use berth_fence::FencedClient;
@@ -51,6 +52,8 @@ pub struct Context {
     pub events: Arc<Events>,
     /// The order in which tenants change their version.
     pub fleet: Arc<Fleet>,
+    /// What was found in tenants that matters to their next minor.
+    pub looks: Arc<Looks>,
     /// Objects worked on at once, for each controller.
     pub concurrency: u16,
 }
@@ -89,6 +92,7 @@ impl Context {
             metrics,
             backoff: Arc::default(),
             fleet: Arc::default(),
+            looks: Arc::default(),
             concurrency: 32,
         }
     }

@@ -16,6 +16,7 @@ pub mod events;
 pub mod fleet;
 pub mod http;
 pub mod leader;
+pub mod looks;
 pub mod meta;
 pub mod metrics;
 pub mod run;

@@ -7,6 +7,7 @@
 //! or folder for each stage. What they share: `ending` (what a deletion waits for), [`meta_cluster`] (its addresses and nodes),
 //! [`objects`] (create, apply, drift), [`secrets`], [`settings`], and [`workload`] (rollouts, images, pods).
 
+pub mod asked;
 pub mod backup;
 pub mod cluster;
 pub(crate) mod ending;

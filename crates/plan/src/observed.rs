@@ -1,11 +1,12 @@
 //! What was read, as plain data.
 
+use crate::asked::{Answers, Look};
 use crate::etcd::Told;
 use crate::fleet::Answer;
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
-use berth_api::version::Minor;
+use berth_api::version::{Minor, Version};
 use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
@@ -32,6 +33,10 @@ pub struct Observed {
     pub revisions_are_readable: bool,
     /// What the tenant's API said, if it was asked.
     pub api: ApiProbe,
+    /// What was found in the tenant that matters to the next minor.
+    pub look: Look,
+    /// How the API servers answered their clients, by pod: while a canary serves.
+    pub answers: BTreeMap<String, Answers>,
     /// The published kubeconfig: fingerprint of its content.
     pub published: Published,
     /// What is in the namespace could not be read: the operator's rights there are not there (yet).
@@ -130,6 +135,8 @@ pub enum ApiProbe {
 pub struct Nodes {
     /// How many there are.
     pub count: NodesStatus,
+    /// The newest kubelet.
+    pub newest_kubelet: Option<Version>,
     /// Name and internal address of each that says one.
     pub addresses: Vec<(String, IpAddr)>,
 }

@@ -78,9 +78,21 @@ pub fn pod_status(pod: &Value, fate: Fate, now: Timestamp) -> Value {
         let (status, reason) = if holds { ("True", None) } else { ("False", Some("ContainersNotReady")) };
         json!({"type": kind, "status": status, "reason": reason, "lastTransitionTime": now})
     };
-    json!({
+    let mut status = json!({
         "phase": if begun { "Running" } else { "Pending" }, "conditions": conditions.map(condition),
         "containerStatuses": statuses("containers", "containerStatuses", ready, state),
         "initContainerStatuses": statuses("initContainers", "initContainerStatuses", begun, prepared),
-    })
+    });
+    if begun {
+        status["podIP"] = json!(address(pod));
+    }
+    status
+}
+
+/// An address that no other pod has, as far as chance goes, and that it keeps.
+fn address(pod: &Value) -> String {
+    let meta = &pod["metadata"];
+    let digest = sha256(format!("{}/{}", meta["namespace"], meta["name"]).as_bytes());
+    let octet = |at: usize| u8::from_str_radix(&digest[at..at + 2], 16).unwrap_or_default();
+    format!("10.{}.{}.{}", octet(0), octet(2), octet(4).clamp(1, 254))
 }

@@ -54,6 +54,47 @@ pub struct Upgrade {
     /// When changes may begin that replace pods. Default: at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
+    /// Checks of what stands in the way of the next minor version that do not count for this `Cluster`. Default: all count. Each
+    /// `ClusterRevision` records which did not.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 7), extend("x-kubernetes-list-type" = "set"))]
+    pub skip_checks: Vec<Check>,
+}
+
+/// What is looked at before the next minor version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+pub enum Check {
+    /// Each API server answers, is well, and is of the minor version that it is to be.
+    #[serde(rename = "APIServers")]
+    ApiServers,
+    /// No client uses an API that the next minor version does not have.
+    #[serde(rename = "RemovedAPIs")]
+    RemovedApis,
+    /// Every `APIService` in the tenant is available.
+    #[serde(rename = "APIServices")]
+    ApiServices,
+    /// A `ClusterRole` can be created in the tenant, in a dry run: each new API server writes its own.
+    Admission,
+    /// No kubelet is too old or too new.
+    Kubelets,
+    /// etcd is well, and of a minor version that goes with the next one.
+    Etcd,
+    /// `feature-gates` and `runtime-config` in `extraArgs` name nothing that leaves no way back.
+    Flags,
+}
+
+impl std::fmt::Display for Check {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::ApiServers => "APIServers",
+            Self::RemovedApis => "RemovedAPIs",
+            Self::ApiServices => "APIServices",
+            Self::Admission => "Admission",
+            Self::Kubelets => "Kubelets",
+            Self::Etcd => "Etcd",
+            Self::Flags => "Flags",
+        })
+    }
 }
 
 /// When changes may begin that replace pods: what this `Cluster` asks of `version`, `replicas`, its components and `images`, and the second
@@ -127,6 +168,7 @@ impl Default for Upgrade {
             on_failure: OnFailure::default(),
             soak: a_minute(),
             window: None,
+            skip_checks: vec![],
         }
     }
 }

@@ -17,6 +17,7 @@ use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};
 use berth_plan::MetaCluster;
+use berth_plan::asked::Look;
 use berth_plan::cluster::{Input, plan, window};
 use berth_plan::observed::Observed;
 use berth_render::{Kind, ObjectKey};
@@ -72,6 +73,8 @@ async fn reported(
         let meta = MetaCluster { addresses: Ok(found.given), ..MetaCluster::default() };
         snapshot.observed.meta = Arc::new(meta);
     }
+    // What the operator found in the tenant is in the status.
+    snapshot.observed.look = Look::Elsewhere;
     let now = Timestamp::now();
     // What is to come is shown as it comes once its window is open.
     let mut anytime = cluster.clone();

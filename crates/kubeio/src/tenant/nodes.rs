@@ -36,6 +36,7 @@ struct Count {
     total: i32,
     ready: i32,
     oldest: Option<Version>,
+    newest: Option<Version>,
     addresses: Vec<(String, IpAddr)>,
 }
 
@@ -54,6 +55,7 @@ impl Count {
             self.ready += i32::from(cell(status).split(',').next() == Some("Ready"));
             // What is no version, a kubelet's own invention, is the oldest of nobody.
             let kubelet = cell(version).trim_start_matches('v').split(['-', '+']).next().and_then(|v| v.parse().ok());
+            self.newest = self.newest.max(kubelet);
             self.oldest = [self.oldest, kubelet].into_iter().flatten().min();
             let named = name.zip(address).map(|(name, address)| (cell(name).to_owned(), cell(address).parse()));
             self.addresses.extend(named.and_then(|(name, address)| Some((name, address.ok()?))));
@@ -67,7 +69,7 @@ impl Count {
             ready: self.ready,
             oldest_kubelet: self.oldest.map(|version| version.to_string()),
         };
-        Nodes { count, addresses: self.addresses }
+        Nodes { count, newest_kubelet: self.newest, addresses: self.addresses }
     }
 }
 
@@ -92,7 +94,7 @@ mod tests {
         assert_eq!(count.add(&json!({"kind": "NodeList", "items": []})), None);
         assert_eq!(count.add(&json!({"columnDefinitions": columns, "rows": [rows[0]]})), Some(()));
         let status = NodesStatus { total: 5, ready: 3, oldest_kubelet: Some("1.34.9".into()) };
-        assert_eq!(count.nodes(), Nodes { count: status, addresses: vec![] });
+        assert_eq!(count.nodes(), Nodes { count: status, newest_kubelet: "1.36.3".parse().ok(), addresses: vec![] });
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The `Cluster` controller.
 
+mod look;
 mod probe;
 
 use super::driver::{Controller, Observation, Outcome, PlanInput, Request};

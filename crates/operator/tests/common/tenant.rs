@@ -3,13 +3,15 @@
 //! What Berth keeps inside a tenant has fixed names (`default/kubernetes`, `berth:…`, `kubeadm:…`) and is listed by a label. On the way
 //! in, they are turned into ones of this tenant, on the way back again into those that Berth knows.
 
+use berth_api::labels;
 use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{Connect, TenantTarget};
 use http::{Request, Response, Uri};
-use k8s_openapi::api::core::v1::Namespace;
-use kube::api::{ObjectMeta, PostParams};
+use k8s_openapi::api::core::v1::{Namespace, Pod};
+use kube::api::{ListParams, ObjectMeta, PostParams};
 use kube::client::Body;
 use kube::{Api, Client};
+use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Arc, Mutex};
@@ -43,9 +45,34 @@ pub(crate) fn connect(admin: Client, client: Client) -> Connect {
                 }
                 known.lock().unwrap().insert(id.clone());
             }
-            Ok(FencedClient::new(rename(client, id), Fence::open()))
+            let version = match &target.server_name {
+                Some(_) => version_of(&admin, &target.server).await,
+                None => None,
+            };
+            Ok(FencedClient::new(rename(client, id, version), Fence::open()))
         })
     })
+}
+
+/// What the API server in the pod at that address says of its version: the shared server is of one version only.
+async fn version_of(admin: &Client, server: &str) -> Option<String> {
+    let address = server.strip_prefix("https://")?.rsplit_once(':')?.0;
+    let pods =
+        Api::<Pod>::all(admin.clone()).list(&ListParams::default().fields(&format!("status.podIP={address}"))).await;
+    let pod = pods.ok()?.items.into_iter().next()?;
+    let version = pod.metadata.labels?.get(labels::VERSION)?.clone();
+    let args = pod.spec?.containers.into_iter().next()?.args.unwrap_or_default();
+    let emulates = args.iter().find_map(|arg| Some(arg.strip_prefix("--emulated-version=")?.to_owned()));
+    let of = |text: &str| {
+        let mut words = text.split('.').map(str::to_owned);
+        (words.next(), words.next())
+    };
+    let ((major, minor), (old_major, old_minor)) = (of(&version), of(emulates.as_deref().unwrap_or(&version)));
+    let told = json!({
+        "gitVersion": format!("v{version}"), "major": major, "minor": minor,
+        "emulationMajor": old_major, "emulationMinor": old_minor,
+    });
+    Some(told.to_string())
 }
 
 /// Gives the tenant's `kube-dns` an address of the shared server's range, and tells what stands for what.
@@ -68,10 +95,13 @@ fn dns_address(text: &mut String, id: &str) -> Option<(String, String)> {
     Some((from, to))
 }
 
-fn rename(inner: Client, id: String) -> Client {
+fn rename(inner: Client, id: String, version: Option<String>) -> Client {
     let service = tower::service_fn(move |request: Request<Body>| {
-        let (inner, id) = (inner.clone(), id.clone());
+        let (inner, id, version) = (inner.clone(), id.clone(), version.clone());
         async move {
+            if let Some(told) = version.filter(|_| request.uri().path() == "/version") {
+                return Ok(Response::new(Body::from(told.into_bytes())));
+            }
             let (mut parts, body) = request.into_parts();
             let (mut uri, mut there) = (parts.uri.to_string(), vec![]);
             for word in ["berth", "kubeadm"] {
@@ -99,7 +129,7 @@ fn rename(inner: Client, id: String) -> Client {
             for (to, from) in &there {
                 text = text.replace(&**from, to);
             }
-            Ok::<_, BoxError>(Response::from_parts(parts, Body::from(text.into_bytes())))
+            Ok::<Response<Body>, BoxError>(Response::from_parts(parts, Body::from(text.into_bytes())))
         }
     });
     Client::new(service, "default")

@@ -10,6 +10,7 @@ mod isolation;
 mod kubeconfig;
 mod namespace;
 mod pki;
+mod preflight;
 mod probe;
 mod record;
 mod release;
@@ -43,6 +44,7 @@ use subject::Tenant;
 
 pub use inside::{Turn, Wanted};
 pub use namespace::adoptable;
+pub use preflight::{LookRequest, answers_request, look_request};
 pub use probe::{ProbeRequest, Questions, probe_request};
 pub use record::Pin;
 pub use release::{Pending, upgrade_templates};

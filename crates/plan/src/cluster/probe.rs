@@ -94,7 +94,7 @@ pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
 }
 
 /// Whether the status, of the newest spec, says so.
-fn is_well(input: Input<'_>) -> bool {
+pub(super) fn is_well(input: Input<'_>) -> bool {
     let status = input.cluster.status.as_ref();
     let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
     let seen = status.is_some_and(|s| s.observed_generation == input.cluster.metadata.generation);

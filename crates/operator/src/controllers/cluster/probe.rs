@@ -1,5 +1,6 @@
 //! Asks the tenant's API.
 
+use super::look;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, NodesStatus};
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
@@ -15,6 +16,7 @@ pub(super) async fn tenant(
     snapshot: &mut Snapshot,
     now: Timestamp,
 ) -> Option<(Io, Option<IdleCheck>)> {
+    snapshot.observed.look = ctx.looks.get(cluster);
     let observed = &snapshot.observed;
     let clocks = observed.meta.clocks(now);
     let asked = probe_request(Input { cluster, observed, settings: &ctx.settings, now })?;
@@ -38,6 +40,9 @@ pub(super) async fn tenant(
         (probe, tenant) = ask(target.clone()).await;
     }
     snapshot.observed.api = probe;
+    if let Some(tenant) = &tenant {
+        look::look(ctx, cluster, snapshot, (&target, tenant), now).await;
+    }
     let idle_check = asked.ca.namespace.zip(asked.wanted).map(|(cp_namespace, wanted)| {
         let fingerprint = snapshot.fingerprint(&cp_namespace);
         let counted = match &snapshot.observed.api {

@@ -139,6 +139,11 @@ pub(super) fn is_in_second_step(namespace: &Value) -> bool {
     record::upgrade(namespace).is_some_and(|upgrade| record::served(namespace) >= Some(upgrade.to().version.minor()))
 }
 
+/// Whether no minor changes, by what is recorded.
+pub(super) fn is_at_rest(namespace: &Value) -> bool {
+    record::upgrade(namespace).is_none()
+}
+
 /// No minor changes.
 fn at_rest(t: &Tenant<'_>, old: Option<Pin>, served: Option<Minor>) -> (Option<Release>, Option<State>) {
     let spec = &t.cluster.spec;

@@ -3,6 +3,7 @@
 //! Of a Deployment that is `minReadySeconds`, which is no part of the pod template: its controller takes no old pod away, and makes no second
 //! new one, before the first was ready for so long without a break. Slots are held back by [`crate::cluster::components`].
 
+use crate::asked::Answers;
 use crate::cluster::subject::Tenant;
 use crate::observed::{deleting, label};
 use crate::workload::ready_since;
@@ -64,6 +65,22 @@ impl Canary {
     pub(in crate::cluster) fn until(self, t: &Tenant<'_>) -> Option<Timestamp> {
         let (_, since) = self.serving(t)?;
         Some(since + self.soak).filter(|until| *until > t.now)
+    }
+
+    /// How the pod that serves fails its clients, if it does more than the old ones. Once it has served for long enough, that is not asked.
+    pub(super) fn answers_badly(self, t: &Tenant<'_>) -> Option<String> {
+        self.until(t)?;
+        let (pod, _) = self.serving(t)?;
+        let of_release: Vec<&str> = self.pods(t).into_iter().filter_map(name).collect();
+        let new = t.observed.answers.get(pod)?;
+        let old = t.observed.answers.iter().filter(|(name, _)| !of_release.contains(&&***name));
+        let old: Answers = old.map(|(_, answers)| *answers).sum();
+        new.are_worse_than(old).then(|| {
+            format!(
+                "pod {pod}, the first new kube-apiserver, answered {} of {} requests with 5xx or 429, and the old ones {} of {}",
+                new.failed, new.all, old.failed, old.all
+            )
+        })
     }
 
     /// Whether the pod that was ready then, and did not serve for long enough, was lost by its own doing: it restarted, or is not ready any

@@ -260,6 +260,7 @@ impl<'a> Course<'a> {
             cause: record::cause(&self.wanted, &self.all),
             change_cause: record::change_cause(self.input.cluster),
             roll: self.roll.clone(),
+            skip_checks: t.cluster.spec.upgrade.skip_checks.clone(),
             release: self.wanted.clone(),
             pin: RevisionPin { version, templates, agent_image, agent_delivery },
         }

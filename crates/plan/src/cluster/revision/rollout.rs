@@ -86,16 +86,15 @@ pub(super) enum Failure {
     Late(&'static Component),
     /// The first new API server was ready, and then was not, before `spec.upgrade.soak` was over.
     Canary(String),
-    /// No pod is replaced any more, and still it is not through: the API does not answer, or nothing can be written.
-    Stuck,
+    /// It fails its clients: what of its answers.
+    Answers(String),
 }
 
 impl Failure {
     pub(super) fn component(&self) -> Option<&'static Component> {
         match self {
-            Self::Late(component) => Some(component),
-            Self::Canary(_) => Some(components::ALL[0]),
-            Self::Stuck => None,
+            Self::Late(component) => component,
+            Self::Canary(_) | Self::Answers(_) => components::ALL[0],
         }
     }
 }
@@ -108,6 +107,9 @@ pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, revision: i64) -> 
     }
     if let Some(canary) = failed(t, canary, &recorded) {
         return Some(Failure::Canary(canary.pod.clone()));
+    }
+    if let Some(why) = canary.and_then(|canary| canary.answers_badly(t)) {
+        return Some(Failure::Answers(why));
     }
     let rollout = Some(recorded).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
     let Some((component, name, ready)) = moving(t) else { return (rollout.step == WAITING).then_some(Failure::Stuck) };

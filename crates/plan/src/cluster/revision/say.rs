@@ -28,6 +28,7 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
         Some(Failure::Canary(pod)) => format!(
             "pod {pod}, the first new kube-apiserver, was ready and then was not, within {soak} (spec.upgrade.soak): {what}"
         ),
+        Some(Failure::Answers(why)) => why.clone(),
         _ => format!("no progress for {deadline} (spec.upgrade.progressDeadline): {what}"),
     };
     if outcome == Outcome::RolledBack {

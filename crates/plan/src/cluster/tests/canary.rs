@@ -1,6 +1,8 @@
 //! The first new API server of a release serves alone among the old ones for `spec.upgrade.soak`.
 
 use super::*;
+use crate::asked::Answers;
+use crate::cluster::answers_request;
 use berth_api::cluster::CanaryStatus;
 use berth_api::labels;
 use jiff::SignedDuration;
@@ -47,6 +49,14 @@ fn serving(spec: Value) -> Fixture {
 pub(super) fn is_lost(f: &mut Fixture) {
     f.seconds(20);
     f.pod(POD, "new", false);
+}
+
+/// It fails its clients, and the old ones do not.
+pub(super) fn answers_badly(f: &mut Fixture) {
+    f.seconds(20);
+    let old = Answers { all: 5000, failed: 3 };
+    let all = [(POD, Answers { all: 400, failed: 40 }), ("kube-apiserver-old-1", old), ("kube-apiserver-old-2", old)];
+    f.world.observed.answers = all.map(|(pod, answers)| (pod.to_owned(), answers)).into();
 }
 
 pub(super) fn serves(f: &mut Fixture) {
@@ -125,6 +135,36 @@ fn one_that_does_not_stay_ready_goes_back_at_once() {
         );
         assert!(!f.live(Kind::Deployment, names::APISERVER)["spec"]["template"].to_string().contains("--v=1"));
     }
+}
+
+#[test]
+fn one_that_fails_its_clients_goes_back_at_once() {
+    let mut f = serving(two());
+    let servers = |f: &Fixture| answers_request(f.input()).map(|asked| asked.servers.len());
+    assert_eq!(servers(&f), Some(3), "all are asked");
+    answers_badly(&mut f);
+    f.reconcile();
+    let (_, reason, says) = f.condition("Ready");
+    assert_eq!(reason, "RolledBack", "{says}");
+    let why = format!(
+        "pod {POD}, the first new kube-apiserver, answered 40 of 400 requests with 5xx or 429, and the old ones 6 of 10000"
+    );
+    assert!(says.contains(&why), "{says}");
+    assert!(!f.live(Kind::Deployment, names::APISERVER)["spec"]["template"].to_string().contains("--v=1"));
+
+    // Where the old ones fail as well, it is not the release.
+    let mut f = serving(two());
+    answers_badly(&mut f);
+    f.world.observed.answers.insert("kube-apiserver-old-1".into(), Answers { all: 5000, failed: 2000 });
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "RollingOut");
+    // One that served for long enough is not judged by it.
+    let mut f = serving(two());
+    f.seconds(41);
+    answers_badly(&mut f);
+    assert_eq!(servers(&f), None);
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "RollingOut");
 }
 
 #[test]

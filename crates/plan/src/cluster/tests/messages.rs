@@ -5,6 +5,7 @@ mod addons;
 mod minor;
 mod nodes;
 mod pods;
+mod preflight;
 mod revision;
 mod turn;
 mod vpc;
@@ -150,7 +151,11 @@ const OF_A_TENANT: &[Case] = &[
     ("its etcd is being restored", |f| f.etcd_restores("Restore")),
     // The namespace.
     ("the control-plane namespace is gone", |f| {
-        f.world.observed = crate::Observed { published: f.world.observed.published.clone(), ..Default::default() };
+        f.world.observed = crate::Observed {
+            published: f.world.observed.published.clone(),
+            look: f.world.observed.look.clone(),
+            ..Default::default()
+        };
     }),
     ("the control-plane namespace was restored", |f| f.home_object()["metadata"]["uid"] = "restored".into()),
     ("somebody deletes the control-plane namespace", |f| {
@@ -407,6 +412,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .into_iter()
         .chain(vpc::situations())
         .chain(minor::situations())
+        .chain(preflight::situations())
         .chain(revision::situations())
         .chain(turn::situations())
     {

@@ -15,7 +15,7 @@ impl Fixture {
         let ApiProbe::Answered { read, .. } = &mut self.world.observed.api else { panic!("it is up") };
         let total = oldest.map_or(0, |_| 1);
         let count = NodesStatus { total, ready: total, oldest_kubelet: oldest.map(str::to_owned) };
-        read.nodes = Some(Nodes { count, addresses: vec![] });
+        read.nodes = Some(Nodes { count, newest_kubelet: oldest.and_then(|v| v.parse().ok()), addresses: vec![] });
     }
 
     pub(super) fn version(&mut self, version: &str) {

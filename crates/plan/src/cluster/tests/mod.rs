@@ -18,6 +18,7 @@ pub(crate) mod messages;
 mod minor;
 mod namespace;
 mod nodes;
+mod preflight;
 mod restore;
 mod revision;
 mod trouble;
@@ -62,6 +63,7 @@ impl Fixture {
         world.observed.published = Published::Absent;
         world.observed.team_uid = Some("team-uid".into());
         world.observed.revisions_are_readable = true;
+        world.observed.look = crate::asked::Look::Elsewhere;
         Self { world, cluster: serde_json::from_value(cluster).unwrap(), settings: Settings::default() }
     }
 

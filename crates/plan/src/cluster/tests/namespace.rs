@@ -193,7 +193,11 @@ fn somebody_elses_namespace_is_left_alone() {
 #[test]
 fn a_lost_namespace_is_not_made_anew() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
-    f.world.observed = crate::Observed { published: f.world.observed.published.clone(), ..Default::default() };
+    f.world.observed = crate::Observed {
+        published: f.world.observed.published.clone(),
+        look: f.world.observed.look.clone(),
+        ..Default::default()
+    };
     for _ in 0..2 {
         let message = blocked(&f.reconcile(), StageId::Namespace, Reason::ControlPlaneLost);
         assert!(message.contains("does not create it again"), "{message}");

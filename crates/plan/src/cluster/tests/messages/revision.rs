@@ -43,6 +43,10 @@ const CASES: &[Case] = &[
         canary::serves(f);
         canary::is_lost(f);
     }),
+    ("the first new API server of a release fails its clients", |f| {
+        canary::serves(f);
+        canary::answers_badly(f);
+    }),
     ("a new release does not come up, and the templates of the one before are gone", |f| {
         f.live(Kind::ClusterRevision, "revision-1")["spec"]["pin"]["templates"] = json!("0123456789abcdef");
         fails(f, 2);

@@ -1,0 +1,31 @@
+//! Looks into a tenant for what stands in the way of its next minor, and at the answers of its API servers while a canary serves.
+
+use crate::context::Context;
+use berth_api::cluster::Cluster;
+use berth_kubeio::{Io, Snapshot, TenantTarget, answers, look as look_into};
+use berth_plan::asked::Look;
+use berth_plan::cluster::{Input, answers_request, look_request};
+use jiff::Timestamp;
+use std::sync::Arc;
+
+/// Puts what it finds into the snapshot; what was found before is there already.
+pub(super) async fn look(
+    ctx: &Context,
+    cluster: &Cluster,
+    snapshot: &mut Snapshot,
+    (target, tenant): (&TenantTarget, &Io),
+    now: Timestamp,
+) {
+    let input = Input { cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
+    if let Some(asked) = answers_request(input) {
+        snapshot.observed.answers = answers(&ctx.connect, target, &asked, &ctx.tenant_calls).await;
+        return;
+    }
+    let Some(asked) = look_request(input) else { return };
+    if ctx.looks.is_fresh(&snapshot.observed.look, asked.begins, now) {
+        return;
+    }
+    let facts = Arc::new(look_into(&ctx.connect, target, tenant, &asked, &ctx.tenant_calls, now).await);
+    ctx.looks.put(cluster, facts.clone());
+    snapshot.observed.look = Look::Taken(facts);
+}
