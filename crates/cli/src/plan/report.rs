@@ -29,6 +29,8 @@ pub(super) struct Report {
     pub(super) window: Option<String>,
     /// What the operator lets it wait for.
     pub(super) waits: Option<String>,
+    /// What the operator found that stands in the way of the next minor version.
+    pub(super) upgrade_blocked: Option<String>,
     /// Something is to be done, or waits to be.
     pub(super) pending: bool,
     pub(super) stages: Vec<Part>,
@@ -112,6 +114,7 @@ pub(super) fn report(
         wave: wave(cluster),
         window: window(cluster, now),
         waits: cluster.status.as_ref().and_then(waits),
+        upgrade_blocked: cluster.status.as_ref().and_then(upgrade_blocked),
         prune: plan.prune.iter().map(|a| change(a, observed)).collect(),
         restarts: plan.actions().filter_map(|a| restart(a, observed)).chain(future.restarts).collect(),
         then: future.then,
@@ -135,6 +138,12 @@ fn waits(status: &ClusterStatus) -> Option<String> {
     let waits = [Reason::WaitingForTurn, Reason::WaitingForWindow, Reason::FleetStopped];
     let ready = find(&status.conditions, ConditionType::Ready)?;
     waits.iter().any(|reason| ready.reason == reason.as_str()).then(|| ready.message.clone())
+}
+
+/// Likewise.
+fn upgrade_blocked(status: &ClusterStatus) -> Option<String> {
+    let found = find(&status.conditions, ConditionType::UpgradeReady).filter(|found| found.status == "False")?;
+    Some(found.message.clone())
 }
 
 fn part(stage: &Stage, observed: &Observed) -> Part {

@@ -104,8 +104,13 @@ fn judge(cluster: &Cluster, to: Version) -> Judged {
         _ => return Judged::Not(format!("{asked} is more than one minor version older: go one at a time")),
     }
     let conditions = cluster.status.clone().unwrap_or_default().conditions;
+    let next = to.minor() != now.minor();
+    let blocked = find(&conditions, ConditionType::UpgradeReady).filter(|c| next && c.status == "False");
     match find(&conditions, ConditionType::Ready) {
-        Some(ready) if ready.status == "True" => Judged::Ready,
+        Some(ready) if ready.status == "True" => match blocked {
+            Some(blocked) => Judged::Not(format!("{}: {}", blocked.reason, blocked.message)),
+            None => Judged::Ready,
+        },
         Some(ready) => Judged::Not(format!("{}: {}", ready.reason, ready.message)),
         None => Judged::Not("the operator has not looked at it yet".into()),
     }
@@ -165,6 +170,15 @@ mod tests {
             let Judged::Not(why) = judged(version, more, ready) else { panic!("{version}") };
             assert!(why.contains(says), "{why}");
         }
+        let mut blocked = cluster("1.35.4", &none, "True");
+        let conditions = &mut blocked.status.as_mut().unwrap().conditions;
+        let mut upgrade_ready = conditions[0].clone();
+        (upgrade_ready.type_, upgrade_ready.status) = ("UpgradeReady".into(), "False".into());
+        upgrade_ready.message = "for 1.36: Admission: no".into();
+        conditions.push(upgrade_ready);
+        let Judged::Not(why) = judge(&blocked, to) else { panic!("it is not ready") };
+        assert!(why.contains("Admission: no"), "{why}");
+        assert_eq!(judge(&blocked, "1.35.5".parse().unwrap()), Judged::Ready, "for a patch that does not matter");
         let acme = cluster("1.36.2", &none, "True");
         let text = table(&[(&acme, Judged::Ready), (&acme, Judged::Not("x".into()))], to);
         assert!(text.contains("→ 1.36.3") && text.contains("not ready"), "{text}");
