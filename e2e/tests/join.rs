@@ -17,9 +17,7 @@ const SERVING: &str = "kubernetes.io/kubelet-serving";
 #[test]
 #[ignore = "make test-all: a machine beside the cluster, with a kubelet of its own"]
 fn a_machine_joins_and_runs_a_pod() {
-    run("join", |world| {
-        machines::with(world, &["worker-1"], None, &[], |workers| joins(world, &workers[0]))
-    });
+    run("join", |world| machines::with(world, &["worker-1"], None, &[], |workers| joins(world, &workers[0])));
 }
 
 fn joins(world: &World, worker: &Worker) -> Result<()> {

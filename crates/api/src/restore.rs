@@ -214,6 +214,9 @@ pub struct RestoreRequest {
     /// The epoch that is on the volume of the first member by now.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored: Option<i64>,
+    /// Berth created it by itself, and nobody confirmed it: an etcd that answers again is not stopped for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unconfirmed: bool,
     /// The epoch of data of another etcd: the new epoch is a later one than this, so that revisions stay those of their epoch.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<i64>,

@@ -21,7 +21,7 @@ use berth_api::backup::{At, EtcdBackup, Failure, Outcome, Task};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{OperationKind, Phase};
 use berth_api::restore::{EtcdRestore, FoundSnapshot, RestoreRequest, phase};
-use berth_api::{labels, names};
+use berth_api::{EtcdCluster, labels, names};
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -248,17 +248,9 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
     if request.is_none() {
-        if place.answers() && is_automatic(input.restore) {
-            return fails(
-                out,
-                format!(
-                    "{} answers again, so Berth restores nothing by itself; if it is to be restored all the same, create another EtcdRestore",
-                    place.asks.etcd
-                ),
-            );
-        }
-        let unconfirmed = if place.answers() || place.is_anothers { unconfirmed(input, place) } else { None };
-        let before = || if place.answers() { before::backup(input, place, stage) } else { None };
+        let answers = place::answers(&place.etcd);
+        let unconfirmed = if answers || place.is_anothers { unconfirmed(input, place) } else { None };
+        let before = || if answers { before::backup(input, place, stage) } else { None };
         if let Some(state) = unconfirmed.or_else(before) {
             return (phase::CHECKED, state);
         }
@@ -273,7 +265,8 @@ fn ask(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, restored: Option<
     let (namespace, name) = (input.namespace().to_owned(), input.name().to_owned());
     let was = place.backup.status.as_ref().and_then(|s| s.epoch);
     let after = was.filter(|_| place.is_anothers);
-    let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored, after };
+    let unconfirmed = is_automatic(input.restore);
+    let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored, unconfirmed, after };
     let uid = place.etcd.metadata.uid.as_deref().unwrap_or_default();
     stage.actions.extend(annotated(&place.asks.etcd, uid, Some(&request)).ok().map(Action::Apply));
 }
@@ -296,7 +289,7 @@ fn unconfirmed(input: Input<'_>, place: &Place<'_>) -> Option<State> {
     } else {
         format!("all that was written since {taken} will be lost")
     };
-    let answers = if place.answers() { "answers" } else { "has data" };
+    let answers = if place::answers(&place.etcd) { "answers" } else { "has data" };
     let on = format!(
         "spec.confirm: {} {answers}, and {what}. Confirm that with etcd's cluster ID: {command}",
         place.asks.etcd

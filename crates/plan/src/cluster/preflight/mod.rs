@@ -109,9 +109,9 @@ fn etcd(t: &Tenant<'_>, target: Minor) -> Vec<String> {
     let supported = Catalog::builtin().kubernetes(target).map(|set| set.etcd_minors().to_vec());
     let supported = supported.unwrap_or_default();
     let status = etcd.status.clone().unwrap_or_default();
-    let all = [Some(&etcd.spec.version), status.version.as_ref()].into_iter().flatten();
+    let mut all = [Some(&etcd.spec.version), status.version.as_ref()].into_iter().flatten();
     let fits = |version: &&String| version.parse().is_ok_and(|runs: Version| supported.contains(&runs.minor()));
-    let unfit = all.filter(|version| !fits(version)).last().map(|runs| {
+    let unfit = all.rfind(|version| !fits(version)).map(|runs| {
         let supported = Minor::list(&supported);
         format!(
             "etcd runs {runs}, and {target} needs {supported}: set spec.etcd.version first, one minor version at a time"

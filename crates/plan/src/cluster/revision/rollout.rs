@@ -86,6 +86,8 @@ pub(super) enum Failure {
     Late(&'static Component),
     /// The first new API server was ready, and then was not, before `spec.upgrade.soak` was over.
     Canary(String),
+    /// No pod is replaced any more, and still it is not through: the API does not answer, or nothing can be written.
+    Stuck,
     /// It fails its clients: what of its answers.
     Answers(String),
 }
@@ -93,8 +95,9 @@ pub(super) enum Failure {
 impl Failure {
     pub(super) fn component(&self) -> Option<&'static Component> {
         match self {
-            Self::Late(component) => component,
-            Self::Canary(_) | Self::Answers(_) => components::ALL[0],
+            Self::Late(component) => Some(component),
+            Self::Canary(_) | Self::Answers(_) => Some(components::ALL[0]),
+            Self::Stuck => None,
         }
     }
 }

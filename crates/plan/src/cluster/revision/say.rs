@@ -20,8 +20,8 @@ pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Out
         return None;
     }
     let soak = &t.cluster.spec.upgrade.soak;
-    let stages = components::ALL.iter().filter_map(|c| plan.stage(StageId::ControlPlane(c.binary)));
-    let what = stages.filter_map(Stage::sentence).next().or_else(|| plan.first_problem());
+    let mut stages = components::ALL.iter().filter_map(|c| plan.stage(StageId::ControlPlane(c.binary)));
+    let what = stages.find_map(Stage::sentence).or_else(|| plan.first_problem());
     let what = what.map_or_else(|| "the API does not answer".to_owned(), |(_, text)| text);
     let deadline = &t.cluster.spec.upgrade.progress_deadline;
     let failed = match &course.failure {

@@ -158,7 +158,9 @@ impl View {
             let names = SOURCES.map(|source| self.name(source, round));
             self.attempts.iter().any(|a| a.has_ended && names.contains(&a.name))
         };
-        let round = (before + 1..).find(|round| !tried(*round)).unwrap_or(before + 1);
+        // Each attempt can have taken one name.
+        let most = i64::try_from(self.attempts.len()).unwrap_or_default() + 1;
+        let round = (before + 1..=before + most).find(|round| !tried(*round)).unwrap_or(before + most);
         let restore = self.old.as_ref().and_then(|old| old.restore.clone());
         RecoveryStatus { restore, ..RecoveryStatus::new(Time(self.now), self.epoch, round) }
     }

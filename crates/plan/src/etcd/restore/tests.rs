@@ -24,6 +24,7 @@ fn data_of_another_etcd_begins_an_epoch_after_its_own() {
             obstacle: None,
             clients_stopped: Some(1),
             has_cluster: false,
+            serves: false,
             is_down: true,
             is_up: false,
             target: "e-0".into(),

@@ -232,12 +232,11 @@ fn defragment(view: &View, upkeep: &mut Upkeep, left: &[&Room]) -> Option<Step> 
     let follower = left.iter().rev().find(|m| !m.leads);
     let chosen = begun.or(follower).or(left.first())?;
     let other = view.members.iter().find(|m| m.name != chosen.name).filter(|_| chosen.leads);
-    let call = match other {
-        Some(other) => EtcdCall::Change(MemberChange::MoveLeader { id: other.id.clone() }),
-        None => {
-            upkeep.member = Some(chosen.name.clone());
-            EtcdCall::Maintain(Maintenance::Defragment)
-        }
+    let call = if let Some(other) = other {
+        EtcdCall::Change(MemberChange::MoveLeader { id: other.id.clone() })
+    } else {
+        upkeep.member = Some(chosen.name.clone());
+        EtcdCall::Maintain(Maintenance::Defragment)
     };
     Some(Step::Call { via: chosen.name.clone(), call })
 }

@@ -97,7 +97,10 @@ pub(crate) fn situations() -> Vec<Situation> {
         w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
     }));
     all.push(of(others::by_key("prod/team-b/acme/id/1.db"), "spec.source.key is another namespace's", |_| {}));
-    let again: Change = |w| w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
+    let again: Change = |w| {
+        w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
+        w.restore.spec.confirm = None;
+    };
     all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));
     let told: Vec<(&str, Fixture, Change)> = vec![
         ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),

@@ -2,6 +2,7 @@
 
 pub(crate) mod messages;
 mod others;
+mod survivors;
 
 use super::status::status;
 use super::*;

@@ -49,7 +49,7 @@ const CASES: &[Case] = &[
     }),
     ("for the next minor, a webhook refuses ClusterRoles", |f| {
         finds(f, |facts| {
-            facts.admission = Err("create ClusterRole in a dry run: admission webhook a.io denied it".into())
+            facts.admission = Err("create ClusterRole in a dry run: admission webhook a.io denied it".into());
         });
     }),
     ("for the next minor, kubelets that are newer, and the nodes are not counted now", |f| {
