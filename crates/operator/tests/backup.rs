@@ -115,6 +115,9 @@ async fn a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded()
     let _ = namespaces
         .create(&PostParams::default(), &serde_json::from_value(json!({"metadata": {"name": SYSTEM}})).unwrap())
         .await;
+    // Another test of this program may have left it, at the same server.
+    let secrets: Api<Secret> = Api::namespaced(client.clone(), SYSTEM);
+    let _ = secrets.delete("s3", &DeleteParams::default()).await;
     let plan = FaultPlan::new();
     let with = berth_plan::Settings { backups: backups(), ..settings() };
     let _operator = Running::start_with(server, with, &plan);
@@ -125,7 +128,6 @@ async fn a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded()
     assert!(ready.message.contains("Secret berth-system/s3"), "{}", ready.message);
 
     let secret = json!({"metadata": {"name": "s3"}, "stringData": {"accessKeyID": "A", "secretAccessKey": "B"}});
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), SYSTEM);
     secrets.create(&PostParams::default(), &serde_json::from_value(secret).unwrap()).await.unwrap();
     says(&all, "one", "Running").await;
     let copy = team.inside::<Secret>().get("backup-one").await.unwrap().data.unwrap();
