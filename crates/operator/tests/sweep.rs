@@ -134,7 +134,14 @@ async fn minor(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     team.create(json!({"version": "1.35.4", "upgrade": {"finalizeAfter": "0s", "soak": "0s"}})).await?;
     let before = FaultPlan::new();
     let made = async {
-        team.ready().await?;
+        // What stands in the way of the next minor is written once it was looked at.
+        let looked = async || {
+            let status = team.ready().await?.status.unwrap_or_default();
+            let known = status.conditions.iter().any(|c| c.type_ == "UpgradeReady" && c.status != "Unknown");
+            ensure!(known, "{:?}", status.conditions);
+            Ok(())
+        };
+        eventually(SOON, "UpgradeReady to be known", looked).await?;
         second_reconcile(&team, &before).await
     };
     lives(&before, || operator(server, &before), made).await??;
