@@ -297,6 +297,7 @@ fn every_field_has_a_row() {
                 let sources = [
                     include_str!("../addons.rs"),
                     include_str!("../minor.rs"),
+                    include_str!("../preflight.rs"),
                     include_str!("../refusals/life.rs"),
                     include_str!("../revisions.rs"),
                     include_str!("../vpc.rs"),
