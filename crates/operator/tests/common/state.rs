@@ -36,6 +36,10 @@ pub(crate) async fn dumper(team: &Team) -> Result<Dumper> {
         if ip != "None" {
             dumper = dumper.rename(ip, format!("<address of {}>", service.name_any()));
         }
+        // The part of a URL; as a number they are masked with every Service.
+        for port in service.spec.iter().flat_map(|s| s.ports.iter().flatten()).filter_map(|p| p.node_port) {
+            dumper = dumper.rename(format!(":{port}"), format!(":<node port of {}>", service.name_any()));
+        }
         let given = service.status.and_then(|s| s.load_balancer?.ingress?.into_iter().next()?.ip);
         if let Some(given) = given {
             dumper = dumper.rename(given, "<address of the load balancer>");
@@ -84,6 +88,8 @@ pub(crate) fn mask(value: &mut Value) {
                     *value = json!("<user>");
                 } else if key == "kubeconfig" && value.is_string() {
                     *value = json!("<with a CA of its own>");
+                } else if key == "port" && value.as_u64().is_some_and(|p| (30000..32768).contains(&p)) {
+                    *value = json!("<node port>");
                 } else {
                     mask(value);
                 }
