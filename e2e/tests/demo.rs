@@ -26,11 +26,13 @@ fn the_demo_twice_and_away() {
     away_after(demo);
 }
 
-/// docs/operate.md and docs/tutorial.md, as they are printed.
+/// docs/tutorial-restore.md, docs/operate.md and docs/tutorial.md, as they are printed.
 #[test]
-#[ignore = "make test-all: five minutes"]
+#[ignore = "make test-all: eight minutes"]
 fn the_pages_about_the_demo_do_what_they_say() {
     away_after(|| {
+        make("demo")?;
+        in_a_checkout("docs/tutorial-restore.md", |_| {})?;
         make("demo")?;
         in_a_checkout("docs/operate.md", |bash| {
             let path = env::var("PATH").unwrap_or_default();
@@ -60,7 +62,7 @@ fn demo() -> Result<()> {
     let answers = said.split_once("what the tenant answers").context("no answer of the tenant")?.1;
     ensure!(answers.contains("kube-system") && answers.contains("Server Version: v1.36"), "{said}");
     let files = dir();
-    for name in ["bin/kubectl", "bin/kubectl-berth", "meta.kubeconfig", "acme.kubeconfig"] {
+    for name in ["bin/kubectl", "bin/kubectl-berth", "meta.kubeconfig", "acme.kubeconfig", "s3.env"] {
         ensure!(files.join(name).is_file(), "{name} is missing");
     }
 

@@ -2,7 +2,7 @@
 
 use std::process::{Command, Stdio};
 
-use crate::demo::Demo;
+use crate::demo::{Demo, Store};
 use crate::images::{self, devcluster};
 use crate::root;
 use crate::shell::{Result, cache, cargo, output, run, say, state, target_dir};
@@ -19,14 +19,16 @@ const BARE: &str = "bench-scale";
 pub(crate) fn run_all(args: &[String]) -> Result<()> {
     let images = images::build()?;
     let dir = root().join("target/bench");
-    let scale = args.iter().any(|a| a == "scale");
+    let has = |part: &str| args.iter().any(|a| a == part);
+    let (scale, etcd) = (has("scale"), has("etcd"));
+    let store = if etcd { Store::S3 } else { Store::None };
     let (cluster, demo) = if scale {
         (BARE, Demo::bring_up_bare(BARE.into(), dir.join("scale"), &images)?)
     } else {
-        (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()])?)
+        (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()], store)?)
     };
-    let conformance = args.iter().any(|a| a == "conformance");
-    let machines = conformance || args.iter().any(|a| a == "machines");
+    let conformance = has("conformance");
+    let machines = conformance || has("machines");
     if conformance {
         run(devcluster().args(["build", "agnhost-older", &format!("e2e.test-{SUITE}")]))?;
     }

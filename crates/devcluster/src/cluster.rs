@@ -22,6 +22,7 @@ use crate::{
     layout::{Layout, RunDir},
     node::{FIRST, MAX_NODES},
     process::{self, Process},
+    s3::S3,
     slot::{self, Slot},
     state::{Phase, State},
     vpc::{self, Vpc, VpcConfig},
@@ -45,6 +46,8 @@ pub struct Config {
     pub vpcs: Vec<VpcConfig>,
     /// The CNI plugin that attaches pods to VPCs, configured as multus is; this project's own by default.
     pub cni_meta_plugin: Option<PathBuf>,
+    /// Whether there is an S3 server, for backups. A running cluster that has none is given one, and keeps it.
+    pub s3: bool,
     /// How long coming up may take.
     pub timeout: Duration,
 }
@@ -58,6 +61,7 @@ impl Default for Config {
             images: Vec::new(),
             vpcs: Vec::new(),
             cni_meta_plugin: None,
+            s3: false,
             timeout: Duration::from_mins(3),
         }
     }
@@ -77,6 +81,7 @@ pub struct Cluster {
     slot: Slot,
     nodes: u8,
     vpcs: Vec<VpcConfig>,
+    has_s3: bool,
 }
 
 impl Cluster {
@@ -106,7 +111,7 @@ impl Cluster {
     }
 
     fn of(layout: Layout, state: State) -> Self {
-        Self { layout, slot: state.slot, nodes: state.nodes, vpcs: state.vpcs }
+        Self { layout, slot: state.slot, nodes: state.nodes, vpcs: state.vpcs, has_s3: state.s3 }
     }
 
     /// Ends the cluster: kills what it started, and removes its mounts, cgroups, network namespace and files.
@@ -212,6 +217,11 @@ impl Cluster {
             );
         };
         Ok(Vpc::new(&self.layout, config))
+    }
+
+    /// The S3 server, if there is one.
+    pub fn s3(&self) -> Option<S3> {
+        self.has_s3.then(|| S3::new(&self.layout, self.slot))
     }
 
     /// All VPCs.

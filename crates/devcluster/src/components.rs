@@ -9,7 +9,9 @@ use crate::{
     layout::Layout,
     node::{FIRST, Node},
     process::Spec,
+    s3,
     slot::Slot,
+    state::State,
     versions::{CONTAINERD, ETCD, KUBERNETES},
 };
 
@@ -20,6 +22,11 @@ pub(crate) fn first(layout: &Layout, slot: Slot, nodes: u8) -> Result<Vec<Spec>>
         all.push(containerd(&node)?);
     }
     Ok(all)
+}
+
+/// What is there beside Kubernetes.
+pub(crate) fn beside(layout: &Layout, state: &State) -> Result<Vec<Spec>> {
+    if state.s3 { Ok(vec![s3::spec(layout, state.slot)?]) } else { Ok(vec![]) }
 }
 
 /// What ends, rather than waits, when the API does not answer yet.

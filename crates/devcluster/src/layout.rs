@@ -85,6 +85,10 @@ impl Layout {
         self.dir.join("etcd")
     }
 
+    pub(crate) fn s3(&self) -> PathBuf {
+        self.dir.join("s3")
+    }
+
     /// The network namespace's name, and the name of the cluster's part of each cgroup hierarchy and of its CNI network.
     /// Further nodes have names of their own, see [`crate::node`].
     pub(crate) fn scope(&self) -> String {

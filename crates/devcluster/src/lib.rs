@@ -6,6 +6,7 @@
 //!   address. Any number (up to sixteen) run side by side.
 //! - [`Vpc`]: a network of a tenant beside the cluster's own, to which pods are attached by NetworkAttachmentDefinitions. Two may have the
 //!   same addresses.
+//! - [`S3`]: a server for backups.
 //! - [`Worker`]: a machine beside the cluster or in a VPC, which becomes a node of another control plane by `kubeadm join`.
 //!
 //! Pods of a cluster with VPCs are attached by `cni-meta`, a program of this crate, since multus is in none of the registries that
@@ -33,6 +34,7 @@ mod node_config;
 pub mod paths;
 mod pki;
 mod process;
+mod s3;
 mod slot;
 mod state;
 pub mod supervisor;
@@ -43,6 +45,7 @@ mod worker;
 pub use addons::STORAGE_CLASS;
 pub use cluster::{Cluster, Component, Config, Status, list};
 pub use node::MAX_NODES;
+pub use s3::S3;
 pub use slot::Slot;
 pub use state::Phase;
 pub use vpc::{Vpc, VpcConfig};

@@ -73,6 +73,9 @@ enum Verb {
         /// The CNI plugin that attaches pods to VPCs, for example multus (as a thin plugin). Default: devcluster's own, cni-meta.
         #[arg(long, value_name = "FILE", requires = "vpcs")]
         cni_meta_plugin: Option<PathBuf>,
+        /// An S3 server for backups, which pods reach: `devcluster s3` says where. A cluster that runs is given one.
+        #[arg(long)]
+        s3: bool,
         /// Import the images of every version that is built, not only of the newest.
         #[arg(long)]
         all_images: bool,
@@ -129,6 +132,8 @@ enum Verb {
         #[arg(long)]
         pool: bool,
     },
+    /// Print where the S3 server is, as variables for a shell: `eval "$(devcluster s3)"`.
+    S3(Name),
     /// Show clusters and their processes. Exit code 3 if one is not whole.
     Status,
     /// Run kubectl as the administrator.
@@ -221,12 +226,15 @@ fn run(verb: Verb) -> Result<ExitCode> {
             Only::Core => Selection::Core,
             Only::All => Selection::All,
         })?,
-        Verb::Up { name, timeout, volumes, nodes, vpcs, cni_meta_plugin, all_images } => {
+        Verb::Up { name, timeout, volumes, nodes, vpcs, cni_meta_plugin, s3, all_images } => {
             binaries::build(&Selection::Cluster)?;
+            if s3 {
+                binaries::build(&Selection::Named(vec!["s3s-fs".to_owned()]))?;
+            }
             let images = if all_images { images::all_built()? } else { Vec::new() };
             let timeout = Duration::from_secs(timeout);
             let name = name.name;
-            let cluster = Cluster::up(&Config { name, volumes, nodes, images, vpcs, cni_meta_plugin, timeout })?;
+            let cluster = Cluster::up(&Config { name, volumes, nodes, images, vpcs, cni_meta_plugin, s3, timeout })?;
             println!("export KUBECONFIG={}", cluster.kubeconfig().display());
         }
         Verb::Down { all: false, name } => Cluster::remove(&name.name)?,
@@ -244,6 +252,15 @@ fn run(verb: Verb) -> Result<ExitCode> {
             let vpc = Cluster::open(&name.name)?.vpc(&vpc)?;
             let definition = if pool { vpc.pool_definition(&namespace) } else { vpc.definition(&namespace) };
             println!("{}", serde_json::to_string_pretty(&definition)?);
+        }
+        Verb::S3(name) => {
+            let Some(server) = Cluster::open(&name.name)?.s3() else {
+                let name = name.name;
+                return Err(anyhow!(
+                    "the cluster `{name}` has no S3 server: `devcluster up --name {name} --s3` adds it"
+                ));
+            };
+            print!("{}", server.variables());
         }
         Verb::Status => return status(),
         Verb::Kubectl { name, arguments } => {

@@ -34,6 +34,9 @@ pub(crate) struct State {
     /// The name of the CNI plugin that attaches pods to them, if it is not this project's own.
     #[serde(default)]
     pub(crate) meta_plugin: Option<String>,
+    /// Whether there is an S3 server.
+    #[serde(default)]
+    pub(crate) s3: bool,
     /// The boot in which it was started: after a reboot nothing of it runs, whatever the pids say.
     pub(crate) boot: String,
 }
@@ -73,9 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_state_of_an_older_devcluster_is_of_one_node_without_vpcs() {
+    fn a_state_of_an_older_devcluster_is_of_one_node_and_nothing_beside_it() {
         let text = r#"{"phase": "Running", "slot": 3, "volumes": 24, "boot": "x"}"#;
         let state = serde_json::from_str::<State>(text).unwrap();
-        assert_eq!((state.nodes, state.vpcs), (1, vec![]));
+        assert_eq!((state.nodes, state.vpcs, state.s3), (1, vec![], false));
     }
 }

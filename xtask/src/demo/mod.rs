@@ -7,6 +7,7 @@ mod given;
 mod machines;
 mod preflight;
 mod probe;
+mod store;
 
 use anyhow::{Context as _, bail};
 use serde_json::Value;
@@ -18,6 +19,7 @@ use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+pub(crate) use self::store::Store;
 use crate::images::{self, Images, demo_dir, demo_name, devcluster};
 use crate::root;
 use crate::shell::{Result, cache, install, output, run, say, short_digest, state, write_if_changed};
@@ -52,7 +54,7 @@ pub(crate) fn up() -> Result<()> {
     let started = Instant::now();
     let images = images::build()?;
     let example = root().join("examples/acme-vpc.yaml");
-    let demo = Demo { example, ..Demo::bring_up(demo_name(), demo_dir(), &images, &[])? };
+    let demo = Demo { example, ..Demo::bring_up(demo_name(), demo_dir(), &images, &[], Store::S3)? };
     demo.network()?;
     demo.tenant(started, || demo.apply(), |_| demo.machines().and_then(|()| demo.hello()))
 }
@@ -78,17 +80,24 @@ pub(crate) fn down() -> Result<()> {
 
 impl Demo {
     /// A meta cluster with Berth, with more values for its chart.
-    pub(crate) fn bring_up(cluster: String, dir: PathBuf, images: &Images, values: &[String]) -> Result<Self> {
+    pub(crate) fn bring_up(
+        cluster: String,
+        dir: PathBuf,
+        images: &Images,
+        values: &[String],
+        store: Store,
+    ) -> Result<Self> {
         say("packages and binaries of the meta cluster");
         run(devcluster().args(["deps", "--install"]))?;
         run(devcluster().args(["build", "helm", "kubectl"]))?;
         let demo = Self::new(cluster, dir)?;
         say(&format!("meta cluster `{}`", demo.cluster));
-        run(devcluster().args(["up", "--timeout", "300", "--name", &demo.cluster]).stdout(Stdio::null()))?;
+        let up = ["up", "--timeout", "300", "--name", &demo.cluster];
+        run(devcluster().args(up).args(store.options()).stdout(Stdio::null()))?;
         demo.files()?;
         println!("{}", output(demo.kubectl().args(["get", "nodes"]))?.trim_end());
         say("Berth");
-        demo.berth(images, values)?;
+        demo.berth(images, &[values, &demo.store(store)?].concat())?;
         Ok(demo)
     }
 
@@ -354,7 +363,7 @@ impl Demo {
         for (command, comment) in commands {
             println!("{command:<66}  # {comment}");
         }
-        println!("\nMore: docs/tutorial.md");
+        println!("\nMore: docs/tutorial.md; docs/tutorial-restore.md loses a volume, and gets it back from a backup");
     }
 }
 

@@ -24,10 +24,13 @@ const INOTIFY_INSTANCES: u32 = 8192;
 /// Makes, starts or leaves alone, by what is there.
 pub(super) fn up(layout: &Layout, config: &Config) -> Result<State> {
     match State::read(layout)? {
-        Some(state) if state.phase == Phase::Running && is_whole(layout, &state)? => vpcs::add(layout, state, config),
+        Some(state) if state.phase == Phase::Running && is_whole(layout, &state)? => {
+            vpcs::add(layout, with_s3(layout, state, config)?, config)
+        }
         Some(state) if state.phase != Phase::Creating => {
             down::halt(layout, Some(state.slot))?;
-            bring_up(layout, vpcs::merged(state, config)?, config)
+            let s3 = state.s3 || config.s3;
+            bring_up(layout, vpcs::merged(State { s3, ..state }, config)?, config)
         }
         _ => {
             down::remove(layout)?;
@@ -37,12 +40,24 @@ pub(super) fn up(layout: &Layout, config: &Config) -> Result<State> {
             // A volume is on a node.
             let volumes = if nodes == 0 { 0 } else { config.volumes };
             let (vpcs, meta_plugin) = (Vec::new(), None);
-            let state = State { phase: Phase::Creating, slot, volumes, nodes, vpcs, meta_plugin, boot: state::boot()? };
+            let (phase, s3, boot) = (Phase::Creating, config.s3, state::boot()?);
+            let state = State { phase, slot, volumes, nodes, vpcs, meta_plugin, s3, boot };
             let state = vpcs::merged(state, config)?;
             state.write(layout)?;
             bring_up(layout, state, config)
         }
     }
+}
+
+/// Gives a cluster that runs an S3 server, if it has to have one.
+fn with_s3(layout: &Layout, state: State, config: &Config) -> Result<State> {
+    if !config.s3 || state.s3 {
+        return Ok(state);
+    }
+    let state = State { s3: true, ..state };
+    state.write(layout)?;
+    start_all(layout, &RunDir::new(state.slot), &components::beside(layout, &state)?)?;
+    Ok(state)
 }
 
 /// Starts a stopped cluster; one that runs is left alone.
@@ -106,6 +121,7 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
     raise_limits()?;
     nodes.iter().try_for_each(|node| cgroups::ensure(&node.cgroup()))?;
     start_all(layout, &run, &components::first(layout, slot, state.nodes)?)?;
+    start_all(layout, &run, &components::beside(layout, &state)?)?;
     progress(&format!("addresses {}, processes started", slot.range()));
 
     thread::scope(|scope| {
