@@ -193,8 +193,7 @@ pub(crate) async fn processes(client: &Client, name: &str) -> anyhow::Result<BTr
     let mut found = BTreeMap::new();
     for (pid, comm) in process::all() {
         let Some((process, _)) = PROCESSES.iter().find(|(p, _)| *p == comm) else { continue };
-        let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        if uids.iter().any(|uid| cgroup.contains(uid.as_str())) {
+        if uids.iter().any(|uid| process::is_of(pid, uid)) {
             found.insert(*process, pid);
         }
     }

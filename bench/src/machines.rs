@@ -139,10 +139,7 @@ async fn at_rest(client: &Client, name: &str) -> anyhow::Result<Vec<Figure>> {
     let uids: Vec<String> =
         pods.list(&ListParams::default()).await?.into_iter().filter_map(|p| p.metadata.uid).collect();
     let of = |comm: &str| -> Vec<u32> {
-        let ours = |pid: &u32| {
-            let cgroup = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-            uids.iter().any(|uid| cgroup.contains(uid.as_str()))
-        };
+        let ours = |pid: &u32| uids.iter().any(|uid| process::is_of(*pid, uid));
         process::all().into_iter().filter(|(_, c)| c == comm).map(|(pid, _)| pid).filter(ours).collect()
     };
     let (sidecars, approvers) = (of("berth-agent"), of("berth-approve"));

@@ -2,6 +2,7 @@
 
 mod audit;
 mod conformance;
+mod etcd;
 mod floor;
 mod idle;
 mod levers;
@@ -70,6 +71,12 @@ enum Part {
     All,
     /// One tenant after the other with three etcd members and two of everything else, with and without Berth in turns.
     Ha,
+    /// A tenant's etcd grows, is backed up, and loses a member, its leader and its quorum, while a client writes.
+    Etcd {
+        /// MiB that etcd holds.
+        #[arg(long, default_value_t = 100)]
+        mib: usize,
+    },
     /// What one tenant costs that nobody uses, by process.
     Idle {
         /// Minutes that are measured, after three to settle.
@@ -217,6 +224,7 @@ async fn main() -> anyhow::Result<()> {
             };
             figures.extend(conformance::run(&client, &suite).await?);
         }
+        Part::Etcd { mib } => figures.extend(etcd::run(&client, *mib).await?),
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
         Part::Ten | Part::Scale { .. } => {}

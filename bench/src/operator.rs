@@ -90,7 +90,7 @@ async fn get(ip: &str) -> anyhow::Result<String> {
     get_from(ip, PORT).await
 }
 
-async fn get_from(ip: &str, port: u16) -> anyhow::Result<String> {
+pub(crate) async fn get_from(ip: &str, port: u16) -> anyhow::Result<String> {
     let mut stream = tokio::time::timeout(Duration::from_secs(2), TcpStream::connect((ip, port))).await??;
     stream.write_all(b"GET /metrics HTTP/1.0\r\nHost: operator\r\n\r\n").await?;
     let mut text = String::new();

@@ -47,6 +47,11 @@ fn mib(text: &str, name: &str) -> f64 {
     kib.unwrap_or_default() / 1024.0
 }
 
+/// Whether a process is one of the pod with this UID.
+pub(crate) fn is_of(pid: u32, pod: &str) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/cgroup")).is_ok_and(|text| text.contains(pod))
+}
+
 /// All processes: pid and name, cut at 15 letters as the kernel does.
 pub(crate) fn all() -> Vec<(u32, String)> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();

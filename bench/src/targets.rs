@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 27] = [
+const TARGETS: [(&str, f64, Option<usize>); 36] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -27,6 +27,15 @@ const TARGETS: [(&str, f64, Option<usize>); 27] = [
     ("sidecar.rss", 5.0, None),
     ("sidecar.cpu", 2.0, None),
     ("approver.rss", 8.0, None),
+    ("etcd.grown", 90.0, None),
+    ("etcd.grown_failed", 0.0, None),
+    ("etcd.backup", 60.0, None),
+    ("etcd.backup_rss", 64.0, None),
+    ("etcd.backup_p99", 2.0, None),
+    ("etcd.replaced", 60.0, None),
+    ("etcd.replaced_failed", 0.0, None),
+    ("etcd.leader_gap", 5.0, None),
+    ("etcd.recovered", 180.0, None),
     ("conformance.failed", 0.0, None),
     ("scale.there", 90.0, Some(200)),
     ("scale.cpu", 20.0, Some(200)),
@@ -81,6 +90,7 @@ mod tests {
             include_str!("machines.rs"),
             include_str!("scale.rs"),
             include_str!("conformance.rs"),
+            include_str!("etcd/mod.rs"),
         ]
         .concat();
         for (name, ..) in TARGETS {
