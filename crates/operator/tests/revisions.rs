@@ -117,6 +117,35 @@ async fn a_release_that_does_not_come_up_is_taken_back_once_it_is_late() {
 }
 
 #[tokio::test]
+async fn a_release_with_a_version_that_is_refused_starts_nothing() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"upgrade": {"soak": "0s"}})).await.unwrap();
+    team.ready().await.unwrap();
+    came_to(&team, 1, RevisionOutcome::Succeeded).await;
+    let before = api_servers(&team).await;
+    let mut spec = flag();
+    spec["version"] = json!("1.29.1");
+    team.spec(spec).await.unwrap();
+    team.says(ConditionType::Ready, "VersionUnsupported").await;
+    team.reconciled(&SHARED_CALLS).await;
+    assert!(!crashes(&team).await && api_servers(&team).await == before, "the flag is of the same release");
+    let all = team.inside::<ClusterRevision>().list(&ListParams::default()).await.unwrap();
+    assert_eq!(all.items.len(), 1, "nothing is recorded of it");
+    // What runs is repaired by what is recorded.
+    let scale = Patch::Merge(json!({"spec": {"replicas": 3}}));
+    let deployments = team.inside::<Deployment>();
+    deployments.patch(names::SCHEDULER, &PatchParams::default(), &scale).await.unwrap();
+    let repaired = async || -> Result<()> {
+        let replicas = deployments.get(names::SCHEDULER).await?.spec.unwrap_or_default().replicas;
+        ensure!(replicas == Some(1), "{replicas:?}");
+        Ok(())
+    };
+    eventually(SOON, "the scheduler as it was", repaired).await.unwrap_or_else(|e| panic!("{e:#}"));
+    team.delete().await;
+    team.gone().await.unwrap();
+}
+
+#[tokio::test]
 async fn durations_of_the_way_back_are_bounded() {
     let team = Team::with_cluster(shared_operator().await).await;
     for (field, bad, says) in [

@@ -125,7 +125,7 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
 fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
     let Input { cluster, settings, .. } = input;
-    let mut t = Tenant::new(input);
+    let mut t = Tenant { refused: course.refusal().is_some(), ..Tenant::new(input) };
     let live_namespace = t.live_namespace();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
     let (release, refusal) = release::of(&t);
@@ -174,7 +174,9 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
         release.pin = course.pin(&t, release.pin);
         release.pin = validate::with_available_agent(release.pin, &t);
     }
-    if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {
+    if let (true, Some(refusal)) = (spec.state.is_done(), course.refusal()) {
+        spec.state = refusal.clone();
+    } else if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
     } else if let (true, Some(failed)) = (spec.state.is_done(), course.state()) {
         spec.state = failed;

@@ -31,6 +31,8 @@ pub(crate) struct Tenant<'a> {
     pub(crate) cp_namespace: String,
     /// Version, templates and agent that the tenant is (to be) rendered with; the spec stage sets it.
     pub(crate) release: Release,
+    /// What the spec asks for is refused, and what runs goes on: nothing begins that cannot be undone.
+    pub(crate) refused: bool,
     /// Where the API is.
     pub(crate) endpoint: Endpoint,
     /// The `EtcdCluster`, if it is there and Berth's.
@@ -59,6 +61,7 @@ impl<'a> Tenant<'a> {
             uid,
             cp_namespace,
             release: Release::default(),
+            refused: false,
             endpoint,
             etcd,
         }

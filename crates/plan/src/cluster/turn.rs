@@ -8,10 +8,12 @@ use super::subject::Tenant;
 use super::window::{self, At};
 use super::{isolation, release, revision, validate};
 use crate::fleet::Answer;
+use crate::model::State;
 use crate::observed::{Turns, annotation};
 use berth_api::cluster::{TurnState, TurnStatus};
 use berth_api::conditions::Reason;
 use berth_api::labels;
+use berth_api::revision::Release;
 use berth_api::version::Version;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -33,7 +35,7 @@ pub struct Hold {
 pub(super) fn of_release(course: &Course<'_>, t: &Tenant<'_>) -> Option<Hold> {
     let asked = &course.asked().version;
     let changes_version = course.changes_version();
-    if course.is_way_back() || course.is_scale() || is_refused(t) {
+    if course.is_way_back() || course.is_scale() {
         return None;
     }
     let what = if changes_version {
@@ -119,27 +121,37 @@ fn say(answer: &Answer) -> (Reason, String) {
 /// So many names fit a message.
 const NAMES: usize = 10;
 
-/// Whether what the spec asks for is refused, or has to wait for something in the tenant itself: then no turn helps.
-fn is_refused(t: &Tenant<'_>) -> bool {
-    release::of(t).1.is_some()
-        || validate::networks(&t.cluster.spec.network).is_err()
-        || isolation::private::refusal(t).is_some()
-        || validate::writers::data_policy(t.cluster.spec.deletion.data_policy, &t.settings.writers).is_err()
-        || components::ALL.iter().any(|component| validate::component(t, component).is_err())
+/// Why what the spec asks for is refused, or has to wait for something in the tenant itself: then no turn helps, and nothing of it begins.
+pub(super) fn refusal(t: &Tenant<'_>) -> Option<State> {
+    let invalid = |message| State::blocked(Reason::InvalidSpec, message);
+    release::of(t)
+        .1
+        .or_else(|| validate::networks(&t.cluster.spec.network).err().map(invalid))
+        .or_else(|| isolation::private::refusal(t))
+        .or_else(|| validate::writers::data_policy(t.cluster.spec.deletion.data_policy, &t.settings.writers).err())
+        .or_else(|| of_components(t))
+}
+
+fn of_components(t: &Tenant<'_>) -> Option<State> {
+    components::ALL.iter().find_map(|component| validate::component(t, component).err())
+}
+
+/// Whether a release cannot run as it is, such as with more pods than may be.
+pub(super) fn refuses_pods(release: &Release, t: &Tenant<'_>) -> bool {
+    let cluster = release.put_into(t.cluster);
+    of_components(&Tenant { cluster: &cluster, ..t.clone() }).is_some()
 }
 
 /// What the status says of the last change of the version. `refused`: what the spec asks for is.
 pub(super) fn status(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnStatus> {
     let old = t.status().turn;
-    let (to, state, until) = match wish(course, t, refused) {
-        Some(wish) => wish,
-        None => match made(course, t, refused) {
-            Some(made) => made,
-            // It is long through, and something else was changed since.
-            None => {
-                return old.filter(|old| old.state == TurnState::Succeeded && Some(&old.to) == course.runs_version());
-            }
-        },
+    let (wish, made) = (|| wish(course, t, refused), || made(course, t, refused));
+    // What is under way goes on, whatever is refused beside it.
+    let goes_on = course.refusal().is_some() && course.newest_rolls();
+    let change = if goes_on { made().or_else(wish) } else { wish().or_else(made) };
+    let Some((to, state, until)) = change else {
+        // It is long through, and something else was changed since.
+        return old.filter(|old| old.state == TurnState::Succeeded && Some(&old.to) == course.runs_version());
     };
     let same = old.filter(|old| old.to == to && old.state == state);
     let since = same.and_then(|old| old.since).unwrap_or(Time(t.now));
@@ -148,23 +160,23 @@ pub(super) fn status(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Opti
     Some(TurnStatus { to, state, since: Some(since), until: until.map(Time), came_back })
 }
 
-type State = (String, TurnState, Option<Timestamp>);
+type Change = (String, TurnState, Option<Timestamp>);
 
 /// A change that is asked for and has not begun.
-fn wish(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<State> {
+fn wish(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
     if !course.changes_version() {
         return None;
     }
     let to = course.asked().version.clone();
     Some(match course.hold() {
         Some(hold) => (to, hold.state, hold.until),
-        None if refused || t.stands_still() => (to, TurnState::Blocked, None),
+        None if refused || course.refusal().is_some() || t.stands_still() => (to, TurnState::Blocked, None),
         None => (to, TurnState::Running, None),
     })
 }
 
 /// The change that led to the newest release.
-fn made(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<State> {
+fn made(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
     let failed = course.newest_failed() || course.is_stuck();
     // Nothing goes on: others need not wait for it. When it goes on, it does so without a turn.
     let running = if refused || t.stands_still() { TurnState::Blocked } else { TurnState::Running };

@@ -238,7 +238,7 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
     // Only now it could begin: a turn that waits for pods would be kept from others.
     let second = next.write == Some(Write::StepTwo);
     let hold = second.then(|| turn::of_second_step(t, &old.version, &new.version)).flatten();
-    if hold.is_some() {
+    if hold.is_some() || (second && t.refused) {
         next.write = None;
     }
     let counts_as = if step == Step::Two && !facts.api_is_new() { from } else { old.version };

@@ -4,6 +4,7 @@ use super::record::Revision;
 use super::{Course, Write, decide};
 use crate::cluster::subject::Tenant;
 use crate::cluster::turn::{self, Hold};
+use crate::model::State;
 use berth_api::revision::{Release, RevisionOutcome as Outcome};
 use berth_api::version::Version;
 
@@ -22,18 +23,35 @@ fn only_version(before: &Revision<'_>, after: &Revision<'_>) -> bool {
 }
 
 impl<'a> Course<'a> {
-    /// Where the release of the spec may not begin yet, the newest one goes on as if the spec asked for it.
+    /// Where the release of the spec may not begin, or not yet, the newest one goes on as if the spec asked for it.
     pub(super) fn wait(&mut self, t: &Tenant<'_>) {
         let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(Write::Revision));
         let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
-        self.hold = turn::of_release(self, t);
-        if self.hold.is_some() {
-            // How many there are of each does not wait. Of one that came back, the number is that of what runs.
+        self.refusal = turn::refusal(t);
+        self.hold = if self.refusal.is_none() { turn::of_release(self, t) } else { None };
+        if self.stays() {
+            // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.
             let scaled = newest.release.scaled_as(&self.asked);
             let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
-            (self.wanted, self.roll) = (if is_back { newest.release } else { scaled }, newest.roll);
+            let stays = is_back || turn::refuses_pods(&scaled, t);
+            (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
             self.judged = self.facts(t).map(|facts| (facts, decide(facts)));
         }
+    }
+
+    /// The newest release goes on, whatever the spec asks for.
+    pub(super) fn stays(&self) -> bool {
+        self.hold.is_some() || self.refusal.is_some()
+    }
+
+    /// Why nothing begins of the release that the spec asks for. A release is one thing: where its version is refused, so are its flags.
+    pub(in crate::cluster) fn refusal(&self) -> Option<&State> {
+        self.refusal.as_ref()
+    }
+
+    /// The newest is rolled out.
+    pub(in crate::cluster) fn newest_rolls(&self) -> bool {
+        self.all.last().is_some_and(|newest| newest.status.outcome.is_none())
     }
 
     /// Why the release of the spec does not begin.
@@ -64,7 +82,7 @@ impl<'a> Course<'a> {
     pub(in crate::cluster) fn changes_version(&self) -> bool {
         let (Some(newest), Some(runs)) = (self.all.last(), self.runs_version()) else { return false };
         let asked = &self.asked.version;
-        let again = self.hold.is_some() || self.judged.as_ref().is_some_and(|(facts, _)| facts.asked_again);
+        let again = self.stays() || self.judged.as_ref().is_some_and(|(facts, _)| facts.asked_again);
         let is_wish = newest.release() != Some(&self.asked) || again;
         is_wish && asked != runs && !self.is_way_back()
     }

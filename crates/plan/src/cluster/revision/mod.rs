@@ -47,6 +47,8 @@ pub(super) struct Course<'a> {
     asked: Release,
     /// Why that does not begin yet.
     hold: Option<Hold>,
+    /// Why nothing of that begins, and nothing is waited for.
+    refusal: Option<State>,
     /// The annotation that asks once more.
     roll: Option<String>,
     /// None: nothing is recorded yet.
@@ -71,6 +73,7 @@ impl<'a> Course<'a> {
             wanted: Release::of(&cluster.spec),
             asked: Release::of(&cluster.spec),
             hold: None,
+            refusal: None,
             roll: record::roll(cluster),
             judged: None,
             failure: None,
@@ -141,7 +144,7 @@ impl<'a> Course<'a> {
 
     /// The `Cluster` that the plan is made for, if that is not the one that was read.
     pub(super) fn cluster(&self) -> Option<Cluster> {
-        let waits = || self.hold.as_ref().map(|_| &self.wanted);
+        let waits = || self.stays().then_some(&self.wanted);
         self.back_to().and_then(Revision::release).or_else(waits).map(|release| release.put_into(self.input.cluster))
     }
 

@@ -41,11 +41,11 @@ fn an_unsupported_version_makes_nothing() {
 }
 
 #[test]
-fn owned_flags_are_refused_with_the_alternative_and_other_stages_go_on() {
+fn owned_flags_are_refused_with_the_alternative_and_what_runs_goes_on() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let arg = |name: &str| vec![serde_json::from_value(json!({"name": name, "value": "x"})).unwrap()];
     f.cluster.spec.api_server.extra_args = arg("service-cluster-ip-range");
-    let message = blocked(&f.reconcile(), StageId::ControlPlane(Binary::ApiServer), Reason::InvalidSpec);
+    let message = blocked(&f.reconcile(), StageId::Spec, Reason::InvalidSpec);
     assert!(
         message.contains("spec.apiServer.extraArgs: --service-cluster-ip-range") && message.contains("serviceCIDRs"),
         "{message}"

@@ -202,7 +202,7 @@ fn a_limit_below_its_request_is_refused_and_what_runs_stays() {
     f.cluster.spec.api_server.resources = serde_json::from_value(resources.clone()).unwrap();
     f.cluster.spec.etcd.resources = serde_json::from_value(resources).unwrap();
     let planned = f.reconcile();
-    let api_server = blocked(&planned, StageId::ControlPlane(Binary::ApiServer), Reason::InvalidSpec);
+    let api_server = blocked(&planned, StageId::Spec, Reason::InvalidSpec);
     assert!(api_server.starts_with("spec.apiServer.resources: requests.cpu is 2"), "{api_server}");
     assert!(
         blocked(&planned, StageId::Etcd, Reason::InvalidSpec).starts_with("spec.etcd.resources: requests.cpu is 2")
@@ -218,7 +218,7 @@ fn resources_beyond_what_writers_may_ask_for_are_refused_and_what_runs_stays() {
     f.cluster.spec.scheduler.resources = serde_json::from_value(resources.clone()).unwrap();
     f.cluster.spec.etcd.resources = serde_json::from_value(resources).unwrap();
     let planned = f.reconcile();
-    for (stage, field) in [(StageId::ControlPlane(Binary::Scheduler), "scheduler"), (StageId::Etcd, "etcd")] {
+    for (stage, field) in [(StageId::Spec, "scheduler"), (StageId::Etcd, "etcd")] {
         let message = blocked(&planned, stage, Reason::NotAllowed);
         assert!(
             message.starts_with(&format!("spec.{field}.resources.requests.memory: 64Gi is more than 4Gi")),

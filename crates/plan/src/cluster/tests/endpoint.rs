@@ -175,19 +175,16 @@ fn the_service_carries_what_is_asked_for_and_allowed() {
 }
 
 #[test]
-fn a_placement_that_is_not_allowed_stops_its_component_and_nothing_else() {
+fn a_placement_that_is_not_allowed_stops_the_release_and_nothing_else() {
     let mut f = Fixture::up(json!({"version": "1.36.3"}));
     let selector = serde_json::from_value(json!({"nodeSelector": {"pool": "masters"}})).unwrap();
     f.cluster.spec.api_server.placement = selector;
     f.cluster.spec.etcd.placement = f.cluster.spec.api_server.placement.clone();
     f.cluster.spec.scheduler.extra_args = vec![serde_json::from_value(json!({"name": "v", "value": "2"})).unwrap()];
     let planned = f.reconcile();
-    assert!(
-        blocked(&planned, StageId::ControlPlane(Binary::ApiServer), Reason::NotAllowed)
-            .contains("spec.apiServer.placement.nodeSelector")
-    );
+    assert!(blocked(&planned, StageId::Spec, Reason::NotAllowed).contains("spec.apiServer.placement.nodeSelector"));
     assert!(blocked(&planned, StageId::Etcd, Reason::NotAllowed).contains("spec.etcd.placement.nodeSelector"));
-    assert!(f.world.log.is_empty(), "the scheduler waits for the API server: {:#?}", f.world.log);
+    assert!(f.world.log.is_empty(), "the scheduler's flag is of the same release: {:#?}", f.world.log);
     f.settings.writers = Writers { node_selectors: vec!["pool=masters".into()], ..Writers::default() };
     f.reconcile();
     let api = f.world.observed.get(&Fixture::key(Kind::Deployment, names::APISERVER)).unwrap();

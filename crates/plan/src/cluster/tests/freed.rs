@@ -77,9 +77,14 @@ fn one_that_is_paused_or_refused_is_no_reason_to_wait() {
     f.cluster.spec.paused = false;
     f.reconcile();
     assert_eq!(f.of_fleet().state, TurnState::Running, "it goes on");
+    // Refused beside it, what has begun goes on, and ends.
     f.flag("etcd-servers");
     f.reconcile();
-    assert_eq!(f.of_fleet().state, TurnState::Blocked, "{:?}", f.condition("Ready"));
+    assert_eq!(f.of_fleet().state, TurnState::Running, "{:?}", f.condition("Ready"));
+    f.rest();
+    f.seconds(61);
+    f.rest();
+    assert_eq!((f.of_fleet().state, f.condition("Ready").1), (TurnState::Succeeded, "InvalidSpec".into()));
 }
 
 #[test]

@@ -19,6 +19,7 @@ mod minor;
 mod namespace;
 mod nodes;
 mod preflight;
+mod refused;
 mod restore;
 mod revision;
 mod trouble;

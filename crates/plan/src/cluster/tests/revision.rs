@@ -12,7 +12,7 @@ const NEW: &str = "1.36.3";
 
 impl Fixture {
     /// Number, cause and outcome of all that are recorded.
-    fn recorded(&self) -> Vec<(i64, RevisionCause, Option<RevisionOutcome>)> {
+    pub(super) fn recorded(&self) -> Vec<(i64, RevisionCause, Option<RevisionOutcome>)> {
         let history = &self.cluster.status.as_ref().unwrap().history;
         history.iter().rev().map(|r| (r.revision, r.cause, r.outcome)).collect()
     }
@@ -45,7 +45,7 @@ impl Fixture {
     }
 
     /// Kubelet's part after the way back: the pod that failed is gone.
-    fn unstuck(&mut self, name: &str) {
+    pub(super) fn unstuck(&mut self, name: &str) {
         self.world.remove(&Self::key(Kind::Pod, &format!("{name}-7d9f8-x2x4z")));
         self.roll_out(name);
     }
@@ -54,12 +54,12 @@ impl Fixture {
         Self::up(json!({"version": OLD, "apiServer": {"replicas": 2}}))
     }
 
-    fn args(&self, name: &str) -> String {
+    pub(super) fn args(&self, name: &str) -> String {
         let d = self.world.observed.get(&Self::key(Kind::Deployment, name)).unwrap();
         d["spec"]["template"]["spec"]["containers"][0]["args"].to_string()
     }
 
-    fn component(&self, name: &str) -> Value {
+    pub(super) fn component(&self, name: &str) -> Value {
         self.world.observed.get(&Self::key(Kind::Deployment, name)).unwrap()["spec"].clone()
     }
 }
