@@ -172,3 +172,57 @@ async fn one(client: &Client, objects: &Objects, started: Instant, pause: Durati
     }
     Ok(started.elapsed().as_secs_f64())
 }
+
+/// Deployments that are rolled, in order.
+pub(crate) struct Roll<'a> {
+    /// Its new pods are all there before the others change.
+    pub(crate) first: &'a str,
+    /// These are rolled at once.
+    pub(crate) others: &'a [&'a str],
+}
+
+impl Roll<'_> {
+    /// Makes what is not there yet, and rolls the Deployments to what they are in `to`.
+    pub(crate) async fn to(&self, client: &Client, to: &Objects) -> anyhow::Result<()> {
+        for (collection, object) in &to.rest {
+            let url = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+            if call(client, "GET", &url, None).await.is_err() {
+                call(client, "POST", collection, Some(object)).await?;
+            }
+        }
+        for names in [&[self.first], self.others] {
+            let is_one = |object: &Value| names.iter().any(|name| object["metadata"]["name"] == *name);
+            let all = to.rest.iter().filter(|(url, object)| url.ends_with("/deployments") && is_one(object));
+            let all: Vec<_> = all.collect();
+            for (collection, object) in &all {
+                let url = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+                call(client, "PUT", &url, Some(object)).await?;
+            }
+            for (collection, object) in &all {
+                rolled_out(
+                    client,
+                    &format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default()),
+                )
+                .await?;
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn rolled_out(client: &Client, url: &str) -> anyhow::Result<()> {
+    let started = Instant::now();
+    loop {
+        let live = call(client, "GET", url, None).await?;
+        let count = |field: &str| live["status"][field].as_i64().unwrap_or_default();
+        let wanted = live["spec"]["replicas"].as_i64().unwrap_or(1);
+        let taken_up = live["status"]["observedGeneration"] == live["metadata"]["generation"];
+        if taken_up && ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| count(field) == wanted) {
+            return Ok(());
+        }
+        if started.elapsed() > Duration::from_mins(5) {
+            bail!("{url} is not rolled out: {}", live["status"]);
+        }
+        tokio::time::sleep(pause(10)).await;
+    }
+}

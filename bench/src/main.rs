@@ -14,6 +14,7 @@ mod report;
 mod scale;
 mod targets;
 mod tenant;
+mod upgrade;
 
 use clap::{Parser, Subcommand};
 use kube::Client;
@@ -77,6 +78,9 @@ enum Part {
         #[arg(long, default_value_t = 100)]
         mib: usize,
     },
+    /// One tenant after the other changes its minor, then its patch version, and comes back from one that fails; the minor with and without
+    /// Berth in turns.
+    Upgrade,
     /// What one tenant costs that nobody uses, by process.
     Idle {
         /// Minutes that are measured, after three to settle.
@@ -225,6 +229,7 @@ async fn main() -> anyhow::Result<()> {
             figures.extend(conformance::run(&client, &suite).await?);
         }
         Part::Etcd { mib } => figures.extend(etcd::run(&client, *mib).await?),
+        Part::Upgrade => figures.extend(upgrade::run(&client, args.runs).await?),
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
         Part::Ten | Part::Scale { .. } => {}

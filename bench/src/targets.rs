@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 36] = [
+const TARGETS: [(&str, f64, Option<usize>); 40] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -37,6 +37,10 @@ const TARGETS: [(&str, f64, Option<usize>); 36] = [
     ("etcd.leader_gap", 5.0, None),
     ("etcd.recovered", 180.0, None),
     ("conformance.failed", 0.0, None),
+    ("upgrade.minor", 150.0, None),
+    ("upgrade.ratio", 1.4, None),
+    ("upgrade.patch", 75.0, None),
+    ("upgrade.back", 120.0, None),
     ("scale.there", 90.0, Some(200)),
     ("scale.cpu", 20.0, Some(200)),
     ("scale.rss", 52.0, Some(200)),
@@ -91,6 +95,7 @@ mod tests {
             include_str!("scale.rs"),
             include_str!("conformance.rs"),
             include_str!("etcd/mod.rs"),
+            include_str!("upgrade.rs"),
         ]
         .concat();
         for (name, ..) in TARGETS {

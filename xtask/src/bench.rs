@@ -36,6 +36,10 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
         run(devcluster().args(["build", "agnhost"]))?;
         run(devcluster().args(["up", "--timeout", "300", "--name", CLUSTER, "--vpc", "a"]).stdout(Stdio::null()))?;
     }
+    if args.iter().any(|a| a == "upgrade") {
+        run(devcluster().args(["build", "kubernetes-v1.35.4", "kubernetes-v1.36.2"]))?;
+        run(devcluster().args(["up", "--timeout", "300", "--name", CLUSTER, "--all-images"]).stdout(Stdio::null()))?;
+    }
     say("berth-bench");
     run(cargo().args(["build", "--release", "--locked", "-p", "berth-bench"]))?;
     let mut bench = Command::new(target_dir().join("release/berth-bench"));
