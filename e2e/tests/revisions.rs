@@ -54,6 +54,29 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         tenant.wait_ready()?;
         outcome(&tenant, 5, "Succeeded")?;
 
+        println!("    a configuration with which kube-apiserver ends at once");
+        let path = tenant.configuration("kube-apiserver")?;
+        let files = world.kube.get(&path)?["data"].clone();
+        // No API server compiles that expression.
+        let issuer = json!({"url": "https://issuer.example.com", "audiences": ["berth"]});
+        let jwt = json!([{"issuer": issuer, "claimMappings": {"username": {"expression": "claims.name +"}}}]);
+        tenant.change(&json!({"apiServer": {"authentication": {"jwt": jwt}}}))?;
+        until("new pods to be of another configuration", || {
+            ensure!(tenant.configuration("kube-apiserver")? != path, "it is the old one");
+            Ok(())
+        })?;
+        let new = pods(world, &tenant)?.len().saturating_sub(before.len());
+        ensure!(new <= 1, "{new} new pods");
+        ensure!(world.kube.get(&path)?["data"] == files, "what the old pods read is as it was");
+        tenant.wait_condition("Ready", "False", "RolledBack")?;
+        outcome(&tenant, 6, "RolledBack")?;
+        same_pods(world, &tenant, &before)?;
+        ensure!(tenant.configuration("kube-apiserver")? == path, "the old configuration again");
+        ensure!(world.kube.get(&path)?["data"] == files, "the old pods never saw the new one");
+        tenant.change(&json!({"apiServer": {"authentication": null}}))?;
+        tenant.wait_ready()?;
+        outcome(&tenant, 7, "Succeeded")?;
+
         caller.end()?.none_failed()?;
         tenant.nothing_restarted()?;
         tenant.let_go()
