@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_secs(3);
 /// How often to look while somebody waits or has a turn, if there is no news.
 const AGAIN: Duration = Duration::from_secs(10);
 
+/// Likewise, while whoever waits is stopped: that changes with what a status says, which is news.
+const STANDS: Duration = Duration::from_mins(5);
+
 /// What reconciles and the one who gives turns tell each other.
 #[derive(Debug)]
 pub struct Fleet {
@@ -164,31 +167,30 @@ impl Drop for Revoked<'_> {
 
 /// Gives turns until `stop`. At rest nothing is asked.
 pub async fn follow(ctx: &Context, stop: CancellationToken) {
-    let mut open = true;
+    let mut again = Some(AGAIN);
     loop {
         let pause = async {
-            if open {
-                let _ = tokio::time::timeout(AGAIN, ctx.fleet.news.notified()).await;
-            } else {
-                ctx.fleet.news.notified().await;
+            match again {
+                Some(again) => drop(tokio::time::timeout(again, ctx.fleet.news.notified()).await),
+                None => ctx.fleet.news.notified().await,
             }
             let quiet = async { while tokio::time::timeout(QUIET, ctx.fleet.news.notified()).await.is_ok() {} };
             let _ = tokio::time::timeout(PATIENCE, quiet).await;
         };
         tokio::select! { () = pause => (), () = stop.cancelled() => return }
-        open = match pass(ctx).await {
-            Ok(open) => open,
+        again = match pass(ctx).await {
+            Ok(again) => again,
             Err(error) => {
                 ctx.failed(&error);
                 tracing::debug!(%error, "turns could not be given, and are tried again");
-                true
+                Some(AGAIN)
             }
         };
     }
 }
 
-/// Reads all, decides, and records. True: somebody waits, or has a turn.
-async fn pass(ctx: &Context) -> Result<bool, IoError> {
+/// Reads all, decides, and records. When to do so again without news; None: nobody waits, or has a turn.
+async fn pass(ctx: &Context) -> Result<Option<Duration>, IoError> {
     let mut turns = BTreeMap::new();
     for live in ctx.io.list_selected(Kind::Namespace, None, labels::CLUSTER_NAME).await? {
         let of = |key| label(&live, key).map(str::to_owned);
@@ -229,7 +231,8 @@ async fn pass(ctx: &Context) -> Result<bool, IoError> {
         }
     }
     tell(ctx, decision.answers);
-    failed.map_or(Ok(decision.open || !decision.take_back.is_empty()), Err)
+    let again = if decision.stands { STANDS } else { AGAIN };
+    failed.map_or(Ok((decision.open || !decision.take_back.is_empty()).then_some(again)), Err)
 }
 
 fn member(cluster: &Cluster, turns: &BTreeMap<TenantId, Value>) -> Option<Member> {

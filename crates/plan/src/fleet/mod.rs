@@ -58,6 +58,8 @@ pub struct Decision {
     pub answers: BTreeMap<TenantId, Answer>,
     /// Somebody waits, or has a turn: it is to be decided again.
     pub open: bool,
+    /// Whoever waits is stopped, and nobody has a turn: nothing but news changes that.
+    pub stands: bool,
 }
 
 /// Who gets a turn. `told`: what was answered before, which is said again as long as it is true.
@@ -69,7 +71,7 @@ pub fn decide(all: &[Member], limits: &Rollouts, told: &BTreeMap<TenantId, Answe
     let mut free = limits.max_concurrent.saturating_sub(running.len());
     let stopped = stopped(all, limits);
     let mut waiting: Vec<&Member> = all.iter().filter(|m| m.waits()).collect();
-    waiting.sort_by_key(|m| (m.wave, &m.id));
+    in_turns(&mut waiting, &running);
     for (n, member) in waiting.into_iter().enumerate() {
         let before = told.get(&member.id);
         let answer = match stopped.get(&*member.to) {
@@ -94,7 +96,29 @@ pub fn decide(all: &[Member], limits: &Rollouts, told: &BTreeMap<TenantId, Answe
             None => {}
         }
     }
+    let stopped = |m: &Member| matches!(decision.answers.get(&m.id), Some(Answer::Stopped { .. }));
+    let idle = |m: &Member| m.turn.is_none() && !m.unseen && (m.state != Some(TurnState::Waiting) || stopped(m));
+    decision.stands = decision.open && all.iter().all(idle);
     decision
+}
+
+/// Lower waves first; in a wave a team after the other, so that one with many tenants keeps none from its turn.
+fn in_turns(waiting: &mut Vec<&Member>, running: &[&Member]) {
+    waiting.sort_by_key(|m| (m.wave, &m.id));
+    let mut of_team: BTreeMap<&str, usize> = BTreeMap::new();
+    for member in running {
+        *of_team.entry(&member.id.namespace).or_default() += 1;
+    }
+    let mut before: BTreeMap<(u8, &str), usize> = BTreeMap::new();
+    let mut ranked = vec![];
+    for member in waiting.drain(..) {
+        let team = &*member.id.namespace;
+        let earlier = before.entry((member.wave, team)).or_default();
+        ranked.push((member.wave, *earlier + of_team.get(team).copied().unwrap_or_default(), member));
+        *earlier += 1;
+    }
+    ranked.sort_by_key(|(wave, rank, member)| (*wave, *rank, &member.id));
+    waiting.extend(ranked.into_iter().map(|(.., member)| member));
 }
 
 /// Versions towards which nobody else starts, and who came back from them.

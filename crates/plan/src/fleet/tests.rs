@@ -111,6 +111,40 @@ fn with_one_too_many_that_came_back_nobody_else_starts_and_those_may_try_again()
 }
 
 #[test]
+fn teams_take_turns_in_a_wave_and_a_lower_wave_comes_first() {
+    let of = |team: &str, name: &str, wave, state| {
+        let id = TenantId { namespace: team.into(), name: name.into() };
+        Member { id, ..member(name, wave, Some(state)) }
+    };
+    let many: Vec<Member> = (0..9).map(|n| of("big", &format!("a{n}"), 5, Waiting)).collect();
+    let others = [of("small", "b", 5, Waiting), of("tiny", "c", 5, Waiting), of("tiny", "d", 5, Waiting)];
+    let all = [many.clone(), others.to_vec()].concat();
+    assert_eq!(granted(&decided(&all, &limits(5, 2))), ["a0", "b", "c", "a1", "d"]);
+    // Who runs counts: the others of that team come later.
+    let runs = [all.clone(), vec![of("big", "z", 5, Running)]].concat();
+    assert_eq!(granted(&decided(&runs, &limits(4, 2))), ["b", "c", "a0"]);
+    let early = [many, vec![of("big", "e", 0, Waiting), of("small", "b", 5, Waiting)]].concat();
+    assert_eq!(granted(&decided(&early, &limits(5, 2))), ["e"], "a team's lower wave holds up the higher ones");
+}
+
+#[test]
+fn a_fleet_that_is_stopped_is_looked_at_when_there_is_news() {
+    let back = || (0..3).map(|n| member(&format!("f{n}"), 0, Some(Failed)));
+    let stopped: Vec<Member> = back().chain([member("late", 5, Some(Waiting))]).collect();
+    let decision = decided(&stopped, &limits(3, 2));
+    assert!(decision.open && decision.stands, "{decision:?}");
+    for other in [
+        member("runs", 5, Some(Running)),
+        Member { unseen: true, ..member("new", 5, None) },
+        Member { to: "1.35.4".into(), ..member("waits", 9, Some(Waiting)) },
+    ] {
+        let all: Vec<Member> = stopped.iter().cloned().chain([other]).collect();
+        assert!(!decided(&all, &limits(3, 2)).stands);
+    }
+    assert!(!decided(&[], &limits(3, 2)).stands);
+}
+
+#[test]
 fn nobody_holds_up_higher_waves_for_ever() {
     let holds_up = |early: Member| {
         let all = [early, member("late", 2, Some(Waiting))];
