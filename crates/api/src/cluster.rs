@@ -22,7 +22,7 @@ pub use status::{
     AddonStatus, CanaryStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus,
     PublishedEndpoint, PublishedKubeconfig, RevisionSummary, RolloutStatus, TurnState, TurnStatus,
 };
-pub use upgrade::{Check, Day, OnFailure, Upgrade, Window};
+pub use upgrade::{Check, Day, OnFailure, Templates, Upgrade, Window};
 pub use vpc::{Attachment, Route, Vpc};
 
 /// A hosted Kubernetes control plane. `spec: {version: 1.36.3}` is complete; everything else has a default.

@@ -91,6 +91,8 @@ string_enum! {
         /// Nothing that Berth looks at stands in the way of the next minor version: what it would say before it changes anything. It looks
         /// about once an hour. Published only where there is a next one, and none is being taken.
         UpgradeReady,
+        /// The operator has other templates for the version that runs than the tenant is rendered with. Published only while it is `True`.
+        UpdateAvailable,
         /// It is not `Ready`, and Berth is working on it. Published only while it is `True`, for tools that use kstatus.
         Reconciling,
         /// It is not `Ready`, and will not become so by itself: a person has to act. Published only while it is `True`, for tools that use
@@ -112,6 +114,7 @@ impl ConditionType {
         Self::VPCReady,
         Self::BackupReady,
         Self::UpgradeReady,
+        Self::UpdateAvailable,
         Self::Reconciling,
         Self::Stalled,
     ];
@@ -132,7 +135,7 @@ impl ConditionType {
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
     /// Published only where there is something to judge.
-    pub const OPTIONAL: &[Self] = &[Self::VPCReady, Self::BackupReady, Self::UpgradeReady];
+    pub const OPTIONAL: &[Self] = &[Self::VPCReady, Self::BackupReady, Self::UpgradeReady, Self::UpdateAvailable];
 }
 
 reasons! {
@@ -169,6 +172,8 @@ reasons! {
         DowngradeUnsafe => "Set a patch version of the minor version that runs. What runs stays as it is.",
         /// Something stands in the way of the next minor version, which is asked for, or could be (`UpgradeReady`); the message lists it. Nothing was changed.
         UpgradeBlocked => "Do what the message says; Berth then begins by itself. Or set `spec.version` back. `spec.upgrade.skipChecks` takes a check out that does not matter; each finding begins with the name of its check.",
+        /// The operator has other templates for the version that runs than the tenant is rendered with.
+        OtherTemplates => "Nothing. To take them up at once, set `spec.upgrade.templates` to `Newest`.",
         /// The new minor version runs and emulates the one before until `spec.upgrade.finalizeAfter` has passed. The tenant is `Ready`.
         Emulating => "Nothing. To go back, set `spec.version` to the version in the message before that time.",
         /// Another version is asked for, and other tenants of the fleet come first; the message says who. The tenant is `Ready`.
@@ -183,7 +188,7 @@ reasons! {
         /// A new release did not come up, and Berth does not go back; the message says why. What runs stays.
         Held => "Correct what the message names. If a pod comes up after all, it goes on by itself.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
-        NotInTemplates => "Set `spec.version` to another patch version of its minor version, which brings newer templates, or remove the field. For etcd that is the version of etcd.",
+        NotInTemplates => "Set `spec.version` to another patch version of its minor version, or `spec.upgrade.templates` to `Newest`, which brings newer templates; or remove the field. For etcd that is the version of etcd.",
         /// `version` differs from that of the etcd that runs, or of the data that was kept; or `replicas` do, and an etcd that an earlier Berth
         /// made cannot add a member.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",

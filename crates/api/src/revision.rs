@@ -76,6 +76,8 @@ pub enum RevisionCause {
     Configuration,
     /// A release that an earlier revision recorded.
     Rollback,
+    /// Newer templates of the same version, by `spec.upgrade.templates`.
+    Templates,
 }
 
 /// The part of the spec of a `Cluster` that runs.

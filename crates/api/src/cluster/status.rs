@@ -63,7 +63,7 @@ pub struct ClusterStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
     pub history: Vec<RevisionSummary>,
-    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable; with `spec.vpc` VPCReady; UpgradeReady while there is a next minor version; Reconciling and
+    /// Ready, Available, Progressing, Degraded, PKIReady, EtcdAvailable, ControlPlaneAvailable; with `spec.vpc` VPCReady; UpgradeReady while there is a next minor version; UpdateAvailable, Reconciling and
     /// Stalled while they are True.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
@@ -215,8 +215,8 @@ pub struct RevisionSummary {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnStatus {
-    /// The version that it leads to.
-    #[schemars(length(max = 20))]
+    /// The version that it leads to. Where the templates alone change, `+` and the first digits of their digest follow.
+    #[schemars(length(max = 32))]
     pub to: String,
     /// How far it is.
     pub state: TurnState,

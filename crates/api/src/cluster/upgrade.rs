@@ -51,6 +51,11 @@ pub struct Upgrade {
         }]))
     )]
     pub soak: String,
+    /// When newer templates, which a new version of Berth brings for the Kubernetes version that runs, are taken up. WithVersion: when `version`
+    /// changes. Newest: by themselves, as a change of their own that waits for `window` and its turn, and is taken back as any other. Default
+    /// WithVersion.
+    #[serde(default)]
+    pub templates: Templates,
     /// When changes may begin that replace pods. Default: at any time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<Window>,
@@ -153,6 +158,16 @@ pub enum OnFailure {
     Hold,
 }
 
+/// When newer templates are taken up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Templates {
+    /// With another version.
+    #[default]
+    WithVersion,
+    /// As soon as the operator has them.
+    Newest,
+}
+
 impl Upgrade {
     /// Whether nothing is set.
     pub fn is_default(&self) -> bool {
@@ -167,6 +182,7 @@ impl Default for Upgrade {
             progress_deadline: five_minutes(),
             on_failure: OnFailure::default(),
             soak: a_minute(),
+            templates: Templates::default(),
             window: None,
             skip_checks: vec![],
         }

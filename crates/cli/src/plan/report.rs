@@ -29,6 +29,8 @@ pub(super) struct Report {
     pub(super) window: Option<String>,
     /// What the operator lets it wait for.
     pub(super) waits: Option<String>,
+    /// The operator has other templates of the version that runs: when they are taken up.
+    pub(super) update: Option<String>,
     /// What the operator found that stands in the way of the next minor version.
     pub(super) upgrade_blocked: Option<String>,
     /// Something is to be done, or waits to be.
@@ -114,6 +116,7 @@ pub(super) fn report(
         wave: wave(cluster),
         window: window(cluster, now),
         waits: cluster.status.as_ref().and_then(waits),
+        update: cluster.status.as_ref().and_then(update),
         upgrade_blocked: cluster.status.as_ref().and_then(upgrade_blocked),
         prune: plan.prune.iter().map(|a| change(a, observed)).collect(),
         restarts: plan.actions().filter_map(|a| restart(a, observed)).chain(future.restarts).collect(),
@@ -138,6 +141,11 @@ fn waits(status: &ClusterStatus) -> Option<String> {
     let waits = [Reason::WaitingForTurn, Reason::WaitingForWindow, Reason::FleetStopped];
     let ready = find(&status.conditions, ConditionType::Ready)?;
     waits.iter().any(|reason| ready.reason == reason.as_str()).then(|| ready.message.clone())
+}
+
+/// Likewise.
+fn update(status: &ClusterStatus) -> Option<String> {
+    find(&status.conditions, ConditionType::UpdateAvailable).map(|found| found.message.clone())
 }
 
 /// Likewise.

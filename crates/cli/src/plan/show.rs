@@ -39,6 +39,9 @@ pub(super) fn show(report: &Report) -> String {
     if let Some(waits) = &report.waits {
         let _ = writeln!(text, "{} {}", warn("waits:"), safe(waits));
     }
+    if let Some(found) = &report.update {
+        let _ = writeln!(text, "update available: {}", safe(found));
+    }
     if let Some(found) = &report.upgrade_blocked {
         let _ = writeln!(text, "{} {}", warn("not ready for the next minor version:"), safe(found));
     }

@@ -302,6 +302,7 @@ fn every_field_has_a_row() {
                     include_str!("../revisions.rs"),
                     include_str!("../vpc.rs"),
                     include_str!("../../../plan/src/cluster/tests/turn.rs"),
+                    include_str!("../../../plan/src/cluster/tests/update.rs"),
                     include_str!("../../../plan/src/etcd/tests/deletion.rs"),
                     include_str!("../../../plan/src/etcd/tests/recovery.rs"),
                 ];

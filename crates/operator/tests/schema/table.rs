@@ -46,6 +46,7 @@ const EFFECTS: &[(Kind, &str, Effect)] = &[
     (Kind::Cluster, "upgrade.finalizeAfter", Test("a_minor_changes_in_two_steps_and_goes_back_in_the_first")),
     (Kind::Cluster, "upgrade.soak", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
     (Kind::Cluster, "upgrade.window*", Test("outside_of_its_window_nothing_begins_that_replaces_pods")),
+    (Kind::Cluster, "upgrade.templates", Test("newest_takes_them_up_as_a_change_of_its_own")),
     (Kind::Cluster, "upgrade.skipChecks*", Test("what_stands_in_the_way_is_found_and_it_goes_on_once_it_is_gone")),
     (Kind::Cluster, "upgrade*", Test("a_release_that_does_not_come_up_is_taken_back_once_it_is_late")),
     (Kind::Cluster, "paused", Changes("Cluster.berth.dev/acme /status/phase")),

@@ -20,6 +20,7 @@ pub mod status;
 mod subject;
 mod turn;
 pub(crate) mod unread;
+mod update;
 mod validate;
 mod vpc;
 pub mod window;
@@ -129,6 +130,8 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     let live_namespace = t.live_namespace();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
     let (release, refusal) = release::of(&t);
+    // What the spec asks for is what is said, whatever keeps the release that goes on.
+    let refusal = refusal.map(|own| course.refusal().cloned().unwrap_or(own));
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
@@ -171,8 +174,12 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     release.recording = course.awaits(refused);
     release.canary = course.canary;
     if release.change.is_none() {
-        release.pin = course.pin(&t, release.pin);
-        release.pin = validate::with_available_agent(release.pin, &t);
+        course.settle(&t, &mut release);
+        let mended = validate::with_available_agent(release.target().clone(), &t);
+        if mended != *release.target() {
+            // Nothing else tells of it.
+            (release.pin, release.next) = (mended, None);
+        }
     }
     if let (true, Some(refusal)) = (spec.state.is_done(), course.refusal()) {
         spec.state = refusal.clone();

@@ -139,7 +139,8 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     let (namespace, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
     let backup = schedule::ready::of_cluster(input.observed, namespace, name, input.now).filter(|_| !deleting);
     let upgrade = super::preflight::verdict(input);
-    all.into_iter().chain(vpc).chain(backup).chain(upgrade).collect()
+    let update = super::update::verdict(input);
+    all.into_iter().chain(vpc).chain(backup).chain(upgrade).chain(update).collect()
 }
 
 /// Who reads it learns until when there is a way back, and which.

@@ -34,20 +34,29 @@ pub struct Hold {
 /// Of a change of the release that would begin. None: it may.
 pub(super) fn of_release(course: &Course<'_>, t: &Tenant<'_>) -> Option<Hold> {
     let asked = &course.asked().version;
-    let changes_version = course.changes_version();
-    if course.is_way_back() || course.is_scale() {
+    let to = course.turn_to();
+    if !course.adopts() && (course.is_way_back() || course.is_scale()) {
         return None;
     }
-    let what = if changes_version {
+    let what = if course.adopts() {
+        format!(
+            "newer templates of {asked} are to be taken up (spec.upgrade.templates), and what runs stays until then"
+        )
+    } else if to.is_some() {
         format!("spec.version: {asked} is asked for, and {} runs until then", course.runs_version()?)
     } else {
         "what runs stays as it is until then".to_owned()
     };
-    match window(t, &what) {
-        Ok(until) if changes_version => turn(t, asked, &what, until),
-        Ok(_) => None,
-        Err(hold) => Some(hold),
+    match (window(t, &what), to) {
+        (Ok(until), Some(to)) => turn(t, &to, &what, until),
+        (Ok(_), None) => None,
+        (Err(hold), _) => Some(hold),
     }
+}
+
+/// What a turn leads to that changes the templates of a version and not the version.
+pub(super) fn of_templates(version: &str, digest: &str) -> String {
+    format!("{version}+{}", digest.chars().take(8).collect::<String>())
 }
 
 /// Of the second step of a new minor version.
@@ -151,7 +160,7 @@ pub(super) fn status(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Opti
     let change = if goes_on { made().or_else(wish) } else { wish().or_else(made) };
     let Some((to, state, until)) = change else {
         // It is long through, and something else was changed since.
-        return old.filter(|old| old.state == TurnState::Succeeded && Some(&old.to) == course.runs_version());
+        return old.filter(|old| old.state == TurnState::Succeeded && Some(&old.to) == course.runs_target().as_ref());
     };
     let same = old.filter(|old| old.to == to && old.state == state);
     let since = same.and_then(|old| old.since).unwrap_or(Time(t.now));
@@ -164,10 +173,7 @@ type Change = (String, TurnState, Option<Timestamp>);
 
 /// A change that is asked for and has not begun.
 fn wish(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
-    if !course.changes_version() {
-        return None;
-    }
-    let to = course.asked().version.clone();
+    let to = course.turn_to()?;
     Some(match course.hold() {
         Some(hold) => (to, hold.state, hold.until),
         None if refused || course.refusal().is_some() || t.stands_still() => (to, TurnState::Blocked, None),
@@ -185,11 +191,11 @@ fn made(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
         return Some(match (&t.release.hold, &t.release.pending) {
             (Some(hold), _) => (to, hold.state, hold.until),
             (None, Some(pending)) => (to, TurnState::Emulating, Some(pending.until)),
-            (None, None) if failed => (course.newest_version()?.clone(), TurnState::Failed, None),
+            (None, None) if failed => (course.newest_target()?, TurnState::Failed, None),
             (None, None) => (to, running, None),
         });
     }
-    let to = course.newest_version().filter(|_| course.newest_changed_version())?.clone();
+    let to = course.newest_target().filter(|_| course.newest_takes_a_turn())?;
     let state = match course.newest_succeeded() {
         true => TurnState::Succeeded,
         false if failed => TurnState::Failed,

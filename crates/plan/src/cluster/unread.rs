@@ -64,14 +64,14 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 /// The fields that have no effect, and the way out.
 pub(super) fn message(t: &Tenant<'_>) -> Option<String> {
     let unread = |set| unread::fields(&FIELDS, &t.cluster.spec, set);
-    let fields = unread(t.templates()?);
+    let fields = unread(t.templates_of(t.release.target())?);
     if fields.is_empty() {
         return None;
     }
     let minor = t.pin().version.minor();
     let newer = Catalog::builtin().kubernetes(minor).is_some_and(|set| unread(set).is_empty());
     let way_out = if newer {
-        format!("To apply, set spec.version to another patch version of {minor}")
+        format!("To apply, set spec.version to another patch version of {minor}, or spec.upgrade.templates to Newest")
     } else {
         format!("This operator has no templates for {minor} that use it: remove the field")
     };

@@ -1,8 +1,8 @@
 //! A tenant of the fleet, as its `Cluster` and its control-plane namespace say it.
 
-use berth_api::cluster::{Cluster, TurnState};
+use berth_api::cluster::{Cluster, RevisionSummary, TurnState};
 use berth_api::labels;
-use berth_api::revision::RevisionOutcome;
+use berth_api::revision::{RevisionCause, RevisionOutcome};
 use jiff::{SignedDuration, Timestamp};
 use std::fmt;
 
@@ -98,7 +98,11 @@ impl Member {
             }
         }
         let since_well = status.history.iter().take_while(|r| r.outcome != Some(RevisionOutcome::Succeeded));
-        let tries = || since_well.clone().filter(|r| r.version == member.to);
+        // Of templates alone, the digest is behind the version.
+        let (version, templates) =
+            member.to.split_once('+').map_or((&*member.to, false), |(version, _)| (version, true));
+        let is_of = |r: &&RevisionSummary| r.version == version && (r.cause == RevisionCause::Templates) == templates;
+        let tries = || since_well.clone().filter(is_of);
         let superseded = tries().filter(|r| r.outcome == Some(RevisionOutcome::Superseded)).count();
         let failed = |outcome| matches!(outcome, Some(RevisionOutcome::RolledBack | RevisionOutcome::Held));
         member.failures = tries().filter(|r| failed(r.outcome)).count() + superseded / 3;

@@ -31,6 +31,8 @@ pub(super) use record::{Upgrade, annotation_of, served};
 pub(super) struct Release {
     /// Version, templates and agent of all that is no component; of components too while no minor changes.
     pub(super) pin: Pin,
+    /// What components are rendered with, where that is not the pin: it becomes the pin once it has succeeded.
+    pub(super) next: Option<Pin>,
     /// The change of the minor that runs.
     pub(super) change: Option<Change>,
     /// The change that is to be recorded.
@@ -76,7 +78,7 @@ pub struct Pending {
 impl Release {
     /// What a component is rendered with: its pin, and the minor that it emulates.
     pub(super) fn of(&self, binary: Binary) -> (&Pin, Option<Minor>) {
-        let Some(change) = &self.change else { return (&self.pin, None) };
+        let Some(change) = &self.change else { return (self.target(), None) };
         match change.run(binary) {
             Run::Old => (&change.old, None),
             Run::Emulating => (&change.new, Some(change.emulates)),
@@ -84,18 +86,23 @@ impl Release {
         }
     }
 
+    /// What components are rendered with while no minor changes.
+    pub(super) fn target(&self) -> &Pin {
+        self.next.as_ref().unwrap_or(&self.pin)
+    }
+
     /// What the spec asks for is rendered with this.
     pub(super) fn wanted_pin(&self) -> Pin {
         let begins = || self.upgrade.as_ref().map(Upgrade::to);
         let change =
             self.change.as_ref().map(|change| if change.back { change.old.clone() } else { change.new.clone() });
-        change.or_else(begins).unwrap_or_else(|| self.pin.clone())
+        change.or_else(begins).unwrap_or_else(|| self.target().clone())
     }
 
     /// The pins whose templates are to be kept.
     pub(super) fn kept(&self) -> Vec<&Pin> {
         let change = self.change.iter().flat_map(|change| [&change.old, &change.new]);
-        let mut all: Vec<&Pin> = std::iter::once(&self.pin).chain(change).collect();
+        let mut all: Vec<&Pin> = std::iter::once(&self.pin).chain(&self.next).chain(change).collect();
         all.sort_by(|a, b| a.templates.cmp(&b.templates));
         all.dedup_by(|a, b| a.templates == b.templates);
         all
@@ -163,7 +170,7 @@ fn at_rest(t: &Tenant<'_>, old: Option<Pin>, served: Option<Minor>) -> (Option<R
         };
     };
     match minor.since(old.version.minor()) {
-        Some(0) => (Some(release(new)), None),
+        Some(0) => (Some(Release { next: Some(new), ..release(old) }), None),
         Some(1) => match preflight::judge(t, &old, &new) {
             Ok(()) => {
                 let begun = Some(Upgrade::new(old.version, new.clone()));
@@ -260,10 +267,7 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         Some(Write::Done) => (None, old),
         None => (Some(upgrade), old),
     };
-    (
-        Release { pin, change: Some(change), upgrade, served, waits, pending, hold, recording: None, canary: None },
-        refusal,
-    )
+    (Release { pin, change: Some(change), upgrade, served, waits, pending, hold, ..Release::default() }, refusal)
 }
 
 /// Whether it was paused until now, and since is before that: what `spec.upgrade.finalizeAfter` waits for begins anew.

@@ -5,14 +5,22 @@ use super::{Course, Write, decide};
 use crate::cluster::subject::Tenant;
 use crate::cluster::turn::{self, Hold};
 use crate::model::State;
-use berth_api::revision::{Release, RevisionOutcome as Outcome};
+use berth_api::revision::{Release, RevisionCause, RevisionOutcome as Outcome};
 use berth_api::version::Version;
 
 fn version<'a>(revision: &'a Revision<'_>) -> Option<&'a String> {
     revision.release().map(|release| &release.version)
 }
 
-fn failed(revision: &Revision<'_>) -> bool {
+/// What a turn leads to: the version; or, where that stays and the templates change, both.
+fn target(revision: &Revision<'_>) -> Option<String> {
+    let version = version(revision)?;
+    let spec = revision.spec.as_ref()?;
+    let templates = spec.cause == RevisionCause::Templates;
+    Some(if templates { turn::of_templates(version, &spec.pin.templates) } else { version.clone() })
+}
+
+pub(super) fn failed(revision: &Revision<'_>) -> bool {
     matches!(revision.status.outcome, Some(Outcome::RolledBack | Outcome::Held))
 }
 
@@ -74,6 +82,25 @@ impl<'a> Course<'a> {
         version(self.runs()?)
     }
 
+    pub(in crate::cluster) fn runs_target(&self) -> Option<String> {
+        target(self.runs()?)
+    }
+
+    /// What it takes a turn for, of what the spec asks for.
+    pub(in crate::cluster) fn turn_to(&self) -> Option<String> {
+        let templates = self.adopts.as_ref().map(|pin| turn::of_templates(&self.asked.version, &pin.templates));
+        templates.or_else(|| self.changes_version().then(|| self.asked.version.clone()))
+    }
+
+    /// Newer templates are, or are to be, taken up.
+    pub(in crate::cluster) fn adopts(&self) -> bool {
+        self.adopts.is_some()
+    }
+
+    pub(in crate::cluster) fn newest_target(&self) -> Option<String> {
+        target(self.all.last()?)
+    }
+
     pub(in crate::cluster) fn newest_version(&self) -> Option<&String> {
         version(self.all.last()?)
     }
@@ -114,16 +141,17 @@ impl<'a> Course<'a> {
         self.all.last().is_some_and(Revision::succeeded)
     }
 
-    /// The newest has another version than the last good one before it.
-    pub(in crate::cluster) fn newest_changed_version(&self) -> bool {
-        self.good().and_then(version).is_some_and(|good| Some(good) != self.newest_version())
+    /// The newest has another version than the last good one before it, or other templates of it.
+    pub(in crate::cluster) fn newest_takes_a_turn(&self) -> bool {
+        let templates = |r: &Revision<'_>| r.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates);
+        self.all.last().is_some_and(templates)
+            || self.good().and_then(version).is_some_and(|good| Some(good) != self.newest_version())
     }
 
     /// Since the last good one, a release came back that differed from it in nothing but that version.
     pub(in crate::cluster) fn came_back_from(&self, to: &str) -> bool {
         let Some(good) = self.all.iter().rev().find(|revision| revision.succeeded()) else { return false };
-        let counts =
-            |r: &Revision<'_>| failed(r) && !r.status.unwell && version(r).is_some_and(|version| version == to);
+        let counts = |r: &Revision<'_>| failed(r) && !r.status.unwell && target(r).is_some_and(|target| target == to);
         self.all.iter().any(|r| r.number > good.number && counts(r) && only_version(good, r))
     }
 

@@ -9,6 +9,7 @@ mod fleet;
 mod record;
 mod rollout;
 mod say;
+mod templates;
 
 use super::record::Pin;
 use super::release;
@@ -51,6 +52,8 @@ pub(super) struct Course<'a> {
     refusal: Option<State>,
     /// The annotation that asks once more.
     roll: Option<String>,
+    /// Newer templates that are taken up, or are to be, by `spec.upgrade.templates`.
+    adopts: Option<Pin>,
     /// None: nothing is recorded yet.
     judged: Option<(Facts, Next)>,
     /// What it fails by.
@@ -74,11 +77,13 @@ impl<'a> Course<'a> {
             asked: Release::of(&cluster.spec),
             hold: None,
             refusal: None,
+            adopts: None,
             roll: record::roll(cluster),
             judged: None,
             failure: None,
             canary: None,
         };
+        course.adopts = course.adopted(&t);
         course.canary = course.soaks(&t);
         course.failure = course.all.last().and_then(|newest| rollout::failing(&t, course.canary, newest.number));
         course.judged = course.facts(&t).map(|facts| (facts, decide(facts)));
@@ -101,7 +106,7 @@ impl<'a> Course<'a> {
         let failing = self.failure.as_ref().and_then(Failure::component);
         Some(Facts {
             recorded: newest.status.outcome,
-            same: newest.release() == Some(&self.wanted),
+            same: newest.release() == Some(&self.wanted) && (self.stays() || !self.takes_other_templates(t)),
             asked_again: self.roll.is_some() && newest.spec.as_ref().is_some_and(|spec| spec.roll != self.roll),
             paused: t.stands_still(),
             through: false,
@@ -148,23 +153,14 @@ impl<'a> Course<'a> {
         self.back_to().and_then(Revision::release).or_else(waits).map(|release| release.put_into(self.input.cluster))
     }
 
-    /// What the release that is gone back to was rendered with, in place of what this build has for its version.
-    pub(super) fn pin(&self, t: &Tenant<'_>, pin: Pin) -> Pin {
-        let was = self.back_to().or_else(|| self.back_by_hand(t, &pin)).and_then(Revision::pin);
-        was.filter(|was| was.version == pin.version).unwrap_or(pin)
-    }
-
     /// The release that a person goes back to. What is pinned already stays as it is.
     fn back_by_hand(&self, t: &Tenant<'_>, pin: &Pin) -> Option<&Revision<'a>> {
         if t.live_namespace().and_then(super::record::pin).is_none_or(|pinned| pinned.version == pin.version) {
             return None;
         }
         let is_wanted = |revision: &&Revision<'_>| revision.release() == Some(&self.wanted);
-        // Once it is recorded, that tells what with. Who asks for it once more gets what this build has.
-        let begins = self.judged.as_ref().is_none_or(|(_, next)| next.write == Some(Write::Revision));
-        let begun = self.all.last().filter(is_wanted).filter(|_| !begins);
-        let before = || self.all.iter().rev().filter(|r| r.succeeded() && self.is_way_back()).find(is_wanted);
-        begun.or_else(before).filter(|r| r.pin().is_some_and(|was| t.templates_of(&was).is_some()))
+        let mut before = self.all.iter().rev().filter(|r| r.succeeded() && self.is_way_back());
+        before.find(is_wanted).filter(|r| r.pin().is_some_and(|was| t.templates_of(&was).is_some()))
     }
 
     /// What changes of what runs wait for. `refused`: the release of the spec is, so it is not recorded.
@@ -260,7 +256,7 @@ impl<'a> Course<'a> {
         let Pin { version, templates, agent_image, agent_delivery } = t.release.wanted_pin();
         ClusterRevisionSpec {
             number: self.next_number(),
-            cause: record::cause(&self.wanted, &self.all),
+            cause: self.cause(),
             change_cause: record::change_cause(self.input.cluster),
             roll: self.roll.clone(),
             skip_checks: t.cluster.spec.upgrade.skip_checks.clone(),
@@ -329,16 +325,15 @@ pub(super) fn history(observed: &Observed, cp_namespace: &str) -> Option<Vec<Rev
     Some(all.iter().rev().take(record::KEPT).filter_map(summary).collect())
 }
 
-/// Digests of the templates that the plan may need beside those that a tenant is pinned to: of the releases that it may go back to.
+/// Digests of the templates that the plan may need beside those that a tenant is pinned to: of the newest release, and of those that it may
+/// go back to.
 pub fn revision_templates(observed: &Observed, cp_namespace: &str) -> Vec<String> {
     let all = record::all(observed, cp_namespace);
-    let mut digests: Vec<String> = all
-        .iter()
-        .rev()
-        .filter(|revision| revision.succeeded())
-        .take(2)
-        .filter_map(|revision| Some(revision.spec.as_ref()?.pin.templates.clone()))
-        .collect();
-    digests.dedup();
+    let good = all.iter().rev().filter(|revision| revision.succeeded()).take(2);
+    let digest = |revision: &Revision<'_>| Some(revision.spec.as_ref()?.pin.templates.clone());
+    // The newest is rendered with what it began with, whatever operator goes on.
+    let mut digests: Vec<String> = all.last().into_iter().chain(good).filter_map(digest).collect();
+    let mut seen = std::collections::BTreeSet::new();
+    digests.retain(|digest| seen.insert(digest.clone()));
     digests
 }

@@ -7,7 +7,7 @@ use crate::cluster::components;
 use crate::cluster::subject::Tenant;
 use crate::model::{Plan, Stage, StageId, State};
 use berth_api::conditions::Reason;
-use berth_api::revision::RevisionOutcome as Outcome;
+use berth_api::revision::{RevisionCause, RevisionOutcome as Outcome};
 use berth_api::{Cluster, labels};
 
 fn version<'a>(revision: &'a Revision<'_>) -> &'a str {
@@ -58,6 +58,19 @@ pub(super) fn rolled_back(cluster: &Cluster, newest: &Revision<'_>, good: &Revis
     let meta = &cluster.metadata;
     let (name, namespace) = (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
     let again = roll_value(newest, meta.generation.unwrap_or_default());
+    if newest.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates) {
+        return State::blocked(
+            Reason::RolledBack,
+            format!(
+                "revision {}, newer templates of {}, did not come up, so revision {} runs again: {}. To stay with its templates, set spec.upgrade.templates to WithVersion. Or ask for the newer ones once more: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
+                newest.number,
+                version(newest),
+                good.number,
+                message(newest),
+                labels::ROLL,
+            ),
+        );
+    }
     State::blocked(
         Reason::RolledBack,
         format!(

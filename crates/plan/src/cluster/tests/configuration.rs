@@ -32,7 +32,7 @@ impl Fixture {
 }
 
 /// A tenant of an operator whose templates are of that format.
-fn of_format(format: u32) -> Fixture {
+pub(super) fn of_format(format: u32) -> Fixture {
     let mut f = Fixture::new(json!({"version": "1.36.2", "apiServer": {"replicas": 2}}));
     let mut data = Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap().to_data();
     data.insert("format".to_owned(), format.to_string());

@@ -415,6 +415,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         .chain(preflight::situations())
         .chain(revision::situations())
         .chain(turn::situations())
+        .chain(update::situations())
     {
         all.push(of(text, &f));
     }

@@ -25,6 +25,7 @@ mod revision;
 mod trouble;
 mod turn;
 mod unread;
+mod update;
 mod vpc;
 mod vpc_net;
 

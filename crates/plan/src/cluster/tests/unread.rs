@@ -37,7 +37,7 @@ fn a_field_that_the_pinned_templates_do_not_read_is_named_by_ready() {
     f.reconcile();
     assert_eq!(f.world.log, ["apply ClusterRevision acme-9201d5e7/revision-2"]);
     f.world.log.clear();
-    let message = "spec.apiServer.authentication.jwt is not applied: the pinned templates do not use it. To apply, set spec.version to another patch version of 1.36";
+    let message = "spec.apiServer.authentication.jwt is not applied: the pinned templates do not use it. To apply, set spec.version to another patch version of 1.36, or spec.upgrade.templates to Newest";
     let no = |status: &str| (status.to_owned(), "NotInTemplates".to_owned(), message.to_owned());
     assert_eq!((f.condition("Ready"), f.condition("Degraded")), (no("False"), no("True")));
     assert_eq!(f.condition("Available").0, "True");
