@@ -254,6 +254,8 @@ fn a_version_that_a_person_sets_back_is_what_it_was() {
     // Forth is with what this build has.
     f.version(NEW);
     f.rest();
+    f.seconds(60);
+    f.rest();
     assert_eq!(f.home_object()["metadata"]["annotations"][labels::AGENT_IMAGE], "berth.dev/agent:newer");
 }
 
