@@ -11,9 +11,13 @@ mod net;
 mod volume;
 mod wait;
 
-use std::{path::PathBuf, process::ExitCode};
+use std::{
+    path::PathBuf,
+    process::ExitCode,
+    time::{Duration, SystemTime},
+};
 
-use berth_contract::{HELD, Marker};
+use berth_contract::{Bootstrap, HELD, Marker, aside};
 use clap::{Parser, Subcommand};
 
 #[derive(Debug, Parser)]
@@ -48,7 +52,8 @@ struct GuardArgs {
     /// The member's name.
     #[arg(long)]
     member: String,
-    /// What the operator says about the cluster: `{"clusterUID", "epoch", "state", "joined", "members"}`.
+    /// What the operator says about the cluster: `{"clusterUID", "epoch", "state", "joined", "members",
+    /// "keepOldData"}`.
     #[arg(long)]
     bootstrap: PathBuf,
     /// Where the reason goes when the member is held.
@@ -78,7 +83,10 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     let marker = volume::read_marker(&args.data_dir)?;
     let data = volume::look(&args.data_dir)?;
     match guard::decide(&bootstrap, &args.member, &marker, data) {
-        guard::Decision::Start => println!("member {} may start", args.member),
+        guard::Decision::Start => {
+            tend(args, &bootstrap, data == guard::Data::Present);
+            println!("member {} may start", args.member);
+        }
         guard::Decision::MarkAndStart(marker) => {
             volume::write_marker(&args.data_dir, &marker)?;
             println!("member {} may start for the first time", args.member);
@@ -92,6 +100,7 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
                 };
                 println!("data of an earlier member is in {}", volume::set_aside(&args.data_dir, &name)?.display());
             }
+            tend(args, &bootstrap, false);
             if let Some(marker) = &join.marker {
                 volume::write_marker(&args.data_dir, marker)?;
             }
@@ -109,4 +118,14 @@ fn guard(args: &GuardArgs) -> anyhow::Result<ExitCode> {
     }
     args.then.exec()?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Sees to old data on the volume. Only a member that votes, or did, and goes on with its own data deletes any. Nothing that happens here
+/// keeps a member from its start.
+fn tend(args: &GuardArgs, bootstrap: &Bootstrap, goes_on: bool) {
+    let keep = bootstrap.keep_old_data.filter(|_| goes_on).map(Duration::from_secs);
+    let Some(volume) = args.data_dir.parent() else { return };
+    for said in aside::tend(volume, &args.data_dir, keep, SystemTime::now()) {
+        println!("{said}");
+    }
 }

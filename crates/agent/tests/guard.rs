@@ -70,6 +70,37 @@ fn what_cannot_be_read_proves_nothing() {
     assert_eq!(guard(&volume, "e-0", "Bootstrapping").0, 1);
 }
 
+/// Old data goes once it was there for long enough, where a member goes on with its own data; never before it joined, and never where nobody
+/// said for how long it is kept.
+#[test]
+fn old_data_is_deleted_when_its_time_is_over() {
+    let dir = tempfile::tempdir().unwrap();
+    let volume = dir.path().join("volume");
+    for old in ["epoch-1", "removed-8e", "epoch-1.bak", "data"] {
+        let wal = volume.join(old).join("member/wal");
+        fs::create_dir_all(&wal).unwrap();
+        fs::write(wal.join("0000000000000000-0000000000000000.wal"), old).unwrap();
+    }
+    fs::write(volume.join("berth-member.json"), r#"{"clusterUID":"u","epoch":2,"member":"e-0"}"#).unwrap();
+    let told = r#"{"clusterUID": "u", "epoch": 2, "state": "Established", "restored": true, "keepOldData": 604800}"#;
+    let left = || {
+        let all = ["epoch-1", "removed-8e", "epoch-1.bak", "data"];
+        all.into_iter().filter(|name| volume.join(name).exists()).collect::<Vec<_>>()
+    };
+    let all = ["epoch-1", "removed-8e", "epoch-1.bak", "data"];
+    assert_eq!(guard_told(&volume, "e-0", told), (0, String::new()));
+    assert_eq!(left(), all, "since now");
+    fs::write(volume.join("epoch-1/berth-set-aside"), "1767225600\n").unwrap();
+    let unsaid = told.replace(r#", "keepOldData": 604800"#, "");
+    assert_eq!(guard_told(&volume, "e-0", &unsaid), (0, String::new()));
+    assert_eq!(left(), all, "as an earlier template tells it");
+    let foreign = told.replace(r#""u""#, r#""other""#);
+    assert_eq!(guard_told(&volume, "e-0", &foreign).0, 42);
+    assert_eq!(left(), all, "what is on the volume is another cluster's");
+    assert_eq!(guard_told(&volume, "e-0", told), (0, String::new()));
+    assert_eq!(left(), ["removed-8e", "epoch-1.bak", "data"]);
+}
+
 /// Whatever the template says, a member that joins is told who the members are, and what another ID left is set aside whole.
 #[test]
 fn a_member_joins_a_running_cluster_on_whatever_volume() {
@@ -107,6 +138,7 @@ fn a_member_joins_a_running_cluster_on_whatever_volume() {
         fs::read(volume.join("removed-first/member/wal/0000000000000000-0000000000000000.wal")).unwrap(),
         b"old"
     );
+    assert!(volume.join("removed-first/berth-set-aside").exists(), "since when");
     let marker = fs::read_to_string(volume.join("berth-member.json")).unwrap();
     assert_eq!(marker, r#"{"clusterUID":"u","epoch":1,"member":"e-1","id":"b"}"#);
     // It restarts with what it copied so far.

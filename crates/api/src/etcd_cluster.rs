@@ -95,6 +95,18 @@ pub struct EtcdClusterSpec {
     /// lost. Default Manual.
     #[serde(default, skip_serializing_if = "Recovery::is_manual")]
     pub recovery: Recovery,
+    /// How long data is kept that a member does not use any more, such as what was there before a restore: `0s` to `8760h`, such as `48h`. It
+    /// stays on the member's volume, beside the data, and is deleted when the member starts after that time. Default `168h`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 16),
+        regex(pattern = r"^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$"),
+        extend("x-kubernetes-validations" = json!([{
+            "rule": "self != '' && duration(self) <= duration('8760h')",
+            "message": "must be a duration from 0s to 8760h, such as 48h",
+        }]))
+    )]
+    pub keep_old_data: Option<String>,
 }
 
 impl Default for EtcdClusterSpec {
@@ -112,6 +124,7 @@ impl Default for EtcdClusterSpec {
             paused: false,
             clients_stopped: None,
             recovery: Recovery::Manual,
+            keep_old_data: None,
         }
     }
 }

@@ -174,6 +174,10 @@ pub struct EtcdRestoreStatus {
     /// When etcd served what was restored.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_at: Option<Time>,
+    /// What etcd held before stays until then at least on the volumes of the members that had it, as `epoch-<number>` beside the data. It is
+    /// deleted when they start after that (`keepOldData`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub old_data_until: Option<Time>,
     /// Ready, Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]

@@ -8,10 +8,11 @@ use crate::problem::Problem;
 use crate::store::Remote;
 use crate::take::Place;
 use berth_contract::backup::{At, Restore};
-use berth_contract::{MARKER_FILE, Marker};
+use berth_contract::{MARKER_FILE, Marker, aside};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 /// etcd's data directory on the volume.
 const DATA: &str = "data";
@@ -28,6 +29,11 @@ pub fn run(task: &Restore, place: &Place) -> Result<(), Problem> {
     if is_done(task, volume)? {
         println!("epoch {} is on the volume", task.epoch);
         return Ok(());
+    }
+    // There has to be room for what was there, and for what comes.
+    for said in aside::tend(volume, &volume.join(DATA), task.keep_old_data.map(Duration::from_secs), SystemTime::now())
+    {
+        println!("{said}");
     }
     let stage = volume.join(format!("restore-{}", task.epoch));
     if stage.exists() {
@@ -115,8 +121,13 @@ fn put(task: &Restore, volume: &Path, data: &Path) -> io::Result<()> {
     let at = volume.join(DATA);
     if at.exists() {
         let old = read(volume).ok().flatten().map(|m| m.epoch.to_string());
-        fs::rename(&at, free(volume, &format!("epoch-{}", old.as_deref().unwrap_or("none"))))?;
+        let aside = free(volume, &format!("epoch-{}", old.as_deref().unwrap_or("none")));
+        fs::rename(&at, &aside)?;
         File::open(volume)?.sync_all()?;
+        // If it is not noted now, the member does it when it starts.
+        if let Err(error) = aside::note(&aside, SystemTime::now()) {
+            println!("{}: {error}", aside.display());
+        }
     }
     let marker =
         Marker { cluster_uid: task.identity.clone(), epoch: task.epoch, member: task.member.clone(), id: None };
@@ -166,6 +177,7 @@ mod tests {
             member: "etcd-0".into(),
             peer_url: "https://etcd-0".into(),
             bump: 1,
+            keep_old_data: None,
         }
     }
 
@@ -191,6 +203,7 @@ mod tests {
         }
         assert_eq!(fs::read_to_string(volume.join("epoch-1/member/wal/1.wal")).unwrap(), "old");
         assert!(volume.join("epoch-2").exists());
+        assert!(volume.join("epoch-1").join(aside::NOTE).exists(), "since when");
         assert!(is_done(&task(2), volume).is_err(), "it is late");
         assert!(is_done(&Restore { member: "etcd-1".into(), ..task(4) }, volume).is_err());
         assert!(is_done(&Restore { identity: "v".into(), ..task(4) }, volume).is_err());

@@ -106,6 +106,9 @@ pub struct Restore {
     pub peer_url: String,
     /// What is added to the snapshot's revision: more than clients have seen since it was taken.
     pub bump: i64,
+    /// For how many seconds data that was set aside is kept, see [`crate::aside`]. None: until a person deletes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keep_old_data: Option<u64>,
 }
 
 /// What is added to a revision for each epoch since a snapshot: at 1500 writes a second, those of a week.

@@ -10,6 +10,7 @@
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
+pub mod aside;
 pub mod backup;
 pub mod vpc;
 
@@ -60,6 +61,10 @@ pub struct Bootstrap {
     /// The members, from the first change of them on. Empty: they are those that the cluster was formed of.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub members: Vec<MemberRecord>,
+    /// For how many seconds data that was set aside is kept, see [`aside`]. None: until a person deletes it. Only guards are told; it is no
+    /// part of a record.
+    #[serde(default, skip_serializing_if = "Option::is_none", rename = "keepOldData")]
+    pub keep_old_data: Option<u64>,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it")]

@@ -99,6 +99,7 @@ fn the_bootstrap_config_map_is_what_the_guard_reads() {
                 epoch: values.epoch,
                 state: values.state,
                 joined,
+                keep_old_data: Some(7 * 24 * 3600),
                 ..Bootstrap::default()
             };
             assert_eq!(told, want, "{name}");

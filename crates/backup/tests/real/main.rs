@@ -112,6 +112,7 @@ fn restore(world: &World, manifest: &Manifest, epoch: i64) -> Task {
         member: "etcd-0".into(),
         peer_url: "http://127.0.0.1:2380".into(),
         bump: REVISIONS_PER_EPOCH * (epoch - 1),
+        keep_old_data: Some(7 * 24 * 3600),
     })
 }
 
@@ -139,6 +140,11 @@ fn a_backup_comes_back_onto_a_volume_with_a_higher_revision_and_the_old_data_sta
             assert!(refused.contains("has been compacted"), "{refused}");
         }
         assert!(world.volume().join("epoch-2/member/wal").exists(), "what was there stays");
+        // It is there for longer than it is kept: the next one needs the room.
+        fs::write(world.volume().join("epoch-2/berth-set-aside"), "1\n").unwrap();
+        assert_eq!(world.run(&restore(&world, &manifest, 4), "secret"), (Outcome::Restored, 0));
+        let is_there = |name: &str| world.volume().join(name).exists();
+        assert!(!is_there("epoch-2") && is_there("epoch-3/berth-set-aside") && is_there("data"));
         let (outcome, code) = world.run(&restore(&world, &manifest, 2), "secret");
         assert!(
             matches!(&outcome, Outcome::Failed(f) if f.message.contains("came later")) && code == 42,

@@ -72,14 +72,25 @@ pub(crate) struct Wait {
 pub(crate) struct Backup {
     #[command(flatten)]
     pub(crate) of: Of,
-    /// Where to: a store of the platform (chart value backups.stores).
-    #[arg(long, value_name = "STORE")]
-    pub(crate) store: String,
+    #[command(flatten)]
+    pub(crate) at: At,
     /// Name of the EtcdBackup. Default: the name of the Cluster, and the time.
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) called: Option<String>,
     #[command(flatten)]
     pub(crate) wait: Wait,
+}
+
+/// Where a backup is kept.
+#[derive(Clone, Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct At {
+    /// Where to: a store of the platform (chart value backups.stores).
+    #[arg(long, value_name = "STORE")]
+    pub(crate) store: Option<String>,
+    /// Where to: a store of your own, which this Secret of type berth.dev/object-store in this namespace describes.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) secret: Option<String>,
 }
 
 /// `restore`.
@@ -89,6 +100,16 @@ pub(crate) struct Restore {
     pub(crate) of: Of,
     #[command(flatten)]
     pub(crate) source: Source,
+    /// With --key: the store of the platform that it is in.
+    #[arg(long, value_name = "STORE", requires = "key", conflicts_with = "secret")]
+    pub(crate) store: Option<String>,
+    /// With --key: the Secret of type berth.dev/object-store of the store of your own that it is in.
+    #[arg(long, value_name = "NAME", requires = "key")]
+    pub(crate) secret: Option<String>,
+    /// The backup is one of another etcd: of the Cluster NAME, or of the EtcdCluster with etcdcluster/NAME. Only with --stand-alone: it goes
+    /// into an EtcdCluster that nothing uses.
+    #[arg(long = "of", value_name = "NAME", requires = "stand_alone", conflicts_with = "survivors", value_parser = parse_other)]
+    pub(crate) of_other: Option<Other>,
     /// Name of the EtcdRestore. Default: the name of the Cluster, and the time.
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) called: Option<String>,
@@ -118,6 +139,38 @@ pub(crate) struct Source {
     /// What the members hold that are left without a quorum; a backup of it is kept in this store.
     #[arg(long, value_name = "STORE")]
     pub(crate) survivors: Option<String>,
+    /// A snapshot by its key in a store, also if its EtcdBackup is gone; --store or --secret says which store.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) key: Option<String>,
+}
+
+/// Whose backup it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Other {
+    /// `clusterRef` or `etcdClusterRef`.
+    pub(crate) field: &'static str,
+    /// Its name.
+    pub(crate) name: String,
+}
+
+impl std::fmt::Display for Other {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let kind = if self.field == "clusterRef" { "Cluster" } else { "EtcdCluster" };
+        write!(f, "{kind} {}", self.name)
+    }
+}
+
+fn parse_other(text: &str) -> Result<Other, String> {
+    let (field, name) = match text.split_once('/') {
+        None => ("clusterRef", text),
+        Some(("cluster", name)) => ("clusterRef", name),
+        Some(("etcdcluster", name)) => ("etcdClusterRef", name),
+        Some(_) => return Err("not the name of a Cluster, cluster/NAME or etcdcluster/NAME".into()),
+    };
+    if name.is_empty() || name.contains('/') {
+        return Err("it has no name".into());
+    }
+    Ok(Other { field, name: name.to_owned() })
 }
 
 /// `defrag`.

@@ -40,11 +40,23 @@ async fn exists(access: &Access, args: &Backup) -> anyhow::Result<()> {
 
 fn object(args: &Backup, name: &str, namespace: &str) -> Value {
     let field = if args.of.stand_alone { "etcdClusterRef" } else { "clusterRef" };
-    json!({
+    let mut object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {field: {"name": args.of.name}, "store": args.store},
-    })
+        "spec": {field: {"name": args.of.name}},
+    });
+    kept(&mut object["spec"], args.at.store.as_ref(), args.at.secret.as_ref());
+    object
+}
+
+/// Where it is kept, as specs say it.
+pub(super) fn kept(spec: &mut Value, store: Option<&String>, secret: Option<&String>) {
+    if let Some(store) = store {
+        spec["store"] = json!(store);
+    }
+    if let Some(secret) = secret {
+        spec["secretRef"] = json!({"name": secret});
+    }
 }
 
 /// Whether it has ended, well or not, and what is to be said.
@@ -65,6 +77,8 @@ fn progress(backup: &EtcdBackup) -> (Option<bool>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::etcd::args::{Etcd, Verb};
+    use clap::Parser;
 
     fn backup(status: &Value) -> EtcdBackup {
         let spec = json!({"clusterRef": {"name": "acme"}, "store": "main"});
@@ -82,6 +96,28 @@ mod tests {
         let queued = backup(&json!({"phase": "Queued", "conditions": [condition("Ready", "its turn")]}));
         assert_eq!(progress(&queued), (None, "Queued: its turn".into()));
         assert_eq!(progress(&backup(&json!({}))).0, None);
+    }
+
+    #[test]
+    fn it_is_kept_in_a_store_of_the_platform_or_a_teams_own() {
+        #[derive(Parser)]
+        struct Cli {
+            #[command(flatten)]
+            etcd: Etcd,
+        }
+        let spec = |text: &str| {
+            let all = ["etcd", "backup", "acme"].into_iter().chain(text.split_whitespace());
+            match Cli::try_parse_from(all).ok()?.etcd.verb {
+                Verb::Backup(args) => Some(object(&args, "b", "team-a")["spec"].clone()),
+                other => panic!("{other:?}"),
+            }
+        };
+        let of = json!({"name": "acme"});
+        assert_eq!(spec("--store main"), Some(json!({"clusterRef": of, "store": "main"})));
+        let own = json!({"etcdClusterRef": of, "secretRef": {"name": "mine"}});
+        assert_eq!(spec("--secret mine --stand-alone"), Some(own));
+        assert_eq!(spec(""), None);
+        assert_eq!(spec("--store main --secret mine"), None);
     }
 
     #[test]

@@ -1,11 +1,12 @@
 //! `restore`: creates an `EtcdRestore` with the confirmation in it, after asking for the name, and waits until etcd serves.
 
 use super::args::Restore;
+use super::backup::kept;
 use super::{Found, find, until};
 use crate::access::{Access, parse};
-use crate::confirm::confirmed;
+use crate::confirm::confirmed_by;
 use crate::{Outcome, output};
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use berth_api::conditions::{ConditionType, find as find_condition};
 use berth_api::restore::phase;
 use berth_api::{EtcdCluster, EtcdRestore};
@@ -16,14 +17,20 @@ use serde_json::{Value, json};
 /// Asks, creates it, and waits.
 pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outcome> {
     let Found { etcd, key, .. } = find(access, &args.of).await?;
+    let confirm = confirmation(args, &etcd, &key)?;
+    if args.source.key.is_some() && args.store.is_none() && args.secret.is_none() {
+        bail!("--key needs --store or --secret: which store the snapshot is in. Nothing was changed");
+    }
     output::print(&explanation(args, &etcd, &key.to_string()))?;
-    if !args.yes && !confirmed(&args.of.name, "restore its etcd")? {
+    let what = if args.of.stand_alone { "EtcdCluster's name" } else { "Cluster's name" };
+    let to = if args.of_other.is_some() { "replace its data" } else { "restore its etcd" };
+    if !args.yes && !confirmed_by(what, &args.of.name, to)? {
         bail!("{key}: nothing was changed");
     }
     let now = Timestamp::now();
     let name = args.called.clone().unwrap_or_else(|| super::default_name(&args.of.name, now));
     let key = ObjectKey::namespaced(Kind::EtcdRestore, &access.namespace, &*name);
-    let object = object(args, &name, &access.namespace, &etcd, now);
+    let object = object(args, &name, &access.namespace, confirm, now);
     access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
     output::print(&format!("{key} is created\n"))?;
     if !args.wait.wait {
@@ -38,11 +45,13 @@ pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outco
 }
 
 fn explanation(args: &Restore, etcd: &EtcdCluster, key: &str) -> String {
-    let source = match (&args.source.backup, &args.source.latest_before, &args.source.survivors) {
+    let source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
         (Some(backup), ..) => format!("EtcdBackup {backup}"),
-        (_, _, Some(_)) => "what the members hold that are left".to_owned(),
-        (_, until, _) => {
-            format!("the newest verified EtcdBackup{}", until.map(|t| format!(" until {t}")).unwrap_or_default())
+        (_, Some(_), _) => "what the members hold that are left".to_owned(),
+        (_, _, Some(key)) => format!("the snapshot {key}"),
+        _ => {
+            let until = args.source.latest_before.map(|t| format!(" until {t}"));
+            format!("the newest verified EtcdBackup{}", until.unwrap_or_default())
         }
     };
     let first = match (answers(etcd), args.no_backup_first) {
@@ -50,6 +59,11 @@ fn explanation(args: &Restore, etcd: &EtcdCluster, key: &str) -> String {
         (Some(_), true) => "no backup of what it has is taken first",
         (Some(_), false) => "a backup of what it has is taken first",
     };
+    if let Some(of) = &args.of_other {
+        return format!(
+            "{key} gets the data of another etcd: {source} of {of}. All that it holds is replaced, and it does not answer meanwhile; {first}\n"
+        );
+    }
     format!(
         "{key} goes back to {source}. What was written since then is lost, and the API does not answer meanwhile; {first}\n"
     )
@@ -62,19 +76,36 @@ fn answers(etcd: &EtcdCluster) -> Option<String> {
     status.cluster_id.clone().filter(|_| available.is_none_or(|c| c.status != "False"))
 }
 
-fn object(args: &Restore, name: &str, namespace: &str, etcd: &EtcdCluster, now: Timestamp) -> Value {
+/// What confirms that what it holds may be lost: its cluster ID, if it answers, and always if data of another etcd replaces its own.
+fn confirmation(args: &Restore, etcd: &EtcdCluster, key: &ObjectKey) -> anyhow::Result<Option<String>> {
+    if args.of_other.is_none() {
+        return Ok(answers(etcd));
+    }
+    let id = etcd.status.as_ref().and_then(|s| s.cluster_id.clone());
+    id.map(Some).ok_or_else(|| anyhow!("{key} has no cluster ID (status.clusterId): wait until it is Ready"))
+}
+
+fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>, now: Timestamp) -> Value {
     let field = if args.of.stand_alone { "etcdClusterRef" } else { "clusterRef" };
-    let source = match (&args.source.backup, &args.source.survivors) {
-        (Some(backup), _) => json!({"backup": backup}),
-        (None, Some(store)) => json!({"survivors": {"store": store}}),
-        (None, None) => json!({"latestBefore": args.source.latest_before.unwrap_or(now)}),
+    let mut source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
+        (Some(backup), ..) => json!({"backup": backup}),
+        (None, Some(store), _) => json!({"survivors": {"store": store}}),
+        (None, None, Some(key)) => {
+            let mut at = json!({"key": key});
+            kept(&mut at, args.store.as_ref(), args.secret.as_ref());
+            json!({"key": at})
+        }
+        (None, None, None) => json!({"latestBefore": args.source.latest_before.unwrap_or(now)}),
     };
+    if let Some(of) = &args.of_other {
+        source["of"] = json!({of.field: {"name": of.name}});
+    }
     let mut object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore",
         "metadata": {"name": name, "namespace": namespace},
         "spec": {field: {"name": args.of.name}, "source": source, "backupFirst": !args.no_backup_first},
     });
-    if let Some(id) = answers(etcd) {
+    if let Some(id) = confirm {
         object["spec"]["confirm"] = id.into();
     }
     object
@@ -124,7 +155,12 @@ mod tests {
     #[test]
     fn an_etcd_that_answers_is_confirmed_and_another_is_not() {
         let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
-        let spec = |text, available| object(&args(text).unwrap(), "n", "team-a", &etcd(available), now)["spec"].clone();
+        let spec = |text, available| {
+            let (args, etcd) = (args(text).unwrap(), etcd(available));
+            let key = ObjectKey::namespaced(Kind::EtcdCluster, "team-a", "etcd");
+            let confirm = confirmation(&args, &etcd, &key).unwrap();
+            object(&args, "n", "team-a", confirm, now)["spec"].clone()
+        };
         let wanted =
             json!({"clusterRef": {"name": "acme"}, "source": {"backup": "b"}, "backupFirst": true, "confirm": "c1"});
         assert_eq!(spec("--backup b", "True"), wanted);
@@ -136,9 +172,33 @@ mod tests {
         assert_eq!((&newest["backupFirst"], &newest["etcdClusterRef"]["name"]), (&json!(false), &json!("acme")));
         let until = spec("--latest-before 2026-01-01T00:00:00Z", "True");
         assert_eq!(until["source"], json!({"latestBefore": "2026-01-01T00:00:00Z"}));
-        for wrong in ["", "--backup b --latest", "--latest-before yesterday"] {
+        let key = spec("--key a/b.db --secret mine", "True");
+        assert_eq!(key["source"], json!({"key": {"key": "a/b.db", "secretRef": {"name": "mine"}}}));
+        // Also of one that does not answer, since its data is replaced.
+        let fished = spec("--key a/b.db --store main --of acme --stand-alone", "False");
+        let of = json!({"clusterRef": {"name": "acme"}});
+        assert_eq!(fished["source"], json!({"key": {"key": "a/b.db", "store": "main"}, "of": of}));
+        assert_eq!(fished["confirm"], "c1");
+        let fished = spec("--latest --of etcdcluster/shop --stand-alone", "True");
+        assert_eq!(fished["source"]["of"], json!({"etcdClusterRef": {"name": "shop"}}));
+        for wrong in [
+            "",
+            "--backup b --latest",
+            "--latest-before yesterday",
+            "--backup b --store main",
+            "--key a.db --store main --secret mine",
+            "--latest --of acme",
+            "--latest --stand-alone --of pod/acme",
+            "--survivors main --stand-alone --of acme",
+        ] {
             assert!(args(wrong).is_err(), "{wrong}");
         }
+        let unformed = EtcdCluster { status: None, ..etcd("True") };
+        let key = ObjectKey::namespaced(Kind::EtcdCluster, "team-a", "scratch");
+        let why = confirmation(&args("--latest --stand-alone --of acme").unwrap(), &unformed, &key).unwrap_err();
+        assert!(why.to_string().contains("status.clusterId"), "{why}");
+        let said = explanation(&args("--latest --stand-alone --of acme").unwrap(), &etcd("True"), "EtcdCluster a/s");
+        assert!(said.contains("of Cluster acme. All that it holds is replaced"), "{said}");
         let said = explanation(&args("--latest").unwrap(), &etcd("True"), "EtcdCluster a/etcd");
         assert!(said.contains("is lost") && said.contains("is taken first"), "{said}");
     }

@@ -22,6 +22,7 @@ const UNREAD: &[(Kind, &str, &str, &str)] = &[
         r#"service_account_issuers = ["https://kubernetes.default.svc.cluster.local"]"#,
     ),
     (Kind::Cluster, "endpoint.service.annotations", "common__apiserver", "annotations = {}"),
+    (Kind::Etcd, "keepOldData", "cluster", "keep_old_data = 604800"),
     (Kind::Etcd, "quotaBackendBytes", "cluster", "quota_bytes = 2147483648"),
 ];
 

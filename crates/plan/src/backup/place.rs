@@ -107,7 +107,7 @@ pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
 
 /// The store that the spec names.
 pub(super) fn store(input: Input<'_>) -> Result<Kept, State> {
-    store::find(&input.backup.spec, input.namespace(), input.observed, input.settings)
+    store::find(&input.backup.spec, "spec", input.namespace(), input.observed, input.settings)
 }
 
 /// Whether the control-plane namespace is there, and the one of that `Cluster`.

@@ -31,9 +31,10 @@ pub(crate) fn secret(spec: &EtcdBackupSpec, namespace: &str, settings: &Settings
     Some(ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*store.secret))
 }
 
-/// The store that a spec names. Err: the same for all who name it.
+/// The store that a spec names. `at` is where it does, for messages, such as `spec`. Err: the same for all who name it.
 pub(crate) fn find(
     spec: &EtcdBackupSpec,
+    at: &str,
     namespace: &str,
     observed: &Observed,
     settings: &Settings,
@@ -43,7 +44,7 @@ pub(crate) fn find(
         return Err(problem("the operator was started without --backup-image: upgrade Berth's chart"));
     }
     if let Some(own) = &spec.secret_ref {
-        return teams(own, namespace, observed, backups);
+        return teams(own, at, namespace, observed, backups);
     }
     let asked = &spec.store;
     let store = backups.store(asked).ok_or_else(|| {
@@ -51,7 +52,7 @@ pub(crate) fn find(
         let known =
             if known.is_empty() { "none is configured".to_owned() } else { format!("there are {}", known.join(", ")) };
         problem(format!(
-            "spec.store: no store {asked}: {known}. The platform team adds it to the chart value backups.stores"
+            "{at}.store: no store {asked}: {known}. The platform team adds it to the chart value backups.stores"
         ))
     })?;
     Ok(Kept {
@@ -68,26 +69,26 @@ fn problem(message: impl Into<String>) -> State {
 }
 
 /// What a team's Secret says. Nothing of it is repeated before it has the form of what it is to be: a key may be in the wrong place.
-fn teams(own: &StoreSecret, namespace: &str, observed: &Observed, backups: &Backups) -> Result<Kept, State> {
+fn teams(own: &StoreSecret, at: &str, namespace: &str, observed: &Observed, backups: &Backups) -> Result<Kept, State> {
     let secret = ObjectKey::namespaced(Kind::Secret, namespace, &*own.name);
     if backups.endpoints.is_empty() {
-        return Err(problem(
-            "spec.secretRef: stores of teams are not allowed here. The platform team allows their endpoints (chart value writers.backups.endpoints); or set spec.store to a store of the platform",
-        ));
+        return Err(problem(format!(
+            "{at}.secretRef: stores of teams are not allowed here. The platform team allows their endpoints (chart value writers.backups.endpoints); or set {at}.store to a store of the platform"
+        )));
     }
     let Some(facts) = observed.secrets.get(&secret) else {
-        let on = format!("{secret} (spec.secretRef), which does not exist");
+        let on = format!("{secret} ({at}.secretRef), which does not exist");
         return Err(State::Waiting { reason: Reason::StoreUnavailable, on });
     };
     if facts.type_ != STORE_SECRET {
         return Err(problem(format!(
-            "spec.secretRef: {secret} is not of type {STORE_SECRET}, so Berth does not read it. The type of a Secret cannot be changed: create another one with this type"
+            "{at}.secretRef: {secret} is not of type {STORE_SECRET}, so Berth does not read it. The type of a Secret cannot be changed: create another one with this type"
         )));
     }
     let said = &facts.store;
     let of = |key: &str| said.get(key).map(String::as_str).filter(|text| !text.is_empty());
-    let lacks = |key: &str| problem(format!("spec.secretRef: {secret} has no key {key}"));
-    let wrong = |key: &str, what: &str| problem(format!("spec.secretRef: key {key} of {secret} is {what}"));
+    let lacks = |key: &str| problem(format!("{at}.secretRef: {secret} has no key {key}"));
+    let wrong = |key: &str, what: &str| problem(format!("{at}.secretRef: key {key} of {secret} is {what}"));
     let endpoint = of(keys::ENDPOINT).ok_or_else(|| lacks(keys::ENDPOINT))?.trim_end_matches('/');
     if port(endpoint).is_none() || endpoint.len() > 300 {
         return Err(wrong(keys::ENDPOINT, "no URL such as https://s3.example.com:9000"));
@@ -96,7 +97,7 @@ fn teams(own: &StoreSecret, namespace: &str, observed: &Observed, backups: &Back
         return Err(State::blocked(
             Reason::NotAllowed,
             format!(
-                "spec.secretRef: {secret} has the endpoint {endpoint}, which is not allowed here. The platform team adds it to the chart value writers.backups.endpoints"
+                "{at}.secretRef: {secret} has the endpoint {endpoint}, which is not allowed here. The platform team adds it to the chart value writers.backups.endpoints"
             ),
         ));
     }
@@ -151,7 +152,7 @@ mod tests {
         settings.backups.endpoints = vec!["https://s3.team:9000".into()];
         let spec =
             EtcdBackupSpec { secret_ref: Some(StoreSecret { name: "mine".into() }), ..EtcdBackupSpec::default() };
-        find(&spec, "team-a", &observed, &settings)
+        find(&spec, "spec", "team-a", &observed, &settings)
     }
 
     const SECRET: &str = "dontsay";

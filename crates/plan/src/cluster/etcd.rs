@@ -89,6 +89,7 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
         paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
         clients_stopped: clients_stopped(t),
         recovery: etcd.recovery,
+        keep_old_data: etcd.keep_old_data.clone(),
     };
     let running = running(t, live, &spec);
     let mut annotations = Map::new();

@@ -10,9 +10,11 @@ use crate::observed::sha256;
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, MemberStage, Operation};
+use berth_api::etcd_cluster::EtcdClusterSpec;
 use berth_api::{labels, names};
 use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
 use berth_render::{Binary, Kind, Object, ObjectKey, render_etcd};
+use jiff::SignedDuration;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -203,7 +205,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
     let mut record = s.record.clone();
     record.bootstrap.state = health::bootstrap_state(s, health);
     record.bootstrap.joined = health::joined(s, health);
-    let Bootstrap { cluster_uid, epoch, state, restored, joined, serial, members } = record.bootstrap.clone();
+    let Bootstrap { cluster_uid, epoch, state, restored, joined, serial, members, .. } = record.bootstrap.clone();
     let values = EtcdValues {
         meta: s.meta(),
         workload: process(s)?,
@@ -221,6 +223,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
             size: s.etcd.spec.storage.size.clone(),
         },
         quota_bytes: upkeep::rendered_quota(s),
+        keep_old_data: keep_old_data(&s.etcd.spec).as_secs(),
         secrets: EtcdSecrets { server: names::etcd::server(s.name), peer: names::etcd::peer(s.name) },
     };
     let rendered = render_etcd(templates, &values).map_err(|e| State::blocked(Reason::Error, e.to_string()))?;
@@ -238,6 +241,15 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         .map(|o| upgrade::act::partitioned(s, o))
         .collect())
 }
+
+/// How long data is kept that is not used any more.
+pub(crate) fn keep_old_data(spec: &EtcdClusterSpec) -> SignedDuration {
+    let asked = spec.keep_old_data.as_deref().and_then(|text| text.parse::<SignedDuration>().ok());
+    asked.filter(|d| !d.is_negative()).unwrap_or(KEEP)
+}
+
+/// A week: long enough for somebody to notice that the wrong backup was restored.
+const KEEP: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Whether the API server has them all.
 pub(super) fn are_applied(s: &Subject<'_>, health: &Health) -> bool {

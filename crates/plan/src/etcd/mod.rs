@@ -43,6 +43,7 @@ use serde_json::Value;
 use subject::{Subject, is_ours};
 
 pub use health::{Health, Member, is_tenants};
+pub(crate) use members::keep_old_data;
 pub use probe::{can_probe, endpoints, missing_members};
 pub(crate) use record::running;
 pub use record::{pinned_next_templates, pinned_templates};

@@ -176,6 +176,7 @@ fn merge(etcd: &EtcdCluster, all: &[RecordSource]) -> Option<Record> {
             joined: (0..replicas).map(|i| names::etcd::member(name_of(etcd).0, i)).filter(seen).collect(),
             serial: journal.map(|s| s.serial).unwrap_or_default(),
             members: journal.map(|s| s.members.clone()).unwrap_or_default(),
+            keep_old_data: None,
         },
         founders: journal.and_then(|s| s.founders),
         operation: journal.and_then(|s| s.operation.clone()),

@@ -15,6 +15,7 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
         row("storage.size", &[(cluster, "storage.size")]),
         row("quotaBackendBytes", &[(cluster, "quota_bytes")]),
         row("images.registry", &[(cluster, "workload.image"), (cluster, "workload.agent_image")]),
+        row("keepOldData", &[(cluster, "keep_old_data")]),
         // Added to rendered pods.
         row("resources", &[]),
         row("placement", &[]),

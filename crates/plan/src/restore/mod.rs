@@ -62,6 +62,8 @@ pub struct RestorePlan {
     pub epoch: Option<i64>,
     /// etcd serves it.
     pub restored: bool,
+    /// For how long what etcd held before stays on the volumes.
+    pub keeps: Option<SignedDuration>,
     /// Why it failed, if it did just now.
     pub failed: Option<Failure>,
 }
@@ -322,6 +324,7 @@ fn answer(
         }
         Some(Phase::Done) if told == Some(epoch) => {
             (out.restored, out.epoch) = (true, Some(epoch));
+            out.keeps = Some(crate::etcd::keep_old_data(&place.etcd.spec));
             (phase::RESTORED, State::waiting("it to be recorded"))
         }
         _ => (phase::STOPPING, place.says()),

@@ -185,7 +185,11 @@ fn store(input: Input<'_>, backup: &EtcdBackup) -> Result<Kept, State> {
             ),
         ));
     }
-    store::find(&backup.spec, input.namespace(), input.observed, input.settings)
+    let at = match (&input.restore.spec.source.key, &backup.metadata.name) {
+        (None, Some(name)) => format!("EtcdBackup {}/{name}: spec", input.namespace()),
+        _ => "spec.source.key".to_owned(),
+    };
+    store::find(&backup.spec, &at, input.namespace(), input.observed, input.settings)
 }
 
 fn read<T: DeserializeOwned>(input: Input<'_>, key: &ObjectKey) -> Result<T, State> {

@@ -25,6 +25,8 @@ pub fn status(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>
     status.epoch = planned.epoch.or(status.epoch);
     if planned.restored {
         status.restored_at.get_or_insert(Time(input.now));
+        let until = planned.keeps.and_then(|keep| input.now.checked_add(keep).ok());
+        status.old_data_until = status.old_data_until.or(until.map(Time));
     }
     let verdicts = verdicts(input, planned, failure);
     status.conditions = verdicts::publish(&old.conditions, verdicts, generation, input.now, false);
@@ -52,7 +54,8 @@ fn verdicts(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>) 
         phase::RESTORED => {
             let taken = input.restore.status.as_ref().and_then(|s| s.taken_at.as_ref());
             let missing = taken.map(|at| format!(". What was written since {} is lost", at.0)).unwrap_or_default();
-            verdicts::both(Some(true), false, Reason::AsExpected, format!("{RESTORED}{missing}"))
+            let old = old_data(input).unwrap_or_default();
+            verdicts::both(Some(true), false, Reason::AsExpected, format!("{RESTORED}{missing}{old}"))
         }
         phase::FAILED => {
             let old = input.restore.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
@@ -60,6 +63,14 @@ fn verdicts(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>) 
         }
         _ => verdicts::under_way(problem, "waiting for its Jobs"),
     }
+}
+
+/// Where what etcd held before is.
+fn old_data(input: Input<'_>) -> Option<String> {
+    let until = input.restore.status.as_ref()?.old_data_until.as_ref()?.0;
+    // To the second.
+    let until = jiff::Timestamp::from_second(until.as_second()).ok()?;
+    Some(format!(". What etcd held before stays on the members' volumes, beside the data, until {until} at least"))
 }
 
 /// What a restore says that is done.
