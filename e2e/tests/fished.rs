@@ -60,9 +60,7 @@ fn fishes(world: &World) -> Result<()> {
         },
     });
     world.kube.create(&restores, &restore)?;
-    let status = |name: &str| -> Result<Value> {
-        Ok(world.kube.get(&format!("{restores}/{name}"))?["status"].clone())
-    };
+    let status = |name: &str| -> Result<Value> { Ok(world.kube.get(&format!("{restores}/{name}"))?["status"].clone()) };
     until("a confirmation to be asked for", || {
         let status = status("fish")?;
         let ready = condition(&json!({"status": status}), "Ready")?.clone();
@@ -115,5 +113,5 @@ fn get(world: &World, namespace: &str, key: &str) -> Result<String> {
 }
 
 fn hex(text: &str) -> String {
-    text.bytes().map(|byte| format!("\\x{byte:02x}")).collect()
+    text.bytes().fold(String::new(), |all, byte| format!("{all}\\x{byte:02x}"))
 }

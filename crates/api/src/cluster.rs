@@ -126,8 +126,7 @@ fn one() -> i32 {
     1
 }
 
-/// The tenant's etcd. Version and storage cannot be changed yet after creation. Changes of resources and placement restart one member at a
-/// time.
+/// The tenant's etcd. Changes of version, resources and placement restart one member at a time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Etcd {
@@ -141,7 +140,7 @@ pub struct Etcd {
     #[serde(default = "one")]
     #[schemars(extend("enum" = [1, 3, 5]))]
     pub replicas: i32,
-    /// Volume of each member. It cannot be changed later.
+    /// Volume of each member. Its size may be raised later, where the StorageClass allows that (`allowVolumeExpansion`); nothing else.
     #[serde(default)]
     pub storage: Storage,
     /// Largest size of the database, in bytes. Default 2 GiB; etcd's maintainers suggest 8 GiB at most. A full database refuses writes until

@@ -55,7 +55,7 @@ pub struct EtcdClusterSpec {
     #[serde(default = "one")]
     #[schemars(extend("enum" = [1, 3, 5]))]
     pub replicas: i32,
-    /// Volume of each member. It cannot be changed later.
+    /// Volume of each member. Its size may be raised later, where the StorageClass allows that (`allowVolumeExpansion`); nothing else.
     #[serde(default)]
     pub storage: Storage,
     /// Resources of the etcd container. Default: requests of 50m CPU and 64Mi memory, and a memory
@@ -142,15 +142,16 @@ pub struct EtcdClient {
 /// Volume of an etcd member.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("x-kubernetes-validations" = json!([{"rule": "self == oldSelf", "message": "storage is immutable: volumes of running members cannot be replaced; create a new cluster"}])))]
+#[schemars(extend("x-kubernetes-validations" = json!([{"rule": "has(self.className) == has(oldSelf.className) && (!has(self.className) || self.className == oldSelf.className)", "message": "storage.className is immutable: volumes of running members cannot be replaced; create a new cluster"}])))]
 pub struct Storage {
     /// StorageClass. Default: the meta cluster's default class. Writers of a `Cluster` may name those that the platform team
     /// allows (chart value `writers.storage.classes`). Use fast disks: etcd needs at least 50 sequential fsyncs a second.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub class_name: Option<String>,
-    /// Size: a Kubernetes quantity of at least `1Gi`, such as `10Gi`, `1.5Ti` or a number of bytes. Default `10Gi`. Volumes of clusters
-    /// that an earlier version of Berth created smaller stay as they are.
+    /// Size: a Kubernetes quantity of at least `1Gi`, such as `10Gi`, `1.5Ti` or a number of bytes. Default `10Gi`. It may be raised if the
+    /// StorageClass lets volumes grow: Berth has one member's volume grow after the other. Volumes do not shrink. Volumes of clusters that an
+    /// earlier version of Berth created smaller stay as they are.
     #[serde(default = "ten_gi", deserialize_with = "quantity")]
     #[schemars(schema_with = "size_schema")]
     pub size: String,

@@ -1,5 +1,6 @@
 //! What Berth does by itself about an etcd that lost its quorum for good.
 
+use crate::etcd_cluster::EtcdEndpoint;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,11 @@ pub struct RecoveryStatus {
     /// is given up.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restore: Option<String>,
+    /// Members whose data was left when it began, if what they hold is restored: each of them has to answer for the backup of it, since any of
+    /// them may hold what was acknowledged last.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub left: Vec<EtcdEndpoint>,
     /// The `EtcdBackup` that is restored, in the same namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backup: Option<String>,
@@ -71,7 +77,7 @@ impl RecoveryStatus {
     /// One that nothing was done about yet; `round`: of the losses of that epoch.
     pub fn new(since: Time, epoch: i64, round: i64) -> Self {
         let (queued, begun, restore, backup, taken_at, restored_at, ended) = (None, None, None, None, None, None, None);
-        Self { since, epoch, round, queued, begun, restore, backup, taken_at, restored_at, ended }
+        Self { since, epoch, round, queued, begun, restore, left: vec![], backup, taken_at, restored_at, ended }
     }
 
     /// Whether an `EtcdRestore` of it, as `<namespace>/<name>`, is given up: what it was created for has ended.

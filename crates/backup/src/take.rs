@@ -1,6 +1,6 @@
 //! Takes a snapshot, and says that it is a backup only once an etcd ran with what the store gave back.
 
-use crate::etcd::{Contents, Ctl, NewMember, Programs, giver, ports};
+use crate::etcd::{Contents, Ctl, MemberStatus, NewMember, Programs, giver, ports};
 use crate::problem::Problem;
 use crate::store::{Remote, digest, manifest_key};
 use berth_contract::backup::{At, Manifest, Take};
@@ -38,6 +38,9 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
     // Before etcd is asked for anything: whether the store answers at all.
     remote.exists(&format!("{}/any.json", task.prefix))?;
     let members = ctl.members(&task.members, At::Etcd)?;
+    if task.all && members.len() < task.members.len() {
+        return Err(Problem::brief(At::Etcd, unanswered(task, &members)));
+    }
     let from = giver(&members, task.without_quorum).ok_or_else(|| Problem::brief(At::Etcd, NO_GIVER))?;
 
     let snapshot = place.scratch.join("snapshot.db");
@@ -90,6 +93,13 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
     println!("verified: {}", manifest.key);
     empty(&place.scratch)?;
     Ok(manifest)
+}
+
+/// Who does not answer.
+fn unanswered(task: &Take, members: &[MemberStatus]) -> String {
+    let silent = task.members.iter().filter(|url| !members.iter().any(|m| m.url == **url));
+    let silent: Vec<&str> = silent.map(String::as_str).collect();
+    format!("{} does not answer, and may hold what the others do not have", silent.join(", "))
 }
 
 /// Restores it and compares what an etcd then holds.

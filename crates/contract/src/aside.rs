@@ -134,11 +134,11 @@ fn written(data: &Path) -> io::Result<Option<SystemTime>> {
 mod tests {
     use super::*;
 
-    const DAY: Duration = Duration::from_secs(86400);
-    const KEEP: Duration = Duration::from_secs(7 * 86400);
+    const DAY: Duration = Duration::from_hours(24);
+    const KEEP: Duration = Duration::from_hours(7 * 24);
 
     fn day(n: u32) -> SystemTime {
-        UNIX_EPOCH + Duration::from_secs(1_767_225_600) + DAY * n
+        UNIX_EPOCH + Duration::from_hours(490_896) + DAY * n
     }
 
     /// Data whose log was written last on that day.

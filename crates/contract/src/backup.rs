@@ -60,6 +60,9 @@ pub struct Take {
     /// Members without a leader count, too.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_quorum: bool,
+    /// Each of the members has to answer: any of them may hold what the others do not have.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub all: bool,
 }
 
 /// A snapshot to delete.

@@ -243,6 +243,11 @@ impl<'a> Executor<'a> {
                     Err(e) => return Err(e),
                 }
             }
+            Action::GrowVolume { key, uid, size } => {
+                let patch = json!({"metadata": {"uid": uid}, "spec": {"resources": {"requests": {"storage": size}}}});
+                let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;
+                snapshot.put(key.kind, live);
+            }
             Action::ClearOwnerReferences { key, uid } => {
                 let patch = json!({"metadata": {"uid": uid, "ownerReferences": null}});
                 let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;

@@ -264,6 +264,14 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
         snapshot.denied = None;
         return if terminating { Ok(snapshot) } else { Err(denied) };
     }
+    if let Some(class) = berth_plan::etcd::storage_class(etcd, &snapshot.observed) {
+        match io.get(&ObjectKey::cluster(Kind::StorageClass, class)).await {
+            Ok(found) => found.into_iter().for_each(|class| snapshot.put(Kind::StorageClass, class)),
+            // The plan says so; all else goes on.
+            Err(e) if e.kind == ErrorKind::Forbidden => {}
+            Err(e) => return Err(e),
+        }
+    }
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned = stored_templates(io, &snapshot, key.as_ref()).await?;
     let key = berth_plan::etcd::pinned_next_templates(etcd, &snapshot.observed);

@@ -166,6 +166,15 @@ pub enum Action {
         /// Pods.
         replicas: i32,
     },
+    /// Have a volume grow: set what its claim asks for, if it is still the claim that was observed.
+    GrowVolume {
+        /// The claim.
+        key: ObjectKey,
+        /// Its UID when it was observed.
+        uid: String,
+        /// A quantity.
+        size: String,
+    },
     /// Server-side apply inside the tenant.
     TenantApply(Object),
     /// Delete inside the tenant, if it is still the object that was observed.
@@ -355,6 +364,7 @@ impl Action {
             }
             Self::Delete { key, .. } => format!("delete {key}"),
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
+            Self::GrowVolume { key, size, .. } => format!("have {key} grow to {size}"),
             Self::ClearOwnerReferences { key, .. } => format!("remove ownerReferences from {key}"),
             Self::RemoveAdditions { object, additions, .. } => {
                 format!("remove from {}: {}", object.key(), Addition::list(additions))

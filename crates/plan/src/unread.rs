@@ -131,7 +131,7 @@ mod tests {
         let cluster: ClusterSpec = serde_json::from_value(cluster).unwrap();
         let etcd: EtcdClusterSpec = serde_json::from_value(json!({
             "version": "3.6.16", "replicas": 3, "storage": {"className": "fast", "size": "20Gi"},
-            "quotaBackendBytes": 16_777_216, "images": {"registry": "mirror.example.com"},
+            "quotaBackendBytes": 16_777_216, "keepOldData": "48h", "images": {"registry": "mirror.example.com"},
         }))
         .unwrap();
         for (kind, rows, sets) in tables() {

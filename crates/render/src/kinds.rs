@@ -63,6 +63,8 @@ pub enum Kind {
     Pod,
     /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one).
     NetworkAttachmentDefinition,
+    /// `storage.k8s.io/v1` StorageClass (read where volumes are to grow).
+    StorageClass,
 }
 
 /// Where in the meta cluster Berth meets objects of a kind: what a right is for.
@@ -143,6 +145,7 @@ const TABLE: &[Row] = &[
         "network-attachment-definitions",
         true,
     )),
+    observed(row(Kind::StorageClass, "StorageClass", "storage.k8s.io", "v1", "storageclasses", false)),
 ];
 
 impl Kind {
@@ -211,7 +214,7 @@ impl Kind {
             }
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
-            (Place::Everywhere, Self::NetworkAttachmentDefinition) => &["get"],
+            (Place::Everywhere, Self::NetworkAttachmentDefinition | Self::StorageClass) => &["get"],
             (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
             (Place::Everywhere, Self::EtcdRestore) => &["get", "list", "watch", "create", "patch"],
             (

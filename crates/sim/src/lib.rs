@@ -105,6 +105,10 @@ impl World {
                 self.live(key, uid)?;
                 self.put(key.clone(), json!({"spec": {"replicas": replicas}}));
             }
+            Action::GrowVolume { key, uid, size } => {
+                self.live(key, uid)?;
+                self.put(key.clone(), json!({"spec": {"resources": {"requests": {"storage": size}}}}));
+            }
             Action::ClearOwnerReferences { key, uid } => {
                 let meta = self.live(key, uid)?["metadata"].as_object_mut();
                 meta.map(|m| m.remove("ownerReferences"));

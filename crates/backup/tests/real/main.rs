@@ -5,7 +5,7 @@
 mod proxy;
 mod world;
 
-use berth_contract::backup::{At, Check, Delete, Manifest, Outcome, REVISIONS_PER_EPOCH, Restore, Subject, Task};
+use berth_contract::backup::{At, Check, Delete, Manifest, Outcome, REVISIONS_PER_EPOCH, Restore, Subject, Take, Task};
 use proxy::Fault;
 use std::fs;
 use world::{World, versions};
@@ -57,7 +57,14 @@ fn what_a_member_holds_without_a_quorum_is_kept_if_that_is_asked_for() {
             "nobody says that it is the newest: {refused:?}"
         );
         assert!(world.keys().is_empty());
-        let (outcome, code) = world.run(&task, "secret");
+        // Where all that are left are to be asked, one that does not answer is not left out: it may have more.
+        let Task::Take(take) = task.clone() else { panic!("another task") };
+        let silent = "https://127.0.0.1:1".to_owned();
+        let members = [take.members.clone(), vec![silent.clone()]].concat();
+        let (refused, _) = world.run(&Task::Take(Take { members, all: true, ..take.clone() }), "secret");
+        assert!(matches!(&refused, Outcome::Failed(f) if f.message.contains(&silent)), "{refused:?}");
+        assert!(world.keys().is_empty());
+        let (outcome, code) = world.run(&Task::Take(Take { all: true, ..take }), "secret");
         assert_eq!(code, 0, "{outcome:?}");
         let manifest = verified(&outcome);
         assert_eq!(manifest.keys, 300);

@@ -101,10 +101,10 @@ pub(crate) struct Restore {
     #[command(flatten)]
     pub(crate) source: Source,
     /// With --key: the store of the platform that it is in.
-    #[arg(long, value_name = "STORE", requires = "key", conflicts_with = "secret")]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["secret", "backup", "latest", "latest_before", "survivors"])]
     pub(crate) store: Option<String>,
     /// With --key: the Secret of type berth.dev/object-store of the store of your own that it is in.
-    #[arg(long, value_name = "NAME", requires = "key")]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["backup", "latest", "latest_before", "survivors"])]
     pub(crate) secret: Option<String>,
     /// The backup is one of another etcd: of the Cluster NAME, or of the EtcdCluster with etcdcluster/NAME. Only with --stand-alone: it goes
     /// into an EtcdCluster that nothing uses.

@@ -14,6 +14,7 @@ mod others;
 mod roots;
 mod spec;
 mod strange;
+mod volumes;
 
 use common::Team;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};

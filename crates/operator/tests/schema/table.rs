@@ -203,6 +203,8 @@ fn beside(kind: Kind) -> Vec<(&'static str, Value)> {
 const ONE_WAY: &[(Kind, &str)] = &[
     (Kind::Cluster, "etcd.version"),
     (Kind::Cluster, "etcd.replicas"),
+    (Kind::Cluster, "etcd.storage.size"),
+    (Kind::Etcd, "storage.size"),
     (Kind::Etcd, "version"),
     (Kind::Etcd, "replicas"),
 ];

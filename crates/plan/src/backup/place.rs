@@ -72,6 +72,11 @@ pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
     let Some(identity) = status.identity.clone().filter(|_| formed) else {
         return Err(State::waiting(format!("{} to be formed", asks.etcd)));
     };
+    // It says so when it begins, and may have ended before that.
+    let left = status.recovery.as_ref().map(|recovery| recovery.left.as_slice()).unwrap_or_default();
+    if super::job::is_for_a_recovery(input.backup) && left.is_empty() {
+        return Err(State::waiting(format!("{} to say which members are left (status.recovery)", asks.etcd)));
+    }
     let Some(client) = status.clients.iter().find(|c| c.name == names::BACKUP_CLIENT) else {
         let how = if cluster.is_some() {
             String::new()

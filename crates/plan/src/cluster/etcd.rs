@@ -10,7 +10,7 @@ use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
 use berth_api::version::{Minor, Version};
-use berth_api::{EtcdCluster, labels, names};
+use berth_api::{EtcdCluster, labels, names, quantity};
 use berth_render::{Catalog, Kind, Object, TemplateSet};
 use serde_json::{Map, Value, json};
 
@@ -42,12 +42,15 @@ fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
     })
 }
 
-/// Whether volumes of that class may be made. Those that are there stay, whatever is allowed by now.
+/// Whether volumes of that class may be made, or may grow. Those that are there stay, whatever is allowed by now.
 fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
+    let asked = &t.cluster.spec.etcd.storage;
+    if live.is_some_and(|live| quantity::is_less(&live.spec.storage.size, &asked.size)) {
+        return limits::storage(asked, &t.settings.writers.limits);
+    }
     if live.is_some() || t.get(Kind::ConfigMap, &names::etcd::bootstrap(names::ETCD)).is_some() {
         return Ok(());
     }
-    let asked = &t.cluster.spec.etcd.storage;
     writers::storage(asked, &t.settings.writers)?;
     limits::storage(asked, &t.settings.writers.limits)
 }
@@ -105,8 +108,9 @@ pub(super) fn stage(t: &Tenant<'_>) -> Stage {
     }
     // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
     if let Some(live) = live {
-        spec.storage.clone_from(&live.spec.storage);
+        spec.storage.class_name.clone_from(&live.spec.storage.class_name);
         if wanted.is_err() {
+            spec.storage.clone_from(&live.spec.storage);
             spec.version.clone_from(&live.spec.version);
             spec.placement.clone_from(&live.spec.placement);
             spec.images.clone_from(&live.spec.images);
@@ -260,6 +264,7 @@ fn judge(live: &EtcdCluster) -> State {
         | Reason::CertificateAuthorityLost
         | Reason::CertificateAuthorityInvalid
         | Reason::EtcdChangeUnsupported
+        | Reason::InvalidSpec
         | Reason::RecoveryHeld
         | Reason::RestoreFailed
         | Reason::DowngradeUnsafe

@@ -2,7 +2,9 @@
 
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
-use super::{EtcdPlan, Health, Member, health, parity, recovery, restore, roll, services, upgrade, upkeep, validate};
+use super::{
+    EtcdPlan, Health, Member, growth, health, parity, recovery, restore, roll, services, upgrade, upkeep, validate,
+};
 use crate::model::{Action, EtcdCall, Stage, StageId, State};
 use crate::objects::diff::drift;
 use crate::objects::ensure;
@@ -28,6 +30,8 @@ pub(super) struct Steps {
     pub(super) recovery: recovery::Step,
     /// To the version.
     pub(super) upgrade: upgrade::Step,
+    /// To the size of the volumes.
+    pub(super) growth: growth::Step,
 }
 
 /// The stage.
@@ -218,10 +222,7 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         serial,
         journal: members,
         members: s.members(),
-        storage: EtcdStorage {
-            class_name: s.etcd.spec.storage.class_name.clone(),
-            size: s.etcd.spec.storage.size.clone(),
-        },
+        storage: EtcdStorage { class_name: s.etcd.spec.storage.class_name.clone(), size: growth::of_template(s) },
         quota_bytes: upkeep::rendered_quota(s),
         keep_old_data: keep_old_data(&s.etcd.spec).as_secs(),
         secrets: EtcdSecrets { server: names::etcd::server(s.name), peer: names::etcd::peer(s.name) },
@@ -363,6 +364,9 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, steps: &Steps, upkeep
             reason,
             on: format!("its members: {} of {of} are ready; {why}", health.ready()),
         });
+    }
+    if let Some(state) = growth::state(&steps.growth) {
+        return Some(state);
     }
     (!formed).then(|| State::waiting("all members to report the same cluster ID and leader"))
 }

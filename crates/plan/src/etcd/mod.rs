@@ -4,6 +4,7 @@
 //! one of their pods runs, and then plans and carries out until nothing is left to write.
 
 mod deletion;
+mod growth;
 mod health;
 mod members;
 mod membership;
@@ -42,6 +43,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use subject::{Subject, is_ours};
 
+pub use growth::storage_class;
 pub use health::{Health, Member, is_tenants};
 pub(crate) use members::keep_old_data;
 pub use probe::{can_probe, endpoints, missing_members};
@@ -143,7 +145,13 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     let pki = pki::stage(&s, &mut out);
     out.plan.stages.push(pki);
     let recovery = recover(&s, &mut out);
-    let etcd = members::stage(&s, &mut out, &members::Steps { members: step, restore, recovery, upgrade });
+    let growth = growth::decide(&s);
+    let steps = members::Steps { members: step, restore, recovery, upgrade, growth };
+    let mut etcd = members::stage(&s, &mut out, &steps);
+    // The last of all: nothing waits for it, also where it is refused.
+    if let (growth::Step::Grow(action), true) = (steps.growth, etcd.actions.is_empty()) {
+        etcd.actions.push(action);
+    }
     out.plan.stages.push(etcd);
     clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {
@@ -163,6 +171,11 @@ fn recover(s: &Subject<'_>, out: &mut EtcdPlan) -> recovery::Step {
     let (step, mut status) = recovery::decide(&view);
     if let (recovery::Step::Begin { name, .. }, Some(status)) = (&step, &mut status) {
         view.begun(status, health::Home::of(s).namespace, name);
+    }
+    let begins = matches!(step, recovery::Step::Begin { .. });
+    let goes_on = |status: &&mut RecoveryStatus| status.begun.is_some() && status.goes_on();
+    if let Some(status) = status.as_mut().filter(goes_on).filter(|status| begins || status.left.is_empty()) {
+        status.left = recovery::view::left(s, &view);
     }
     out.recovery = status;
     step

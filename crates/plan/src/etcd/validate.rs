@@ -1,7 +1,7 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
 use super::subject::{Subject, is_ours};
-use super::{Input, record, upgrade};
+use super::{Input, growth, record, upgrade};
 use crate::model::{Stage, StageId, State};
 use crate::objects::ensure_templates;
 use berth_api::conditions::Reason;
@@ -54,9 +54,7 @@ pub(super) fn volumes(spec: &EtcdClusterSpec) -> Result<(), State> {
     }
     Err(State::blocked(
         Reason::InvalidSpec,
-        format!(
-            "spec.storage.size: {size} is less than {LEAST_STORAGE}, which etcd needs. The field is immutable: delete this EtcdCluster and create it with larger volumes"
-        ),
+        format!("spec.storage.size: {size} is less than {LEAST_STORAGE}, which etcd needs. Set a larger one"),
     ))
 }
 
@@ -76,6 +74,9 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
         return Some(State::blocked(Reason::InvalidSpec, message));
     }
     if let Err(refusal) = wanted_version(s) {
+        return Some(refusal);
+    }
+    if let growth::Step::Refuse(refusal) = growth::decide(s) {
         return Some(refusal);
     }
     let (there, wanted) = (record.replicas, spec.replicas);

@@ -68,6 +68,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("etcd/upgrade/mod.rs", "member {} was not ready within", "ten minutes; what is wrong with its pod is said first"),
     ("etcd/validate.rs", "etcd changes from {} to {} one minor", "there are templates of two minors"),
     ("lib.rs", "a crate of its own", "an attribute"),
+    ("model.rs", "have {key} grow", "`kubectl berth plan`"),
     ("model.rs", "scale {key}", "`kubectl berth plan`"),
     ("model.rs", "{} of {etcd} through {via}", "`kubectl berth plan`"),
     ("model.rs", "compare hashes at revision", "`kubectl berth plan`"),

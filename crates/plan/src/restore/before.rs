@@ -1,7 +1,7 @@
 //! Backups that a restore takes itself: of an etcd that answers, before its data is replaced, so that what goes wrong is undone by restoring
 //! that one; and of the members that are left without a quorum, which is what is restored then.
 
-use super::{Input, Place};
+use super::{Input, Place, is_automatic};
 use crate::model::{Action, Stage, State};
 use crate::observed::{deleting, label, uid};
 use crate::secrets::foreign;
@@ -64,6 +64,10 @@ fn taken(input: Input<'_>, stage: &mut Stage, key: &ObjectKey, what: &str, spec:
         labels.remove(labels::COMPONENT);
         // One that is created anew under this name takes another backup.
         labels.insert(labels::ETCD_RESTORE_UID.into(), input.uid().into());
+        // Nobody has decided that one of the members that are left may be left out.
+        if is_automatic(input.restore) {
+            labels.insert(labels::RECOVERY.into(), input.name().into());
+        }
         let mut object = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
             "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},

@@ -80,6 +80,34 @@ fn a_backup_goes_to_a_store_of_the_teams_own() {
     assert!(!everything.contains("dontsay") && !everything.contains("AKIA-team"));
 }
 
+/// Members that clients were not told of count, too, and none of those that are left is left out.
+#[test]
+fn what_berth_takes_by_itself_names_all_members_that_are_left() {
+    let mut w = Fixture::new();
+    w.backup.spec.without_quorum = true;
+    let task = |w: &Fixture| {
+        let planned = plan(w.input());
+        let job =
+            planned.plan.actions().find_map(|a| if let Action::Create(o) = a { Some(o.value().clone()) } else { None });
+        let said = status(w.input(), &planned, None).conditions;
+        let said = conditions::find(&said, ConditionType::Ready).map(|c| c.message.clone()).unwrap_or_default();
+        job.map(|job| job.to_string()).ok_or(said)
+    };
+    assert!(!task(&w).unwrap().contains(r#"\"all\":true"#), "a person decides who counts");
+    w.backup.metadata.labels = Some([(berth_api::labels::RECOVERY.to_owned(), "r".to_owned())].into());
+    let said = task(&w).unwrap_err();
+    assert!(said.contains("to say which members are left"), "{said}");
+    let endpoint = |name: &str| json!({"name": name, "url": format!("https://{name}.x:2379"), "host": format!("{name}.x"), "address": "10.96.9.9"});
+    let left = [endpoint("etcd-2"), endpoint("etcd-4")];
+    let recovery = json!({"since": "2026-01-01T00:00:00Z", "epoch": 1, "begun": "2026-01-01T00:00:30Z", "left": left});
+    let etcd = w.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::EtcdCluster).unwrap().1;
+    etcd["status"]["recovery"] = recovery;
+    let job = task(&w).unwrap();
+    let members = r#"\"members\":[\"https://etcd-2.x:2379\",\"https://etcd-4.x:2379\"]"#;
+    assert!(job.contains(members) && job.contains(r#"\"all\":true"#), "{job}");
+    assert!(job.contains("etcd-4.x") && job.contains("10.96.9.9"), "{job}");
+}
+
 impl Fixture {
     fn new() -> Self {
         let backup = json!({

@@ -67,7 +67,7 @@ pub(super) fn new_tenant(spec: &ClusterSpec) -> Result<(), State> {
     let size = &spec.etcd.storage.size;
     if quantity::is_less(size, LEAST_STORAGE) {
         return Err(invalid(format!(
-            "spec.etcd.storage.size: {size} is less than {LEAST_STORAGE}, which etcd needs. The field is immutable: set spec.deletion.protected to false, delete this Cluster, and create it with larger volumes"
+            "spec.etcd.storage.size: {size} is less than {LEAST_STORAGE}, which etcd needs. Set a larger one"
         )));
     }
     resources("etcd", spec.etcd.resources.as_ref())?;

@@ -3,6 +3,7 @@
 use super::{Attempt, HOUR, Loss, Newest, Others, QUEUED_FOR, View};
 use crate::etcd::Health;
 use crate::etcd::health::{self, Home};
+use crate::etcd::services;
 use crate::etcd::subject::Subject;
 use crate::observed::{Observed, label};
 use crate::restore::{self, source};
@@ -10,7 +11,7 @@ use crate::workload::{has_lost_its_data, pod_problem};
 use berth_api::backup::{BackupRef, EtcdBackup};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, Phase};
-use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::etcd_recovery::{Recovery, RecoveryStatus};
 use berth_api::labels;
 use berth_api::restore::EtcdRestore;
@@ -160,6 +161,15 @@ fn lost(s: &Subject<'_>, health: &Health) -> Option<Loss> {
     let answers = |name: &String| answer(name).is_some_and(|a| recorded.is_none_or(|r| r == a.cluster_id));
     let left = certain.iter().chain(&leaving).filter(|m| !lost.contains(m) && !is_lost(m));
     Some(Loss { left: left.map(|m| (m.clone(), answers(m))).collect(), lost })
+}
+
+/// Where the members are that are left: also those that clients were not told of yet, or not any more.
+pub(in crate::etcd) fn left(s: &Subject<'_>, view: &View) -> Vec<EtcdEndpoint> {
+    let Some(loss) = &view.loss else { return vec![] };
+    let mut all = services::endpoints(s.observed, s.namespace, s.name, s.addressed());
+    all.retain(|endpoint| loss.left.iter().any(|(name, _)| *name == endpoint.name));
+    // One without an address would be left out of the backup.
+    if all.len() == loss.left.len() { all } else { vec![] }
 }
 
 /// Recoveries of other etcds.

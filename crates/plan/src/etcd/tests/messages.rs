@@ -118,6 +118,46 @@ const NEW: &[Case] = &[
 
 const FORMED: &[Case] = &[
     ("at rest", |_| {}),
+    ("a volume grows", |e| {
+        *e = Etcd::on_a_class(true);
+        e.cr.spec.storage.size = "20Gi".into();
+    }),
+    ("a volume grows, and its file system does not yet", |e| {
+        *e = Etcd::on_a_class(true);
+        e.cr.spec.storage.size = "20Gi".into();
+        e.reconcile();
+        let pending = json!([{"type": "FileSystemResizePending", "status": "True"}]);
+        e.claim(0, json!({"status": {"conditions": pending}}));
+    }),
+    ("a volume is to grow to what its storage cannot do", |e| {
+        *e = Etcd::on_a_class(true);
+        e.cr.spec.storage.size = "20Gi".into();
+        e.reconcile();
+        e.claim(0, json!({"status": {"allocatedResourceStatuses": {"storage": "ControllerResizeInfeasible"}}}));
+    }),
+    ("volumes are to shrink", |e| {
+        *e = Etcd::on_a_class(true);
+        e.cr.spec.storage.size = "5Gi".into();
+    }),
+    ("volumes are to grow, and their StorageClass does not let them", |e| {
+        *e = Etcd::on_a_class(false);
+        e.cr.spec.storage.size = "20Gi".into();
+    }),
+    ("volumes are to grow, and their StorageClass is gone", |e| {
+        *e = Etcd::on_a_class(true);
+        e.world.remove(&ObjectKey::cluster(Kind::StorageClass, "fast"));
+        e.cr.spec.storage.size = "20Gi".into();
+    }),
+    ("volumes without a StorageClass are to grow", |e| {
+        *e = Etcd::on_a_class(true);
+        e.claim(0, json!({"spec": {"storageClassName": null}}));
+        e.cr.spec.storage.size = "20Gi".into();
+    }),
+    ("volumes are to grow, and a new one has no place yet", |e| {
+        *e = Etcd::on_a_class(true);
+        e.claim(0, json!({"status": {"phase": "Pending", "capacity": null}}));
+        e.cr.spec.storage.size = "20Gi".into();
+    }),
     ("an older version", |e| e.cr.spec.version = "3.6.15".into()),
     ("a request that is more than its limit", |e| {
         let resources = json!({"requests": {"cpu": "2"}, "limits": {"cpu": "1"}});

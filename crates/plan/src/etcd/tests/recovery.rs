@@ -100,6 +100,9 @@ fn what_a_member_holds_that_is_left_is_restored_once_the_loss_has_lasted() {
     let name = restore["metadata"]["name"].clone();
     e.looks_on();
     assert_eq!(e.restores().len(), 1, "once");
+    // Whoever is left has to answer for its backup, whatever clients were told.
+    let left: Vec<_> = e.recovery().unwrap().left.iter().map(|l| (&*l.name, &*l.url)).collect();
+    assert_eq!(left, [("etcd-2", "https://etcd-2.acme-9201d5e7.svc:2379")]);
     assert_eq!(e.recovery().unwrap().restore, Some(format!("{TEAM}/{}", name.as_str().unwrap())));
     assert_eq!((e.replicas(), e.bootstrap()["epoch"].clone()), (3, json!(1)), "nothing else is touched");
     // Its way is that of any restore; then the record says what is missing.

@@ -96,6 +96,14 @@ pub(crate) fn situations() -> Vec<Situation> {
         let condition = json!({"type": "Available", "status": "False", "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T00:00:00Z"});
         w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
     }));
+    all.push(of(
+        Fixture::new(),
+        "the EtcdBackup is in a store of the team's own, which is not allowed any more",
+        |w| {
+            of_backup(w, &json!({}));
+            w.live(Kind::EtcdBackup)["spec"] = json!({"clusterRef": {"name": "acme"}, "secretRef": {"name": "mine"}});
+        },
+    ));
     all.push(of(others::by_key("prod/team-b/acme/id/1.db"), "spec.source.key is another namespace's", |_| {}));
     let again: Change = |w| {
         w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
@@ -126,6 +134,9 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("etcd knows that it is done", Fixture::told(Some(2), "Restore", 2), |_| {}),
         ("the first member starts", Fixture::told(Some(2), "Start", 2), |_| {}),
         ("etcd serves", Fixture::told(Some(2), "Done", 2), |_| {}),
+        ("etcd serves, and what it held before is still there", Fixture::told(Some(2), "Done", 2), |w| {
+            w.reconcile();
+        }),
         ("it is deleted while its Job runs", Fixture::told(None, "Restore", 2), |w| {
             w.ends(RESTORE, None, None);
             w.restore.metadata.deletion_timestamp = Some(Time(w.now));

@@ -26,6 +26,11 @@ fn what_members_hold_that_are_left_is_backed_up_first_and_the_further_one_counts
     let backup = job_of(&planned);
     assert_eq!(backup["metadata"]["name"], "survivors-back");
     assert_eq!(backup["spec"], json!({"clusterRef": {"name": "acme"}, "store": "main", "withoutQuorum": true}));
+    assert!(backup["metadata"]["labels"][labels::RECOVERY].is_null(), "a person decides who counts");
+    let mut own = automatic(of_survivors());
+    is_available(&mut own, "False");
+    let own = job_of(&own.reconcile().0);
+    assert_eq!(own["metadata"]["labels"][labels::RECOVERY], "back");
     survivors(&mut w, &json!({"phase": "Running"}));
     assert!(w.says().contains("survivors-back"), "{}", w.says());
     for (revision, epoch, chosen) in

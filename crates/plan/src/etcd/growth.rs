@@ -1,0 +1,131 @@
+//! Volumes that are to be larger. The template of a StatefulSet's claims cannot be changed, so it stays, and each claim is patched: one after
+//! the other, also that of a member that comes later, which begins as large as the template says. Nothing else waits for it, and it waits for
+//! no member: a volume that is full is what it is for.
+
+use super::subject::{Subject, is_ours, name_of};
+use crate::model::{Action, State};
+use crate::observed::{Observed, deleting, label, uid};
+use berth_api::conditions::Reason;
+use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::{labels, quantity};
+use berth_render::{Kind, ObjectKey};
+use serde_json::Value;
+
+/// What comes next.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Step {
+    /// All are as large as they are to be.
+    Rest,
+    /// A claim is patched.
+    Grow(Action),
+    /// What it waits for.
+    Wait(String),
+    /// They stay as they are. Why, and the way out.
+    Refuse(State),
+}
+
+/// What a claim asks for.
+fn asked(claim: &Value) -> Option<&str> {
+    claim.pointer("/spec/resources/requests/storage")?.as_str()
+}
+
+/// How large its volume is.
+fn capacity(claim: &Value) -> Option<&str> {
+    claim.pointer("/status/capacity/storage")?.as_str()
+}
+
+fn class(claim: &Value) -> Option<&str> {
+    claim["spec"]["storageClassName"].as_str().filter(|class| !class.is_empty())
+}
+
+/// The StorageClass to be read for a plan: of volumes that are to be larger.
+pub fn storage_class(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
+    let (name, namespace) = name_of(etcd);
+    let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace).map(|(_, claim)| claim);
+    let ours = claims.filter(|c| label(c, labels::ETCD_CLUSTER) == Some(name) && !deleting(c));
+    let wanted = &etcd.spec.storage.size;
+    let mut small = ours.filter(|c| asked(c).is_some_and(|asked| quantity::is_less(asked, wanted)));
+    small.find_map(class).map(str::to_owned)
+}
+
+/// What comes next: a pure function of the claims and their class.
+pub(super) fn decide(s: &Subject<'_>) -> Step {
+    let wanted = &s.etcd.spec.storage.size;
+    let key = |member: &str| s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
+    let members = s.members();
+    let claims = members.iter().map(|member| key(member));
+    let claims =
+        claims.filter_map(|key| Some((s.observed.get(&key).filter(|c| is_ours(c, s.name) && !deleting(c))?, key)));
+    let claims: Vec<(&Value, ObjectKey)> = claims.collect();
+    let is_less = |a: Option<&str>, b: Option<&str>| matches!((a, b), (Some(a), Some(b)) if quantity::is_less(a, b));
+    let refuse = |reason, why: String, back: &str| {
+        Step::Refuse(State::blocked(
+            reason,
+            format!("{FIELD}: {why}. Set it back to {back}; until then etcd runs unchanged"),
+        ))
+    };
+    if let Some((claim, key)) = claims.iter().find(|(claim, _)| is_less(Some(wanted), asked(claim))) {
+        let has = asked(claim).unwrap_or_default();
+        let why = format!("{wanted} is less than the {has} of {key}, and volumes do not shrink");
+        return refuse(Reason::InvalidSpec, why, has);
+    }
+    // One that is growing comes first.
+    if let Some((claim, key)) = claims.iter().find(|(claim, _)| is_less(capacity(claim), asked(claim))) {
+        let (has, asks) = (capacity(claim).unwrap_or_default(), asked(claim).unwrap_or_default());
+        return Step::Wait(format!("{key} to grow from {has} to {asks}{}", progress(claim)));
+    }
+    let Some((claim, key)) = claims.iter().find(|(claim, _)| is_less(asked(claim), Some(wanted))) else {
+        return Step::Rest;
+    };
+    let has = asked(claim).unwrap_or_default();
+    let stays = |why: String| refuse(Reason::EtcdChangeUnsupported, format!("{why}, so {key} stays at {has}"), has);
+    let Some(class) = class(claim) else { return stays(format!("{key} is of no StorageClass")) };
+    match s.observed.get(&ObjectKey::cluster(Kind::StorageClass, class)) {
+        None => return stays(format!("StorageClass {class} does not exist, or Berth may not read it")),
+        Some(found) if found["allowVolumeExpansion"] != true => {
+            return stays(format!(
+                "StorageClass {class} does not let volumes grow (allowVolumeExpansion; the platform team can set it if the provisioner of the class can do that)"
+            ));
+        }
+        Some(_) => {}
+    }
+    if claim["status"]["phase"] != "Bound" {
+        return Step::Wait(format!("{key} to be bound, and to grow to {wanted} then"));
+    }
+    Step::Grow(Action::GrowVolume { key: key.clone(), uid: uid(claim).to_owned(), size: wanted.clone() })
+}
+
+/// How people find the field, whichever object they have.
+const FIELD: &str = "spec.storage.size (spec.etcd.storage.size of its Cluster)";
+
+/// What Kubernetes says of it.
+fn progress(claim: &Value) -> String {
+    let infeasible = claim["status"]["allocatedResourceStatuses"]["storage"].as_str();
+    let infeasible = infeasible.filter(|status| status.ends_with("Infeasible"));
+    let conditions = claim["status"]["conditions"].as_array().into_iter().flatten();
+    let pending = conditions.into_iter().any(|c| c["type"] == "FileSystemResizePending" && c["status"] == "True");
+    match infeasible {
+        Some(status) => format!("; it is {status}: its storage cannot do that (kubectl describe says why)"),
+        None if pending => {
+            "; the file system grows while its pod runs, or, if the storage cannot do that, when the pod starts anew (kubectl delete pod)".into()
+        }
+        None => String::new(),
+    }
+}
+
+/// What people read of it.
+pub(super) fn state(step: &Step) -> Option<State> {
+    match step {
+        Step::Rest | Step::Refuse(_) => None,
+        Step::Wait(on) => Some(State::waiting(on.clone())),
+        Step::Grow(action) => Some(State::waiting(format!("Berth to {}", action.describe()))),
+    }
+}
+
+/// As the template of the claims has it, which cannot be changed.
+pub(super) fn of_template(s: &Subject<'_>) -> String {
+    let live = s.get(Kind::StatefulSet, s.name);
+    let size =
+        live.and_then(|set| set.pointer("/spec/volumeClaimTemplates/0/spec/resources/requests/storage")?.as_str());
+    size.unwrap_or(&s.etcd.spec.storage.size).to_owned()
+}
