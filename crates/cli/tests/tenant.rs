@@ -181,7 +181,7 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
     let planned: Vec<_> = changes.map(|c| c["what"].as_str().unwrap().to_owned()).collect();
     assert_eq!(
         planned,
-        [format!("apply Namespace {cp_namespace}"), format!("apply ClusterRevision {cp_namespace}/revision-2 (new)")],
+        [format!("apply ClusterRevision {cp_namespace}/revision-2 (new)")],
         "the rest follows once that is recorded"
     );
     exits(&berth(&["plan", ACME]), 0);
