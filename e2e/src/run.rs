@@ -43,7 +43,8 @@ fn attempt(name: &str, open: &impl Fn() -> Result<World>, test: &impl Fn(&World)
     let world = open()?;
     let opened = start.elapsed();
     let result = test(&world);
-    if result.is_err() {
+    if let Err(error) = &result {
+        println!("failed: {error:#}");
         report::print(&world);
     }
     if env::var_os("BERTH_E2E_KEEP").is_some() && result.is_err() {

@@ -22,6 +22,9 @@ fn an_object_is_fished_out_of_a_backup() {
         world.install(&options)?;
         s3::credentials(world, "secret")?;
         let result = fishes(world);
+        // Nobody looks after it once Berth is installed without its namespace.
+        let removed = world.kubectl(&["-n", &namespace, "delete", "etcdcluster", SCRATCH, "--ignore-not-found"]);
+        let result = result.and(removed.map(drop));
         s3::end(world, &["etcdrestores", "etcdbackups"])?;
         result
     });
@@ -31,9 +34,10 @@ fn fishes(world: &World) -> Result<()> {
     let tenant = Tenant::ready(world, "fished", &json!({}))?;
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"k": "what-was-lost"}});
     tenant.api()?.create(&core("default", "configmaps"), &map)?;
+    // Before the Job of the backup, whose pod goes.
+    let running = tenant.pod_identities()?;
     s3::taken(world, &tenant, "before", "Verified")?;
     tenant.api()?.delete(&format!("{}/settings", core("default", "configmaps")))?;
-    let running = tenant.pod_identities()?;
 
     let etcds = berth(&tenant.namespace, "etcdclusters");
     let scratch = json!({
