@@ -1,4 +1,4 @@
-//! `EtcdBackup`: a snapshot of an etcd in an object store, proven by restoring it.
+//! `EtcdBackup`: a snapshot of an etcd in an object store or on a volume, proven by restoring it.
 
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -9,8 +9,8 @@ use serde_json::json;
 
 pub use berth_contract::backup::*;
 
-/// One backup of a `Cluster`'s etcd, or of an `EtcdCluster`, in its namespace: a snapshot in an object store that was read back,
-/// restored and compared. It is taken once; for another one, create another `EtcdBackup`.
+/// One backup of a `Cluster`'s etcd, or of an `EtcdCluster`, in its namespace: a snapshot in an object store, or on a volume, that was read
+/// back, restored and compared. It is taken once; for another one, create another `EtcdBackup`.
 #[derive(CustomResource, Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "berth.dev",
@@ -44,12 +44,14 @@ pub use berth_contract::backup::*;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
     {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
-    {"rule": "has(self.store) != has(self.secretRef)", "message": "set one of store and secretRef"},
+    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "set one of store, secretRef and claimRef"},
+    {"rule": "!has(self.claimRef) || has(self.etcdClusterRef)", "message": "claimRef: only backups of a stand-alone EtcdCluster go to a volume; set etcdClusterRef, or store instead of claimRef"},
     {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdBackup"},
     {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdBackup"},
     {"rule": "(has(self.withoutQuorum) && self.withoutQuorum) == (has(oldSelf.withoutQuorum) && oldSelf.withoutQuorum)", "message": "withoutQuorum is immutable: create another EtcdBackup"},
     {"rule": "has(self.store) == has(oldSelf.store) && (!has(self.store) || self.store == oldSelf.store)", "message": "store is immutable: create another EtcdBackup"},
-    {"rule": "has(self.secretRef) == has(oldSelf.secretRef) && (!has(self.secretRef) || self.secretRef == oldSelf.secretRef)", "message": "secretRef is immutable: create another EtcdBackup"}
+    {"rule": "has(self.secretRef) == has(oldSelf.secretRef) && (!has(self.secretRef) || self.secretRef == oldSelf.secretRef)", "message": "secretRef is immutable: create another EtcdBackup"},
+    {"rule": "has(self.claimRef) == has(oldSelf.claimRef) && (!has(self.claimRef) || self.claimRef == oldSelf.claimRef)", "message": "claimRef is immutable: create another EtcdBackup"}
 ])))]
 pub struct EtcdBackupSpec {
     /// The `Cluster` whose etcd it is, in this namespace.
@@ -67,6 +69,10 @@ pub struct EtcdBackupSpec {
     /// `accessKeyID`, `secretAccessKey`, with `https` also `ca.crt`, and, if they are wanted, `region`, `prefix` and `pathStyle`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<StoreSecret>,
+    /// Where it is kept, if that is a volume: a PersistentVolumeClaim in this namespace with the label `berth.dev/backup-store: "true"`, by which
+    /// its owner says that Berth may mount it and write to it. Only with `etcdClusterRef`. It has to be a file system that a pod can write to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_ref: Option<StoreClaim>,
     /// Whether it is also taken of members that have no quorum: of what they hold, which may lack what was acknowledged last. Members of an
     /// etcd that serves are preferred. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -98,6 +104,15 @@ pub struct StoreSecret {
     pub name: String,
 }
 
+/// A PersistentVolumeClaim with the label `berth.dev/backup-store: "true"`, in the namespace of the object that refers to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct StoreClaim {
+    /// Name of the claim.
+    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
+    pub name: String,
+}
+
 /// What happens to the snapshot in the store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum DeletionPolicy {
@@ -118,7 +133,7 @@ pub struct EtcdBackupStatus {
     /// Waiting (for what the conditions say), Queued, Running, Verified, Failed or Deleting, for people; use conditions in scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
-    /// Key of the snapshot in the bucket. The manifest is beside it, with `.json` instead of `.db`.
+    /// Key of the snapshot in the bucket, or its path on the volume. The manifest is beside it, with `.json` instead of `.db`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
     /// SHA-256 of the snapshot in hexadecimal.

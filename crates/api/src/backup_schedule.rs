@@ -1,6 +1,6 @@
 //! `EtcdBackupSchedule`: backups at times, and how many are kept.
 
-use crate::backup::{BackupRef, StoreSecret};
+use crate::backup::{BackupRef, StoreClaim, StoreSecret};
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -43,7 +43,8 @@ use serde_json::json;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
     {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
-    {"rule": "has(self.store) != has(self.secretRef)", "message": "set one of store and secretRef"}
+    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "set one of store, secretRef and claimRef"},
+    {"rule": "!has(self.claimRef) || has(self.etcdClusterRef)", "message": "claimRef: only backups of a stand-alone EtcdCluster go to a volume; set etcdClusterRef, or store instead of claimRef"}
 ])))]
 pub struct EtcdBackupScheduleSpec {
     /// The `Cluster` whose etcd it is, in this namespace.
@@ -61,6 +62,11 @@ pub struct EtcdBackupScheduleSpec {
     /// `accessKeyID`, `secretAccessKey`, with `https` also `ca.crt`, and, if they are wanted, `region`, `prefix` and `pathStyle`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<StoreSecret>,
+    /// Where backups are kept, if that is a volume: a PersistentVolumeClaim in this namespace with the label `berth.dev/backup-store: "true"`, by
+    /// which its owner says that Berth may mount it and write to it. Only with `etcdClusterRef`. It has to be a file system that a pod can write
+    /// to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_ref: Option<StoreClaim>,
     /// When, in cron's five fields (minute, hour, day of the month, month, day of the week), such as `0 3 * * *`. Backups of many
     /// schedules are spread over the first minutes.
     #[schemars(length(min = 9, max = 100))]

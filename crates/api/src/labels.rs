@@ -20,6 +20,8 @@ pub const ETCD_CLUSTER: &str = "berth.dev/etcd-cluster";
 pub const ETCD_BACKUP: &str = "berth.dev/etcd-backup";
 /// Name of the `EtcdBackupSchedule` that an `EtcdBackup` belongs to.
 pub const ETCD_BACKUP_SCHEDULE: &str = "berth.dev/etcd-backup-schedule";
+/// On a PersistentVolumeClaim: `true` is its owner's consent that Berth keeps backups on it.
+pub const BACKUP_STORE: &str = "berth.dev/backup-store";
 /// Name of the `EtcdRestore` that an object belongs to.
 pub const ETCD_RESTORE: &str = "berth.dev/etcd-restore";
 /// Namespace of the `EtcdRestore` that an object belongs to.

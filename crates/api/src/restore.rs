@@ -1,6 +1,6 @@
 //! `EtcdRestore`: a backup goes back into the etcd that it is of.
 
-use crate::backup::{BackupRef, StoreSecret};
+use crate::backup::{BackupRef, StoreClaim, StoreSecret};
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -105,7 +105,7 @@ pub struct RestoreSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "has(self.store) != has(self.secretRef)", "message": "key: set one of store and secretRef"}
+    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "key: set one of store, secretRef and claimRef"}
 ])))]
 pub struct StoredSnapshot {
     /// The name of a store of the platform.
@@ -115,7 +115,10 @@ pub struct StoredSnapshot {
     /// The Secret of type `berth.dev/object-store` of a store of this team's own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<StoreSecret>,
-    /// Key of the snapshot in the bucket, `<prefix>/<namespace>/<name>/<identity>/<time>-<revision>.db`. The namespace has to be this one. The
+    /// The PersistentVolumeClaim of a volume with backups of stand-alone `EtcdCluster`s. It has the label `berth.dev/backup-store: "true"`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_ref: Option<StoreClaim>,
+    /// Key of the snapshot in the bucket, or its path on the volume, `<prefix>/<namespace>/<name>/<identity>/<time>-<revision>.db`. The namespace has to be this one. The
     /// manifest is beside it.
     #[schemars(length(min = 4, max = 1024), regex(pattern = r"^[-A-Za-z0-9._/]+[.]db$"))]
     pub key: String,

@@ -6,7 +6,9 @@ pub mod etcd;
 pub mod install;
 pub mod problem;
 pub mod restore;
+mod s3;
 pub mod store;
 pub mod take;
+mod volume;
 
 pub use problem::Problem;

@@ -35,7 +35,7 @@ struct Run {
     /// Directory with a client's certificate for etcd: ca.crt, tls.crt, tls.key.
     #[arg(long)]
     etcd_pki: PathBuf,
-    /// Directory with the store's credentials.
+    /// Directory with the credentials of a store that is a server.
     #[arg(long)]
     credentials: PathBuf,
     /// Directory for the snapshot and for the etcd that it is restored into. It is emptied first.

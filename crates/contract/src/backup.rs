@@ -121,9 +121,12 @@ pub const REVISIONS_PER_EPOCH: i64 = 1_000_000_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Store {
-    /// URL of an S3-compatible server.
+    /// Directory in the Job, where the store is a volume and not a server. Default: it is a server.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub directory: String,
+    /// URL of an S3-compatible server. Empty: it is a volume.
     pub endpoint: String,
-    /// Bucket.
+    /// Bucket; of a volume, the name of its PersistentVolumeClaim.
     pub bucket: String,
     /// Region that requests are signed for.
     pub region: String,

@@ -37,6 +37,7 @@ pub async fn observe_backup(
     if !at_rest {
         keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
         keys.extend(asks.credentials.clone().filter(|_| backup.spec.secret_ref.is_none()));
+        keys.extend(asks.claim.clone());
     }
     get(io, &mut snapshot, keys).await?;
     if let Some(key) = asks.credentials.filter(|_| !at_rest && backup.spec.secret_ref.is_some()) {
@@ -108,6 +109,7 @@ pub async fn observe_restore(
     let mut keys = beside(&[names::restore_check(name), names::restore(name)], space);
     keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
     keys.push(asks.claim());
+    keys.extend(restore::claim(restore, &snapshot.observed));
     let credentials = restore::credentials(restore, &snapshot.observed, settings);
     let is_platforms = |key: &ObjectKey| key.namespace.as_deref() == Some(&*settings.backups.namespace);
     keys.extend(credentials.clone().filter(is_platforms));

@@ -21,8 +21,13 @@ use serde_json::{Value, json};
 const SYSTEM: &str = "berth-system";
 
 fn backups() -> Backups {
-    let store =
-        Store { endpoint: "http://10.9.9.9:9000".into(), bucket: "b".into(), region: "r".into(), path_style: true };
+    let store = Store {
+        endpoint: "http://10.9.9.9:9000".into(),
+        bucket: "b".into(),
+        region: "r".into(),
+        path_style: true,
+        ..Store::default()
+    };
     let store = BackupStore { name: "main".into(), store, prefix: "prod".into(), secret: "s3".into() };
     Backups { image: "backup:1".into(), namespace: SYSTEM.into(), stores: vec![store], ..Backups::default() }
 }

@@ -109,6 +109,58 @@ fn a_store_that_gives_back_something_else_proves_nothing() {
     assert_eq!(code, 0, "a connection that is cut is asked again: {outcome:?}");
 }
 
+/// As with a bucket: written, read back, restored and compared; found fit, put onto a member's volume, and deleted.
+#[test]
+fn a_volume_is_a_store_like_another() {
+    for version in versions() {
+        let world = World::start(version);
+        world.write(300);
+        let store = world.on_volume();
+        let (outcome, code) = world.take(&store);
+        assert_eq!(code, 0, "{outcome:?}");
+        let manifest = verified(&outcome).clone();
+        let at = |key: &str| std::path::Path::new(&store.directory).join(key);
+        assert_eq!(manifest.keys, 300);
+        assert_eq!(fs::metadata(at(&manifest.key)).unwrap().len(), manifest.size);
+        let beside = fs::read(at(&manifest.key.replace(".db", ".json"))).unwrap();
+        assert_eq!(serde_json::from_slice::<Manifest>(&beside).unwrap(), manifest);
+        let names = fs::read_dir(at("prod/team-a/acme/id")).unwrap().count();
+        assert_eq!(names, 2, "nothing that is not whole is left");
+        assert_eq!(world.restored_by_hand(&fs::read(at(&manifest.key)).unwrap()), 300, "with etcd's programs alone");
+        assert!(world.keys().is_empty(), "no server is asked");
+
+        let check = Task::Check(Check {
+            store: store.clone(),
+            key: manifest.key.clone(),
+            sha256: manifest.sha256.clone(),
+            into: Subject { identity: "id".into(), ..Subject::default() },
+        });
+        assert_eq!(world.run(&check, "secret"), (Outcome::Checked(manifest.clone()), 0));
+        let Task::Restore(task) = restore(&world, &manifest, 2) else { panic!("another task") };
+        let task = Task::Restore(Restore { store: store.clone(), ..task });
+        assert_eq!(world.run(&task, "secret"), (Outcome::Restored, 0));
+        assert_eq!(world.restored_on_volume(&["/registry/300"]).1.trim(), "/registry/300\n300");
+
+        // A byte that rots on the disk is seen before anything is restored.
+        let mut bytes = fs::read(at(&manifest.key)).unwrap();
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 1;
+        fs::write(at(&manifest.key), bytes).unwrap();
+        let (rotten, _) = world.run(&check, "secret");
+        assert!(matches!(&rotten, Outcome::Failed(f) if f.at == At::Proof), "{rotten:?}");
+
+        let task = Task::Delete(Delete { store: store.clone(), key: manifest.key.clone() });
+        for _ in 0..2 {
+            assert_eq!(world.run(&task, "secret"), (Outcome::Deleted, 0));
+        }
+        assert_eq!(fs::read_dir(at("prod/team-a/acme/id")).unwrap().count(), 0);
+        fs::remove_dir_all(&store.directory).unwrap();
+        let (gone, code) = world.run(&world.task(&store), "secret");
+        assert!(matches!(&gone, Outcome::Failed(f) if f.at == At::Store), "{gone:?}");
+        assert_eq!(code, 42, "its volume is not mounted");
+    }
+}
+
 fn restore(world: &World, manifest: &Manifest, epoch: i64) -> Task {
     Task::Restore(Restore {
         store: world.store(),

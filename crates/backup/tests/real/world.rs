@@ -135,6 +135,13 @@ impl World {
         Self::at(self.address)
     }
 
+    /// A directory, as a volume in the Job's pod.
+    pub(crate) fn on_volume(&self) -> Store {
+        let directory = self.path("claim");
+        fs::create_dir_all(&directory).unwrap();
+        Store { directory: directory.display().to_string(), bucket: "backups".into(), ..Store::default() }
+    }
+
     /// Through a proxy with a fault.
     pub(crate) fn through(&self, fault: Fault) -> Store {
         Self::at(proxy::start(self.address, fault))
@@ -142,7 +149,13 @@ impl World {
 
     fn at(address: SocketAddr) -> Store {
         let region = "us-east-1".into();
-        Store { endpoint: format!("http://{address}"), bucket: "bucket".into(), region, path_style: true }
+        Store {
+            endpoint: format!("http://{address}"),
+            bucket: "bucket".into(),
+            region,
+            path_style: true,
+            ..Store::default()
+        }
     }
 
     pub(crate) fn task(&self, store: &Store) -> Task {

@@ -91,6 +91,9 @@ pub(crate) struct At {
     /// Where to: a store of your own, which this Secret of type berth.dev/object-store in this namespace describes.
     #[arg(long, value_name = "NAME")]
     pub(crate) secret: Option<String>,
+    /// Where to: a volume. A PersistentVolumeClaim in this namespace with the label berth.dev/backup-store=true; only with --stand-alone.
+    #[arg(long, value_name = "NAME", requires = "stand_alone")]
+    pub(crate) claim: Option<String>,
 }
 
 /// `restore`.
@@ -101,11 +104,14 @@ pub(crate) struct Restore {
     #[command(flatten)]
     pub(crate) source: Source,
     /// With --key: the store of the platform that it is in.
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["secret", "backup", "latest", "latest_before", "survivors"])]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["secret", "claim", "backup", "latest", "latest_before", "survivors"])]
     pub(crate) store: Option<String>,
     /// With --key: the Secret of type berth.dev/object-store of the store of your own that it is in.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["backup", "latest", "latest_before", "survivors"])]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["claim", "backup", "latest", "latest_before", "survivors"])]
     pub(crate) secret: Option<String>,
+    /// With --key: the PersistentVolumeClaim of the volume that it is on.
+    #[arg(long, value_name = "NAME", requires = "stand_alone", conflicts_with_all = ["backup", "latest", "latest_before", "survivors"])]
+    pub(crate) claim: Option<String>,
     /// The backup is one of another etcd: of the Cluster NAME, or of the EtcdCluster with etcdcluster/NAME. Only with --stand-alone: it goes
     /// into an EtcdCluster that nothing uses.
     #[arg(long = "of", value_name = "NAME", requires = "stand_alone", conflicts_with = "survivors", value_parser = parse_other)]
@@ -139,7 +145,7 @@ pub(crate) struct Source {
     /// What the members hold that are left without a quorum; a backup of it is kept in this store.
     #[arg(long, value_name = "STORE")]
     pub(crate) survivors: Option<String>,
-    /// A snapshot by its key in a store, also if its EtcdBackup is gone; --store or --secret says which store.
+    /// A snapshot by its key in a store, also if its EtcdBackup is gone; --store, --secret or --claim says which store.
     #[arg(long, value_name = "KEY")]
     pub(crate) key: Option<String>,
 }

@@ -1,6 +1,6 @@
 //! `backup`: creates an `EtcdBackup`, and waits until it is proven.
 
-use super::args::Backup;
+use super::args::{At, Backup};
 use super::{default_name, find, until};
 use crate::access::{Access, parse};
 use crate::{Outcome, output};
@@ -45,17 +45,21 @@ fn object(args: &Backup, name: &str, namespace: &str) -> Value {
         "metadata": {"name": name, "namespace": namespace},
         "spec": {field: {"name": args.of.name}},
     });
-    kept(&mut object["spec"], args.at.store.as_ref(), args.at.secret.as_ref());
+    let At { store, secret, claim } = &args.at;
+    kept(&mut object["spec"], store.as_ref(), secret.as_ref(), claim.as_ref());
     object
 }
 
 /// Where it is kept, as specs say it.
-pub(super) fn kept(spec: &mut Value, store: Option<&String>, secret: Option<&String>) {
+pub(super) fn kept(spec: &mut Value, store: Option<&String>, secret: Option<&String>, claim: Option<&String>) {
     if let Some(store) = store {
         spec["store"] = json!(store);
     }
     if let Some(secret) = secret {
         spec["secretRef"] = json!({"name": secret});
+    }
+    if let Some(claim) = claim {
+        spec["claimRef"] = json!({"name": claim});
     }
 }
 
@@ -116,6 +120,10 @@ mod tests {
         assert_eq!(spec("--store main"), Some(json!({"clusterRef": of, "store": "main"})));
         let own = json!({"etcdClusterRef": of, "secretRef": {"name": "mine"}});
         assert_eq!(spec("--secret mine --stand-alone"), Some(own));
+        let volume = json!({"etcdClusterRef": of, "claimRef": {"name": "disk"}});
+        assert_eq!(spec("--claim disk --stand-alone"), Some(volume));
+        assert_eq!(spec("--claim disk"), None, "a tenant's backups go to no volume");
+        assert_eq!(spec("--claim disk --stand-alone --store main"), None);
         assert_eq!(spec(""), None);
         assert_eq!(spec("--store main --secret mine"), None);
     }

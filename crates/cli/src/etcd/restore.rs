@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outcome> {
     let Found { etcd, key, .. } = find(access, &args.of).await?;
     let confirm = confirmation(args, &etcd, &key)?;
-    if args.source.key.is_some() && args.store.is_none() && args.secret.is_none() {
-        bail!("--key needs --store or --secret: which store the snapshot is in. Nothing was changed");
+    if args.source.key.is_some() && args.store.is_none() && args.secret.is_none() && args.claim.is_none() {
+        bail!("--key needs --store, --secret or --claim: which store the snapshot is in. Nothing was changed");
     }
     output::print(&explanation(args, &etcd, &key.to_string()))?;
     let what = if args.of.stand_alone { "EtcdCluster's name" } else { "Cluster's name" };
@@ -92,7 +92,7 @@ fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>, 
         (None, Some(store), _) => json!({"survivors": {"store": store}}),
         (None, None, Some(key)) => {
             let mut at = json!({"key": key});
-            kept(&mut at, args.store.as_ref(), args.secret.as_ref());
+            kept(&mut at, args.store.as_ref(), args.secret.as_ref(), args.claim.as_ref());
             json!({"key": at})
         }
         (None, None, None) => json!({"latestBefore": args.source.latest_before.unwrap_or(now)}),

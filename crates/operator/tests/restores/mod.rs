@@ -23,8 +23,13 @@ const SYSTEM: &str = "berth-system";
 
 async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()> {
     let mut context = context(server, me(server), plan);
-    let store =
-        Store { endpoint: "http://10.9.9.9:9000".into(), bucket: "b".into(), region: "r".into(), path_style: true };
+    let store = Store {
+        endpoint: "http://10.9.9.9:9000".into(),
+        bucket: "b".into(),
+        region: "r".into(),
+        path_style: true,
+        ..Store::default()
+    };
     let store = BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into() };
     let backups =
         Backups { image: "backup:1".into(), namespace: SYSTEM.into(), stores: vec![store], ..Backups::default() };

@@ -36,7 +36,11 @@ async fn every_value_of_a_backup_and_of_a_schedule_is_taken_or_refused_by_name()
                 if field.path.starts_with("etcdClusterRef") {
                     spec.as_object_mut().expect("a spec").remove("clusterRef");
                 }
-                if field.path.starts_with("secretRef") {
+                if field.path.starts_with("claimRef") {
+                    spec.as_object_mut().expect("a spec").remove("clusterRef");
+                    spec["etcdClusterRef"] = json!({"name": "acme"});
+                }
+                if field.path.starts_with("secretRef") || field.path.starts_with("claimRef") {
                     spec.as_object_mut().expect("a spec").remove("store");
                 }
                 put(&mut spec, &schema, &field.path, Some(value.value.clone()), &Backups);
@@ -78,6 +82,7 @@ fn every_field_of_a_backup_and_of_a_schedule_has_a_row() {
         include_str!("../../../backup/tests/real/main.rs"),
         include_str!("../../../plan/src/backup/store.rs"),
         include_str!("../../../plan/src/backup/tests/deletion.rs"),
+        include_str!("../../../plan/src/backup/tests/volumes.rs"),
         include_str!("../../../plan/src/schedule/tests/mod.rs"),
         include_str!("../../../plan/src/schedule/times.rs"),
         include_str!("../../../plan/src/schedule/keep.rs"),

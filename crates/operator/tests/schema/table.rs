@@ -73,6 +73,7 @@ pub(crate) const BACKUPS: &[(&str, &str, &str)] = &[
     ("EtcdBackup", "etcdClusterRef*", "what_is_missing_is_named_with_the_way_out"),
     ("EtcdBackup", "store", "a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded"),
     ("EtcdBackup", "secretRef*", "a_teams_store_is_as_its_secret_says_within_what_is_allowed"),
+    ("EtcdBackup", "claimRef*", "a_backup_of_a_stand_alone_etcd_goes_to_a_volume_without_any_store"),
     ("EtcdBackup", "withoutQuorum", "what_a_member_holds_without_a_quorum_is_kept_if_that_is_asked_for"),
     ("EtcdBackup", "deletionPolicy", "one_that_is_superseded_is_deleted_in_the_store_first"),
     ("EtcdBackupSchedule", "clusterRef*", "a_schedule_creates_what_is_due_and_deletes_what_is_not_kept"),
@@ -83,6 +84,7 @@ pub(crate) const BACKUPS: &[(&str, &str, &str)] = &[
         "secretRef*",
         "what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot",
     ),
+    ("EtcdBackupSchedule", "claimRef*", "what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot"),
     ("EtcdBackupSchedule", "schedule", "a_schedule_creates_what_is_due_and_deletes_what_is_not_kept"),
     ("EtcdBackupSchedule", "timeZone", "of_what_was_missed_the_last_is_made_up_for_and_nothing_twice"),
     ("EtcdBackupSchedule", "keep*", "the_newest_of_each_period_stays"),
@@ -97,6 +99,7 @@ impl Samples for Backups {
         match path {
             "clusterRef.name" | "etcdClusterRef.name" => vec![json!("acme"), json!("a-1")],
             "store" => vec![json!("main"), json!("store-{n}")],
+            "claimRef.name" => vec![json!("disk"), json!("my.disk")],
             "secretRef.name" => vec![json!("mine"), json!("my.store")],
             "schedule" => vec![json!("*/5 * * * *"), json!("0 3 * * 1-5")],
             "timeZone" => vec![json!("Europe/Berlin"), json!("UTC")],

@@ -44,6 +44,7 @@ fn is_superseded(input: Input<'_>) -> bool {
         other.metadata.deletion_timestamp.is_none()
             && other.spec.store == input.backup.spec.store
             && other.spec.secret_ref == input.backup.spec.secret_ref
+            && other.spec.claim_ref == input.backup.spec.claim_ref
             && status.phase.as_deref() == Some(phase::VERIFIED)
             && status.identity == own.identity
             && status.taken_at > own.taken_at

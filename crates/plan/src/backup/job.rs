@@ -33,7 +33,7 @@ pub(super) fn take(input: Input<'_>, place: &Place, key: &ObjectKey) -> Result<O
         all: left(input, &status).is_some(),
     });
     let aliases: Vec<Value> = members.iter().map(|e| json!({"ip": e.address, "hostnames": [e.host]})).collect();
-    let mut object = job(&input.owner(), &task, key, &place.image, Some(&place.etcd))?;
+    let mut object = job(&input.owner(), &task, &place.store, key, &place.image, Some(&place.etcd))?;
     let pod = &mut object["spec"]["template"]["spec"];
     pod["hostAliases"] = aliases.into();
     add(pod, "etcd", "/etc/berth/etcd", json!({"secret": {"secretName": place.client, "defaultMode": 0o440}}));
@@ -62,7 +62,7 @@ pub(super) fn delete(
     key: &ObjectKey,
 ) -> Result<Object, String> {
     let task = Task::Delete(Delete { store: store.store.clone(), key: snapshot.to_owned() });
-    let mut object = job(&input.owner(), &task, key, image, etcd)?;
+    let mut object = job(&input.owner(), &task, store, key, image, etcd)?;
     // With the finalizer of its EtcdBackup nobody is left to delete it.
     object["spec"]["ttlSecondsAfterFinished"] = 600.into();
     Object::new(object)
@@ -84,10 +84,12 @@ pub(crate) fn add(pod: &mut Value, name: &str, path: &str, source: Value) {
 pub(crate) fn job(
     input: &Owner<'_>,
     task: &Task,
+    store: &Kept,
     key: &ObjectKey,
     image: &str,
     etcd: Option<&EtcdCluster>,
 ) -> Result<Value, String> {
+    let only_reads = matches!(task, Task::Check(_) | Task::Restore(_));
     let task = serde_json::to_string(task).map_err(|e| e.to_string())?;
     let restricted = json!({
         "allowPrivilegeEscalation": false, "readOnlyRootFilesystem": true, "capabilities": {"drop": ["ALL"]},
@@ -115,7 +117,11 @@ pub(crate) fn job(
         "volumes": [],
     });
     add(&mut pod, "scratch", "/scratch", json!({"emptyDir": {}}));
-    add(&mut pod, "store", "/etc/berth/store", json!({"secret": {"secretName": key.name, "defaultMode": 0o440}}));
+    if store.secret.is_some() {
+        add(&mut pod, "store", "/etc/berth/store", json!({"secret": {"secretName": key.name, "defaultMode": 0o440}}));
+    } else {
+        mount(&mut pod, store, only_reads);
+    }
     deliver(&mut pod, input, &restricted);
     if let Some(etcd) = etcd {
         let placement = &etcd.spec.placement;
@@ -146,6 +152,17 @@ pub(crate) fn job(
             "template": {"metadata": {"labels": labels}, "spec": pod},
         },
     }))
+}
+
+/// Mounts the claim of a store that is a volume.
+fn mount(pod: &mut Value, store: &Kept, only_reads: bool) {
+    add(pod, "store", &store.store.directory, json!({"persistentVolumeClaim": {"claimName": store.store.bucket}}));
+    let mounts = pod["containers"][0]["volumeMounts"].as_array_mut();
+    if let Some(mount) = mounts.and_then(|all| all.last_mut()).filter(|_| only_reads) {
+        mount["readOnly"] = true.into();
+    }
+    // Else each Job changes the group of each file on it.
+    pod["securityContext"]["fsGroupChangePolicy"] = "OnRootMismatch".into();
 }
 
 /// Brings the program into the container, as the agent comes into the members' pods.

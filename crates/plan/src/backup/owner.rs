@@ -59,7 +59,7 @@ impl<'a> Owner<'a> {
 
     /// The Secret beside a Job, if it is not as it should be: a copy of the store's, since a pod takes only Secrets of its own namespace.
     pub(crate) fn credentials(&self, store: &Kept, job: &ObjectKey) -> Result<Option<SecretPlan>, State> {
-        let source = store.secret.clone();
+        let Some(source) = store.secret.clone() else { return Ok(None) };
         let missing = |what: String| State::Waiting {
             reason: Reason::StoreUnavailable,
             on: format!("{what}, with the credentials of {}", store.name),

@@ -24,6 +24,8 @@ pub struct Asks {
     pub etcd: ObjectKey,
     /// The store's Secret, if the store is known.
     pub credentials: Option<ObjectKey>,
+    /// The store's claim, if it is a volume.
+    pub claim: Option<ObjectKey>,
 }
 
 /// What has to be read for it.
@@ -37,6 +39,7 @@ pub fn asks(backup: &EtcdBackup, settings: &Settings) -> Asks {
         etcd: ObjectKey::namespaced(Kind::EtcdCluster, &*namespace, etcd),
         cluster: cluster.map(|name| ObjectKey::namespaced(Kind::Cluster, home, name)),
         credentials: store::secret(&backup.spec, home, settings),
+        claim: store::claim(&backup.spec, home),
         namespace,
     }
 }

@@ -1,5 +1,7 @@
 //! Where backups are kept: a store of the platform, or a team's own, which a Secret beside the backup describes. What a team says is held
-//! to what the platform team allows, and to its form: a Job dials it, from where etcd runs.
+//! to what the platform team allows, and to its form: a Job dials it, from where etcd runs. For a stand-alone etcd it may be a volume beside it.
+
+mod claim;
 
 use crate::model::State;
 use crate::observed::Observed;
@@ -9,6 +11,8 @@ use berth_api::conditions::Reason;
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
 
+pub(crate) use claim::key as claim;
+
 /// A store, and where its credentials are.
 #[derive(Clone, Debug)]
 pub(crate) struct Kept {
@@ -17,15 +21,19 @@ pub(crate) struct Kept {
     pub(crate) store: Store,
     /// What keys in it begin with, without slashes at its ends.
     pub(crate) prefix: String,
-    pub(crate) secret: ObjectKey,
+    /// None: it is a volume.
+    pub(crate) secret: Option<ObjectKey>,
     /// As a spec says it.
     pub(crate) spec: Value,
 }
 
-/// The Secret to be read for it. None: no store of that name is known.
+/// The Secret to be read for it. None: no store of that name is known, or it has none.
 pub(crate) fn secret(spec: &EtcdBackupSpec, namespace: &str, settings: &Settings) -> Option<ObjectKey> {
     if let Some(own) = &spec.secret_ref {
         return Some(ObjectKey::namespaced(Kind::Secret, namespace, &*own.name));
+    }
+    if spec.claim_ref.is_some() {
+        return None;
     }
     let store = settings.backups.store(&spec.store)?;
     Some(ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*store.secret))
@@ -40,11 +48,14 @@ pub(crate) fn find(
     settings: &Settings,
 ) -> Result<Kept, State> {
     let backups = &settings.backups;
-    if backups.image.is_empty() && backups.are_enabled() {
+    if backups.image.is_empty() && (backups.are_enabled() || spec.claim_ref.is_some()) {
         return Err(problem("the operator was started without --backup-image: upgrade Berth's chart"));
     }
     if let Some(own) = &spec.secret_ref {
         return teams(own, at, namespace, observed, backups);
+    }
+    if let Some(own) = &spec.claim_ref {
+        return claim::find(own, spec, at, namespace, observed);
     }
     let asked = &spec.store;
     let store = backups.store(asked).ok_or_else(|| {
@@ -59,7 +70,7 @@ pub(crate) fn find(
         name: format!("store {}", store.name),
         store: store.store.clone(),
         prefix: store.prefix.clone(),
-        secret: ObjectKey::namespaced(Kind::Secret, &*backups.namespace, &*store.secret),
+        secret: Some(ObjectKey::namespaced(Kind::Secret, &*backups.namespace, &*store.secret)),
         spec: json!({"store": store.name}),
     })
 }
@@ -124,13 +135,14 @@ fn teams(own: &StoreSecret, at: &str, namespace: &str, observed: &Observed, back
     Ok(Kept {
         name: secret.to_string(),
         store: Store {
+            directory: String::new(),
             endpoint: endpoint.to_owned(),
             bucket: bucket.to_owned(),
             region: region.to_owned(),
             path_style,
         },
         prefix: prefix.to_owned(),
-        secret,
+        secret: Some(secret),
         spec: json!({"secretRef": own}),
     })
 }
@@ -166,7 +178,7 @@ mod tests {
             ("https://s3.team:9000", "us-east-1", "x/y")
         );
         assert!(kept.store.path_style);
-        assert_eq!(kept.secret.namespace.as_deref(), Some("team-a"));
+        assert_eq!(kept.secret.and_then(|key| key.namespace).as_deref(), Some("team-a"));
         for (data, word) in [
             (vec![], "has no key endpoint"),
             (vec![("endpoint", "https://u:dontsay@s3.team:9000")], "key endpoint of"),

@@ -32,7 +32,7 @@ pub(super) fn check(owner: &Owner<'_>, place: &Place<'_>, key: &ObjectKey) -> Re
     let (snapshot, sha256) = snapshot(place);
     let into = Subject { encryption_key: place.encryption_key.clone(), ..place.of.clone() };
     let task = Task::Check(Check { store: place.store.store.clone(), key: snapshot, sha256, into });
-    job(owner, &task, key, &place.image, Some(&place.etcd)).and_then(Object::new).map_err(bug)
+    job(owner, &task, &place.store, key, &place.image, Some(&place.etcd)).and_then(Object::new).map_err(bug)
 }
 
 /// Puts it onto the member's volume, as the beginning of that epoch.
@@ -50,7 +50,7 @@ pub(super) fn restore(owner: &Owner<'_>, place: &Place<'_>, key: &ObjectKey, epo
         bump: REVISIONS_PER_EPOCH * (epoch - was).max(1),
         keep_old_data: u64::try_from(crate::etcd::keep_old_data(&place.etcd.spec).as_secs()).ok(),
     });
-    let mut object = job(owner, &task, key, &place.image, Some(&place.etcd)).map_err(bug)?;
+    let mut object = job(owner, &task, &place.store, key, &place.image, Some(&place.etcd)).map_err(bug)?;
     let pod = &mut object["spec"]["template"]["spec"];
     add(pod, "data", VOLUME, json!({"persistentVolumeClaim": {"claimName": place.asks.claim().name}}));
     if let Some(args) = pod["containers"][0]["args"].as_array_mut() {

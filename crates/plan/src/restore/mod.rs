@@ -28,7 +28,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use place::Place;
 use serde_json::{Value, json};
 
-pub use place::{Asks, asks, credentials};
+pub use place::{Asks, asks, claim, credentials};
 
 /// What a plan for an `EtcdRestore` is made from.
 #[derive(Clone, Copy, Debug)]

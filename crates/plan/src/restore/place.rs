@@ -53,6 +53,12 @@ pub fn credentials(restore: &EtcdRestore, observed: &Observed, settings: &Settin
     store::secret(&source::choose(restore, observed)?.spec, home, settings)
 }
 
+/// The claim of the volume that the backup is on, if it is on one.
+pub fn claim(restore: &EtcdRestore, observed: &Observed) -> Option<ObjectKey> {
+    let home = restore.metadata.namespace.as_deref().unwrap_or_default();
+    store::claim(&source::choose(restore, observed)?.spec, home)
+}
+
 /// An etcd, and a backup of it.
 pub(super) struct Place<'a> {
     pub(super) asks: Asks,
@@ -177,7 +183,10 @@ fn earlier(input: Input<'_>) -> Option<String> {
 fn store(input: Input<'_>, backup: &EtcdBackup) -> Result<Kept, State> {
     let backups = &input.settings.backups;
     let asked = &backup.spec.store;
-    if backup.spec.secret_ref.is_none() && (backups.store(asked).is_none() || backups.image.is_empty()) {
+    if backup.spec.secret_ref.is_none()
+        && backup.spec.claim_ref.is_none()
+        && (backups.store(asked).is_none() || backups.image.is_empty())
+    {
         return Err(State::blocked(
             Reason::StoreUnavailable,
             format!(

@@ -59,6 +59,7 @@ fn in_store(restore: &EtcdRestore) -> Option<EtcdBackup> {
         etcd_cluster_ref,
         store: at.store.clone(),
         secret_ref: at.secret_ref.clone(),
+        claim_ref: at.claim_ref.clone(),
         ..EtcdBackupSpec::default()
     };
     let own = restore.status.clone().unwrap_or_default();

@@ -130,9 +130,10 @@ fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut Schedule
     let labels =
         BTreeMap::from([(labels::MANAGED_BY, labels::MANAGED_BY_VALUE), (labels::ETCD_BACKUP_SCHEDULE, input.name())]);
     let mut of = json!({"deletionPolicy": "Delete"});
-    match &spec.secret_ref {
-        Some(own) => of["secretRef"] = json!(own),
-        None => of["store"] = json!(spec.store),
+    match (&spec.secret_ref, &spec.claim_ref) {
+        (Some(own), _) => of["secretRef"] = json!(own),
+        (None, Some(own)) => of["claimRef"] = json!(own),
+        (None, None) => of["store"] = json!(spec.store),
     }
     for (field, reference) in [("clusterRef", &spec.cluster_ref), ("etcdClusterRef", &spec.etcd_cluster_ref)] {
         if let Some(reference) = reference {

@@ -177,7 +177,9 @@ impl AllowedBackups {
             if name.is_empty() || bucket.is_empty() || secret_name.is_empty() {
                 return Err(of("name, bucket and secretName must not be empty"));
             }
-            let store = Store { endpoint: endpoint.trim_end_matches('/').to_owned(), bucket, region, path_style };
+            let directory = String::new();
+            let store =
+                Store { directory, endpoint: endpoint.trim_end_matches('/').to_owned(), bucket, region, path_style };
             let prefix = prefix.trim_matches('/').to_owned();
             backups.stores.push(BackupStore { name, store, prefix, secret: secret_name });
         }

@@ -1,6 +1,7 @@
 //! Situations of an `EtcdBackup`, for docs/reference/messages.md.
 
 use super::deletion::{deleted, newer};
+use super::volumes::{claim, on_a_volume};
 use super::*;
 use crate::messages::Situation;
 
@@ -90,6 +91,28 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("pathStyle of the team's store is neither true nor false", |w| own_store(w, &[("pathStyle", "yes")])),
     ];
     situations.extend(own.iter().map(|(text, change)| of(in_own_store(), text, *change)));
+    let volume: &[(&str, Change)] = &[
+        ("the claim of its volume is not there", |w| drop(w.observed.objects.remove(&claim()))),
+        ("the claim of its volume is being deleted", |w| {
+            live_claim(w)["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        }),
+        ("the claim of its volume lacks the label of consent", |w| live_claim(w)["metadata"]["labels"] = json!({})),
+        ("the claim of its volume is that of a member of etcd", |w| {
+            live_claim(w)["metadata"]["labels"][berth_api::labels::MANAGED_BY] =
+                berth_api::labels::MANAGED_BY_VALUE.into();
+        }),
+        ("the claim of its volume has lost it", |w| live_claim(w)["status"]["phase"] = "Lost".into()),
+        ("its volume is a block device", |w| live_claim(w)["spec"]["volumeMode"] = "Block".into()),
+        ("its volume can only be read", |w| live_claim(w)["spec"]["accessModes"] = json!(["ReadOnlyMany"])),
+        ("a tenant's backup is to go to a volume", |w| {
+            w.backup.spec.etcd_cluster_ref = None;
+            w.backup.spec.cluster_ref = Some(berth_api::backup::BackupRef { name: "acme".into() });
+        }),
+        ("the EtcdCluster of a Cluster is to be kept on a volume", |w| {
+            live(w, Kind::EtcdCluster)["metadata"]["labels"] = json!({(berth_api::labels::CLUSTER_NAME): "acme"});
+        }),
+    ];
+    situations.extend(volume.iter().map(|(text, change)| of(on_a_volume(), text, *change)));
     let deletions: &[(&str, Change)] = &[
         ("it is deleted, and so is its snapshot", |w| newer(w, &|_| {})),
         ("it is deleted, and so is its snapshot: the Job runs", |w| {
@@ -131,6 +154,10 @@ fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {
 fn live(world: &mut Fixture, kind: Kind) -> &mut Value {
     let found = world.observed.objects.iter_mut().find(|(key, _)| key.kind == kind);
     found.map(|(_, object)| object).expect("it is there")
+}
+
+fn live_claim(world: &mut Fixture) -> &mut Value {
+    world.observed.objects.get_mut(&claim()).expect("it is there")
 }
 
 fn remove(world: &mut Fixture, kind: Kind, name: &str) {

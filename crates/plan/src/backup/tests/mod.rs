@@ -2,6 +2,7 @@
 
 mod deletion;
 pub(crate) mod messages;
+mod volumes;
 
 use super::status::status;
 use super::*;
@@ -122,6 +123,7 @@ impl Fixture {
                 bucket: "b".into(),
                 region: "r".into(),
                 path_style: true,
+                ..Store::default()
             },
             prefix: "prod".into(),
             secret: "s3".into(),

@@ -27,8 +27,13 @@ impl Etcd {
         self.cr.spec.recovery = Recovery::Automatic;
         self.cr.metadata.labels = Some(of_a_tenant());
         self.settings.backups.image = "backup:1".into();
-        let store =
-            Store { endpoint: "http://s3:9000".into(), bucket: "b".into(), region: "r".into(), path_style: true };
+        let store = Store {
+            endpoint: "http://s3:9000".into(),
+            bucket: "b".into(),
+            region: "r".into(),
+            path_style: true,
+            ..Store::default()
+        };
         let store = BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into() };
         self.settings.backups.stores.push(store);
     }

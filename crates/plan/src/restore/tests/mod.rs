@@ -32,8 +32,13 @@ impl Fixture {
             "metadata": {"name": "back", "namespace": TEAM, "uid": "r1", "generation": 1, "creationTimestamp": "2026-01-02T00:00:00Z"},
             "spec": {"clusterRef": {"name": "acme"}, "source": {"backup": "one"}, "confirm": "c1"},
         });
-        let store =
-            Store { endpoint: "https://s3:9000".into(), bucket: "b".into(), region: "r".into(), path_style: true };
+        let store = Store {
+            endpoint: "https://s3:9000".into(),
+            bucket: "b".into(),
+            region: "r".into(),
+            path_style: true,
+            ..Store::default()
+        };
         let mut settings = Settings::default();
         settings.backups.image = "backup:1".into();
         settings.backups.namespace = "berth-system".into();

@@ -214,3 +214,29 @@ fn a_key_of_its_own_goes_back_in_place_if_it_is_of_this_etcd() {
         assert!(message.contains(word), "{message}");
     }
 }
+
+/// Without any store: the Job that looks at it, and the one that restores it, mount the volume and change nothing on it.
+#[test]
+fn a_backup_on_a_volume_is_restored_from_there() {
+    let mut w = of_another();
+    w.settings.backups.stores.clear();
+    w.restore.spec.source = serde_json::from_value(json!({
+        "key": {"claimRef": {"name": "disk"}, "key": "team-a/old/id/1-7.db"}, "of": {"etcdClusterRef": {"name": "old"}},
+    }))
+    .unwrap();
+    assert!(w.says().contains("PersistentVolumeClaim team-a/disk (spec.source.key.claimRef), which does not exist"));
+    let key = ObjectKey::namespaced(Kind::PersistentVolumeClaim, TEAM, "disk");
+    assert_eq!(claim(&w.restore, &w.observed), Some(key), "it is read");
+    let labels = json!({(labels::BACKUP_STORE): "true"});
+    w.put(Kind::PersistentVolumeClaim, json!({
+        "metadata": {"name": "disk", "namespace": TEAM, "labels": labels}, "spec": {"accessModes": ["ReadWriteMany"]},
+    }));
+    let planned = plan(w.input());
+    assert_eq!(described(&planned), [format!("create Job {TEAM}/{CHECK}")]);
+    let pod = job_of(&planned)["spec"]["template"]["spec"].clone();
+    let mount = json!({"name": "store", "mountPath": "/store", "readOnly": true});
+    assert!(pod["containers"][0]["volumeMounts"].as_array().unwrap().contains(&mount), "{pod}");
+    // A tenant's backup is on none.
+    w.restore.spec.source.of = serde_json::from_value(json!({"clusterRef": {"name": "acme"}})).unwrap();
+    assert!(w.says().contains("it is a backup of Cluster team-a/acme"), "{}", w.says());
+}

@@ -109,6 +109,12 @@ fn what_is_created_is_of_the_schedules_subject_and_is_deleted_with_its_snapshot(
     let Some(Action::Create(object)) = planned.plan.actions().next() else { panic!("{planned:?}") };
     assert_eq!(object.get("/spec/secretRef"), Some(&json!({"name": "mine"})));
     assert_eq!(object.get("/spec/store"), None);
+    world.schedule.spec.secret_ref = None;
+    world.schedule.spec.claim_ref = Some(berth_api::backup::StoreClaim { name: "disk".into() });
+    let planned = plan(world.input());
+    let Some(Action::Create(object)) = planned.plan.actions().next() else { panic!("{planned:?}") };
+    assert_eq!(object.get("/spec/claimRef"), Some(&json!({"name": "disk"})));
+    assert_eq!(object.get("/spec/store"), None);
 }
 
 #[test]

@@ -1,0 +1,240 @@
+//! A bucket: S3 and what speaks like it. Memory is bounded by a part, whatever the size of an object.
+
+use crate::problem::Problem;
+use crate::store::{PART, hex, part};
+use berth_contract::backup::{At, Store, keys};
+use object_store::aws::{AmazonS3, AmazonS3Builder};
+use object_store::client::{Certificate, ClientOptions, HttpErrorKind};
+use object_store::path::Path as Key;
+use object_store::{BackoffConfig, Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
+use sha2::{Digest, Sha256};
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::time::Duration;
+use tokio::runtime::Runtime;
+
+/// How long one request may take.
+const TIMEOUT: Duration = Duration::from_mins(2);
+/// How long a request is tried again.
+const RETRIES: Duration = Duration::from_mins(1);
+
+/// A bucket.
+#[derive(Debug)]
+pub(crate) struct Bucket {
+    s3: AmazonS3,
+    runtime: Runtime,
+    store: Store,
+}
+
+impl Bucket {
+    /// Reads the credentials; asks nothing.
+    pub(crate) fn open(store: &Store, credentials: &Path) -> Result<Self, Problem> {
+        // A second call in one process finds it installed.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let plain = store.endpoint.starts_with("http://");
+        let retry = RetryConfig { retry_timeout: RETRIES, max_retries: 6, backoff: BackoffConfig::default() };
+        let mut options = ClientOptions::new()
+            .with_allow_http(plain)
+            .with_timeout(TIMEOUT)
+            .with_connect_timeout(Duration::from_secs(10))
+            .with_no_system_certificates(true);
+        if !plain {
+            // etcd's image has no roots.
+            let ca = read(credentials, keys::CA)?;
+            let bundle = Certificate::from_pem_bundle(ca.as_bytes())
+                .map_err(|_| Problem::lasting(At::Store, format!("{}: not certificates in PEM", keys::CA)))?;
+            for certificate in bundle {
+                options = options.with_root_certificate(certificate);
+            }
+        }
+        let s3 = AmazonS3Builder::new()
+            .with_endpoint(&store.endpoint)
+            .with_bucket_name(&store.bucket)
+            .with_region(&store.region)
+            .with_virtual_hosted_style_request(!store.path_style)
+            .with_access_key_id(read(credentials, keys::ACCESS_KEY_ID)?)
+            .with_secret_access_key(read(credentials, keys::SECRET_ACCESS_KEY)?)
+            .with_client_options(options)
+            .with_retry(retry)
+            .build();
+        let s3 = s3.map_err(|e| Problem::lasting(At::Store, format!("{}: {}", store.endpoint, words(&e))))?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|e| Problem::brief(At::Other, format!("cannot begin: {e}")))?;
+        Ok(Self { s3, runtime, store: store.clone() })
+    }
+
+    /// Whether something is there under that key.
+    pub(crate) fn exists(&self, key: &str) -> Result<bool, Problem> {
+        match self.runtime.block_on(self.s3.head(&Key::from(key))) {
+            Ok(_) => Ok(true),
+            Err(Error::NotFound { .. }) => Ok(false),
+            Err(e) => Err(self.problem("look for", key, &e)),
+        }
+    }
+
+    /// Sends a file, and overwrites nothing. S3 has no condition for what is sent in parts: there the key alone is what no other has,
+    /// and it is looked up first.
+    pub(crate) fn put_file(&self, key: &str, file: &Path) -> Result<(), Problem> {
+        if self.exists(key)? {
+            return Err(Problem::lasting(At::Store, format!("{key} is there already; nothing is overwritten")));
+        }
+        let mut open = File::open(file).map_err(|e| Problem::file("the snapshot", &e))?;
+        let first = part(&mut open)?;
+        if first.len() < PART {
+            return self.create(key, first);
+        }
+        self.runtime.block_on(async {
+            let mut upload =
+                self.s3.put_multipart(&Key::from(key)).await.map_err(|e| self.problem("write", key, &e))?;
+            let mut next = first;
+            let sent = loop {
+                if next.is_empty() {
+                    break upload.complete().await.map(drop).map_err(|e| self.problem("write", key, &e));
+                }
+                let bytes = std::mem::take(&mut next);
+                if let Err(e) = upload.put_part(bytes.into()).await {
+                    break Err(self.problem("write", key, &e));
+                }
+                next = match part(&mut open) {
+                    Ok(next) => next,
+                    Err(problem) => break Err(problem),
+                };
+            };
+            if sent.is_err() {
+                // What was sent costs money until it is given up.
+                let _ = upload.abort().await;
+            }
+            sent
+        })
+    }
+
+    /// Creates an object, and overwrites none where the store knows the condition.
+    pub(crate) fn create(&self, key: &str, bytes: Vec<u8>) -> Result<(), Problem> {
+        let at = Key::from(key);
+        let payload = PutPayload::from(bytes);
+        let created = self.runtime.block_on(self.s3.put_opts(&at, payload.clone(), PutMode::Create.into()));
+        match created {
+            // A store that does not know the condition.
+            Err(e) if ["NotImplemented", "501"].iter().any(|word| e.to_string().contains(word)) => {
+                let put = self.runtime.block_on(self.s3.put(&at, payload));
+                put.map(drop).map_err(|e| self.problem("write", key, &e))
+            }
+            Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => {
+                Err(Problem::lasting(At::Store, format!("{key} is there already; nothing is overwritten")))
+            }
+            other => other.map(drop).map_err(|e| self.problem("write", key, &e)),
+        }
+    }
+
+    /// Reads an object into a file; its SHA-256 and size. Each part is a request of its own, so that one that is cut is asked again.
+    pub(crate) fn read_back(&self, key: &str, into: &Path) -> Result<(String, u64), Problem> {
+        let at = Key::from(key);
+        let of = |e: &Error| self.problem("read", key, e);
+        let size = self.runtime.block_on(self.s3.head(&at)).map_err(|e| of(&e))?.size;
+        let mut file = File::create(into).map_err(|e| Problem::file("the snapshot that was read back", &e))?;
+        let (mut hash, mut done) = (Sha256::new(), 0);
+        while done < size {
+            let end = size.min(done + PART as u64);
+            let bytes = self.runtime.block_on(self.s3.get_range(&at, done..end)).map_err(|e| of(&e))?;
+            if bytes.len() as u64 != end - done {
+                return Err(Problem::brief(
+                    At::Proof,
+                    format!("{key}: the store gave {} of {} bytes", bytes.len(), end - done),
+                ));
+            }
+            hash.update(&bytes);
+            file.write_all(&bytes).map_err(|e| Problem::file("the snapshot that was read back", &e))?;
+            done = end;
+        }
+        Ok((hex(&hash.finalize()), size))
+    }
+
+    /// An object that fits into memory.
+    pub(crate) fn read(&self, key: &str) -> Result<Vec<u8>, Problem> {
+        let at = Key::from(key);
+        let of = |e: &Error| self.problem("read", key, e);
+        let size = self.runtime.block_on(self.s3.head(&at)).map_err(|e| of(&e))?.size;
+        let bytes = self.runtime.block_on(self.s3.get_range(&at, 0..size.min(PART as u64))).map_err(|e| of(&e))?;
+        Ok(bytes.to_vec())
+    }
+
+    /// Deletes an object. Gone already is as good.
+    pub(crate) fn delete(&self, key: &str) -> Result<(), Problem> {
+        match self.runtime.block_on(self.s3.delete(&Key::from(key))) {
+            Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
+            Err(e) => Err(self.problem("delete", key, &e)),
+        }
+    }
+
+    fn problem(&self, verb: &str, key: &str, error: &Error) -> Problem {
+        let Store { endpoint, bucket, .. } = &self.store;
+        let code = code(error);
+        let why = match code.as_deref() {
+            Some("NoSuchBucket") => format!("the bucket {bucket} does not exist"),
+            Some(code) => format!("it answers {code}"),
+            None => words(error),
+        };
+        let message = format!("store {endpoint}: cannot {verb} {key} in bucket {bucket}: {why}");
+        let refused =
+            matches!(error, Error::PermissionDenied { .. } | Error::Unauthenticated { .. } | Error::NotFound { .. });
+        Problem { lasting: refused, ..Problem::brief(At::Store, message) }
+    }
+}
+
+/// A file of the Secret, without spaces around it.
+fn read(dir: &Path, name: &str) -> Result<String, Problem> {
+    match fs::read_to_string(dir.join(name)) {
+        Ok(text) => Ok(text.trim().to_owned()),
+        Err(_) => {
+            Err(Problem::lasting(At::Store, format!("the Secret with the store's credentials has no key {name}")))
+        }
+    }
+}
+
+/// S3's own word for what is wrong. The rest of the answer can hold the access key.
+fn code(error: &Error) -> Option<String> {
+    let text = error.to_string();
+    let (_, rest) = text.split_once("<Code>")?;
+    let (code, _) = rest.split_once("</Code>")?;
+    let plain = code.len() < 60 && code.chars().all(|c| c.is_ascii_alphanumeric());
+    plain.then(|| code.to_owned())
+}
+
+/// What is known without the server's own words.
+fn words(error: &Error) -> String {
+    let mut source: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(inner) = source {
+        if let Some(http) = inner.downcast_ref::<object_store::client::HttpError>() {
+            let deepest = std::iter::successors(std::error::Error::source(http), |e| e.source()).last();
+            let why = deepest.map(|e| format!(": {e}")).unwrap_or_default();
+            return match http.kind() {
+                HttpErrorKind::Connect => format!("no connection{why}"),
+                HttpErrorKind::Timeout => "no answer in time".into(),
+                HttpErrorKind::Interrupted => format!("the connection was cut{why}"),
+                _ => format!("the request failed{why}"),
+            };
+        }
+        source = inner.source();
+    }
+    match error {
+        Error::NotFound { .. } => "it answers 404: there is no such object or bucket".into(),
+        Error::PermissionDenied { .. } => "it answers 403: the credentials do not allow it".into(),
+        Error::Unauthenticated { .. } => "it answers 401: the credentials are not valid".into(),
+        _ => "the request failed".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_words_are_not_repeated_since_they_hold_the_access_key() {
+        let body = "<Error><Code>SignatureDoesNotMatch</Code><AWSAccessKeyId>AKIA1</AWSAccessKeyId></Error>";
+        let error = Error::Generic { store: "S3", source: body.into() };
+        assert_eq!(code(&error).as_deref(), Some("SignatureDoesNotMatch"));
+        assert_eq!(code(&Error::Generic { store: "S3", source: "<Code>a b</Code>".into() }), None);
+        assert!(!words(&error).contains("AKIA1"));
+    }
+}
