@@ -3,12 +3,15 @@
 mod audit;
 mod conformance;
 mod etcd;
+mod fleet;
 mod floor;
 mod idle;
+mod kubelet;
 mod levers;
 mod machines;
 mod nodes;
 mod operator;
+mod outside;
 mod process;
 mod report;
 mod scale;
@@ -56,7 +59,7 @@ impl Args {
     fn targets(&self) -> Targets {
         match self.part {
             _ if self.no_targets => Targets::None,
-            Part::Scale { count, .. } => Targets::Of(count),
+            Part::Scale { count, .. } | Part::Fleet { count, .. } => Targets::Of(count),
             _ => Targets::Of(self.tenants),
         }
     }
@@ -146,6 +149,21 @@ enum Part {
         #[arg(long)]
         operator: PathBuf,
     },
+    /// Many tenants whose pods are pretended, and a patch version for all. For a meta cluster without nodes; `make bench` fills in the rest.
+    Fleet {
+        /// Tenants.
+        #[arg(long, default_value_t = 200)]
+        count: usize,
+        /// Minutes at rest that are measured, and after the start of a new operator.
+        #[arg(long, default_value_t = 3)]
+        rest_minutes: u64,
+        /// `berth-pretended`, which is run on this machine.
+        #[arg(long)]
+        operator: PathBuf,
+        /// `kubectl-berth`.
+        #[arg(long)]
+        plugin: PathBuf,
+    },
 }
 
 /// What makes machines and joins them.
@@ -201,6 +219,19 @@ async fn main() -> anyhow::Result<()> {
         };
         return report(&args.out, &scale::run(&scale).await?, args.targets());
     }
+    if let Part::Fleet { count, rest_minutes, operator, plugin } = &args.part {
+        let fleet = fleet::Fleet {
+            client: &client,
+            kubeconfig: &args.kubeconfig,
+            audit_log: &args.audit_log,
+            program: operator,
+            plugin,
+            dir: args.out.parent().unwrap_or(Path::new(".")).join("fleet"),
+            tenants: *count,
+            rest_minutes: *rest_minutes,
+        };
+        return report(&args.out, &fleet::run(&fleet).await?, args.targets());
+    }
     tenant::clear(&client).await?;
     match &args.part {
         Part::Idle { minutes, levers: true, only } => {
@@ -232,7 +263,7 @@ async fn main() -> anyhow::Result<()> {
         Part::Upgrade => figures.extend(upgrade::run(&client, args.runs).await?),
         Part::Ha => figures.extend(in_turns(&client, args.runs, &HA).await?),
         Part::Single | Part::All => figures.extend(in_turns(&client, args.runs, &SINGLE).await?),
-        Part::Ten | Part::Scale { .. } => {}
+        Part::Ten | Part::Scale { .. } | Part::Fleet { .. } => {}
     }
     if matches!(args.part, Part::Ten | Part::All) {
         figures.extend(ten(&client, &args).await?);

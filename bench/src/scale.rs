@@ -3,23 +3,18 @@
 
 use crate::audit::{self, Request, Sort};
 use crate::floor::{self, Objects};
-use crate::process::{self, Usage};
+use crate::outside::{self, AGENT, Operator, Outside};
 use crate::tenant::{self, TEAM};
 use crate::{Figure, operator};
 use anyhow::{Context as _, bail};
 use berth_api::{Cluster, labels};
 use futures::{StreamExt as _, TryStreamExt as _};
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use kube::api::{DynamicObject, ListParams, PostParams};
-use kube::config::Kubeconfig;
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
 use std::time::{Duration, Instant, SystemTime};
 
 /// Nothing made for so long: all is there that can be.
@@ -49,26 +44,10 @@ pub(crate) struct Scale<'a> {
     pub(crate) brief: bool,
 }
 
-/// The operator's process; it ends with this.
-struct Operator(Child);
-
-impl Drop for Operator {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-impl Operator {
-    fn usage(&self) -> anyhow::Result<Usage> {
-        process::usage(self.0.id()).context("the operator has ended; see its log")
-    }
-}
-
 /// Measures.
 pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
-    let files = Files::write(scale).await?;
-    let operator = files.start(scale)?;
+    let outside = Outside::write(scale.client, scale.kubeconfig, scale.program, scale.dir.clone()).await?;
+    let operator = outside.start(AGENT)?;
     tenant::clear(scale.client).await?;
     tokio::time::sleep(Duration::from_secs(5)).await;
     let idle = operator.usage()?;
@@ -102,9 +81,9 @@ pub(crate) async fn run(scale: &Scale<'_>) -> anyhow::Result<Vec<Figure>> {
     let rest_writes = written(scale)? - writes;
     drop(operator);
 
-    let operator = files.start(scale)?;
+    let operator = outside.start(AGENT)?;
     let again = Instant::now();
-    operator::all_reconciled("127.0.0.1", PORT, scale.tenants, again).await?;
+    operator::all_reconciled("127.0.0.1", outside::PORT, scale.tenants, again).await?;
     let restarted = (again.elapsed().as_secs_f64(), operator.usage()?);
     let names: Vec<String> = names(scale).collect();
     let deleted = tenant::delete(scale.client, &names).await?;
@@ -232,55 +211,4 @@ async fn check(scale: &Scale<'_>) -> anyhow::Result<usize> {
         bail!("{} tenants have objects, {published} a kubeconfig, of {}", by_tenant.len(), scale.tenants);
     }
     Ok(by_tenant.values().flat_map(BTreeMap::values).sum::<usize>() + published)
-}
-
-/// Where the operator's metrics are.
-const PORT: u16 = 18080;
-
-/// What the operator reads.
-struct Files {
-    kubeconfig: PathBuf,
-    config: PathBuf,
-    log: PathBuf,
-}
-
-impl Files {
-    async fn write(scale: &Scale<'_>) -> anyhow::Result<Self> {
-        let file = |name: &str| scale.dir.join(name);
-        let files =
-            Self { kubeconfig: file("operator.kubeconfig"), config: file("operator.yaml"), log: file("operator.log") };
-        std::fs::create_dir_all(&scale.dir)?;
-        let accounts: Api<ServiceAccount> = Api::namespaced(scale.client.clone(), operator::SYSTEM);
-        let request: TokenRequest =
-            serde_json::from_value(json!({"spec": {"audiences": [], "expirationSeconds": 43_200}}))?;
-        let answer = accounts.create_token_request("berth-operator", &PostParams::default(), &request).await?;
-        let token = answer.status.context("no token")?.token;
-        let mut kubeconfig = serde_json::to_value(Kubeconfig::read_from(scale.kubeconfig)?)?;
-        for user in kubeconfig["users"].as_array_mut().into_iter().flatten() {
-            user["user"] = json!({"token": token});
-        }
-        std::fs::write(&files.kubeconfig, kubeconfig.to_string())?;
-        std::fs::set_permissions(&files.kubeconfig, std::fs::Permissions::from_mode(0o600))?;
-        let maps: Api<ConfigMap> = Api::namespaced(scale.client.clone(), operator::SYSTEM);
-        let config = maps.get("berth-operator").await?.data.unwrap_or_default();
-        std::fs::write(&files.config, config.get("config.yaml").context("no config.yaml")?)?;
-        Ok(files)
-    }
-
-    /// As the chart starts it.
-    fn start(&self, scale: &Scale<'_>) -> anyhow::Result<Operator> {
-        let log = std::fs::OpenOptions::new().create(true).append(true).open(&self.log)?;
-        let child = Command::new(scale.program)
-            .arg(format!("--config={}", self.config.display()))
-            .args(["--agent-image=ghcr.io/berth-dev/agent:bench", "--agent-delivery=ImageVolume"])
-            .args(["--service-account=berth-operator", "--namespace", operator::SYSTEM])
-            .arg(format!("--listen=127.0.0.1:{PORT}"))
-            .env("KUBECONFIG", &self.kubeconfig)
-            .env("MALLOC_ARENA_MAX", "1")
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
-            .with_context(|| format!("cannot start {}", scale.program.display()))?;
-        Ok(Operator(child))
-    }
 }

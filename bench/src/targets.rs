@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 40] = [
+const TARGETS: [(&str, f64, Option<usize>); 48] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -44,6 +44,14 @@ const TARGETS: [(&str, f64, Option<usize>); 40] = [
     ("scale.there", 90.0, Some(200)),
     ("scale.cpu", 20.0, Some(200)),
     ("scale.rss", 52.0, Some(200)),
+    ("fleet.done", 300.0, Some(200)),
+    ("fleet.most", 20.0, None),
+    ("fleet.cpu", 0.5, None),
+    ("fleet.rss", 70.0, Some(200)),
+    ("fleet.rest_writes", 0.0, None),
+    ("fleet.new_operator_writes", 2.0, None),
+    ("fleet.revisions", 100.0, None),
+    ("fleet.plan", 50.0, None),
 ];
 
 /// How a figure compares with its target.
@@ -96,6 +104,7 @@ mod tests {
             include_str!("conformance.rs"),
             include_str!("etcd/mod.rs"),
             include_str!("upgrade.rs"),
+            include_str!("fleet.rs"),
         ]
         .concat();
         for (name, ..) in TARGETS {

@@ -12,7 +12,7 @@ const CLUSTER: &str = "bench";
 /// The version of Kubernetes' own tests: that of the benches' tenants.
 const SUITE: &str = "v1.36.3";
 
-/// Its meta cluster without nodes, for `scale`.
+/// Its meta cluster without nodes, for `scale` and `fleet`.
 const BARE: &str = "bench-scale";
 
 /// Brings up what is measured and measures it. `args` go to `berth-bench`.
@@ -20,9 +20,9 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     let images = images::build()?;
     let dir = root().join("target/bench");
     let has = |part: &str| args.iter().any(|a| a == part);
-    let (scale, etcd) = (has("scale"), has("etcd"));
+    let (scale, fleet, etcd) = (has("scale"), has("fleet"), has("etcd"));
     let store = if etcd { Store::S3 } else { Store::None };
-    let (cluster, demo) = if scale {
+    let (cluster, demo) = if scale || fleet {
         (BARE, Demo::bring_up_bare(BARE.into(), dir.join("scale"), &images)?)
     } else {
         (CLUSTER, Demo::bring_up(CLUSTER.into(), dir.clone(), &images, &["operator.replicas=1".into()], store)?)
@@ -52,6 +52,10 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
     bench.args(args);
     if scale {
         bench.arg("--operator").arg(&images.operator.binary);
+    }
+    if fleet {
+        bench.arg("--operator").arg(target_dir().join("release/berth-pretended"));
+        bench.arg("--plugin").arg(demo.plugin().get_program());
     }
     if machines {
         let kubectl = demo.kubectl().get_program().to_owned();
