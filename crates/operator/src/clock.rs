@@ -65,10 +65,41 @@ fn parse(date: &str) -> Option<Timestamp> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_fence::{Fence, FencedClient};
+    use berth_plan::Settings;
 
     #[test]
     fn a_date_of_http_is_read() {
         assert_eq!(parse("Thu, 01 Jan 2026 00:00:00 GMT"), "2026-01-01T00:00:00Z".parse().ok());
         assert_eq!(parse("now"), None);
+    }
+
+    /// A meta cluster whose API server says these times, one after the other.
+    fn context(times: Vec<Timestamp>) -> Context {
+        let left = std::sync::Mutex::new(times.into_iter());
+        let service = tower::service_fn(move |_: http::Request<Body>| {
+            let said = left.lock().unwrap().next().unwrap().strftime("%a, %d %b %Y %H:%M:%S GMT").to_string();
+            async move {
+                Ok::<_, std::convert::Infallible>(
+                    http::Response::builder().header("date", said).body(Body::empty()).unwrap(),
+                )
+            }
+        });
+        let client = FencedClient::new(Client::new(service, "default"), Fence::closed());
+        Context::new(&client, Settings::default(), "test")
+    }
+
+    #[tokio::test]
+    async fn a_clock_that_was_set_is_noticed_and_one_that_runs_is_not() {
+        let start: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        for (minutes, was_set) in [(0, false), (1, false), (15, true), (-15, true)] {
+            let then = start + SignedDuration::from_mins(minutes);
+            let context = context(vec![start, then]);
+            assert!(refresh(&context).await);
+            assert_eq!(context.meta().clock_set, None, "what it says first is where it is");
+            assert!(refresh(&context).await);
+            assert_eq!(context.meta().clock_set, was_set.then_some(then), "{minutes} minutes");
+            assert!(context.now().duration_since(then).abs() < SignedDuration::from_mins(1));
+        }
     }
 }

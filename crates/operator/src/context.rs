@@ -13,7 +13,7 @@ use berth_plan::observed::EtcdProbe;
 use berth_plan::{EtcdAnswer, EtcdCall, MetaCluster, Settings};
 use futures::future::BoxFuture;
 use futures::{Stream, stream};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
@@ -66,6 +66,9 @@ impl std::fmt::Debug for Context {
 
 /// How long a call to the meta cluster may take.
 const DEADLINE: Duration = Duration::from_secs(10);
+
+/// An API server's clock that is off by more since it was read last was set.
+const CLOCK_SET: SignedDuration = SignedDuration::from_mins(2);
 
 impl Context {
     /// The real thing: tenants and etcds are reached over the network.
@@ -132,8 +135,12 @@ impl Context {
         told.and_then(|(at, time)| time.checked_add(at.elapsed()).ok()).unwrap_or_else(Timestamp::now)
     }
 
-    /// The API server said this time just now.
+    /// The API server said this time just now. One that its clock was set to is no age of anything.
     pub(crate) fn set_time(&self, time: Timestamp) {
+        let is_known = self.clock.read().unwrap_or_else(PoisonError::into_inner).is_some();
+        if is_known && time.duration_since(self.now()).abs() > CLOCK_SET {
+            self.update_meta(|meta| meta.clock_set = Some(time));
+        }
         *self.clock.write().unwrap_or_else(PoisonError::into_inner) = Some((Instant::now(), time));
     }
 

@@ -15,13 +15,15 @@ pub struct MetaCluster {
     pub addresses: Result<MetaRanges, String>,
     /// How far the operator's clock is ahead of its API server's; negative: behind. Default: not at all.
     pub clock_ahead: SignedDuration,
+    /// What its API server's clock said when it was last seen to have been set while this operator ran. Default: nobody set it.
+    pub clock_set: Option<Timestamp>,
     /// How it refuses what the operator reads of it as a whole, for lack of rights. Default: it refuses nothing.
     pub denied: Option<String>,
 }
 
 impl Default for MetaCluster {
     fn default() -> Self {
-        Self { addresses: Ok(MetaRanges::default()), clock_ahead: SignedDuration::ZERO, denied: None }
+        Self { addresses: Ok(MetaRanges::default()), clock_ahead: SignedDuration::ZERO, clock_set: None, denied: None }
     }
 }
 
@@ -29,6 +31,11 @@ impl MetaCluster {
     /// What is issued at that time of the API server's is valid by the operator's clock, too.
     pub fn clocks(&self, now: Timestamp) -> Clocks {
         Clocks::new(now, self.clock_ahead)
+    }
+
+    /// Its API server's clock was set since then: how long that was ago, nobody knows.
+    pub(crate) fn was_set_since(&self, then: Timestamp) -> bool {
+        self.clock_set.is_some_and(|set| then < set)
     }
 
     /// One of two clocks is so wrong that no leaf certificate of that lifetime can be valid by both.

@@ -235,7 +235,7 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
     let facts = Facts {
         step,
         ask,
-        proven: upgrade.proven.as_ref().is_some_and(|Time(since)| !was_paused(t, *since)),
+        proven: upgrade.proven.as_ref().is_some_and(|Time(since)| counts(t, *since)),
         due,
         answers: seen::answers(t),
         api: look(Binary::ApiServer),
@@ -268,6 +268,11 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         None => (Some(upgrade), old),
     };
     (Release { pin, change: Some(change), upgrade, served, waits, pending, hold, ..Release::default() }, refusal)
+}
+
+/// Whether what `spec.upgrade.finalizeAfter` waits for began then. After a pause, and where the clock was set meanwhile, it begins anew.
+fn counts(t: &Tenant<'_>, since: Timestamp) -> bool {
+    !was_paused(t, since) && !t.observed.meta.was_set_since(since)
 }
 
 /// Whether it was paused until now, and since is before that: what `spec.upgrade.finalizeAfter` waits for begins anew.

@@ -53,11 +53,12 @@ fn lasts(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<SignedDuration> {
     since(t, rollout).map(|since| t.now.duration_since(since))
 }
 
-/// Since when it makes no progress. While the canary serves, nothing else is to go on.
+/// Since when it makes no progress. While the canary serves, nothing else is to go on. From when the clock was set it begins anew.
 fn since(t: &Tenant<'_>, rollout: &RolloutStatus) -> Option<Timestamp> {
     let Time(since) = rollout.since.as_ref()?;
     let serves = rollout.canary.as_ref().and_then(|canary| canary.since.as_ref());
-    Some(serves.map_or(*since, |Time(serves)| (*serves + soak(t)).max(*since)))
+    let since = serves.map_or(*since, |Time(serves)| (*serves + soak(t)).max(*since));
+    Some(t.observed.meta.clock_set.map_or(since, |set| since.max(set)))
 }
 
 /// The first workload whose pods are not all of its newest template and ready, and how many are at least.

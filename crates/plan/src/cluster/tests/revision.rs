@@ -316,10 +316,11 @@ fn it_is_held_where_more_than_the_release_fails_and_comes_up_by_itself() {
     let etcd = |f: &mut Fixture| {
         f.live(Kind::EtcdCluster, names::ETCD)["status"]["conditions"][1]["status"] = json!("False");
     };
-    let cases: [(Spoil, &str); 4] = [
+    let cases: [(Spoil, &str); 5] = [
         (|f| f.stuck(names::APISERVER, 1), "its old pods are not well either"),
         (etcd, "etcd has no quorum"),
         (|f| f.meta().clock_ahead = SignedDuration::from_mins(15), "clock is wrong"),
+        (|f| f.meta().clock_ahead = SignedDuration::from_mins(-15), "clock is wrong"),
         (|f| f.cluster.spec.upgrade.on_failure = OnFailure::Hold, "spec.upgrade.onFailure is Hold"),
     ];
     for (spoil, why) in cases {
@@ -380,6 +381,47 @@ fn a_pause_begins_finalize_after_anew() {
     f.reconcile();
     assert!(f.args(names::APISERVER).contains("--emulated-version=1.35"));
     f.cluster.spec.paused = false;
+    f.reconcile();
+    f.others();
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "Emulating", "{:?}", f.condition("Ready"));
+    f.later(9);
+    f.reconcile();
+    assert!(f.args(names::APISERVER).contains("--emulated-version=1.35"));
+    f.later(2);
+    f.reconcile();
+    assert!(!f.args(names::APISERVER).contains("--emulated-version"));
+}
+
+#[test]
+fn what_a_clock_was_set_by_is_no_time_that_passed() {
+    for minutes in [15, -15] {
+        let mut f = Fixture::two_of_each();
+        f.flag("v");
+        f.reconcile();
+        f.stuck(names::APISERVER, 2);
+        f.reconcile();
+        f.seconds(60 * minutes);
+        f.meta().clock_set = Some(f.world.now);
+        f.reconcile();
+        assert_eq!(f.recorded()[1].2, None, "{minutes} minutes");
+        f.seconds(299);
+        f.reconcile();
+        assert_eq!(f.recorded()[1].2, None, "{minutes} minutes");
+        // Nor for one that leads later, and knows nothing of it.
+        f.meta().clock_set = None;
+        f.reconcile();
+        assert_eq!(f.recorded()[1].2, None, "{minutes} minutes");
+        f.seconds(1);
+        f.reconcile();
+        assert_eq!(f.recorded()[1].2, Some(RolledBack), "it begins anew, and ends");
+    }
+    // Likewise before the step from which there is no way back.
+    let mut f = Fixture::up_for_upgrade(json!({"version": "1.35.4"}));
+    f.version(NEW);
+    f.rest();
+    f.later(15);
+    f.meta().clock_set = Some(f.world.now);
     f.reconcile();
     f.others();
     f.reconcile();
