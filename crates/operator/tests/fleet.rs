@@ -116,6 +116,18 @@ impl Drop for Log {
 }
 
 impl Log {
+    /// Waits until so many have begun.
+    async fn began(&self, ours: &[String], wanted: usize) {
+        let attempt = async || {
+            let all = self.all.lock().unwrap();
+            let new = all.values().filter(|(_, news)| matches!(news, News::Runs(version) if version == NEW));
+            let places: BTreeSet<&String> = new.map(|(place, _)| place).filter(|place| ours.contains(place)).collect();
+            ensure!(places.len() >= wanted, "{places:?}");
+            Ok(())
+        };
+        eventually(LONG, "a change to begin", attempt).await.unwrap_or_else(|e| panic!("{e:#}"));
+    }
+
     fn of(server: &ApiServer) -> Self {
         let all: Arc<Mutex<BTreeMap<u64, (String, News)>>> = Arc::default();
         let keep = |all: &Arc<Mutex<BTreeMap<u64, (String, News)>>>, version: Option<String>, at: String, news| {
@@ -147,12 +159,12 @@ impl Log {
         Self { all, tasks }
     }
 
-    /// The control planes in the order in which they began, once it holds that none began without a turn, and no more than so many had one.
-    fn check(&self, most: usize) -> Vec<String> {
+    /// These control planes in the order in which they began, once it holds that none began without a turn, and no more than so many had one.
+    fn check(&self, ours: &BTreeSet<String>, most: usize) -> Vec<String> {
         let mut has: BTreeSet<String> = BTreeSet::new();
         let mut began: Vec<String> = vec![];
         let mut highest = 0;
-        for (place, news) in self.all.lock().unwrap().values() {
+        for (place, news) in self.all.lock().unwrap().values().filter(|(place, _)| ours.contains(place)) {
             match news {
                 News::Turn(true) => drop(has.insert(place.clone())),
                 News::Turn(false) => drop(has.remove(place)),
@@ -205,6 +217,15 @@ async fn waves_come_one_after_the_other_and_those_that_came_back_stop_the_rest_u
     team.merge("flags", &flags).await;
     upgrade(&team).await;
 
+    // Leaders come and go in the middle of it: each goes on with what is recorded.
+    let mut operator = operator;
+    let places = NAMES.map(|name| place(&team, name));
+    for wanted in 1..=3 {
+        log.began(&places, wanted).await;
+        drop(operator);
+        operator = Running::start_with(server, rollouts(3), &plan);
+    }
+
     // The first wave has two that come back, and may: the second begins. With the third nobody else does.
     let waits = |c: &Cluster| ["FleetStopped", "WaitingForTurn"].contains(&&*ready(c).1);
     all(&team, "the fleet to stop", |c| match &*c.name_any() {
@@ -247,10 +268,41 @@ async fn waves_come_one_after_the_other_and_those_that_came_back_stop_the_rest_u
         _ => state(c) == Some(TurnState::Succeeded) && ready(c).1 == "AsExpected",
     })
     .await;
-    let waves: Vec<usize> =
-        log.check(3).iter().map(|at| NAMES.iter().position(|name| place(&team, name) == *at).unwrap() / 4).collect();
+    let began = log.check(&places.iter().cloned().collect(), 3);
+    let waves: Vec<usize> = began.iter().map(|at| places.iter().position(|place| place == at).unwrap() / 4).collect();
     assert!(waves.is_sorted(), "{waves:?}");
     assert_eq!(waves.len(), 12);
     drop(operator);
     team.wipe_all().await;
+}
+
+#[tokio::test]
+async fn in_a_wave_a_team_with_many_keeps_no_other_from_its_turn() {
+    let (_turn, server) = (alone().await, server().await);
+    let (many, few) = (Team::new(server).await, Team::new(server).await);
+    let plan = FaultPlan::new();
+    let log = Log::of(server);
+    // Nobody begins until all are asked.
+    let operator = Running::start_with(server, rollouts(0), &plan);
+    for name in ["a", "b", "c", "d"] {
+        create(&many, name, 5, &json!({})).await;
+    }
+    create(&few, "z", 5, &json!({})).await;
+    for team in [&many, &few] {
+        up(team).await;
+        upgrade(team).await;
+        all(team, "all to wait", |c| ready(c).1 == "WaitingForTurn").await;
+    }
+    drop(operator);
+    let operator = Running::start_with(server, rollouts(2), &plan);
+    for team in [&many, &few] {
+        all(team, "all to have it", |c| state(c) == Some(TurnState::Succeeded) && ready(c).1 == "AsExpected").await;
+    }
+    let ours = ["a", "b", "c", "d"].map(|name| place(&many, name)).into_iter().chain([place(&few, "z")]).collect();
+    let began = log.check(&ours, 2);
+    assert_eq!(began.len(), 5);
+    assert!(began[..2].contains(&place(&few, "z")), "{began:?}");
+    drop(operator);
+    many.wipe_all().await;
+    few.wipe_all().await;
 }
