@@ -7,6 +7,8 @@
 mod etcd;
 #[path = "api_server/fleet.rs"]
 mod fleet;
+#[path = "api_server/in_between.rs"]
+mod in_between;
 #[path = "api_server/kubeconfig.rs"]
 mod kubeconfig;
 
@@ -79,6 +81,29 @@ impl Team {
 
     async fn get(&self, path: &str) -> Value {
         self.server.client().request(Request::get(path).body(vec![]).unwrap()).await.unwrap()
+    }
+
+    /// Three releases of acme: an older minor, one that ran, and one that never came up.
+    async fn releases(&self) {
+        let home = names::control_plane_namespace(&self.ns, "acme");
+        let served = json!({"berth.dev/served-minor": "1.36"});
+        self.post("/api/v1/namespaces", &json!({"metadata": {"name": home, "annotations": served}})).await;
+        for (number, version, outcome, args) in [
+            (1, "1.35.4", "Succeeded", json!([])),
+            (2, "1.36.3", "Succeeded", json!([{"name": "v", "value": "4"}])),
+            (3, "1.36.3", "RolledBack", json!([{"name": "nope"}])),
+        ] {
+            let pin =
+                json!({"version": version, "templates": "0", "agentImage": "a", "agentDelivery": "InitContainer"});
+            let release = json!({"version": version, "replicas": 1, "apiServer": {"extraArgs": args}});
+            let revision = json!({
+                "apiVersion": "berth.dev/v1alpha1", "kind": "ClusterRevision",
+                "metadata": {"name": names::revision(number)},
+                "spec": {"number": number, "cause": "Configuration", "release": release, "pin": pin},
+                "status": {"outcome": outcome},
+            });
+            self.post(&format!("/apis/berth.dev/v1alpha1/namespaces/{home}/clusterrevisions"), &revision).await;
+        }
     }
 
     fn run(&self, args: &[&str]) -> Output {
@@ -309,24 +334,7 @@ async fn releases_are_shown_and_one_that_ran_is_set_again() {
     let none = team.here(&["history", "acme"]);
     exits(&none, 3);
     assert!(err(&none).contains("no release is recorded yet"), "{}", err(&none));
-    let home = names::control_plane_namespace(&team.ns, "acme");
-    let served = json!({"berth.dev/served-minor": "1.36"});
-    team.post("/api/v1/namespaces", &json!({"metadata": {"name": home, "annotations": served}})).await;
-    for (number, version, outcome, args) in [
-        (1, "1.35.4", "Succeeded", json!([])),
-        (2, "1.36.3", "Succeeded", json!([{"name": "v", "value": "4"}])),
-        (3, "1.36.3", "RolledBack", json!([{"name": "nope"}])),
-    ] {
-        let pin = json!({"version": version, "templates": "0", "agentImage": "a", "agentDelivery": "InitContainer"});
-        let release = json!({"version": version, "replicas": 1, "apiServer": {"extraArgs": args}});
-        let revision = json!({
-            "apiVersion": "berth.dev/v1alpha1", "kind": "ClusterRevision",
-            "metadata": {"name": names::revision(number)},
-            "spec": {"number": number, "cause": "Configuration", "release": release, "pin": pin},
-            "status": {"outcome": outcome},
-        });
-        team.post(&format!("/apis/berth.dev/v1alpha1/namespaces/{home}/clusterrevisions"), &revision).await;
-    }
+    team.releases().await;
     let mark = team.server.audit_mark();
     let one = team.here(&["history", "acme", "--revision", "3"]);
     exits(&one, 0);
@@ -401,4 +409,9 @@ async fn the_owner_of_a_cluster_needs_no_right_in_its_control_plane() {
     let plan = team.here(&["plan", "acme"]);
     exits(&plan, 1);
     assert!(err(&plan).contains("A plan reads what the operator reads"), "{}", err(&plan));
+    for args in [&["diff", "acme", "1", "2"][..], &["rollback", "acme", "--yes"]] {
+        let refused = team.here(args);
+        exits(&refused, 1);
+        assert!(err(&refused).contains("clusterrevisions"), "{args:?}: {}", err(&refused));
+    }
 }

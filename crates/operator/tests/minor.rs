@@ -8,7 +8,7 @@ use berth_api::conditions::ConditionType;
 use berth_api::labels;
 use berth_testkit::apiserver::Options;
 use berth_testkit::{ApiServer, fixtures::eventually};
-use common::{SHARED_CALLS, SOON, Team, shared_operator};
+use common::{CRASHES, SHARED_CALLS, SOON, Team, shared_operator};
 use k8s_openapi::api::apps::v1::Deployment;
 use serde_json::{Value, json};
 
@@ -108,6 +108,35 @@ async fn a_minor_changes_in_two_steps_and_goes_back_in_the_first() {
     all_run(&team, NEW).await;
     team.delete().await;
     team.gone().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_tenant_that_is_deleted_amid_a_change_is_gone() {
+    let server = shared_operator().await;
+    for stuck in [false, true] {
+        let team = Team::new(server).await;
+        team.create(json!({"version": OLD, "upgrade": {"soak": "0s", "finalizeAfter": "168h"}})).await.unwrap();
+        ready(&team, "AsExpected").await;
+        let args = if stuck { json!([{"name": CRASHES, "value": "1"}]) } else { json!([]) };
+        team.spec(json!({"version": NEW, "apiServer": {"extraArgs": args}})).await.unwrap();
+        if stuck {
+            let begun = async || -> Result<()> {
+                ensure!(runs(&team, "kube-apiserver").await == "1.36.3 as 1.35");
+                Ok(())
+            };
+            eventually(SOON, "the first step", begun).await.unwrap_or_else(|e| panic!("{e:#}"));
+        } else {
+            ready(&team, "Emulating").await;
+        }
+        assert!(note(&team, labels::UPGRADE).await.is_some());
+        team.delete().await;
+        team.gone().await.unwrap();
+        let left = async || -> Result<()> {
+            ensure!(team.namespaces().get_opt(&team.cp_namespace).await?.is_none());
+            Ok(())
+        };
+        eventually(SOON, "nothing to be left", left).await.unwrap_or_else(|e| panic!("{e:#}"));
+    }
 }
 
 #[tokio::test]

@@ -51,6 +51,21 @@ fn owned_flags_are_refused_with_the_alternative_and_what_runs_goes_on() {
         "{message}"
     );
     assert!(f.world.log.is_empty());
+    // What the way back of a minor relies on is nobody's to set, however it is written.
+    for name in ["emulated-version", "min-compatibility-version", "emulated_version", "emulation-forward-compatible"] {
+        f.cluster.spec.api_server.extra_args = arg(name);
+        let message = blocked(&f.reconcile(), StageId::Spec, Reason::InvalidSpec);
+        assert!(
+            message.contains("spec.apiServer.extraArgs: --") && message.contains("spec.upgrade"),
+            "{name}: {message}"
+        );
+    }
+    f.cluster.spec.api_server.extra_args = vec![];
+    f.cluster.spec.scheduler.extra_args = arg("emulated-version");
+    let message = blocked(&f.reconcile(), StageId::Spec, Reason::InvalidSpec);
+    assert!(message.contains("spec.scheduler.extraArgs: --emulated-version"), "{message}");
+    assert!(f.world.log.is_empty());
+    f.cluster.spec.scheduler.extra_args = vec![];
     f.cluster.spec.api_server.extra_args = arg("v");
     f.reconcile();
     let log = ["apply ClusterRevision acme-9201d5e7/revision-2", "apply Deployment acme-9201d5e7/kube-apiserver"];

@@ -136,3 +136,30 @@ fn slots_have_one_each_and_none_of_an_earlier_one_stays() {
     assert_eq!(after.len(), 3, "{after:?}");
     assert!(after.iter().all(|name| !before.contains(name)), "{after:?}");
 }
+
+#[test]
+fn templates_that_somebody_garbled_are_not_used_and_what_runs_goes_on() {
+    let edited = |f: &Fixture| {
+        let mut data = f.world.observed.pinned.as_ref().unwrap().to_data();
+        for text in data.values_mut().filter(|text| text.contains("--authorization-mode")) {
+            *text = text.replace("Node,RBAC", "AlwaysAllow");
+        }
+        let set = TemplateSet::from_data(data).unwrap();
+        assert!(f.world.observed.pinned.as_ref().unwrap().digest() != set.digest(), "it is another one");
+        Some(set)
+    };
+    let unreadable = |_: &Fixture| None;
+    let cases: [fn(&Fixture) -> Option<TemplateSet>; 2] = [unreadable, edited];
+    for garble in cases {
+        let mut f = of_format(2);
+        let before: Vec<_> = components().map(|name| f.component(name)).collect();
+        f.world.observed.pinned = garble(&f);
+        f.flag("v");
+        f.reconcile();
+        assert!(f.world.log.is_empty(), "{:#?}", f.world.log);
+        let ready = f.condition("Ready");
+        assert!(ready.1 == "VersionUnsupported" && ready.2.contains("cannot read the templates in"), "{ready:?}");
+        assert_eq!(f.condition("Available").0, "True");
+        assert_eq!(components().map(|name| f.component(name)).collect::<Vec<_>>(), before);
+    }
+}
