@@ -164,9 +164,10 @@ async fn patch(fleet: &Fleet<'_>, operator: &Operator) -> anyhow::Result<Patched
     let (before, writes, started) = (operator.usage()?, written(fleet)?, Instant::now());
     futures::stream::iter(names(fleet))
         .map(Ok)
-        .try_for_each_concurrent(WRITERS, |name| async move {
-            set(fleet.client, &name, &json!({"version": NEW})).await
-        })
+        .try_for_each_concurrent(
+            WRITERS,
+            |name| async move { set(fleet.client, &name, &json!({"version": NEW})).await },
+        )
         .await?;
     let (mut most, mut rss, mut last) = (0, before.rss, None);
     let seconds = loop {
@@ -205,11 +206,7 @@ async fn revisions(client: &Client) -> anyhow::Result<f64> {
     settled(client, NAME).await?;
     for revision in 2..=10 {
         let flag = json!([{"name": "v", "value": (revision % 4).to_string()}]);
-        let spec = if revision == 6 {
-            json!({"version": NEW})
-        } else {
-            json!({"apiServer": {"extraArgs": flag}})
-        };
+        let spec = if revision == 6 { json!({"version": NEW}) } else { json!({"apiServer": {"extraArgs": flag}}) };
         set(client, NAME, &spec).await?;
         settled(client, NAME).await?;
     }
@@ -230,7 +227,9 @@ async fn settled(client: &Client, name: &str) -> anyhow::Result<()> {
     loop {
         let cluster = clusters(client).get(name).await?;
         let status = cluster.status.clone().unwrap_or_default();
-        if is_up(&cluster) && status.version.as_ref() == Some(&cluster.spec.version) && status.emulated_version.is_none()
+        if is_up(&cluster)
+            && status.version.as_ref() == Some(&cluster.spec.version)
+            && status.emulated_version.is_none()
         {
             return Ok(());
         }
