@@ -115,7 +115,9 @@ fn clusters(client: &Client) -> Api<Cluster> {
 
 async fn create(client: &Client, name: &str, version: &str) -> anyhow::Result<()> {
     let upgrade = json!({"soak": "0s", "finalizeAfter": "0s"});
-    let spec = json!({"version": version, "apiServer": {"replicas": 2}, "upgrade": upgrade});
+    // Nothing is to run inside: what is there counts as the meta cluster's.
+    let addons = json!({"coreDNS": {"enabled": false}, "kubeProxy": {"enabled": false}});
+    let spec = json!({"version": version, "apiServer": {"replicas": 2}, "upgrade": upgrade, "addons": addons});
     clusters(client).create(&PostParams::default(), &tenant::cluster(name, &spec)?).await?;
     Ok(())
 }
