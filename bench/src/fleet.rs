@@ -53,7 +53,7 @@ pub(crate) async fn run(fleet: &Fleet<'_>) -> anyhow::Result<Vec<Figure>> {
     let mut outside = Outside::write(fleet.client, fleet.kubeconfig, fleet.program, fleet.dir.clone()).await?;
     outside.env.push(("BERTH_PRETENDED", fleet.kubeconfig.to_owned()));
     outside.configure(|config| config["rollouts"]["maxConcurrent"] = json!(AT_ONCE))?;
-    let kubelet = Kubelet::start(fleet.client);
+    let kubelet = Kubelet::start(fleet.client).await?;
     let operator = outside.start(AGENT)?;
     tenant::clear(fleet.client).await?;
     let since = Instant::now();
@@ -79,7 +79,9 @@ pub(crate) async fn run(fleet: &Fleet<'_>) -> anyhow::Result<Vec<Figure>> {
     let anew = written(fleet)? - before;
     let revisions = revisions(fleet.client).await?;
     let plan = plan(fleet)?;
-    drop((operator, kubelet));
+    tenant::clear(fleet.client).await?;
+    drop(operator);
+    kubelet.end(fleet.client).await?;
     let one = |name, unit, value| Figure::new(name, unit, vec![value]);
     Ok(vec![
         one("fleet.tenants", "tenants", count(fleet.tenants)),
