@@ -6,6 +6,7 @@ use crate::tenant::{self, TEAM};
 use crate::{Figure, audit, operator};
 use anyhow::{Context as _, bail, ensure};
 use berth_api::cluster::TurnState;
+use berth_api::revision::RevisionOutcome;
 use berth_api::{Cluster, ClusterRevision, labels};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
@@ -129,8 +130,10 @@ async fn set(client: &Client, name: &str, spec: &Value) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What ran last and was well. What its API says of itself is the meta cluster's version.
 fn version(cluster: &Cluster) -> Option<&str> {
-    cluster.status.as_ref()?.version.as_deref()
+    let newest = cluster.status.as_ref()?.history.first()?;
+    (newest.outcome == Some(RevisionOutcome::Succeeded)).then_some(&*newest.version)
 }
 
 /// Its present spec is what runs and is recorded as such.

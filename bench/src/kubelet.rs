@@ -122,8 +122,11 @@ async fn say(client: &Client, pod: &Pod) {
 }
 
 fn is_ready(pod: &Value) -> bool {
-    let mut conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-    conditions.any(|c| c["type"] == "Ready" && c["status"] == "True")
+    let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+    // The scheduler may say after it was bound that there is no node.
+    ["Ready", "PodScheduled"]
+        .iter()
+        .all(|wanted| conditions.clone().any(|c| c["type"] == *wanted && c["status"] == "True"))
 }
 
 fn now() -> jiff::Timestamp {
