@@ -30,7 +30,7 @@ fn a_bad_version_stops_at_the_first_wave_and_a_good_one_goes_through_all() {
 
         println!("    a version that does not come up");
         let later: Vec<_> = fleet.iter().filter(|(wave, _)| *wave > 0).map(|(_, tenant)| tenant).collect();
-        let before: Vec<_> = later.iter().map(pods).collect::<Result<_>>()?;
+        let before: Vec<_> = later.iter().copied().map(pods).collect::<Result<_>>()?;
         ask(&fleet, BAD)?;
         until("the first wave to come back, and the others to be stopped", || {
             seen.look(world)?;
@@ -45,7 +45,7 @@ fn a_bad_version_stops_at_the_first_wave_and_a_good_one_goes_through_all() {
         ensure!(condition(&cluster, "Ready")?["status"] == "True", "they serve");
         let rollouts = rollouts(world)?;
         ensure!(rollouts.lines().any(|line| line.starts_with(BAD)), "{rollouts}");
-        let after: Vec<_> = later.iter().map(pods).collect::<Result<_>>()?;
+        let after: Vec<_> = later.iter().copied().map(pods).collect::<Result<_>>()?;
         ensure!(after == before, "nobody else began");
 
         println!("    set back, and a good one; one tenant has a flag of its own that is wrong");
@@ -105,7 +105,7 @@ fn create(world: &World) -> Result<Vec<(u8, Tenant<'_>)>> {
 }
 
 /// Their names: a container may restart where this machine has much else to do.
-fn pods(tenant: &&Tenant<'_>) -> Result<BTreeSet<String>> {
+fn pods(tenant: &Tenant<'_>) -> Result<BTreeSet<String>> {
     Ok(tenant.pod_identities()?.into_keys().collect())
 }
 
