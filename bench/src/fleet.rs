@@ -234,10 +234,7 @@ async fn settled(client: &Client, name: &str) -> anyhow::Result<()> {
     loop {
         let cluster = clusters(client).get(name).await?;
         let status = cluster.status.clone().unwrap_or_default();
-        if is_up(&cluster)
-            && status.version.as_ref() == Some(&cluster.spec.version)
-            && status.emulated_version.is_none()
-        {
+        if is_up(&cluster) && status.emulated_version.is_none() {
             return Ok(());
         }
         if started.elapsed() > TIMEOUT {
