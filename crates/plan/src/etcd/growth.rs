@@ -16,7 +16,7 @@ use serde_json::Value;
 pub(super) enum Step {
     /// All are as large as they are to be.
     Rest,
-    /// A claim is patched.
+    /// A claim is patched, also where it asks for what its volume has not grown to.
     Grow(Action),
     /// What it waits for.
     Wait(String),
@@ -58,27 +58,40 @@ pub(super) fn decide(s: &Subject<'_>) -> Step {
         claims.filter_map(|key| Some((s.observed.get(&key).filter(|c| is_ours(c, s.name) && !deleting(c))?, key)));
     let claims: Vec<(&Value, ObjectKey)> = claims.collect();
     let is_less = |a: Option<&str>, b: Option<&str>| matches!((a, b), (Some(a), Some(b)) if quantity::is_less(a, b));
-    let refuse = |reason, why: String, back: &str| {
-        Step::Refuse(State::blocked(
-            reason,
-            format!("{FIELD}: {why}. Set it back to {back}; until then etcd runs unchanged"),
-        ))
+    let refuse = |reason, why: String, way: String| {
+        Step::Refuse(State::blocked(reason, format!("{FIELD}: {why}. {way}; until then etcd runs unchanged")))
     };
-    if let Some((claim, key)) = claims.iter().find(|(claim, _)| is_less(Some(wanted), asked(claim))) {
-        let has = asked(claim).unwrap_or_default();
-        let why = format!("{wanted} is less than the {has} of {key}, and volumes do not shrink");
-        return refuse(Reason::InvalidSpec, why, has);
+    let grow = |(claim, key): &(&Value, ObjectKey)| {
+        Step::Grow(Action::GrowVolume { key: key.clone(), uid: uid(claim).to_owned(), size: wanted.clone() })
+    };
+    if let Some(found) = claims.iter().find(|(claim, _)| is_less(Some(wanted), asked(claim))) {
+        let (claim, key) = found;
+        let (asks, has) = (asked(claim).unwrap_or_default(), capacity(claim));
+        // Kubernetes lets a claim ask for less than before, if that is more than its volume has.
+        if is_less(has, Some(wanted)) {
+            return grow(found);
+        }
+        let way = match has.filter(|_| is_less(has, Some(asks))) {
+            Some(has) => format!("Kubernetes lets it ask for more than {has} in place of {asks}: set such a size"),
+            None => format!("Set it back to {asks}"),
+        };
+        let why = format!("{wanted} is less than the {asks} of {key}, and volumes do not shrink");
+        return refuse(Reason::InvalidSpec, why, way);
     }
     // One that is growing comes first.
     if let Some((claim, key)) = claims.iter().find(|(claim, _)| is_less(capacity(claim), asked(claim))) {
         let (has, asks) = (capacity(claim).unwrap_or_default(), asked(claim).unwrap_or_default());
         return Step::Wait(format!("{key} to grow from {has} to {asks}{}", progress(claim)));
     }
-    let Some((claim, key)) = claims.iter().find(|(claim, _)| is_less(asked(claim), Some(wanted))) else {
+    let Some(found) = claims.iter().find(|(claim, _)| is_less(asked(claim), Some(wanted))) else {
         return Step::Rest;
     };
+    let (claim, key) = found;
     let has = asked(claim).unwrap_or_default();
-    let stays = |why: String| refuse(Reason::EtcdChangeUnsupported, format!("{why}, so {key} stays at {has}"), has);
+    let stays = |why: String| {
+        let why = format!("{why}, so {key} stays at {has}");
+        refuse(Reason::EtcdChangeUnsupported, why, format!("Set it back to {has}"))
+    };
     let Some(class) = class(claim) else { return stays(format!("{key} is of no StorageClass")) };
     match s.observed.get(&ObjectKey::cluster(Kind::StorageClass, class)) {
         None => return stays(format!("StorageClass {class} does not exist, or Berth may not read it")),
@@ -92,7 +105,7 @@ pub(super) fn decide(s: &Subject<'_>) -> Step {
     if claim["status"]["phase"] != "Bound" {
         return Step::Wait(format!("{key} to be bound, and to grow to {wanted} then"));
     }
-    Step::Grow(Action::GrowVolume { key: key.clone(), uid: uid(claim).to_owned(), size: wanted.clone() })
+    grow(found)
 }
 
 /// How people find the field, whichever object they have.
@@ -105,7 +118,10 @@ fn progress(claim: &Value) -> String {
     let conditions = claim["status"]["conditions"].as_array().into_iter().flatten();
     let pending = conditions.into_iter().any(|c| c["type"] == "FileSystemResizePending" && c["status"] == "True");
     match infeasible {
-        Some(status) => format!("; it is {status}: its storage cannot do that (kubectl describe says why)"),
+        Some(status) => format!(
+            "; it is {status}: its storage cannot do that (kubectl describe says why). Set {FIELD} to less than that, and more than {}",
+            capacity(claim).unwrap_or_default()
+        ),
         None if pending => {
             "; the file system grows while its pod runs, or, if the storage cannot do that, when the pod starts anew (kubectl delete pod)".into()
         }

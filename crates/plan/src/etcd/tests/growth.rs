@@ -83,6 +83,33 @@ fn a_volume_grows_while_no_member_answers() {
 }
 
 #[test]
+fn a_size_that_the_storage_cannot_give_is_taken_back_by_the_field() {
+    let mut e = Etcd::on_a_class(true);
+    let size = |e: &mut Etcd, size: &str| {
+        e.cr.spec.storage.size = size.into();
+        e.reconcile();
+        (e.asks(), e.message(ConditionType::Ready))
+    };
+    size(&mut e, "20Ti");
+    let infeasible = json!({"status": {"allocatedResourceStatuses": {"storage": "ControllerResizeInfeasible"}}});
+    e.world.put(claim(0), infeasible);
+    let (asks, said) = size(&mut e, "20Ti");
+    assert_eq!(asks, ["20Ti", "10Gi", "10Gi"], "one at most");
+    assert!(said.contains("Infeasible") && said.contains("to less than that, and more than 10Gi"), "{said}");
+    let (asks, said) = size(&mut e, "10Gi");
+    assert_eq!(asks[0], "20Ti", "Kubernetes would refuse it");
+    assert!(said.contains("lets it ask for more than 10Gi in place of 20Ti"), "{said}");
+    let (asks, _) = size(&mut e, "2Ti");
+    assert_eq!(asks, ["2Ti", "10Gi", "10Gi"]);
+    e.volume_is(0, "2Ti");
+    e.reconcile();
+    assert_eq!(e.asks(), ["2Ti", "2Ti", "10Gi"]);
+    let (asks, said) = size(&mut e, "1Ti");
+    assert_eq!(asks, ["2Ti", "2Ti", "10Gi"]);
+    assert!(said.contains("1Ti is less than the 2Ti of") && said.contains("Set it back to 2Ti"), "{said}");
+}
+
+#[test]
 fn what_cannot_grow_is_said_and_all_else_goes_on() {
     let small = |e: &mut Etcd| e.cr.spec.storage.size = "5Gi".into();
     let large = |e: &mut Etcd| e.cr.spec.storage.size = "20Gi".into();

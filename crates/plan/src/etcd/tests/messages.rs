@@ -135,6 +135,12 @@ const FORMED: &[Case] = &[
         e.reconcile();
         e.claim(0, json!({"status": {"allocatedResourceStatuses": {"storage": "ControllerResizeInfeasible"}}}));
     }),
+    ("what a volume is to grow to is taken back as a whole", |e| {
+        *e = Etcd::on_a_class(true);
+        e.cr.spec.storage.size = "20Gi".into();
+        e.reconcile();
+        e.cr.spec.storage.size = "10Gi".into();
+    }),
     ("volumes are to shrink", |e| {
         *e = Etcd::on_a_class(true);
         e.cr.spec.storage.size = "5Gi".into();
