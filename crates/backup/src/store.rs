@@ -11,6 +11,7 @@ use std::path::Path;
 
 /// What is sent and read at once. S3 takes parts of 5 MiB or more, and at most 10 000 of them: 80 GB.
 pub(crate) const PART: usize = 8 << 20;
+
 /// The key of the manifest of a snapshot.
 pub fn manifest_key(key: &str) -> String {
     format!("{}.json", key.strip_suffix(".db").unwrap_or(key))

@@ -368,6 +368,20 @@ fn paused_stops_all_of_it_deadlines_too() {
     assert!(!f.args(names::APISERVER).contains("--v"));
 }
 
+/// `spec.upgrade.finalizeAfter` begins anew, and ends.
+fn finalizes_ten_minutes_from_now(f: &mut Fixture) {
+    f.reconcile();
+    f.others();
+    f.reconcile();
+    assert_eq!(f.condition("Ready").1, "Emulating", "{:?}", f.condition("Ready"));
+    f.later(9);
+    f.reconcile();
+    assert!(f.args(names::APISERVER).contains("--emulated-version=1.35"));
+    f.later(2);
+    f.reconcile();
+    assert!(!f.args(names::APISERVER).contains("--emulated-version"));
+}
+
 #[test]
 fn a_pause_begins_finalize_after_anew() {
     let mut f = Fixture::up_for_upgrade(json!({"version": "1.35.4"}));
@@ -381,16 +395,7 @@ fn a_pause_begins_finalize_after_anew() {
     f.reconcile();
     assert!(f.args(names::APISERVER).contains("--emulated-version=1.35"));
     f.cluster.spec.paused = false;
-    f.reconcile();
-    f.others();
-    f.reconcile();
-    assert_eq!(f.condition("Ready").1, "Emulating", "{:?}", f.condition("Ready"));
-    f.later(9);
-    f.reconcile();
-    assert!(f.args(names::APISERVER).contains("--emulated-version=1.35"));
-    f.later(2);
-    f.reconcile();
-    assert!(!f.args(names::APISERVER).contains("--emulated-version"));
+    finalizes_ten_minutes_from_now(&mut f);
 }
 
 #[test]
@@ -422,16 +427,7 @@ fn what_a_clock_was_set_by_is_no_time_that_passed() {
     f.rest();
     f.later(15);
     f.meta().clock_set = Some(f.world.now);
-    f.reconcile();
-    f.others();
-    f.reconcile();
-    assert_eq!(f.condition("Ready").1, "Emulating", "{:?}", f.condition("Ready"));
-    f.later(9);
-    f.reconcile();
-    assert!(f.args(names::APISERVER).contains("--emulated-version=1.35"));
-    f.later(2);
-    f.reconcile();
-    assert!(!f.args(names::APISERVER).contains("--emulated-version"));
+    finalizes_ten_minutes_from_now(&mut f);
 }
 
 #[test]
