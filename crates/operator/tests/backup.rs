@@ -4,33 +4,18 @@
 mod common;
 
 use anyhow::{Context as _, Result, ensure};
-use berth_api::backup::{At, EtcdBackup, Failure, Manifest, Outcome, Store, Subject, TASK, Task};
+use berth_api::backup::{At, EtcdBackup, Failure, Manifest, Outcome, Subject, TASK, Task};
 use berth_api::conditions::{ConditionType, find, is_true};
 use berth_api::{EtcdBackupSchedule, EtcdCluster, EtcdRestore, labels, names};
-use berth_plan::settings::{BackupStore, Backups};
 use berth_testkit::FaultPlan;
 use berth_testkit::fixtures::eventually;
-use common::{Running, SOON, Team, alone_at_a_server, settings};
+use common::{Running, SOON, SYSTEM, Team, alone_at_a_server, settings};
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Namespace, Pod, Secret};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
-
-const SYSTEM: &str = "berth-system";
-
-fn backups() -> Backups {
-    let store = Store {
-        endpoint: "http://10.9.9.9:9000".into(),
-        bucket: "b".into(),
-        region: "r".into(),
-        path_style: true,
-        ..Store::default()
-    };
-    let store = BackupStore { name: "main".into(), store, prefix: "prod".into(), secret: "s3".into() };
-    Backups { image: "backup:1".into(), namespace: SYSTEM.into(), stores: vec![store], ..Backups::default() }
-}
 
 async fn create(team: &Team, name: &str, policy: &str) -> Api<EtcdBackup> {
     let all: Api<EtcdBackup> = Api::namespaced(team.client.clone(), &team.ns);
@@ -124,7 +109,7 @@ async fn a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded()
     let secrets: Api<Secret> = Api::namespaced(client.clone(), SYSTEM);
     let _ = secrets.delete("s3", &DeleteParams::default()).await;
     let plan = FaultPlan::new();
-    let with = berth_plan::Settings { backups: backups(), ..settings() };
+    let with = berth_plan::Settings { backups: common::backups("prod"), ..settings() };
     let _operator = Running::start_with(server, with, &plan);
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));
     let all = create(&team, "one", "Delete").await;
@@ -196,7 +181,7 @@ async fn a_schedule_creates_what_is_due_and_deletes_what_is_not_kept() {
         let _ = client.request::<serde_json::Value>(request.body(serde_json::to_vec(&object).unwrap()).unwrap()).await;
     }
     let plan = FaultPlan::new();
-    let with = berth_plan::Settings { backups: backups(), ..settings() };
+    let with = berth_plan::Settings { backups: common::backups("prod"), ..settings() };
     let all: Api<EtcdBackup> = Api::namespaced(client.clone(), &team.ns);
     let schedules: Api<EtcdBackupSchedule> = Api::namespaced(client.clone(), &team.ns);
     {
@@ -287,7 +272,7 @@ async fn a_backup_in_a_teams_own_store_is_looked_into_in_a_new_stand_alone_etcd(
     let (_turn, server) = alone_at_a_server().await;
     let team = Team::with_cluster(server).await;
     let post = PostParams::default();
-    let mut with = berth_plan::Settings { backups: backups(), ..settings() };
+    let mut with = berth_plan::Settings { backups: common::backups("prod"), ..settings() };
     with.backups.endpoints = vec!["http://10.8.8.8:9001".into()];
     let _operator = Running::start_with(server, with, &FaultPlan::new());
     team.ready().await.unwrap_or_else(|e| panic!("{e:#}"));

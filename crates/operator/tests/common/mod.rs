@@ -13,11 +13,12 @@ pub(crate) mod team;
 pub(crate) mod tenant;
 
 use anyhow::Result;
+use berth_api::backup::Store;
 use berth_fence::{Fence, FencedClient};
 use berth_operator::{Context, metrics::Metrics, run, run::wait_for_crds};
 use berth_plan::Settings;
 use berth_plan::meta_cluster::addresses::MetaRanges;
-use berth_plan::settings::VpcSettings;
+use berth_plan::settings::{BackupStore, Backups, VpcSettings};
 use berth_testkit::{ApiServer, FaultPlan, World, fixtures::until, world::Fate};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use std::sync::{Arc, LazyLock};
@@ -34,6 +35,22 @@ pub(crate) const SOON: Duration = Duration::from_secs(90);
 /// Whether everything is wanted, and not the sample of `make test`.
 pub(crate) fn full() -> bool {
     std::env::var("BERTH_SWEEP").as_deref() == Ok("full")
+}
+
+/// Where the Secret of [`backups`] is.
+pub(crate) const SYSTEM: &str = "berth-system";
+
+/// One store of the platform, `main`, which nobody dials: the test is the Jobs.
+pub(crate) fn backups(prefix: &str) -> Backups {
+    let store = Store {
+        endpoint: "http://10.9.9.9:9000".into(),
+        bucket: "b".into(),
+        region: "r".into(),
+        path_style: true,
+        ..Store::default()
+    };
+    let store = BackupStore { name: "main".into(), store, prefix: prefix.into(), secret: "s3".into() };
+    Backups { image: "backup:1".into(), namespace: SYSTEM.into(), stores: vec![store], ..Backups::default() }
 }
 
 /// Berth's CustomResourceDefinitions. Through JSON: versions of the two crates' types may differ in features.

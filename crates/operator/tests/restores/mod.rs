@@ -1,13 +1,12 @@
 //! A restore, while the operator dies. The test is the Jobs' controller and their pods.
 
-use super::common::{FATE, SOON, Team, context, me, team::ACME};
+use super::common::{FATE, SOON, SYSTEM, Team, backups, context, me, team::ACME};
 use anyhow::{Result, ensure};
-use berth_api::backup::{EtcdBackup, Manifest, Outcome as Said, Store, Subject};
+use berth_api::backup::{EtcdBackup, Manifest, Outcome as Said, Subject};
 use berth_api::conditions::{ConditionType, is_true};
 use berth_api::restore::{EtcdRestore, phase};
 use berth_api::{EtcdCluster, EtcdClusterStatus, labels, names};
 use berth_operator::run::run;
-use berth_plan::settings::{BackupStore, Backups};
 use berth_testkit::sweep::{Outcome, lives};
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -19,22 +18,10 @@ use serde_json::{Value, json};
 use std::sync::Arc;
 use tokio_util::sync::CancellationToken;
 
-const SYSTEM: &str = "berth-system";
-
 async fn operator(server: &ApiServer, plan: &FaultPlan) -> Result<()> {
     let mut context = context(server, me(server), plan);
-    let store = Store {
-        endpoint: "http://10.9.9.9:9000".into(),
-        bucket: "b".into(),
-        region: "r".into(),
-        path_style: true,
-        ..Store::default()
-    };
-    let store = BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into() };
-    let backups =
-        Backups { image: "backup:1".into(), namespace: SYSTEM.into(), stores: vec![store], ..Backups::default() };
     let mut settings = (*context.settings).clone();
-    settings.backups = backups;
+    settings.backups = backups("");
     context.settings = settings.into();
     run(Arc::new(context), CancellationToken::new()).await;
     Ok(())
