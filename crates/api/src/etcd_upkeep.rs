@@ -64,4 +64,7 @@ pub struct HashCheck {
     /// Members whose data differ from those of the majority, or all where there is none. Empty: all have the same data.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differing: Vec<String>,
+    /// The comparison before found the same members to differ. Berth replaces those that differ from a majority then.
+    #[serde(default, rename = "confirmed", skip_serializing_if = "std::ops::Not::not")]
+    pub is_confirmed: bool,
 }

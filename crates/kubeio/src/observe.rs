@@ -6,6 +6,7 @@ use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_plan::cluster::{is_ours, revision_templates, upgrade_templates};
+use berth_plan::etcd::stranded;
 use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{MetaCluster, Observed};
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
@@ -272,11 +273,50 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
             Err(e) => return Err(e),
         }
     }
+    read_nodes(io, &mut snapshot, etcd).await?;
     let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned = stored_templates(io, &snapshot, key.as_ref()).await?;
     let key = berth_plan::etcd::pinned_next_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned_next = stored_templates(io, &snapshot, key.as_ref()).await?;
     Ok(snapshot)
+}
+
+/// Reads volumes of members whose pods find no node, and the nodes that these are on. Whoever may not read all of it knows nothing of it.
+async fn read_nodes(io: &Io, snapshot: &mut Snapshot, etcd: &EtcdCluster) -> Result<(), IoError> {
+    let is_trouble = |e: &IoError| e.kind != ErrorKind::Forbidden;
+    for name in stranded::volumes(etcd, &snapshot.observed) {
+        let volume = match io.get(&ObjectKey::cluster(Kind::PersistentVolume, name)).await {
+            Err(e) if is_trouble(&e) => return Err(e),
+            found => found.ok().flatten(),
+        };
+        let Some((volume, host)) =
+            volume.and_then(|v| stranded::host(&v).map(str::to_owned).map(|host| (v.clone(), host)))
+        else {
+            continue;
+        };
+        let nodes = match nodes_of(io, &host).await {
+            Err(e) if is_trouble(&e) => return Err(e),
+            Err(_) => continue,
+            Ok(nodes) => nodes,
+        };
+        nodes.into_iter().for_each(|node| snapshot.put(Kind::Node, node));
+        snapshot.put(Kind::PersistentVolume, volume);
+    }
+    Ok(())
+}
+
+/// Nodes of that name, or with it as their hostname.
+async fn nodes_of(io: &Io, host: &str) -> Result<Vec<Value>, IoError> {
+    let mut all = vec![];
+    for selector in
+        [format!("fieldSelector=metadata.name%3D{host}"), format!("labelSelector=kubernetes.io%2Fhostname%3D{host}")]
+    {
+        let mut found = io.raw(&format!("/api/v1/nodes?{selector}")).await?;
+        if let Value::Array(items) = found["items"].take() {
+            all.extend(items);
+        }
+    }
+    Ok(all)
 }
 
 /// Reads a template set that is stored, if this build does not have it built in: lists come without it.

@@ -65,6 +65,10 @@ pub enum Kind {
     NetworkAttachmentDefinition,
     /// `storage.k8s.io/v1` StorageClass (read where volumes are to grow).
     StorageClass,
+    /// `v1` PersistentVolume (read where a member of etcd finds no node).
+    PersistentVolume,
+    /// `v1` Node (read where a member of etcd finds no node).
+    Node,
 }
 
 /// Where in the meta cluster Berth meets objects of a kind: what a right is for.
@@ -146,6 +150,8 @@ const TABLE: &[Row] = &[
         true,
     )),
     observed(row(Kind::StorageClass, "StorageClass", "storage.k8s.io", "v1", "storageclasses", false)),
+    observed(row(Kind::PersistentVolume, "PersistentVolume", "", "v1", "persistentvolumes", false)),
+    observed(row(Kind::Node, "Node", "", "v1", "nodes", false)),
 ];
 
 impl Kind {
@@ -214,7 +220,9 @@ impl Kind {
             }
             (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
-            (Place::Everywhere, Self::NetworkAttachmentDefinition | Self::StorageClass) => &["get"],
+            (Place::Everywhere, Self::NetworkAttachmentDefinition | Self::StorageClass | Self::PersistentVolume) => {
+                &["get"]
+            }
             (Place::Everywhere, Self::Cluster | Self::EtcdCluster) => &["get", "list", "watch", "patch"],
             (Place::Everywhere, Self::EtcdRestore) => &["get", "list", "watch", "create", "patch"],
             (

@@ -1,5 +1,6 @@
 //! How the members are: what they said themselves, and what their pods show.
 
+use super::stranded;
 use super::subject::{Subject, name_of};
 use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
@@ -85,7 +86,10 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     for name in s.members() {
         let mut member = probe.map_or_else(|| from_pod(s, &name), |probe| from_probe(&name, probe, recorded));
         if let Some(mut found) = s.pod(&name).and_then(pod_problem) {
-            if let (Reason::Unschedulable, Some(claim)) = (found.0, unbound(s, &name)) {
+            if let (Reason::Unschedulable, Some(stranded)) = (found.0, stranded::of(s, &name)) {
+                found.1 =
+                    format!("pod {name} finds no node: {}; {}", stranded.why, stranded::way_out(s, &name, &stranded));
+            } else if let (Reason::Unschedulable, Some(claim)) = (found.0, unbound(s, &name)) {
                 found.1 = format!("{}; {claim}", found.1.trim_end_matches('.'));
             }
             member.problem = Some(found.1.clone());

@@ -18,6 +18,7 @@ mod restore;
 mod roll;
 mod services;
 pub mod status;
+pub mod stranded;
 mod subject;
 pub(crate) mod unread;
 mod upgrade;

@@ -6,7 +6,7 @@ use super::Health;
 use super::subject::Subject;
 use crate::model::{EtcdCall, KvHash, Maintenance};
 use crate::observed::MemberProbe;
-use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, OperationKind};
 use berth_api::etcd_upkeep::HashCheck;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -46,13 +46,46 @@ pub(super) fn may_ask(s: &Subject<'_>) -> bool {
 
 /// The last comparison: of this reconcile, or what the status says.
 pub(super) fn last(s: &Subject<'_>) -> Option<HashCheck> {
-    let of = |(revision, differing)| HashCheck {
+    let of = |(revision, differing): (i64, Vec<String>)| HashCheck {
         checked_at: Time(s.now),
         revision,
         serial: s.record.bootstrap.serial,
+        is_confirmed: is_confirmed(
+            s.etcd.status.as_ref().and_then(|s| s.hashes.as_ref()),
+            s.record.bootstrap.serial,
+            &differing,
+        ),
         differing,
     };
     asked(s).flatten().map(of).or_else(|| s.etcd.status.as_ref()?.hashes.clone())
+}
+
+/// Whether the comparison before found the same, with the same members.
+fn is_confirmed(before: Option<&HashCheck>, serial: i64, differing: &[String]) -> bool {
+    !differing.is_empty() && before.is_some_and(|before| before.serial == serial && before.differing == differing)
+}
+
+/// Whether a member has other data than the majority, and was found so twice: its data is of no use, and is replaced by a copy. What the
+/// status says counts, and not what was heard in this reconcile, in which the record may have changed since.
+pub(super) fn is_odd(s: &Subject<'_>, member: &str) -> bool {
+    let Some(check) = s
+        .etcd
+        .status
+        .as_ref()
+        .and_then(|s| s.hashes.as_ref())
+        .filter(|check| check.is_confirmed && is_minority(s, check))
+    else {
+        return false;
+    };
+    let is_leaving =
+        s.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Replace && o.target == member)
+            && s.record.bootstrap.members.iter().any(|m| m.name == member && m.stage == MemberStage::Leaving);
+    let is_of_these = s.record.operation.is_none() && check.serial == s.record.bootstrap.serial;
+    (is_leaving || is_of_these) && check.differing.iter().any(|name| name == member)
+}
+
+fn is_minority(s: &Subject<'_>, check: &HashCheck) -> bool {
+    check.differing.len() * 2 < s.members().len()
 }
 
 /// The comparison that is due; `is_settled`: nothing else goes on.
@@ -81,7 +114,7 @@ fn born(s: &Subject<'_>) -> Option<Timestamp> {
 fn is_due(last: Option<&HashCheck>, born: Option<Timestamp>, serial: i64, now: Timestamp) -> bool {
     let since = |at: Timestamp| now.duration_since(at);
     match last {
-        Some(last) if !last.differing.is_empty() => since(last.checked_at.0) >= AGAIN,
+        Some(last) if !last.differing.is_empty() => last.serial != serial || since(last.checked_at.0) >= AGAIN,
         Some(last) => last.serial != serial || since(last.checked_at.0) >= EVERY,
         None => serial > 0 || born.is_some_and(|at| since(at) >= EVERY),
     }
@@ -105,25 +138,36 @@ fn differing(hashes: &[KvHash]) -> Option<Vec<String>> {
 
 /// What it means that members differ, and what helps.
 pub(super) fn problem(s: &Subject<'_>) -> Option<String> {
-    let HashCheck { revision, differing, .. } = last(s).filter(|check| !check.differing.is_empty())?;
+    let check = last(s).filter(|check| !check.differing.is_empty())?;
+    let HashCheck { revision, differing, .. } = &check;
     let of = s.members().len();
     let who = differing.join(", ");
-    let (said, help) = if differing.len() * 2 < of {
+    let (said, help) = if is_minority(s, &check) {
+        let said = format!("{who} has other data than the majority of the {of} members");
         let claims: Vec<_> = differing.iter().map(|member| format!("data-{member}")).collect();
-        (
-            format!("{who} has other data than the majority of the {of} members"),
+        let help = if !s.can_join() {
             format!(
-                "Replace it by a copy of the others: delete PersistentVolumeClaim {} and pod {who}; on its new, empty volume Berth replaces the member. Keep the others' volumes",
+                "Berth changes nothing of this etcd, which an earlier Berth made. Restore {} and pod {who} from the others' data",
                 claims.join(", ")
-            ),
-        )
+            )
+        } else if check.is_confirmed {
+            format!(
+                "Berth replaces it by an empty member, which copies the data from the others, once a quorum of them is well; its own data stays on {}, set aside",
+                claims.join(", ")
+            )
+        } else {
+            "Berth compares them again in 10 minutes. If it still differs, Berth replaces it by an empty member, which copies the data from the others"
+                .to_owned()
+        };
+        (said, help)
     } else {
         (
             format!("the {of} members have different data, and no majority agrees"),
-            "Nobody knows which data is right: compare them, and restore a backup".to_owned(),
+            "Berth changes nothing of this etcd. Nobody knows which data is right: compare them, and restore a backup"
+                .to_owned(),
         )
     };
-    Some(format!("the members' data differ at revision {revision}: {said}. Berth changes nothing of this etcd. {help}"))
+    Some(format!("the members' data differ at revision {revision}: {said}. {help}"))
 }
 
 #[cfg(test)]
@@ -163,6 +207,7 @@ mod tests {
             revision: 7,
             serial,
             differing: differing.iter().map(|m| (*m).to_owned()).collect(),
+            is_confirmed: false,
         };
         let due =
             |last: Option<HashCheck>, serial| is_due(last.as_ref(), Some(at("2026-01-02T11:00:00Z")), serial, now);
@@ -172,7 +217,8 @@ mod tests {
         assert!(!due(Some(check("2026-01-01T12:00:01Z", 3, &[])), 3));
         assert!(due(Some(check("2026-01-01T12:00:00Z", 3, &[])), 3), "a day");
         assert!(due(Some(check("2026-01-02T11:59:00Z", 3, &[])), 4), "a change");
-        assert!(!due(Some(check("2026-01-02T11:59:00Z", 3, &["etcd-1"])), 4));
+        assert!(!due(Some(check("2026-01-02T11:59:00Z", 3, &["etcd-1"])), 3));
+        assert!(due(Some(check("2026-01-02T11:59:00Z", 3, &["etcd-1"])), 4), "it was replaced");
         assert!(due(Some(check("2026-01-02T11:50:00Z", 3, &["etcd-1"])), 3));
     }
 }

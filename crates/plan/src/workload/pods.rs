@@ -148,6 +148,11 @@ fn condition(pod: &Value, type_: &str) -> Option<(bool, Timestamp)> {
     Some((condition["status"] == "True", condition["lastTransitionTime"].as_str()?.parse().ok()?))
 }
 
+/// Since when the scheduler finds no node for it. None: it has one, or ends.
+pub(crate) fn unscheduled_since(pod: &Value) -> Option<Timestamp> {
+    condition(pod, "PodScheduled").filter(|(is_placed, _)| !is_placed && !deleting(pod)).map(|(_, since)| since)
+}
+
 /// Statuses of a pod's containers, those that prepare it first.
 pub(super) fn container_statuses(pod: &Value) -> impl Iterator<Item = &Value> {
     let lists = ["initContainerStatuses", "containerStatuses"];

@@ -98,8 +98,11 @@ pub(crate) struct Fact {
     pub(crate) leads: bool,
     /// Entries of the log that it has not applied yet, of those that its leader has.
     pub(crate) lag: Option<u64>,
-    /// Its guard found its volume without the data that should be there.
+    /// Its data is gone: its guard found the volume without it, the node with the volume does not come back, or it differs from what the
+    /// majority has.
     pub(crate) lost: bool,
+    /// The node with its volume does not come back: it needs another claim.
+    pub(crate) stranded: bool,
     /// Its container ends each time that it starts.
     pub(crate) crashes: bool,
     /// It has a pod.

@@ -200,6 +200,9 @@ impl Change<'_> {
         if !listed.learner {
             return votes();
         }
+        if let Some(step) = self.elsewhere() {
+            return step;
+        }
         if self.fact.lost {
             // Its guard was told something older.
             return if self.fact.pod_ends {
@@ -215,6 +218,18 @@ impl Change<'_> {
         match self.has_caught_up(listed) {
             Ok(()) => votes(),
             Err(wait) => wait,
+        }
+    }
+
+    /// Its volume is on a node that does not come back: nothing of it is this member's any more, and on another one it can be anywhere.
+    fn elsewhere(&self) -> Option<Step> {
+        match self.fact.claim {
+            Some(false) if self.fact.stranded => Some(Step::DeleteClaim(self.name().to_owned())),
+            // The StatefulSet makes a claim for a pod that it makes.
+            None if self.fact.pod && !self.fact.pod_ends && !self.fact.well => {
+                Some(Step::ReplacePod(self.name().to_owned()))
+            }
+            _ => None,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::{Fact, Journal, View};
 use crate::etcd::subject::Subject;
-use crate::etcd::{Health, roll, services};
+use crate::etcd::{Health, parity, roll, services, stranded};
 use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
 use crate::workload::{has_lost_its_data, pod_problem};
 use berth_api::conditions::Reason;
@@ -77,11 +77,13 @@ fn fact(s: &Subject<'_>, probe: Option<&EtcdProbe>, name: &str) -> Fact {
     let held = pod.is_some_and(has_lost_its_data);
     let claim = s.observed.get(&s.key(Kind::PersistentVolumeClaim, format!("data-{name}")));
     let claim = claim.filter(|claim| label(claim, labels::ETCD_CLUSTER) == Some(s.name));
+    let is_stranded = said.is_none() && stranded::of(s, name).is_some_and(|stranded| stranded.is_proven);
     Fact {
         well,
         leads: said.is_some_and(|m| m.leader == m.member_id),
         lag: said.and_then(|m| lag(probe?, m)),
-        lost: held && said.is_none(),
+        lost: (held && said.is_none()) || is_stranded || parity::is_odd(s, name),
+        stranded: is_stranded,
         crashes: pod.and_then(pod_problem).is_some_and(|(reason, _)| reason == Reason::ContainerFailing)
             && said.is_none(),
         pod: pod.is_some(),

@@ -2,6 +2,7 @@
 
 mod backups;
 mod recoveries;
+mod stranded;
 mod upkeep;
 mod versions;
 
@@ -346,6 +347,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.push(foreign.said("the only member's volume is another's"));
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
+    all.extend(stranded::all());
     all.extend(versions::all());
     all.extend(backups::all(&formed));
     all.extend(recoveries::all(&formed));

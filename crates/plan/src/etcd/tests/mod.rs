@@ -12,6 +12,7 @@ mod recovery;
 mod refusals;
 mod restore;
 mod roll;
+mod stranded;
 mod torn;
 mod trouble;
 mod unread;

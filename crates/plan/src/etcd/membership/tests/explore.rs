@@ -1,7 +1,7 @@
 //! All states that can be reached.
 
 use super::super::Step;
-use super::model::{Bug, Pod, State};
+use super::model::{Bug, GONE, Pod, State};
 use crate::model::MemberChange;
 use std::collections::BTreeSet;
 
@@ -78,6 +78,10 @@ fn successors(state: &State, from: i32, bug: Bug) -> Result<Vec<State>, String> 
                 let (_, data, of) = away.voters();
                 // What a majority has lost no change of members brings back.
                 if data * 2 > of {
+                    all.push(away.clone());
+                    // With its node.
+                    away.volumes.insert(*i, Some(GONE.to_owned()));
+                    away.pods.insert(*i, Pod::Stranded);
                     all.push(away);
                 }
             }

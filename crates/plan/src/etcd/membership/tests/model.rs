@@ -39,7 +39,12 @@ pub(super) enum Pod {
     /// etcd ends each time: it began anew under an ID that had data, and its leader counts on what it acknowledged; or it is told of other
     /// members than there are.
     Crashes,
+    /// The node with its volume is gone: it finds none to run on.
+    Stranded,
 }
+
+/// What is on a volume that no node has any more.
+pub(super) const GONE: &str = "gone";
 
 /// All that there is.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +114,10 @@ impl State {
 
     pub(super) fn decide(&self, bug: Bug) -> Step {
         let has_quorum = self.has_quorum();
+        let stranded = |i: i32| {
+            let is_there = self.volumes.get(&i).is_some_and(|id| id.as_deref() == Some(GONE));
+            self.pods.get(&i) == Some(&Pod::Stranded) && is_there
+        };
         let fact = |i: i32| {
             let running = match self.pods.get(&i) {
                 Some(Pod::Runs(id)) => self.list.iter().find(|m| m.id == *id),
@@ -121,7 +130,8 @@ impl State {
                 well: running.is_some() && has_quorum,
                 leads: running.is_some_and(|m| m.id == self.leader),
                 lag: running.map(|_| lag),
-                lost: self.pods.get(&i) == Some(&Pod::Held) || away,
+                lost: self.pods.get(&i) == Some(&Pod::Held) || away || stranded(i),
+                stranded: stranded(i),
                 crashes: self.pods.get(&i) == Some(&Pod::Crashes),
                 pod: self.pods.contains_key(&i),
                 pod_ends: false,
@@ -261,6 +271,13 @@ impl State {
         let ids: Vec<_> = self.list.iter().map(|m| m.id.clone()).collect();
         for (i, pod) in &mut self.pods {
             let recorded = self.journal.member(&name(*i));
+            // Another claim can be anywhere; a pod that is made anew has the claim that there was.
+            let is_gone = self.volumes.get(i).is_some_and(|id| id.as_deref() == Some(GONE));
+            match pod {
+                Pod::Stranded if !is_gone => *pod = Pod::Away,
+                _ if is_gone => *pod = Pod::Stranded,
+                _ => {}
+            }
             // A pod that is held reads the record only when it is replaced.
             if matches!(pod, Pod::Away | Pod::Crashes) {
                 let volume = self.volumes.entry(*i).or_insert(None);

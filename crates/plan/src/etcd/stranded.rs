@@ -1,0 +1,111 @@
+//! A member whose volume is on a node that does not come back. The scheduler finds no node for its pod, however long that lasts: only on
+//! another volume it can run again, as a copy of the others.
+//!
+//! A node counts as gone if somebody says so (the taint `node.kubernetes.io/out-of-service`), or once its object was away for some minutes
+//! in which the pod could not be placed: then nothing runs there for which Kubernetes knows. A node that is merely not ready is waited for.
+//! Only volumes that name their node count: one of a zone may be attached to the next node of that zone.
+
+use super::subject::{Subject, name_of};
+use crate::observed::{Observed, deleting, label};
+use crate::workload::unscheduled_since;
+use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::{labels, names};
+use berth_render::{Kind, ObjectKey};
+use jiff::SignedDuration;
+use serde_json::Value;
+
+/// How long a node is away before its member is replaced: kubelets register anew after a restart of theirs.
+const GRACE: SignedDuration = SignedDuration::from_mins(5);
+/// The label by which volumes name their node.
+const HOSTNAME: &str = "kubernetes.io/hostname";
+/// Whoever sets it says that the machine is off. Source: <https://kubernetes.io/docs/concepts/cluster-administration/node-shutdown/>.
+const OUT_OF_SERVICE: &str = "node.kubernetes.io/out-of-service";
+
+/// Why a member's pod finds no node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stranded {
+    /// For what people read.
+    pub(super) why: String,
+    /// The volume does not come back.
+    pub(super) is_proven: bool,
+}
+
+/// Volumes to be read for a plan: of members whose pods are not placed.
+pub fn volumes(etcd: &EtcdCluster, observed: &Observed) -> Vec<String> {
+    let (name, namespace) = name_of(etcd);
+    let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
+    let ours = claims.filter(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && !deleting(c));
+    let waits = |key: &ObjectKey| {
+        let member = key.name.strip_prefix("data-").filter(|member| names::etcd::ordinal(name, member).is_some());
+        let pod = member.and_then(|member| observed.get(&ObjectKey::namespaced(Kind::Pod, namespace, member)));
+        pod.and_then(unscheduled_since).is_some()
+    };
+    ours.filter(|(key, _)| waits(key)).filter_map(|(_, claim)| volume(claim)).map(str::to_owned).collect()
+}
+
+/// The node that a volume names by its hostname. None: it can be elsewhere, too.
+pub fn host(volume: &Value) -> Option<&str> {
+    let terms = volume.pointer("/spec/nodeAffinity/required/nodeSelectorTerms")?.as_array()?;
+    let [term] = terms.as_slice() else { return None };
+    let rules = term["matchExpressions"].as_array()?;
+    let rule = rules.iter().find(|rule| rule["key"] == HOSTNAME && rule["operator"] == "In")?;
+    let [host] = rule["values"].as_array()?.as_slice() else { return None };
+    host.as_str()
+}
+
+fn volume(claim: &Value) -> Option<&str> {
+    claim["spec"]["volumeName"].as_str().filter(|volume| !volume.is_empty())
+}
+
+/// Whether a member's pod finds no node because of its volume. None: not, or nothing is known.
+pub(super) fn of(s: &Subject<'_>, member: &str) -> Option<Stranded> {
+    let since = unscheduled_since(s.pod(member)?)?;
+    let key = s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
+    let claim = s.observed.get(&key).filter(|c| label(c, labels::ETCD_CLUSTER) == Some(s.name) && !deleting(c))?;
+    let volume = volume(claim)?;
+    if claim["status"]["phase"] == "Lost" {
+        return Some(Stranded {
+            why: format!("PersistentVolume {volume} of {key} does not exist any more"),
+            is_proven: true,
+        });
+    }
+    let live = s.observed.get(&ObjectKey::cluster(Kind::PersistentVolume, volume))?;
+    if live.pointer("/spec/claimRef/uid") != claim.pointer("/metadata/uid") {
+        return None;
+    }
+    let host = host(live)?;
+    let nodes = s
+        .observed
+        .objects
+        .iter()
+        .filter(|(key, node)| key.kind == Kind::Node && (key.name == host || label(node, HOSTNAME) == Some(host)));
+    let nodes: Vec<_> = nodes.collect();
+    let is_out = |node: &Value| {
+        node["spec"]["taints"].as_array().is_some_and(|all| all.iter().any(|taint| taint["key"] == OUT_OF_SERVICE))
+    };
+    let has = format!("which has the volume of {key}");
+    match nodes.as_slice() {
+        [] => {
+            let is_proven = s.now.duration_since(since) >= GRACE;
+            let why = format!("node {host}, {has}, does not exist");
+            Some(Stranded { why, is_proven })
+        }
+        all if all.iter().all(|(_, node)| is_out(node)) => {
+            Some(Stranded { why: format!("node {host}, {has}, is out of service"), is_proven: true })
+        }
+        _ => None,
+    }
+}
+
+/// What becomes of it.
+pub(super) fn way_out(s: &Subject<'_>, member: &str, stranded: &Stranded) -> String {
+    if s.record.replicas > 1 && s.can_join() {
+        let when = if stranded.is_proven { "once" } else { "after 5 minutes, if" };
+        return format!(
+            "Berth replaces {member} by an empty member, which copies the data from the others, {when} a quorum of them is well"
+        );
+    }
+    format!(
+        "no other member has its data: bring the node back. If it does not come back, delete PersistentVolumeClaim data-{member} and pod {member}; then the condition says how to restore a backup"
+    )
+}

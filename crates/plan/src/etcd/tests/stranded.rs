@@ -1,0 +1,220 @@
+//! Members whose nodes do not come back, and members whose data is not that of the others.
+
+use super::*;
+use crate::etcd::{Told, stranded};
+use crate::model::{EtcdAnswer, EtcdCall, KvHash, Maintenance};
+use berth_api::etcd_upkeep::HashCheck;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+fn claim() -> ObjectKey {
+    Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-1")
+}
+
+impl Etcd {
+    /// The pod of `etcd-1` finds no node since a minute ago: the volume is on `n1`, whose object is as given.
+    pub(super) fn loses_a_node(replicas: i32, node: Option<Value>) -> Self {
+        let mut e = Self::formed(replicas);
+        let since = e.world.now - SignedDuration::from_mins(1);
+        let said = "0/3 nodes are available: 1 node(s) didn't match PersistentVolume's node affinity";
+        let status = json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": said, "lastTransitionTime": since}
+        ]});
+        let member = if replicas == 1 { "etcd-0" } else { "etcd-1" };
+        let claim = Self::key(Kind::PersistentVolumeClaim, &format!("data-{member}"));
+        e.edit(&Self::key(Kind::Pod, member))["status"] = status;
+        e.edit(&claim)["spec"]["volumeName"] = "pv-1".into();
+        let uid = e.get(&claim)["metadata"]["uid"].clone();
+        let on = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["n1"]});
+        let terms = json!([{"matchExpressions": [on]}]);
+        let volume =
+            json!({"spec": {"claimRef": {"uid": uid}, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}});
+        e.world.put(ObjectKey::cluster(Kind::PersistentVolume, "pv-1"), volume);
+        if let Some(node) = node {
+            e.world.put(ObjectKey::cluster(Kind::Node, "n1"), node);
+        }
+        let up = if replicas == 1 { vec![] } else { vec![0, 2] };
+        e.answer(&up, 0);
+        e
+    }
+
+    fn did(&self) -> Vec<String> {
+        let short = |line: &String| line.split(" of EtcdCluster").next().unwrap().replace("acme-9201d5e7/", "");
+        let is_write = |line: &&String| !line.starts_with("apply") && !line.starts_with("update");
+        self.world.log.iter().filter(is_write).map(short).collect()
+    }
+
+    /// The members' data were compared, and `etcd-1` differs.
+    pub(super) fn differs(&mut self, is_confirmed: bool) {
+        let serial = self.bootstrap()["serial"].as_i64().unwrap_or_default();
+        let differing = vec!["etcd-1".to_owned()];
+        let check = HashCheck { checked_at: Time(self.world.now), revision: 5, serial, differing, is_confirmed };
+        self.cr.status.as_mut().unwrap().hashes = Some(check);
+    }
+}
+
+pub(super) fn out_of_service() -> Option<Value> {
+    let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
+    Some(json!({"metadata": {"labels": {"kubernetes.io/hostname": "n1"}}, "spec": {"taints": [taint]}}))
+}
+
+#[test]
+fn a_member_whose_node_is_out_of_service_is_replaced_elsewhere() {
+    let mut e = Etcd::loses_a_node(3, out_of_service());
+    assert_eq!(stranded::volumes(&e.cr, &e.world.observed), ["pv-1"]);
+    let others = ["etcd-0", "etcd-2"].map(|name| e.get(&Etcd::key(Kind::Pod, name))["metadata"]["uid"].clone());
+    e.reconcile();
+    let did = e.did();
+    assert_eq!(
+        did[..3],
+        [
+            "remove member a1",
+            "add learner https://etcd-1.acme-9201d5e7.svc:2380",
+            "delete PersistentVolumeClaim data-etcd-1"
+        ],
+        "the volume goes once nobody counts on it: {did:#?}"
+    );
+    assert!(did.contains(&"delete Pod etcd-1".to_owned()), "its pod gets another claim: {did:#?}");
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::MembersChanging));
+    assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
+    for _ in 0..2 {
+        e.joins(1, 0);
+        e.reconcile();
+        e.passes(2);
+    }
+    assert_eq!(
+        e.condition(ConditionType::Ready),
+        is("True", Reason::AsExpected),
+        "{}",
+        e.message(ConditionType::Ready)
+    );
+    assert_eq!(["etcd-0", "etcd-2"].map(|name| e.get(&Etcd::key(Kind::Pod, name))["metadata"]["uid"].clone()), others);
+}
+
+#[test]
+fn a_node_that_is_deleted_is_waited_for_a_while_and_one_that_is_not_ready_for_ever() {
+    let mut e = Etcd::loses_a_node(3, None);
+    e.reconcile();
+    assert!(e.did().is_empty(), "kubelet may register anew: {:#?}", e.world.log);
+    let said = e.message(ConditionType::Degraded);
+    assert!(
+        said.contains("node n1, which has the volume of PersistentVolumeClaim") && said.contains("after 5 minutes"),
+        "{said}"
+    );
+    e.passes(240);
+    e.reconcile();
+    assert!(e.did().contains(&"remove member a1".to_owned()), "{:#?}", e.world.log);
+
+    let ready = json!({"metadata": {"labels": {"kubernetes.io/hostname": "n1"}}});
+    let renamed = json!({"metadata": {"labels": {}}});
+    for node in [ready, renamed] {
+        let mut e = Etcd::loses_a_node(3, Some(node));
+        e.passes(86400);
+        e.reconcile();
+        assert!(e.did().is_empty(), "{:#?}", e.world.log);
+    }
+}
+
+/// What may be somewhere else, or is not known, proves nothing.
+#[test]
+fn a_volume_that_does_not_name_its_node_is_not_lost_with_one() {
+    let volume = ObjectKey::cluster(Kind::PersistentVolume, "pv-1");
+    let rule =
+        |key: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": "In", "values": values}]});
+    let (zone, two) =
+        (rule("topology.kubernetes.io/zone", json!(["a"])), rule("kubernetes.io/hostname", json!(["n1", "n2"])));
+    let one = rule("kubernetes.io/hostname", json!(["n1"]));
+    let odd: [fn(&mut Etcd, &Value); 3] = [
+        |e, terms| {
+            e.edit(&ObjectKey::cluster(Kind::PersistentVolume, "pv-1"))["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] =
+                terms.clone()
+        },
+        |e, _| {
+            e.edit(&ObjectKey::cluster(Kind::PersistentVolume, "pv-1"))["spec"]["claimRef"]["uid"] = "another".into()
+        },
+        |e, _| _ = e.world.observed.objects.remove(&ObjectKey::cluster(Kind::PersistentVolume, "pv-1")),
+    ];
+    for (change, terms) in
+        [(0, json!([zone])), (0, json!([two])), (0, json!([one, zone])), (0, json!([])), (1, json!([])), (2, json!([]))]
+    {
+        let mut e = Etcd::loses_a_node(3, None);
+        odd[change](&mut e, &terms);
+        e.passes(3600);
+        e.reconcile();
+        assert!(e.did().is_empty(), "{terms}: {:#?}", e.world.log);
+    }
+    let mut e = Etcd::loses_a_node(3, None);
+    assert!(e.world.observed.get(&volume).is_some());
+    e.edit(&claim())["status"]["phase"] = "Lost".into();
+    e.reconcile();
+    assert!(e.did().contains(&"remove member a1".to_owned()), "its volume is gone: {:#?}", e.world.log);
+}
+
+#[test]
+fn nobody_is_replaced_without_a_quorum_of_the_others() {
+    let mut e = Etcd::loses_a_node(3, out_of_service());
+    e.answer(&[0], 0);
+    e.reconcile();
+    assert!(e.did().is_empty(), "{:#?}", e.world.log);
+    let mut e = Etcd::loses_a_node(1, out_of_service());
+    e.reconcile();
+    assert!(e.did().is_empty(), "{:#?}", e.world.log);
+    let said = e.message(ConditionType::Ready);
+    assert!(said.contains("no other member has its data: bring the node back"), "{said}");
+}
+
+#[test]
+fn a_member_with_other_data_is_replaced_once_that_was_found_twice() {
+    let mut e = Etcd::formed(3);
+    e.differs(false);
+    e.reconcile();
+    assert!(e.did().is_empty(), "{:#?}", e.world.log);
+    assert!(
+        e.message(ConditionType::Ready).contains("compares them again in 10 minutes"),
+        "{}",
+        e.message(ConditionType::Ready)
+    );
+    e.differs(true);
+    e.reconcile();
+    assert_eq!(e.did(), ["remove member a1", "add learner https://etcd-1.acme-9201d5e7.svc:2380"]);
+    assert!(e.world.observed.get(&claim()).is_some(), "its data stays, set aside");
+    e.joins(1, 0);
+    e.reconcile();
+    e.passes(2);
+    e.joins(1, 0);
+    e.reconcile();
+    assert!(e.did().iter().any(|line| line.starts_with("promote")), "{:#?}", e.did());
+
+    // They all differ, or another member is away.
+    let mut e = Etcd::formed(3);
+    e.differs(true);
+    e.cr.status.as_mut().unwrap().hashes.as_mut().unwrap().differing =
+        ["etcd-0", "etcd-1", "etcd-2"].map(str::to_owned).to_vec();
+    e.reconcile();
+    let mut away = Etcd::formed(3);
+    away.differs(true);
+    away.answer(&[0, 1], 0);
+    away.reconcile();
+    assert!(e.did().is_empty() && away.did().is_empty(), "{:#?} {:#?}", e.world.log, away.world.log);
+}
+
+/// The second comparison, ten minutes after the first, confirms it.
+#[test]
+fn two_comparisons_confirm_each_other() {
+    let mut e = Etcd::formed(3);
+    e.differs(false);
+    let check = |e: &Etcd| e.cr.status.as_ref().unwrap().hashes.clone().unwrap();
+    e.passes(600);
+    let hash = |(member, hash): (&str, u32)| KvHash { member: member.to_owned(), said: Ok((hash, 1)) };
+    let hashes = [("etcd-0", 1), ("etcd-1", 2), ("etcd-2", 1)].map(hash).to_vec();
+    let call = EtcdCall::Maintain(Maintenance::CompareHashes { revision: 6 });
+    e.world.observed.told.push(Told::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(hashes))));
+    e.reconcile();
+    assert!(check(&e).is_confirmed, "{:?}", check(&e));
+    assert!(
+        !e.did().iter().any(|line| line.starts_with("remove")),
+        "what was just heard is written down first: {:#?}",
+        e.did()
+    );
+    e.reconcile();
+    assert!(e.did().contains(&"remove member a1".to_owned()), "{:#?}", e.did());
+}
