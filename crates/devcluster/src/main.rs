@@ -234,7 +234,10 @@ fn run(verb: Verb) -> Result<ExitCode> {
             let images = if all_images { images::all_built()? } else { Vec::new() };
             let timeout = Duration::from_secs(timeout);
             let name = name.name;
+            // A running cluster is left as it is by `up`, and images that were built since would be missing there.
+            let later = if Cluster::open(&name).is_ok() { images.clone() } else { Vec::new() };
             let cluster = Cluster::up(&Config { name, volumes, nodes, images, vpcs, cni_meta_plugin, s3, timeout })?;
+            cluster.load_images(&later)?;
             println!("export KUBECONFIG={}", cluster.kubeconfig().display());
         }
         Verb::Down { all: false, name } => Cluster::remove(&name.name)?,
