@@ -345,6 +345,9 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, steps: &Steps, upkeep
     if !so_far.is_done() {
         return None;
     }
+    if let Some(state) = changing(s, &steps.members).filter(|_| health.corrupt()) {
+        return Some(state);
+    }
     if !health.alarms.is_empty() {
         return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(s, health, upkeep) });
     }
@@ -376,7 +379,7 @@ fn alarm(s: &Subject<'_>, health: &Health, upkeep: &upkeep::Step) -> String {
     let help = if health.corrupt() {
         let disarm = format!("{} alarm disarm", etcdctl(s));
         format!(
-            "the members' data differ. Restore the volume of the member that is wrong, or of all, from a backup; then run: {disarm}"
+            "the members' data differ. Berth compares them, replaces a member that differs from a majority of the others, and disarms the alarm then. If the condition stays, no majority agrees: restore a backup, or the volume of the member that is wrong; then run: {disarm}"
         )
     } else {
         let next = match upkeep {

@@ -5,7 +5,7 @@
 use super::Health;
 use super::subject::Subject;
 use crate::model::{EtcdCall, KvHash, Maintenance};
-use crate::observed::MemberProbe;
+use crate::observed::{MemberProbe, RaisedAlarm};
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, OperationKind};
 use berth_api::etcd_upkeep::HashCheck;
 use jiff::{SignedDuration, Timestamp};
@@ -54,10 +54,28 @@ pub(super) fn last(s: &Subject<'_>) -> Option<HashCheck> {
             s.etcd.status.as_ref().and_then(|s| s.hashes.as_ref()),
             s.record.bootstrap.serial,
             &differing,
-        ),
+        ) || are_alarmed(s, &differing),
         differing,
     };
     asked(s).flatten().map(of).or_else(|| s.etcd.status.as_ref()?.hashes.clone())
+}
+
+/// Whether etcd itself says of all of them that their data differ.
+fn are_alarmed(s: &Subject<'_>, differing: &[String]) -> bool {
+    let is_alarmed = |member: &String| corrupt(s).any(|alarm| alarm.member == *member);
+    !differing.is_empty() && differing.iter().all(is_alarmed)
+}
+
+fn corrupt<'a>(s: &Subject<'a>) -> impl Iterator<Item = &'a RaisedAlarm> {
+    let alarms = s.observed.etcd.as_ref().map(|probe| probe.alarms.as_slice()).unwrap_or_default();
+    alarms.iter().filter(|alarm| alarm.kind == RaisedAlarm::CORRUPT)
+}
+
+/// Whether an alarm holds up changes of members. Not one of the member that is replaced for it, or was.
+pub(super) fn holds_up(s: &Subject<'_>, alarm: &RaisedAlarm) -> bool {
+    let listed = s.observed.etcd.as_ref().and_then(|probe| probe.list.as_ref());
+    let is_gone = listed.is_some_and(|list| list.iter().all(|m| m.id != alarm.id));
+    alarm.kind != RaisedAlarm::CORRUPT || !(is_gone || is_odd(s, &alarm.member))
 }
 
 /// Whether the comparison before found the same, with the same members.
@@ -96,7 +114,10 @@ pub(super) fn due(s: &Subject<'_>, health: &Health, is_settled: bool) -> Option<
         && s.record.operation.is_none()
         && s.record.bootstrap.state == BootstrapState::Established
         && !s.etcd.spec.paused;
-    (is_well && may_ask(s) && is_due(last(s).as_ref(), born(s), s.record.bootstrap.serial, s.now))
+    // etcd says that they differ: which one?
+    let is_alarmed =
+        corrupt(s).next().is_some() && last(s).is_none_or(|last| s.now.duration_since(last.checked_at.0) >= AGAIN);
+    (is_well && may_ask(s) && (is_alarmed || is_due(last(s).as_ref(), born(s), s.record.bootstrap.serial, s.now)))
         .then(|| compare(s))?
 }
 

@@ -27,7 +27,7 @@ pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health) -> View<'a> {
         is_formed: s.record.bootstrap.state == BootstrapState::Established && is_one_cluster(s, probe),
         can_join: s.can_join(),
         is_settled: roll::next(s, health) == (None, None) && health.deleting_volume.is_none(),
-        has_alarm: !health.alarms.is_empty(),
+        has_alarm: probe.is_some_and(|p| p.alarms.iter().any(|alarm| parity::holds_up(s, alarm))),
         has_one_leader: leaders(probe).len() <= 1,
         journal: journal(&s.record),
         list: probe.and_then(|p| p.list.clone()),

@@ -43,6 +43,14 @@ impl Etcd {
         self.world.log.iter().filter(is_write).map(short).collect()
     }
 
+    /// They are compared in this reconcile, and that one differs.
+    fn hears(&mut self, differs: &str) {
+        let hash = |member: &str| KvHash { member: member.to_owned(), said: Ok((u32::from(member == differs), 1)) };
+        let hashes = ["etcd-0", "etcd-1", "etcd-2"].map(hash).to_vec();
+        let call = EtcdCall::Maintain(Maintenance::CompareHashes { revision: 6 });
+        self.world.observed.told.push(Told::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(hashes))));
+    }
+
     /// The members' data were compared, and `etcd-1` differs.
     pub(super) fn differs(&mut self, is_confirmed: bool) {
         let serial = self.bootstrap()["serial"].as_i64().unwrap_or_default();
@@ -204,10 +212,7 @@ fn two_comparisons_confirm_each_other() {
     e.differs(false);
     let check = |e: &Etcd| e.cr.status.as_ref().unwrap().hashes.clone().unwrap();
     e.passes(600);
-    let hash = |(member, hash): (&str, u32)| KvHash { member: member.to_owned(), said: Ok((hash, 1)) };
-    let hashes = [("etcd-0", 1), ("etcd-1", 2), ("etcd-2", 1)].map(hash).to_vec();
-    let call = EtcdCall::Maintain(Maintenance::CompareHashes { revision: 6 });
-    e.world.observed.told.push(Told::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(hashes))));
+    e.hears("etcd-1");
     e.reconcile();
     assert!(check(&e).is_confirmed, "{:?}", check(&e));
     assert!(
@@ -217,4 +222,37 @@ fn two_comparisons_confirm_each_other() {
     );
     e.reconcile();
     assert!(e.did().contains(&"remove member a1".to_owned()), "{:#?}", e.did());
+}
+
+/// etcd refuses all requests: one comparison that names the member of which the alarm is raised is enough.
+#[test]
+fn a_corrupt_member_is_replaced_and_the_alarm_disarmed() {
+    let mut e = Etcd::formed(3);
+    e.probe().alarms.push(alarm("CORRUPT", 1));
+    let asks = |e: &Etcd| e.plan().plan.actions().any(|a| a.describe().contains("compare hashes"));
+    assert!(asks(&e), "at once: {:#?}", e.plan().plan);
+    e.hears("etcd-1");
+    e.reconcile();
+    assert!(e.cr.status.as_ref().unwrap().hashes.as_ref().unwrap().is_confirmed);
+    e.reconcile();
+    assert!(e.did().contains(&"remove member a1".to_owned()), "{:#?}", e.did());
+    assert_eq!(e.condition(ConditionType::Ready).1, "MembersChanging", "{}", e.message(ConditionType::Ready));
+    assert_eq!(e.condition(ConditionType::Available).0, "False");
+    for _ in 0..3 {
+        e.joins(1, 0);
+        e.reconcile();
+        e.passes(2);
+    }
+    assert!(e.did().iter().any(|line| line.starts_with("disarm")), "{:#?}", e.did());
+
+    // It names another member, or none.
+    for differs in ["etcd-2", ""] {
+        let mut e = Etcd::formed(3);
+        e.probe().alarms.push(alarm("CORRUPT", 1));
+        e.hears(differs);
+        e.reconcile();
+        e.reconcile();
+        let did = e.did();
+        assert!(!did.iter().any(|line| line.starts_with("remove") || line.starts_with("disarm")), "{did:#?}");
+    }
 }

@@ -112,6 +112,12 @@ pub(super) enum Step {
 
 /// The next step, and what the status is to say.
 pub(super) fn decide(view: &View) -> (Option<Upkeep>, Step) {
+    // Who differed was replaced: there is nobody any more of whom it is said.
+    let is_gone = |a: &&RaisedAlarm| a.kind == RaisedAlarm::CORRUPT && view.members.iter().all(|m| m.id != a.id);
+    if let Some(alarm) = view.alarms.iter().find(is_gone).filter(|_| view.is_well) {
+        let call = EtcdCall::Maintain(Maintenance::Disarm { alarm: alarm.kind.clone(), id: alarm.id.clone() });
+        return (view.last.clone(), Step::Call { via: leader(view), call });
+    }
     // Nobody knows which data is right: a person decides.
     let only_space = view.alarms.iter().all(|a| a.kind == RaisedAlarm::NOSPACE);
     if !only_space || !view.is_well {
@@ -241,9 +247,13 @@ fn defragment(view: &View, upkeep: &mut Upkeep, left: &[&Room]) -> Option<Step> 
     Some(Step::Call { via: chosen.name.clone(), call })
 }
 
+fn leader(view: &View) -> String {
+    view.members.iter().find(|m| m.leads).map(|m| m.name.clone()).unwrap_or_default()
+}
+
 /// Compact, defragment each, disarm, see whether a write is taken.
 fn no_space(view: &View, upkeep: &mut Upkeep) -> Step {
-    let leader = view.members.iter().find(|m| m.leads).map(|m| m.name.clone()).unwrap_or_default();
+    let leader = leader(view);
     let tell = |what| Step::Call { via: leader.clone(), call: EtcdCall::Maintain(what) };
     let compact = || tell(Maintenance::Compact { revision: view.revision });
     let Some(compacted) = upkeep.compacted_at.clone() else { return compact() };
