@@ -16,6 +16,8 @@ pub enum Fate {
     ImagePullBackOff,
     /// Running, not ready: its containers end again and again.
     CrashLoop,
+    /// Running, not ready: its readiness probe fails.
+    Unready,
     /// Running, not ready: a member of etcd whose guard finds its volume empty, again and again.
     Lost,
 }
@@ -41,7 +43,7 @@ pub(super) fn from_template(workload: &Value, name: &str, labels: &[(&str, &str)
 
 /// What kubelet says of a pod. What went on before goes on since then.
 pub fn pod_status(pod: &Value, fate: Fate, now: Timestamp) -> Value {
-    let (ready, begun) = (fate == Fate::Ready, matches!(fate, Fate::Ready | Fate::CrashLoop | Fate::Lost));
+    let (ready, begun) = (fate == Fate::Ready, !matches!(fate, Fate::Pending | Fate::ImagePullBackOff));
     let fails = matches!(fate, Fate::CrashLoop | Fate::Lost);
     let statuses = |containers: &str, list: &str, ready: bool, state: Value| -> Vec<Value> {
         let all = pod["spec"][containers].as_array().into_iter().flatten();
@@ -63,7 +65,7 @@ pub fn pod_status(pod: &Value, fate: Fate, now: Timestamp) -> Value {
         all.map(status).collect()
     };
     let state = match fate {
-        Fate::Ready => json!({"running": {"startedAt": now}}),
+        Fate::Ready | Fate::Unready => json!({"running": {"startedAt": now}}),
         Fate::Pending => json!({"waiting": {"reason": "ContainerCreating"}}),
         Fate::ImagePullBackOff => json!({"waiting": {"reason": "ImagePullBackOff"}}),
         Fate::CrashLoop | Fate::Lost => json!({"waiting": {"reason": "CrashLoopBackOff"}}),

@@ -1,0 +1,422 @@
+//! An etcd that the whole operator looks after, with what goes wrong around it.
+
+use anyhow::{Context as _, Result, ensure};
+use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
+use berth_api::names;
+use berth_etcdio::EtcdTarget;
+use berth_operator::Context;
+use berth_plan::observed::{EtcdProbe, ListedMember};
+use berth_plan::{EtcdAnswer, EtcdCall, Maintenance, MemberChange};
+use berth_testkit::fixtures::eventually;
+use berth_testkit::sweep::Random;
+use berth_testkit::{ApiServer, FaultPlan, World};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::Api;
+use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, OnceCell};
+use tokio::task::AbortHandle;
+
+use crate::common::{Running, SOON, Team, alone, background, crds, me, team};
+use crate::kubelet::{self, Kubelet, VERSION, member};
+use crate::writer::Client;
+
+/// What happens to the next call that changes members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Trouble {
+    /// It is done, and the operator hears that it failed.
+    AnswerLost,
+    /// Likewise, and it is done only later.
+    Late(Duration),
+    /// The operator ends before it.
+    EndBefore,
+    /// The operator ends after it, before it has heard anything.
+    EndAfter,
+}
+
+/// A meta cluster whose Services are on loopback.
+async fn server() -> (&'static ApiServer, &'static World) {
+    static SERVER: OnceCell<(&'static ApiServer, &'static World)> = OnceCell::const_new();
+    let start = async || {
+        // Another run of this program beside it has other addresses.
+        let range = format!("--service-cluster-ip-range=127.{}.0.0/16", 64 + std::process::id() % 128);
+        let options = berth_testkit::apiserver::Options { apiserver_args: vec![range], ..Default::default() };
+        let server: &'static ApiServer = Box::leak(Box::new(ApiServer::start_with(options).await.expect("server")));
+        server.install_crds(&crds()).await.expect("CRDs");
+        let (ready, listed) = tokio::sync::oneshot::channel();
+        background(async move {
+            let world = World::builder(server.client()).fate(kubelet::fate).start().await.expect("world");
+            let world: &'static World = Box::leak(Box::new(world));
+            let _ = ready.send(world);
+            std::future::pending::<()>().await;
+        });
+        (server, listed.await.expect("the world"))
+    };
+    *SERVER.get_or_init(start).await
+}
+
+/// What hooks and the test share.
+struct Shared {
+    kubelet: Kubelet,
+    target: Mutex<Option<EtcdTarget>>,
+    trouble: Mutex<Option<Trouble>>,
+    /// One call, or one harm, at a time.
+    turn: tokio::sync::Mutex<()>,
+    end: Notify,
+    /// `spec.replicas`, or the larger one while it changes.
+    wanted: AtomicI32,
+    /// IDs whose data are gone.
+    gone: Mutex<BTreeSet<String>>,
+    /// In order, with times.
+    told: Mutex<Vec<String>>,
+    broken: Mutex<Vec<String>>,
+    began: Instant,
+}
+
+pub(crate) struct Life {
+    pub(crate) api: Api<EtcdCluster>,
+    pub(crate) client: Arc<Client>,
+    pub(crate) team: Team,
+    shared: Arc<Shared>,
+    server: &'static ApiServer,
+    plan: FaultPlan,
+    running: Arc<tokio::sync::Mutex<Option<Running>>>,
+    tasks: Vec<AbortHandle>,
+    _turn: tokio::sync::MutexGuard<'static, ()>,
+}
+
+impl Shared {
+    fn say(&self, what: &str) {
+        self.told.lock().unwrap().push(format!("{:>6.2?} {what}", self.began.elapsed().as_secs_f32()));
+    }
+
+    fn broke(&self, what: String) {
+        self.say(&format!("BROKEN: {what}"));
+        self.broken.lock().unwrap().push(what);
+    }
+
+    /// Of a linearizable list, for whoever asks.
+    fn check_list(&self, list: &[ListedMember]) {
+        let learners = list.iter().filter(|m| m.learner).count();
+        if learners > 1 {
+            self.broke(format!("{learners} learners: {list:?}"));
+        }
+    }
+
+    async fn probe(&self) -> Result<(EtcdTarget, EtcdProbe)> {
+        let target = self.target.lock().unwrap().clone().context("the operator has not asked yet")?;
+        let probe = berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await;
+        Ok((target, probe))
+    }
+
+    /// Who votes now, by a linearizable list.
+    async fn voters(&self) -> Result<Vec<ListedMember>> {
+        let list = self.probe().await?.1.list.context("no quorum answered")?;
+        self.check_list(&list);
+        Ok(list.into_iter().filter(|m| !m.learner).collect())
+    }
+
+    /// Whether a removal leaves a quorum of members that have their data, and hits only who is to go or has lost its data.
+    async fn check_removal(&self, id: &str) {
+        let Ok(voters) = self.voters().await else { return };
+        let Some(victim) = voters.iter().find(|m| m.id == id) else { return };
+        let gone = self.gone.lock().unwrap().clone();
+        let rest = voters.iter().filter(|m| m.id != id).count();
+        let whole = voters.iter().filter(|m| m.id != id && !gone.contains(&m.id)).count();
+        if whole < rest / 2 + 1 {
+            self.broke(format!("removing {victim:?} leaves no quorum: {voters:?}, without data: {gone:?}"));
+        }
+        let ordinal = names::etcd::ordinal(names::ETCD, &victim.name).unwrap_or(i32::MAX);
+        if !gone.contains(id) && ordinal < self.wanted.load(Ordering::Relaxed) {
+            self.broke(format!("{victim:?} is removed although it has its data, and stays"));
+        }
+    }
+
+    async fn call(&self, target: EtcdTarget, via: String, call: EtcdCall) -> Result<EtcdAnswer, String> {
+        let _turn = self.turn.lock().await;
+        if let EtcdCall::Change(MemberChange::Remove { id }) = &call {
+            self.check_removal(id).await;
+        }
+        let answer = berth_etcdio::call(&target, &via, &call).await.map_err(|e| e.to_string());
+        self.say(&format!("{via}: {} {answer:?}", call.describe()));
+        answer
+    }
+
+    async fn troubled(
+        self: Arc<Self>,
+        target: EtcdTarget,
+        via: String,
+        call: EtcdCall,
+    ) -> Result<EtcdAnswer, String> {
+        let changes = matches!(call, EtcdCall::Change(_));
+        let trouble = if changes { self.trouble.lock().unwrap().take() } else { None };
+        if let Some(trouble) = trouble {
+            self.say(&format!("{trouble:?}"));
+        }
+        match trouble {
+            None => self.call(target, via, call).await,
+            Some(Trouble::AnswerLost) => {
+                let _ = self.call(target, via, call).await;
+                Err("the answer was lost".to_owned())
+            }
+            Some(Trouble::Late(pause)) => {
+                tokio::spawn(async move {
+                    tokio::time::sleep(pause).await;
+                    let _ = self.call(target, via, call).await;
+                });
+                Err("the answer was lost".to_owned())
+            }
+            Some(end) => {
+                if end == Trouble::EndAfter {
+                    let _ = self.call(target, via, call).await;
+                }
+                self.end.notify_one();
+                std::future::pending().await
+            }
+        }
+    }
+}
+
+impl Life {
+    /// Ready with so many members.
+    pub(crate) async fn new(replicas: i32) -> Self {
+        let turn = alone().await;
+        let (server, world) = server().await;
+        let team = Team::new(server).await;
+        let wake = || world.fate(kubelet::fate);
+        let shared = Arc::new(Shared {
+            kubelet: Kubelet::start(team.client.clone(), team.ns.clone(), wake),
+            target: Mutex::default(),
+            trouble: Mutex::default(),
+            turn: tokio::sync::Mutex::default(),
+            end: Notify::new(),
+            wanted: AtomicI32::new(replicas),
+            gone: Mutex::default(),
+            told: Mutex::default(),
+            broken: Mutex::default(),
+            began: Instant::now(),
+        });
+        let plan = FaultPlan::new();
+        let running = Arc::new(tokio::sync::Mutex::new(Some(operator(server, &plan, &shared))));
+        let api: Api<EtcdCluster> = Api::namespaced(team.client.clone(), &team.ns);
+        let spec = json!({"version": VERSION, "replicas": replicas, "clients": [{"name": "writer"}], "dataPolicy": "Delete"});
+        let object =
+            json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": names::ETCD}, "spec": spec});
+        api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
+        let secrets: Api<Secret> = Api::namespaced(team.client.clone(), &team.ns);
+        let secret = eventually(SOON, "the client's certificate", async || {
+            secrets.get(&names::etcd::client(names::ETCD, "writer")).await
+        });
+        let client = Arc::new(Client::new(&secret.await.unwrap()));
+        let again = tokio::spawn(again(server, plan.clone(), shared.clone(), running.clone())).abort_handle();
+        let watched = tokio::spawn(watch(api.clone(), shared.clone(), client.clone())).abort_handle();
+        let life = Self { api, client, team, shared, server, plan, running, tasks: vec![again, watched], _turn: turn };
+        life.at_rest(replicas).await;
+        life
+    }
+
+    pub(crate) fn kubelet(&self) -> &Kubelet {
+        &self.shared.kubelet
+    }
+
+    pub(crate) fn say(&self, what: &str) {
+        self.shared.say(what);
+    }
+
+    pub(crate) fn trouble(&self, trouble: Trouble) {
+        *self.shared.trouble.lock().unwrap() = Some(trouble);
+    }
+
+    /// Nothing goes wrong with calls any more.
+    pub(crate) fn calm(&self) {
+        *self.shared.trouble.lock().unwrap() = None;
+    }
+
+    /// The operator ends, and another one begins.
+    pub(crate) async fn another_operator(&self) {
+        self.say("another operator");
+        let mut running = self.running.lock().await;
+        running.take();
+        *running = Some(operator(self.server, &self.plan, &self.shared));
+    }
+
+    pub(crate) async fn asks_for(&self, replicas: i32) {
+        self.say(&format!("spec.replicas: {replicas}"));
+        self.shared.wanted.store(replicas, Ordering::Relaxed);
+        let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
+        self.api.patch(names::ETCD, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(crate) async fn touch(&self) {
+        let now = format!("{:?}", Instant::now());
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {team::TOUCHED: now}}}));
+        self.api.patch(names::ETCD, &PatchParams::default(), &patch).await.unwrap();
+    }
+
+    pub(crate) async fn voters(&self) -> Result<Vec<ListedMember>> {
+        self.shared.voters().await
+    }
+
+    /// The data of a member that votes are harmed, if all others have theirs and are a quorum. None: that is not so.
+    pub(crate) async fn harm(&self, random: &mut Random, harm: impl FnOnce(&std::path::Path)) -> Option<String> {
+        let _turn = self.shared.turn.lock().await;
+        let voters = self.voters().await.ok()?;
+        let victim = &voters[random.below(voters.len())];
+        let gone = self.shared.gone.lock().unwrap().clone();
+        let running = self.kubelet().running();
+        let spare = voters.len() > voters.len() / 2 + 1;
+        let whole = |m: &ListedMember| !gone.contains(&m.id) && running.contains(&m.name);
+        if !spare || self.shared.wanted.load(Ordering::Relaxed) < 3 || !voters.iter().all(whole) {
+            return None;
+        }
+        self.shared.gone.lock().unwrap().insert(victim.id.clone());
+        self.kubelet().harm(&victim.name, harm).then(|| victim.name.clone())
+    }
+
+    /// As many voters as are asked for, all well, and nothing that goes on.
+    pub(crate) async fn at_rest(&self, replicas: i32) -> EtcdClusterStatus {
+        let mut found = None;
+        let rest = async || -> Result<()> {
+            let etcd = self.api.get(names::ETCD).await?;
+            let status = etcd.status.clone().unwrap_or_default();
+            let ready = status.phase.as_deref() == Some("Ready");
+            let known = status.observed_generation == etcd.metadata.generation;
+            ensure!(ready && known && status.operation.is_none(), "{}", summary(&status));
+            let wanted: BTreeSet<String> = (0..replicas).map(member).collect();
+            let told: BTreeSet<String> = status.endpoints.iter().map(|e| e.name.clone()).collect();
+            ensure!(told == wanted, "clients are told {told:?}");
+            let list = self.shared.probe().await?.1.list.context("no quorum answered")?;
+            let named: BTreeSet<String> = list.iter().map(|m| m.name.clone()).collect();
+            ensure!(named == wanted && list.iter().all(|m| !m.learner), "{list:?}");
+            let gone = self.shared.gone.lock().unwrap().clone();
+            ensure!(list.iter().all(|m| !gone.contains(&m.id)), "without their data: {gone:?} of {list:?}");
+            self.same_data(list.len()).await?;
+            found = Some(status);
+            Ok(())
+        };
+        let rests = eventually(SOON * 2, &format!("rest at {replicas}"), rest).await;
+        rests.unwrap_or_else(|e| panic!("{e:#}\n{}", self.story()));
+        self.say(&format!("at rest with {replicas}"));
+        self.is_sound();
+        found.unwrap()
+    }
+
+    /// All members have the same at one revision.
+    async fn same_data(&self, members: usize) -> Result<()> {
+        let (target, probe) = self.shared.probe().await?;
+        let revisions = probe.members.values().flatten().map(|m| m.progress.revision);
+        let revision = revisions.min().context("nobody answers")?;
+        let what = EtcdCall::Maintain(Maintenance::CompareHashes { revision });
+        let EtcdAnswer::Hashes(all) = berth_etcdio::call(&target, "", &what).await? else { anyhow::bail!("no hashes") };
+        let hashes: Vec<_> = all.iter().filter_map(|h| h.said.clone().ok()).collect();
+        ensure!(hashes.len() == members, "{all:?}");
+        // Where one has compacted and another has not yet, they cannot be compared.
+        let by_compaction: BTreeMap<i64, BTreeSet<u32>> = hashes.iter().fold(BTreeMap::new(), |mut map, (hash, at)| {
+            map.entry(*at).or_insert_with(BTreeSet::new).insert(*hash);
+            map
+        });
+        ensure!(by_compaction.values().all(|same| same.len() == 1), "{all:?}");
+        Ok(())
+    }
+
+    /// Nothing was seen that must never be.
+    pub(crate) fn is_sound(&self) {
+        let broken = self.shared.broken.lock().unwrap().clone();
+        assert!(broken.is_empty(), "{broken:#?}\n{}", self.story());
+    }
+
+    pub(crate) fn story(&self) -> String {
+        format!("{:#?}\n{:#?}", self.shared.told.lock().unwrap(), self.kubelet().said())
+    }
+
+    pub(crate) async fn status(&self) -> EtcdClusterStatus {
+        self.api.get(names::ETCD).await.unwrap().status.unwrap_or_default()
+    }
+
+    pub(crate) async fn until(&self, what: &str, good: impl Fn(&EtcdClusterStatus) -> bool) -> EtcdClusterStatus {
+        let seen = eventually(SOON, what, async || {
+            let status = self.status().await;
+            ensure!(good(&status), "{}", summary(&status));
+            Ok(status)
+        });
+        seen.await.unwrap_or_else(|e| panic!("{e:#}\n{}", self.story()))
+    }
+
+    /// The record.
+    pub(crate) async fn record(&self) -> BTreeMap<String, String> {
+        let maps: Api<ConfigMap> = Api::namespaced(self.team.client.clone(), &self.team.ns);
+        maps.get(&names::etcd::bootstrap(names::ETCD)).await.unwrap().data.unwrap_or_default()
+    }
+
+    pub(crate) async fn end(self) {
+        self.is_sound();
+        self.tasks.iter().for_each(AbortHandle::abort);
+        self.running.lock().await.take();
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        let _ = self.api.patch(names::ETCD, &PatchParams::default(), &free).await;
+        let _ = self.api.delete(names::ETCD, &DeleteParams::default()).await;
+        self.team.wipe().await;
+    }
+}
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+fn summary(status: &EtcdClusterStatus) -> String {
+    let said = status.conditions.iter().filter(|c| c.status != "True" || c.reason == "Working");
+    let said: Vec<_> = said.map(|c| format!("{} {}: {}", c.type_, c.reason, c.message)).collect();
+    format!("{:?} {:?} {:?} {said:#?}", status.phase, status.ready_members, status.operation)
+}
+
+fn operator(server: &'static ApiServer, plan: &FaultPlan, shared: &Arc<Shared>) -> Running {
+    let shared = shared.clone();
+    let change = move |context: &mut Context| {
+        let asks = shared.clone();
+        context.ask_etcd = Arc::new(move |target| {
+            let asks = asks.clone();
+            Box::pin(async move {
+                *asks.target.lock().unwrap() = Some(target.clone());
+                let probe = berth_etcdio::probe(&target, berth_etcdio::DEADLINE).await;
+                probe.list.iter().for_each(|list| asks.check_list(list));
+                probe
+            })
+        });
+        context.call_etcd = Arc::new(move |target, via, call| Box::pin(shared.clone().troubled(target, via, call)));
+    };
+    Running::start_changed(server, me(server), plan, change)
+}
+
+/// Begins another operator where one is to end.
+async fn again(
+    server: &'static ApiServer,
+    plan: FaultPlan,
+    shared: Arc<Shared>,
+    running: Arc<tokio::sync::Mutex<Option<Running>>>,
+) {
+    loop {
+        shared.end.notified().await;
+        let mut running = running.lock().await;
+        running.take();
+        shared.say("another operator");
+        *running = Some(operator(server, &plan, &shared));
+    }
+}
+
+/// Tells the client what clients are told, and looks at the members.
+async fn watch(api: Api<EtcdCluster>, shared: Arc<Shared>, client: Arc<Client>) {
+    loop {
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        if let Ok(etcd) = api.get(names::ETCD).await {
+            let told = etcd.status.unwrap_or_default().endpoints;
+            client.told(told.into_iter().map(|e| e.address));
+        }
+        let _ = shared.voters().await;
+    }
+}
