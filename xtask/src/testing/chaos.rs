@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub(super) const PACKAGE: &str = "berth-operator";
 
-pub(super) const PROGRAMS: &[&str] = &["sweep", "faults", "refusals", "processes"];
+pub(super) const PROGRAMS: &[&str] = &["sweep", "faults", "refusals", "processes", "etcd_life"];
 
 /// In the cache: what passed, a file for each commit, and beside these what sweeps keep.
 const FOLDER: &str = "chaos";
@@ -62,9 +62,11 @@ fn build() -> Result<Vec<Program>> {
     for program in PROGRAMS {
         build.args(["--test", program]);
     }
+    // Its tests bring the agent's program, which runs beside the operator's.
+    build.args(["-p", "berth-agent", "--test", "guard"]);
     let (messages, text) = built(&mut build)?;
     let Some(messages) = messages else { bail!("the tests could not be built:\n{text}") };
-    let mut programs: Vec<Program> = messages.lines().filter_map(program).collect();
+    let mut programs: Vec<Program> = messages.lines().filter_map(program).filter(|p| p.package == PACKAGE).collect();
     programs.sort_by(|a, b| a.target.cmp(&b.target));
     Ok(programs)
 }
