@@ -121,6 +121,8 @@ impl Kubelet {
             process.kill();
         }
         harm(&member.volume);
+        // Nobody exchanges a disk before files in pods are what the record says.
+        member.not_before = Instant::now() + SYNC * 2;
         true
     }
 
@@ -264,8 +266,16 @@ impl Node {
         let volume = self.path(&format!("volume-{}", claim.uid()?));
         fs::create_dir_all(&volume).unwrap();
         let (pod, address, now) = (pod.uid()?, seen.address(name)?, Instant::now());
-        let member =
-            Member { pod, volume, address, process: None, started: now, restarts: 0, not_before: now, fate: Fate::Pending };
+        let member = Member {
+            pod,
+            volume,
+            address,
+            process: None,
+            started: now,
+            restarts: 0,
+            not_before: now,
+            fate: Fate::Pending,
+        };
         self.members.insert(name.to_owned(), member);
         Some(())
     }
@@ -302,7 +312,7 @@ impl Node {
                 }
                 // At once, and then later and later.
                 let pause = [0, 500, 1000, 2000][usize::try_from(member.restarts).unwrap().min(3)];
-                member.not_before = Instant::now() + Duration::from_millis(pause);
+                member.not_before = member.not_before.max(Instant::now() + Duration::from_millis(pause));
                 member.restarts += 1;
                 member.fate = if held.starts_with("DataLost") { Fate::Lost } else { Fate::CrashLoop };
                 let said = if held.is_empty() { ended.to_string() } else { held };
@@ -346,7 +356,8 @@ impl Node {
             Some(format!("{}={value}", e["name"].as_str()?))
         });
         let hosts = self.hosts(name, &pod)?;
-        let mut args: Vec<String> = if rustix::process::getuid().is_root() { vec![] } else { vec!["--map-root-user".into()] };
+        let mut args: Vec<String> =
+            if rustix::process::getuid().is_root() { vec![] } else { vec!["--map-root-user".into()] };
         let script = r#"mount --bind "$1" /etc/hosts && shift && exec env "$@""#;
         args.extend(["--mount", "sh", "-c", script, "sh", &hosts.display().to_string()].map(str::to_owned));
         args.extend(env.chain(command));

@@ -146,12 +146,7 @@ impl Shared {
         answer
     }
 
-    async fn troubled(
-        self: Arc<Self>,
-        target: EtcdTarget,
-        via: String,
-        call: EtcdCall,
-    ) -> Result<EtcdAnswer, String> {
+    async fn troubled(self: Arc<Self>, target: EtcdTarget, via: String, call: EtcdCall) -> Result<EtcdAnswer, String> {
         let changes = matches!(call, EtcdCall::Change(_));
         let trouble = if changes { self.trouble.lock().unwrap().take() } else { None };
         if let Some(trouble) = trouble {
@@ -203,9 +198,9 @@ impl Life {
         let plan = FaultPlan::new();
         let running = Arc::new(tokio::sync::Mutex::new(Some(operator(server, &plan, &shared))));
         let api: Api<EtcdCluster> = Api::namespaced(team.client.clone(), &team.ns);
-        let spec = json!({"version": VERSION, "replicas": replicas, "clients": [{"name": "writer"}], "dataPolicy": "Delete"});
-        let object =
-            json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": names::ETCD}, "spec": spec});
+        let spec =
+            json!({"version": VERSION, "replicas": replicas, "clients": [{"name": "writer"}], "dataPolicy": "Delete"});
+        let object = json!({"apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": names::ETCD}, "spec": spec});
         api.create(&PostParams::default(), &serde_json::from_value(object).unwrap()).await.unwrap();
         let secrets: Api<Secret> = Api::namespaced(team.client.clone(), &team.ns);
         let secret = eventually(SOON, "the client's certificate", async || {
@@ -273,8 +268,9 @@ impl Life {
         if !spare || self.shared.wanted.load(Ordering::Relaxed) < 3 || !voters.iter().all(whole) {
             return None;
         }
-        self.shared.gone.lock().unwrap().insert(victim.id.clone());
-        self.kubelet().harm(&victim.name, harm).then(|| victim.name.clone())
+        let harmed = self.kubelet().harm(&victim.name, harm);
+        harmed.then(|| self.shared.gone.lock().unwrap().insert(victim.id.clone()));
+        harmed.then(|| victim.name.clone())
     }
 
     /// As many voters as are asked for, all well, and nothing that goes on.
