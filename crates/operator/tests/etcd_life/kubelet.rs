@@ -3,13 +3,12 @@
 //! Members listen where their Services are: the meta cluster of these tests has its Services on loopback. Nothing else of a manifest is
 //! changed but where its files lie.
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use berth_api::{labels, names};
 use berth_testkit::apiserver::{Process, binary};
 use berth_testkit::world::Fate;
-use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service};
-use kube::api::ListParams;
-use kube::{Api, Client, Resource, ResourceExt as _};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Client, ResourceExt as _};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,6 +18,8 @@ use std::{fs, net::IpAddr};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::task::AbortHandle;
+
+use crate::manifest::{Here, Seen, file, list};
 
 pub(crate) const VERSION: &str = "3.6.16";
 
@@ -56,14 +57,6 @@ struct Node {
     /// What guards said.
     said: Vec<String>,
     changed: bool,
-}
-
-/// What is read of the API server.
-struct Seen {
-    claims: Vec<PersistentVolumeClaim>,
-    services: Vec<Service>,
-    secrets: Vec<Secret>,
-    maps: Vec<ConfigMap>,
 }
 
 /// It runs until it is dropped, and all members with it.
@@ -178,50 +171,7 @@ async fn run(node: Arc<Mutex<Node>>, client: Client, namespace: String, wake: im
     }
 }
 
-impl Seen {
-    async fn read(client: &Client, namespace: &str) -> Result<Self> {
-        Ok(Self {
-            claims: list(client, namespace).await?,
-            services: list(client, namespace).await?,
-            secrets: list(client, namespace).await?,
-            maps: list(client, namespace).await?,
-        })
-    }
-
-    /// The Service's address.
-    fn address(&self, member: &str) -> Option<IpAddr> {
-        let service = self.services.iter().find(|s| s.name_any() == member)?;
-        service.spec.as_ref()?.cluster_ip.as_ref()?.parse().ok()
-    }
-
-    /// What a projection or a ConfigMap puts into a folder.
-    fn files(&self, volume: &Value) -> Option<Vec<(String, Vec<u8>)>> {
-        if let Some(name) = volume["configMap"]["name"].as_str() {
-            let data = self.maps.iter().find(|m| m.name_any() == name)?.data.clone().unwrap_or_default();
-            return Some(data.into_iter().map(|(key, text)| (key, text.into_bytes())).collect());
-        }
-        let mut files = vec![];
-        for source in volume["projected"]["sources"].as_array()? {
-            let name = source["secret"]["name"].as_str()?;
-            let data = self.secrets.iter().find(|s| s.name_any() == name)?.data.clone()?;
-            for item in source["secret"]["items"].as_array()? {
-                let bytes = data.get(item["key"].as_str()?)?.0.clone();
-                files.push((item["path"].as_str()?.to_owned(), bytes));
-            }
-        }
-        Some(files)
-    }
-
-    fn map(&self, name: &str, key: &str) -> Option<String> {
-        self.maps.iter().find(|m| m.name_any() == name)?.data.as_ref()?.get(key).cloned()
-    }
-}
-
 impl Node {
-    fn path(&self, file: &str) -> PathBuf {
-        self.dir.path().join(file)
-    }
-
     /// `fresh`: what was seen was read just now.
     fn sync(&mut self, pods: &[Pod], seen: &Seen, fresh: bool, ready: &BTreeSet<String>) {
         let lives = |p: &&Pod| p.metadata.deletion_timestamp.is_none() && p.labels().contains_key(labels::ETCD_CLUSTER);
@@ -263,7 +213,7 @@ impl Node {
         if claim.metadata.deletion_timestamp.is_some() {
             return None;
         }
-        let volume = self.path(&format!("volume-{}", claim.uid()?));
+        let volume = self.dir.path().join(format!("volume-{}", claim.uid()?));
         fs::create_dir_all(&volume).unwrap();
         let (pod, address, now) = (pod.uid()?, seen.address(name)?, Instant::now());
         let member = Member {
@@ -284,7 +234,7 @@ impl Node {
         let pod = serde_json::to_value(pod).unwrap();
         for volume in pod["spec"]["volumes"].as_array().into_iter().flatten() {
             let Some(files) = seen.files(volume) else { continue };
-            let dir = self.path(&format!("{name}.{}", volume["name"].as_str().unwrap()));
+            let dir = file(self.dir.path(), name, volume["name"].as_str().unwrap());
             for (path, bytes) in files {
                 let path = dir.join(path);
                 if fs::read(&path).is_ok_and(|there| there == bytes) {
@@ -300,7 +250,7 @@ impl Node {
 
     /// What became of its process; starts it if its time has come.
     fn look(&mut self, name: &str, pod: &Pod, seen: &Seen, is_ready: bool) {
-        let message = self.path(&format!("{name}.message"));
+        let message = file(self.dir.path(), name, "message");
         let member = self.members.get_mut(name).unwrap();
         let before = member.fate;
         if let Some(process) = &mut member.process {
@@ -334,77 +284,20 @@ impl Node {
 
     fn start(&mut self, name: &str, pod: &Pod, seen: &Seen) -> Result<()> {
         let member = &self.members[name];
-        let pod = serde_json::to_value(pod)?;
-        let container = &pod["spec"]["containers"][0];
-        let mounts = self.mounts(name, &pod)?;
-        let text = |arg: &Value| {
-            let arg = arg.as_str().unwrap_or_default().replace("$(POD_NAME)", name);
-            here(&arg.replace("0.0.0.0", &member.address.to_string()), &mounts)
+        let here = Here {
+            dir: self.dir.path(),
+            name,
+            volume: &member.volume,
+            address: member.address,
+            agent: &self.agent,
+            etcd: &self.etcd,
         };
-        let message = self.path(&format!("{name}.message"));
-        let _ = fs::remove_file(&message);
-        let mut command: Vec<String> = container["command"].as_array().into_iter().flatten().map(text).collect();
-        let guard = command.iter().position(|a| a == "guard").context("the guard comes first")?;
-        command.insert(guard + 1, format!("--termination-log={}", message.display()));
-        let etcd = command.iter().position(|a| a == "etcd").context("then etcd")?;
-        command[etcd] = self.etcd.display().to_string();
-        command.extend(container["args"].as_array().into_iter().flatten().map(text));
-        command.extend(["--unsafe-no-fsync".to_owned(), "--log-level=warn".to_owned()]);
-        let env = container["env"].as_array().into_iter().flatten().filter_map(|e| {
-            let from = &e["valueFrom"]["configMapKeyRef"];
-            let value = seen.map(from["name"].as_str()?, from["key"].as_str()?)?;
-            Some(format!("{}={value}", e["name"].as_str()?))
-        });
-        let hosts = self.hosts(name, &pod)?;
-        let mut args: Vec<String> =
-            if rustix::process::getuid().is_root() { vec![] } else { vec!["--map-root-user".into()] };
-        let script = r#"mount --bind "$1" /etc/hosts && shift && exec env "$@""#;
-        args.extend(["--mount", "sh", "-c", script, "sh", &hosts.display().to_string()].map(str::to_owned));
-        args.extend(env.chain(command));
+        let args = here.command(&serde_json::to_value(pod)?, seen)?;
         let process = Process::spawn(self.dir.path(), name, Path::new("unshare"), &args)?;
         let member = self.members.get_mut(name).unwrap();
         (member.process, member.started) = (Some(process), Instant::now());
         Ok(())
     }
-
-    /// Where the folders of its container are, the innermost first.
-    fn mounts(&self, name: &str, pod: &Value) -> Result<Vec<(String, PathBuf)>> {
-        let agent = self.agent.parent().context("a folder")?.to_owned();
-        let mounts = pod["spec"]["containers"][0]["volumeMounts"].as_array().context("it has volumes")?;
-        let place = |mount: &Value| {
-            let volume = mount["name"].as_str().unwrap_or_default();
-            let path = match volume {
-                "data" => self.members[name].volume.clone(),
-                "agent" => agent.clone(),
-                _ => self.path(&format!("{name}.{volume}")),
-            };
-            (mount["mountPath"].as_str().unwrap_or_default().to_owned(), path)
-        };
-        let mut mounts: Vec<_> = mounts.iter().map(place).collect();
-        mounts.sort_by_key(|(path, _)| std::cmp::Reverse(path.len()));
-        Ok(mounts)
-    }
-
-    /// The names that its pod knows.
-    fn hosts(&self, name: &str, pod: &Value) -> Result<PathBuf> {
-        let mut text = "127.0.0.1 localhost\n".to_owned();
-        for alias in pod["spec"]["hostAliases"].as_array().into_iter().flatten() {
-            let names: Vec<_> = alias["hostnames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            text += &format!("{} {}\n", alias["ip"].as_str().unwrap_or_default(), names.join(" "));
-        }
-        let path = self.path(&format!("{name}.hosts"));
-        fs::write(&path, text)?;
-        Ok(path)
-    }
-}
-
-/// An argument whose path is where the file is on this machine.
-fn here(arg: &str, mounts: &[(String, PathBuf)]) -> String {
-    let at = if arg.starts_with('/') { 0 } else { arg.find("=/").map_or(arg.len(), |at| at + 1) };
-    let (flag, path) = arg.split_at(at);
-    let inside = |mount: &str| path.strip_prefix(mount).filter(|rest| rest.is_empty() || rest.starts_with('/'));
-    let found = mounts.iter().find_map(|(mount, dir)| Some(format!("{flag}{}{}", dir.display(), inside(mount)?)));
-    found.unwrap_or_else(|| arg.to_owned())
 }
 
 /// What the readiness probe asks.
@@ -417,16 +310,6 @@ async fn ready(address: IpAddr) -> bool {
         anyhow::Ok(answer.ends_with(b" 200"))
     };
     matches!(tokio::time::timeout(Duration::from_secs(1), ask).await, Ok(Ok(true)))
-}
-
-async fn list<K>(client: &Client, namespace: &str) -> Result<Vec<K>>
-where
-    K: Resource<Scope = kube::core::NamespaceResourceScope, DynamicType = ()>
-        + Clone
-        + serde::de::DeserializeOwned
-        + std::fmt::Debug,
-{
-    Ok(Api::<K>::namespaced(client.clone(), namespace).list(&ListParams::default()).await?.items)
 }
 
 /// Of the etcd that all tests have.

@@ -4,16 +4,19 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod hooks;
 mod kubelet;
 mod life;
+mod manifest;
 mod writer;
 
 use berth_api::names;
 use berth_testkit::sweep::{Choice, Passed, Random};
+use hooks::Trouble;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::Api;
 use kube::api::DeleteParams;
-use life::{Life, Trouble};
+use life::Life;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use writer::Writer;
