@@ -119,6 +119,16 @@ impl Kubelet {
         true
     }
 
+    /// How often its process ended although nobody killed it.
+    pub(crate) fn ended_by_itself(&self, member: &str) -> usize {
+        let killed = "ended with exit status: 137";
+        self.lock()
+            .said
+            .iter()
+            .filter(|said| said.starts_with(&format!("{member}: ")) && !said.contains(killed))
+            .count()
+    }
+
     /// What guards and processes said last.
     pub(crate) fn said(&self) -> Vec<String> {
         let node = self.lock();

@@ -22,7 +22,7 @@ use tokio::task::AbortHandle;
 use crate::common::{Running, SOON, Team, alone, background, crds, team};
 use crate::hooks::{Shared, Trouble, again, operator, watch};
 use crate::kubelet::{self, Kubelet, VERSION, member};
-use crate::writer::Client;
+use crate::writer::{Client, Writer};
 
 /// A meta cluster whose Services are on loopback.
 async fn server() -> (&'static ApiServer, &'static World) {
@@ -133,14 +133,27 @@ impl Life {
         self.api.patch(names::ETCD, &PatchParams::default(), &patch).await.unwrap();
     }
 
-    pub(crate) async fn voters(&self) -> Result<Vec<ListedMember>> {
-        self.shared.voters().await
+    /// Waits for ten more writes that are acknowledged.
+    pub(crate) async fn writes_go_on(&self, writer: &Writer) {
+        let before = writer.acknowledged();
+        let more = async || {
+            let now = writer.acknowledged();
+            ensure!(now >= before + 10, "{before}, then {now}");
+            Ok(())
+        };
+        eventually(SOON, "writes", more).await.unwrap_or_else(|e| panic!("{e:#}\n{}", self.story()));
+    }
+
+    /// Who votes, as soon as a quorum answers.
+    pub(crate) async fn voters(&self) -> Vec<ListedMember> {
+        let voters = eventually(SOON, "a quorum", async || self.shared.voters().await).await;
+        voters.unwrap_or_else(|e| panic!("{e:#}\n{}", self.story()))
     }
 
     /// The data of a member that votes are harmed, if all others have theirs and are a quorum. None: that is not so.
     pub(crate) async fn harm(&self, random: &mut Random, harm: impl FnOnce(&std::path::Path)) -> Option<String> {
         let _turn = self.shared.turn.lock().await;
-        let voters = self.voters().await.ok()?;
+        let voters = self.shared.voters().await.ok()?;
         let victim = &voters[random.below(voters.len())];
         let gone = self.shared.gone.lock().unwrap().clone();
         let running = self.kubelet().running();
