@@ -188,7 +188,7 @@ impl Life {
             found = Some(status);
             Ok(())
         };
-        let rests = eventually(SOON * 2, &format!("rest at {replicas}"), rest).await;
+        let rests = eventually(SOON * 5, &format!("rest at {replicas}"), rest).await;
         rests.unwrap_or_else(|e| panic!("{e:#}\n{}", self.story()));
         self.say(&format!("at rest with {replicas}"));
         self.is_sound();
