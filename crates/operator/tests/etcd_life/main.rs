@@ -41,7 +41,9 @@ async fn something_happens(life: &Life, random: &mut Random) {
         }
         3 => {
             life.say("all are killed");
-            running.iter().for_each(|m| life.kubelet().kill(m));
+            for member in &running {
+                life.kubelet().kill(member);
+            }
         }
         4 => life.trouble(Trouble::AnswerLost),
         5 => life.trouble(Trouble::Late(some(random, 3000))),
@@ -110,7 +112,9 @@ async fn members_that_are_killed_come_back_as_they_were() {
         life.writes_go_on(&writer).await;
     }
     life.say("all are killed");
-    life.kubelet().running().iter().for_each(|m| life.kubelet().kill(m));
+    for member in life.kubelet().running() {
+        life.kubelet().kill(&member);
+    }
     life.touch().await;
     life.writes_go_on(&writer).await;
     life.at_rest(3).await;

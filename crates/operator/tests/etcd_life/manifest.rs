@@ -6,6 +6,7 @@ use kube::api::ListParams;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use serde_json::Value;
 use std::cmp::Reverse;
+use std::fmt::Write as _;
 use std::fs;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
@@ -129,7 +130,7 @@ impl Here<'_> {
         let mut text = "127.0.0.1 localhost\n".to_owned();
         for alias in pod["spec"]["hostAliases"].as_array().into_iter().flatten() {
             let names: Vec<_> = alias["hostnames"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-            text += &format!("{} {}\n", alias["ip"].as_str().unwrap_or_default(), names.join(" "));
+            writeln!(text, "{} {}", alias["ip"].as_str().unwrap_or_default(), names.join(" "))?;
         }
         let path = file(self.dir, self.name, "hosts");
         fs::write(&path, text)?;
