@@ -147,12 +147,16 @@ impl Change<'_> {
         let stage = self.record.map(|r| r.stage);
         let is_lost = |m: &MemberRecord| m.id.is_empty() || view.fact(&m.name).lost;
         let other_is_lost = view.journal.members.iter().any(|m| m.name != self.name() && is_lost(m));
+        let is_unheard =
+            self.operation.kind == OperationKind::Grow && stage == Some(MemberStage::Adding) && self.listed.is_none();
         match (self.operation.kind, stage) {
             (OperationKind::Grow, None) if !wanted || other_is_lost => {
                 Some(Step::Write(self.journal().with(self.name(), None).done()))
             }
+            // etcd adds nobody while a member is away, and one that lost its data stays away until it is replaced.
             (OperationKind::Grow | OperationKind::Replace, Some(MemberStage::Adding | MemberStage::Joining))
-                if !wanted && (is_last || self.operation.kind == OperationKind::Grow) =>
+                if (!wanted && (is_last || self.operation.kind == OperationKind::Grow))
+                    || (is_unheard && other_is_lost) =>
             {
                 let id = self.listed.map(|l| l.id.clone()).or_else(|| self.record.map(|r| r.id.clone()));
                 let next = self.stage(MemberStage::Leaving, &id.unwrap_or_default());
