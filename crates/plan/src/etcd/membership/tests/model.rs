@@ -243,6 +243,12 @@ impl State {
         let (had, up) = (self.has_quorum(), self.up());
         // What etcd refuses changes nothing.
         let new_id = format!("f{}", self.added);
+        let grows = self.journal.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Grow);
+        let is_away = |m: &ListedMember| !m.learner && !up.contains(&m.id);
+        if grows && matches!(change, MemberChange::AddLearner { .. }) && self.list.iter().any(is_away) {
+            // "unhealthy cluster". Also where one is replaced, which this leaves out.
+            return Ok(());
+        }
         match etcd_members::apply(&mut self.list, &up, change, &new_id) {
             Ok(Some(leader)) => self.leader = leader,
             Ok(None) if matches!(change, MemberChange::AddLearner { .. }) => self.added += 1,
