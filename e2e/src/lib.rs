@@ -15,6 +15,7 @@ pub mod kubectl;
 pub mod machines;
 pub mod make;
 pub mod memory;
+pub mod minors;
 pub mod network;
 pub mod operator;
 pub mod pages;

@@ -1,61 +1,59 @@
-//! A minor in two steps, with a client that opens a new connection each 100 ms: the new binaries emulate the old minor, go back, come again,
-//! and then serve the new one, from where there is no way back.
+//! The oldest minor, the one between and the newest, one after the other, each in two steps, with a client that opens a new connection each
+//! 100 ms and an object of every kind: new binaries emulate the old minor, go back, come again, and then serve the new one, from where there
+//! is no way back.
 
 use anyhow::{Context, Result, ensure};
-use berth_e2e::{Caller, Kube, NEWEST, Tenant, core, tenant::condition, until};
-use serde_json::{Value, json};
+use berth_e2e::{
+    Caller, NEWEST, Tenant, core,
+    minors::{Objects, Watch, ready, serves},
+    tenant::condition,
+};
+use serde_json::json;
 
-const OLD: &str = "1.35.4";
-
-/// What is created before and read again after each step.
-const KEPT: [(&str, &str); 4] = [
-    ("/api/v1/namespaces/default/configmaps", r#"{"kind":"ConfigMap","data":{"a":"b"}}"#),
-    ("/api/v1/namespaces/default/secrets", r#"{"kind":"Secret","stringData":{"a":"b"}}"#),
-    (
-        "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
-        r#"{"kind":"Ingress","spec":{"defaultBackend":{"service":{"name":"a","port":{"number":80}}}}}"#,
-    ),
-    (
-        "/apis/apps/v1/namespaces/default/statefulsets",
-        r#"{"kind":"StatefulSet","spec":{"replicas":0,"serviceName":"a","selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"registry.k8s.io/pause:3.10.1"}]}}}}"#,
-    ),
-];
+const OLDEST: &str = "1.34.4";
+const BETWEEN: &str = "1.35.4";
 
 #[test]
 #[ignore = "make test-all: the binaries of the minor between take minutes to build, and six rollouts of two API servers minutes to run"]
-fn a_minor_changes_in_two_steps_and_clients_are_served() {
+fn minors_change_one_by_one_in_two_steps_and_clients_are_served() {
     berth_e2e::run("minor", |world| {
         let spec = json!({
-            "version": OLD,
+            "version": OLDEST,
             "apiServer": {"replicas": 2},
-            "upgrade": {"finalizeAfter": "168h"},
+            "etcd": {"replicas": 3},
+            "upgrade": {"soak": "5s", "finalizeAfter": "168h"},
         });
         let tenant = Tenant::ready(world, "minor", &spec)?;
-        serves(&tenant, OLD, "35")?;
-        let kept = keep(&tenant.api()?)?;
-        let caller = Caller::start(&tenant.kubeconfig()?);
+        serves(&tenant, 2, OLDEST, "34")?;
+        let kept = Objects::keep(&tenant)?;
+        let (caller, watch) = (Caller::start(&tenant.kubeconfig()?), Watch::start(&world.kube, &tenant));
+        let minor = Step { tenant: &tenant, kept: &kept };
 
-        tenant.change(&json!({"version": NEWEST}))?;
-        emulates(&tenant, &kept)?;
+        println!("    {BETWEEN} emulates 1.34");
+        tenant.change(&json!({"version": BETWEEN}))?;
+        minor.emulates(BETWEEN, OLDEST)?;
         println!("    back");
-        tenant.change(&json!({"version": OLD}))?;
-        ready(&tenant, "AsExpected")?;
-        serves(&tenant, OLD, "35")?;
-        same(&tenant.api()?, &kept)?;
+        tenant.change(&json!({"version": OLDEST}))?;
+        minor.is_through(OLDEST)?;
         println!("    and again");
-        tenant.change(&json!({"version": NEWEST}))?;
-        emulates(&tenant, &kept)?;
-
+        tenant.change(&json!({"version": BETWEEN}))?;
+        minor.emulates(BETWEEN, OLDEST)?;
         println!("    the second step");
         tenant.change(&json!({"upgrade": {"finalizeAfter": "0s"}}))?;
-        ready(&tenant, "AsExpected")?;
-        serves(&tenant, NEWEST, "36")?;
-        same(&tenant.api()?, &kept)?;
+        minor.is_through(BETWEEN)?;
+
+        println!("    {NEWEST} emulates 1.35");
+        tenant.change(&json!({"version": NEWEST, "upgrade": {"finalizeAfter": "168h"}}))?;
+        minor.emulates(NEWEST, BETWEEN)?;
+        println!("    the second step");
+        tenant.change(&json!({"upgrade": {"finalizeAfter": "0s"}}))?;
+        minor.is_through(NEWEST)?;
         tenant.scheduler_works()?;
         caller.end()?.none_failed()?;
+        watch.end(&[OLDEST, BETWEEN, NEWEST])?;
 
         let before = tenant.pod_identities()?;
-        tenant.change(&json!({"version": OLD}))?;
+        tenant.change(&json!({"version": BETWEEN}))?;
         let message = tenant.wait_condition("Ready", "False", "DowngradeUnsafe")?;
         ensure!(message.contains("Set a patch version of 1.36"), "{message}");
         ensure!(condition(&tenant.cluster()?, "Available")?["status"] == "True", "it serves on");
@@ -65,74 +63,35 @@ fn a_minor_changes_in_two_steps_and_clients_are_served() {
     });
 }
 
-fn ready(tenant: &Tenant<'_>, reason: &str) -> Result<String> {
-    until(&format!("Ready, {reason}"), || {
-        let cluster = tenant.wait_ready()?;
-        let found = condition(&cluster, "Ready")?;
-        ensure!(found["reason"] == reason, "{found}");
-        Ok(found["message"].as_str().unwrap_or_default().to_owned())
-    })
+struct Step<'a> {
+    tenant: &'a Tenant<'a>,
+    kept: &'a Objects,
 }
 
-/// The first step is through: the tenant is ready, and says until when there is a way back.
-fn emulates(tenant: &Tenant<'_>, kept: &[(String, Value)]) -> Result<()> {
-    let message = ready(tenant, "Emulating")?;
-    ensure!(message.contains("set spec.version to 1.35.4"), "{message}");
-    serves(tenant, NEWEST, "35")?;
-    let cluster = tenant.cluster()?;
-    ensure!(cluster["status"]["emulatedVersion"] == "1.35", "{}", cluster["status"]);
-    ensure!(cluster["status"]["version"] == NEWEST, "{}", cluster["status"]);
-    let config = tenant.api()?.get(&format!("{}/kubeadm-config", core("kube-system", "configmaps")))?;
-    let config = config["data"]["ClusterConfiguration"].as_str().context("kubeadm's configuration")?;
-    ensure!(
-        config.contains(&format!("kubernetesVersion: \"v{OLD}\"")),
-        "nodes are not newer than what is served: {config}"
-    );
-    same(&tenant.api()?, kept)
-}
-
-/// Every API server, as often as connections lead to each of them, runs that version and serves that minor.
-fn serves(tenant: &Tenant<'_>, version: &str, minor: &str) -> Result<()> {
-    for _ in 0..10 {
-        let told = tenant.api()?.get("/version")?;
-        ensure!(told["gitVersion"] == format!("v{version}") && told["emulationMinor"] == minor, "{told}");
+impl Step<'_> {
+    /// The first step is through: the tenant is ready, says until when there is a way back, and nodes are not newer than what is served.
+    fn emulates(&self, version: &str, old: &str) -> Result<()> {
+        let message = ready(self.tenant, "Emulating")?;
+        ensure!(message.contains(&format!("set spec.version to {old}")), "{message}");
+        self.serves(version, old)
     }
-    for component in ["kube-apiserver", "kube-controller-manager", "kube-scheduler"] {
-        let live = tenant.deployment(component)?;
-        let image = live["spec"]["template"]["spec"]["containers"][0]["image"].as_str().unwrap_or_default();
-        ensure!(image.ends_with(&format!(":v{version}")), "{component} runs {image}");
-    }
-    Ok(())
-}
 
-fn keep(api: &Kube) -> Result<Vec<(String, Value)>> {
-    KEPT.iter()
-        .map(|(collection, text)| {
-            let mut object: Value = serde_json::from_str(text)?;
-            let version = collection.split("/namespaces").next().unwrap_or_default();
-            let version = version.trim_start_matches("/apis/").trim_start_matches("/api/");
-            object["apiVersion"] = version.into();
-            object["metadata"] = json!({"name": "kept"});
-            api.create(collection, &object)?;
-            let path = format!("{collection}/kept");
-            // Controllers write what they have to before it is compared.
-            let read = until(&format!("{path} to be observed"), || {
-                let read = api.get(&path)?;
-                let wants = read["metadata"]["generation"]
-                    .as_i64()
-                    .filter(|_| read["status"]["observedGeneration"].is_i64() || read["kind"] == "StatefulSet");
-                ensure!(wants.is_none_or(|g| read["status"]["observedGeneration"] == g), "{read}");
-                Ok(read)
-            })?;
-            Ok((path, read))
-        })
-        .collect()
-}
-
-fn same(api: &Kube, kept: &[(String, Value)]) -> Result<()> {
-    for (path, before) in kept {
-        let now = api.get(path)?;
-        ensure!(now == *before, "{path} was {before}, and is {now}");
+    /// All of it runs, and nothing is emulated.
+    fn is_through(&self, version: &str) -> Result<()> {
+        ready(self.tenant, "AsExpected")?;
+        self.serves(version, version)
     }
-    Ok(())
+
+    fn serves(&self, version: &str, as_version: &str) -> Result<()> {
+        let tenant = self.tenant;
+        let minor = as_version.rsplit_once('.').map_or(as_version, |(minor, _)| minor);
+        serves(tenant, 2, version, minor.trim_start_matches("1."))?;
+        let status = tenant.cluster()?["status"].clone();
+        let emulated = (version != as_version).then_some(minor);
+        ensure!(status["emulatedVersion"].as_str() == emulated && status["version"] == version, "{status}");
+        let config = tenant.api()?.get(&format!("{}/kubeadm-config", core("kube-system", "configmaps")))?;
+        let config = config["data"]["ClusterConfiguration"].as_str().context("kubeadm's configuration")?;
+        ensure!(config.contains(&format!("kubernetesVersion: \"v{as_version}\"")), "of nodes: {config}");
+        self.kept.are_the_same(tenant)
+    }
 }

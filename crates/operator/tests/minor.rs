@@ -7,6 +7,7 @@ use anyhow::{Result, ensure};
 use berth_api::conditions::ConditionType;
 use berth_api::labels;
 use berth_testkit::apiserver::Options;
+use berth_testkit::kinds::{difference, samples, without_sample};
 use berth_testkit::{ApiServer, fixtures::eventually};
 use common::{CRASHES, SHARED_CALLS, SOON, Team, shared_operator};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -157,86 +158,6 @@ async fn durations_are_bounded() {
     team.gone().await.unwrap();
 }
 
-/// Objects of these collections, with their specs; `apiVersion` follows from the path.
-const KEPT: &[(&str, &str, &str)] = &[
-    ("/api/v1/namespaces/default/configmaps", "ConfigMap", r#"{"data":{"a":"b"}}"#),
-    ("/api/v1/namespaces/default/secrets", "Secret", r#"{"stringData":{"a":"b"}}"#),
-    ("/api/v1/namespaces/default/serviceaccounts", "ServiceAccount", "{}"),
-    ("/api/v1/namespaces/default/resourcequotas", "ResourceQuota", r#"{"spec":{"hard":{"pods":"10"}}}"#),
-    (
-        "/api/v1/namespaces/default/limitranges",
-        "LimitRange",
-        r#"{"spec":{"limits":[{"type":"PersistentVolumeClaim","max":{"storage":"2Gi"}}]}}"#,
-    ),
-    ("/api/v1/namespaces/default/services", "Service", r#"{"spec":{"ports":[{"port":80}]}}"#),
-    (
-        "/api/v1/namespaces/default/persistentvolumeclaims",
-        "PersistentVolumeClaim",
-        r#"{"spec":{"accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}"#,
-    ),
-    (
-        "/api/v1/namespaces/default/pods",
-        "Pod",
-        r#"{"spec":{"containers":[{"name":"c","image":"a","resources":{"requests":{"cpu":"1"}}}]}}"#,
-    ),
-    (
-        "/apis/apps/v1/namespaces/default/deployments",
-        "Deployment",
-        r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"a"}]}}}}"#,
-    ),
-    (
-        "/apis/apps/v1/namespaces/default/daemonsets",
-        "DaemonSet",
-        r#"{"spec":{"selector":{"matchLabels":{"a":"b"}},"template":{"metadata":{"labels":{"a":"b"}},"spec":{"containers":[{"name":"c","image":"a"}]}}}}"#,
-    ),
-    (
-        "/apis/batch/v1/namespaces/default/cronjobs",
-        "CronJob",
-        r#"{"spec":{"schedule":"0 0 * * *","jobTemplate":{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"a"}]}}}}}}"#,
-    ),
-    (
-        "/apis/batch/v1/namespaces/default/jobs",
-        "Job",
-        r#"{"spec":{"template":{"spec":{"restartPolicy":"Never","containers":[{"name":"c","image":"a"}]}}}}"#,
-    ),
-    (
-        "/apis/autoscaling/v2/namespaces/default/horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        r#"{"spec":{"maxReplicas":2,"scaleTargetRef":{"apiVersion":"apps/v1","kind":"Deployment","name":"kept"}}}"#,
-    ),
-    (
-        "/apis/networking.k8s.io/v1/namespaces/default/ingresses",
-        "Ingress",
-        r#"{"spec":{"defaultBackend":{"service":{"name":"a","port":{"number":80}}}}}"#,
-    ),
-    (
-        "/apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
-        "NetworkPolicy",
-        r#"{"spec":{"podSelector":{}}}"#,
-    ),
-    (
-        "/apis/policy/v1/namespaces/default/poddisruptionbudgets",
-        "PodDisruptionBudget",
-        r#"{"spec":{"minAvailable":1,"selector":{}}}"#,
-    ),
-    ("/apis/rbac.authorization.k8s.io/v1/namespaces/default/roles", "Role", r#"{"rules":[]}"#),
-    ("/apis/coordination.k8s.io/v1/namespaces/default/leases", "Lease", r#"{"spec":{"holderIdentity":"a"}}"#),
-    (
-        "/apis/discovery.k8s.io/v1/namespaces/default/endpointslices",
-        "EndpointSlice",
-        r#"{"addressType":"IPv4","endpoints":[],"ports":[]}"#,
-    ),
-    ("/apis/resource.k8s.io/v1/deviceclasses", "DeviceClass", r#"{"spec":{}}"#),
-    ("/apis/storage.k8s.io/v1/storageclasses", "StorageClass", r#"{"provisioner":"a"}"#),
-    ("/apis/scheduling.k8s.io/v1/priorityclasses", "PriorityClass", r#"{"value":1}"#),
-    ("/apis/node.k8s.io/v1/runtimeclasses", "RuntimeClass", r#"{"handler":"a"}"#),
-    (
-        "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies",
-        "ValidatingAdmissionPolicy",
-        r#"{"spec":{"matchConstraints":{"resourceRules":[{"apiGroups":["example.com"],"apiVersions":["v1"],"operations":["CREATE"],"resources":["a"]}]},"validations":[{"expression":"true"}]}}"#,
-    ),
-];
-
 async fn call(server: &ApiServer, request: http::Request<Vec<u8>>) -> Value {
     let what = format!("{} {}", request.method(), request.uri());
     server.client().request(request).await.unwrap_or_else(|e| panic!("{what}: {e}"))
@@ -246,26 +167,40 @@ async fn get(server: &ApiServer, path: &str) -> Value {
     call(server, http::Request::get(path).body(Vec::new()).unwrap()).await
 }
 
-/// Creates one of each under that name.
-async fn keep(server: &ApiServer, name: &str) {
-    for (path, kind, object) in KEPT {
-        let mut object: Value = serde_json::from_str(object).unwrap();
-        let words: Vec<&str> = path.split('/').collect();
-        let version = if words[1] == "api" { words[2].to_owned() } else { format!("{}/{}", words[2], words[3]) };
-        object["apiVersion"] = version.into();
-        object["kind"] = (*kind).into();
-        object["metadata"] = json!({"name": name});
-        let request = http::Request::post(*path).header("content-type", "application/json");
-        call(server, request.body(serde_json::to_vec(&object).unwrap()).unwrap()).await;
+/// Creates one of each under that name, and reads them when what the API server itself writes is there.
+async fn keep(server: &ApiServer, name: &str) -> Vec<Value> {
+    for sample in samples(name) {
+        let request = http::Request::post(sample.collection).header("content-type", "application/json");
+        call(server, request.body(serde_json::to_vec(&sample.object).unwrap()).unwrap()).await;
     }
+    read(server, name).await
 }
 
 async fn read(server: &ApiServer, name: &str) -> Vec<Value> {
     let mut all = vec![];
-    for (path, ..) in KEPT {
-        all.push(get(server, &format!("{path}/{name}")).await);
+    for sample in samples(name) {
+        all.push(get(server, &sample.path).await);
     }
     all
+}
+
+/// All read back equal.
+async fn same(server: &ApiServer, name: &str, before: &[Value]) {
+    let now = read(server, name).await;
+    let differ: Vec<_> = before.iter().zip(&now).filter_map(|(before, now)| difference(before, now)).collect();
+    assert_eq!(differ, [""; 0]);
+}
+
+/// What is served and can be created has an object here.
+async fn every_kind_is_kept(server: &ApiServer) {
+    let mut versions = vec!["/api/v1".to_owned()];
+    for group in get(server, "/apis").await["groups"].as_array().unwrap() {
+        let all = group["versions"].as_array().unwrap().iter();
+        versions.extend(all.map(|version| format!("/apis/{}", version["groupVersion"].as_str().unwrap())));
+    }
+    for version in versions {
+        assert_eq!(without_sample(&get(server, &version).await), [""; 0], "{version}");
+    }
 }
 
 /// What the first step relies on: the newest binaries that emulate the oldest minor leave nothing in etcd that the oldest cannot read, be it
@@ -275,25 +210,24 @@ async fn a_real_api_server_that_emulates_leaves_a_way_back() {
     const OLDEST: &str = "v1.34.4";
     const NEWEST: &str = "v1.36.3";
     let mut server = ApiServer::start_with(Options { kubernetes: OLDEST.into(), ..Options::default() }).await.unwrap();
-    keep(&server, "before").await;
-    let before = read(&server, "before").await;
+    every_kind_is_kept(&server).await;
+    let before = keep(&server, "before").await;
 
     server.replace_apiserver(NEWEST, &["--emulated-version=1.34"]).await.unwrap();
     let told = get(&server, "/version").await;
     assert_eq!((&told["gitVersion"], &told["major"], &told["minor"]), (&json!(NEWEST), &json!("1"), &json!("36")));
     assert_eq!((&told["emulationMajor"], &told["emulationMinor"]), (&json!("1"), &json!("34")), "{told}");
-    assert_eq!(read(&server, "before").await, before);
-    keep(&server, "emulating").await;
-    let emulating = read(&server, "emulating").await;
+    same(&server, "before", &before).await;
+    let emulating = keep(&server, "emulating").await;
 
     server.replace_apiserver(OLDEST, &[]).await.unwrap();
     assert_eq!(get(&server, "/version").await["gitVersion"], OLDEST);
-    assert_eq!(read(&server, "before").await, before);
-    assert_eq!(read(&server, "emulating").await, emulating);
+    same(&server, "before", &before).await;
+    same(&server, "emulating", &emulating).await;
 
     server.replace_apiserver(NEWEST, &[]).await.unwrap();
     let told = get(&server, "/version").await;
     assert_eq!((&told["gitVersion"], &told["emulationMinor"]), (&json!(NEWEST), &json!("36")), "{told}");
-    assert_eq!(read(&server, "before").await, before);
-    assert_eq!(read(&server, "emulating").await, emulating);
+    same(&server, "before", &before).await;
+    same(&server, "emulating", &emulating).await;
 }
