@@ -83,7 +83,7 @@ fn version_and_plural(collection: &str) -> (&str, &str) {
 
 /// Collections, kinds and what is created; `NAME` and `BYTE` are replaced.
 const KINDS: &[(&str, &str, &str)] = &[
-    ("/api/v1/namespaces", "Namespace", r#"{}"#),
+    ("/api/v1/namespaces", "Namespace", "{}"),
     (
         "/api/v1/nodes",
         "Node",
@@ -96,7 +96,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     ),
     ("/api/v1/namespaces/default/configmaps", "ConfigMap", r#"{"data":{"a":"b"}}"#),
     ("/api/v1/namespaces/default/secrets", "Secret", r#"{"stringData":{"a":"b"}}"#),
-    ("/api/v1/namespaces/default/serviceaccounts", "ServiceAccount", r#"{}"#),
+    ("/api/v1/namespaces/default/serviceaccounts", "ServiceAccount", "{}"),
     ("/api/v1/namespaces/default/resourcequotas", "ResourceQuota", r#"{"spec":{"hard":{"pods":"10"}}}"#),
     (
         "/api/v1/namespaces/default/limitranges",
