@@ -299,7 +299,9 @@ async fn read_nodes(io: &Io, snapshot: &mut Snapshot, etcd: &EtcdCluster) -> Res
             Err(_) => continue,
             Ok(nodes) => nodes,
         };
-        nodes.into_iter().for_each(|node| snapshot.put(Kind::Node, node));
+        for node in nodes {
+            snapshot.put(Kind::Node, node);
+        }
         snapshot.put(Kind::PersistentVolume, volume);
     }
     Ok(())
