@@ -8,6 +8,7 @@ use crate::model::{EtcdCall, KvHash, Maintenance};
 use crate::observed::{MemberProbe, RaisedAlarm};
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, OperationKind};
 use berth_api::etcd_upkeep::HashCheck;
+use berth_api::version::Version;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
@@ -16,6 +17,8 @@ use std::collections::BTreeMap;
 const EVERY: SignedDuration = SignedDuration::from_hours(24);
 /// Members differ: a person may have done something. Or one did not answer in time.
 const AGAIN: SignedDuration = SignedDuration::from_mins(10);
+/// From this version on a hash is the same wherever the data are.
+const SOUND: &str = "3.5.18";
 /// A change of the version begins so long after a comparison at most.
 pub(super) const FRESH: SignedDuration = SignedDuration::from_mins(5);
 
@@ -86,13 +89,8 @@ fn is_confirmed(before: Option<&HashCheck>, serial: i64, differing: &[String]) -
 /// Whether a member has other data than the majority, and was found so twice: its data is of no use, and is replaced by a copy. What the
 /// status says counts, and not what was heard in this reconcile, in which the record may have changed since.
 pub(super) fn is_odd(s: &Subject<'_>, member: &str) -> bool {
-    let Some(check) = s
-        .etcd
-        .status
-        .as_ref()
-        .and_then(|s| s.hashes.as_ref())
-        .filter(|check| check.is_confirmed && is_minority(s, check))
-    else {
+    let last = s.etcd.status.as_ref().and_then(|status| status.hashes.as_ref());
+    let Some(check) = last.filter(|check| check.is_confirmed && is_minority(s, check) && are_sound(s)) else {
         return false;
     };
     let is_leaving =
@@ -100,6 +98,12 @@ pub(super) fn is_odd(s: &Subject<'_>, member: &str) -> bool {
             && s.record.bootstrap.members.iter().any(|m| m.name == member && m.stage == MemberStage::Leaving);
     let is_of_these = s.record.operation.is_none() && check.serial == s.record.bootstrap.serial;
     (is_leaving || is_of_these) && check.differing.iter().any(|name| name == member)
+}
+
+/// Whether different hashes mean different data. Earlier ones of 3.5 give another hash after a compaction that ended at a deleted key:
+/// <https://github.com/etcd-io/etcd/pull/18274>.
+fn are_sound(s: &Subject<'_>) -> bool {
+    SOUND.parse().is_ok_and(|sound: Version| s.record.release().version >= sound)
 }
 
 fn is_minority(s: &Subject<'_>, check: &HashCheck) -> bool {
@@ -166,10 +170,9 @@ pub(super) fn problem(s: &Subject<'_>) -> Option<String> {
     let (said, help) = if is_minority(s, &check) {
         let said = format!("{who} has other data than the majority of the {of} members");
         let claims: Vec<_> = differing.iter().map(|member| format!("data-{member}")).collect();
-        let help = if !s.can_join() {
+        let help = if !s.can_join() || !are_sound(s) {
             format!(
-                "Berth changes nothing of this etcd, which an earlier Berth made. Restore {} and pod {who} from the others' data",
-                claims.join(", ")
+                "Berth changes nothing of this etcd, since an earlier Berth made it, or it runs less than {SOUND}, whose hashes can differ for the same data. Compare the members, and restore a backup if they do differ"
             )
         } else if check.is_confirmed {
             format!(

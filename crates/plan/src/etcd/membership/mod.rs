@@ -105,6 +105,8 @@ pub(crate) struct Fact {
     pub(crate) stranded: bool,
     /// Its container ends each time that it starts.
     pub(crate) crashes: bool,
+    /// Its pod finds no node.
+    pub(crate) unplaced: bool,
     /// It has a pod.
     pub(crate) pod: bool,
     /// Its pod is being deleted.

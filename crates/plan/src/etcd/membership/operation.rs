@@ -230,9 +230,7 @@ impl Change<'_> {
         match self.fact.claim {
             Some(false) if self.fact.stranded => Some(Step::DeleteClaim(self.name().to_owned())),
             // The StatefulSet makes a claim for a pod that it makes.
-            None if self.fact.pod && !self.fact.pod_ends && !self.fact.well => {
-                Some(Step::ReplacePod(self.name().to_owned()))
-            }
+            None if self.fact.unplaced => Some(Step::ReplacePod(self.name().to_owned())),
             _ => None,
         }
     }

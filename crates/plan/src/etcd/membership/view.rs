@@ -4,7 +4,7 @@ use super::{Fact, Journal, View};
 use crate::etcd::subject::Subject;
 use crate::etcd::{Health, parity, roll, services, stranded};
 use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
-use crate::workload::{has_lost_its_data, pod_problem};
+use crate::workload::{has_lost_its_data, pod_problem, unscheduled_since};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{BootstrapState, Record};
 use berth_api::{labels, names};
@@ -86,6 +86,7 @@ fn fact(s: &Subject<'_>, probe: Option<&EtcdProbe>, name: &str) -> Fact {
         stranded: is_stranded,
         crashes: pod.and_then(pod_problem).is_some_and(|(reason, _)| reason == Reason::ContainerFailing)
             && said.is_none(),
+        unplaced: pod.and_then(unscheduled_since).is_some(),
         pod: pod.is_some(),
         pod_ends: pod.is_some_and(deleting),
         claim: claim.map(deleting),

@@ -257,3 +257,26 @@ fn a_corrupt_member_is_replaced_and_the_alarm_disarmed() {
         assert!(!did.iter().any(|line| line.starts_with("remove") || line.starts_with("disarm")), "{did:#?}");
     }
 }
+
+#[test]
+fn hashes_of_an_early_patch_version_prove_nothing() {
+    for (version, is_replaced) in [("3.5.17", false), ("3.5.18", true)] {
+        let mut e = Etcd::of_version(version, 3);
+        e.differs(true);
+        e.reconcile();
+        assert_eq!(e.did().contains(&"remove member a1".to_owned()), is_replaced, "{version}: {:#?}", e.did());
+        assert_eq!(e.message(ConditionType::Ready).contains("less than 3.5.18"), !is_replaced, "{version}");
+    }
+}
+
+/// Somebody took its label off: nobody knows whose it is, and the pod of a member that joins is left alone.
+#[test]
+fn a_claim_that_is_not_seen_is_no_reason_to_replace_a_pod_that_has_its_node() {
+    let mut e = Etcd::loses_a_node(3, out_of_service());
+    e.reconcile();
+    e.members_run();
+    e.edit(&claim())["metadata"]["labels"] = json!({});
+    e.world.log.clear();
+    e.reconcile();
+    assert!(e.did().is_empty(), "{:#?}", e.did());
+}

@@ -133,6 +133,7 @@ impl State {
                 lost: self.pods.get(&i) == Some(&Pod::Held) || away || stranded(i),
                 stranded: stranded(i),
                 crashes: self.pods.get(&i) == Some(&Pod::Crashes),
+                unplaced: self.pods.get(&i) == Some(&Pod::Stranded),
                 pod: self.pods.contains_key(&i),
                 pod_ends: false,
                 claim: self.volumes.contains_key(&i).then_some(false),
