@@ -10,6 +10,10 @@ fn claim() -> ObjectKey {
     Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-1")
 }
 
+fn pv() -> ObjectKey {
+    ObjectKey::cluster(Kind::PersistentVolume, "pv-1")
+}
+
 impl Etcd {
     /// The pod of `etcd-1` finds no node since a minute ago: the volume is on `n1`, whose object is as given.
     pub(super) fn loses_a_node(replicas: i32, node: Option<Value>) -> Self {
@@ -28,7 +32,7 @@ impl Etcd {
         let terms = json!([{"matchExpressions": [on]}]);
         let volume =
             json!({"spec": {"claimRef": {"uid": uid}, "nodeAffinity": {"required": {"nodeSelectorTerms": terms}}}});
-        e.world.put(ObjectKey::cluster(Kind::PersistentVolume, "pv-1"), volume);
+        e.world.put(pv(), volume);
         if let Some(node) = node {
             e.world.put(ObjectKey::cluster(Kind::Node, "n1"), node);
         }
@@ -60,14 +64,14 @@ impl Etcd {
     }
 }
 
-pub(super) fn out_of_service() -> Option<Value> {
+pub(super) fn out_of_service() -> Value {
     let taint = json!({"key": "node.kubernetes.io/out-of-service", "value": "nodeshutdown", "effect": "NoExecute"});
-    Some(json!({"metadata": {"labels": {"kubernetes.io/hostname": "n1"}}, "spec": {"taints": [taint]}}))
+    json!({"metadata": {"labels": {"kubernetes.io/hostname": "n1"}}, "spec": {"taints": [taint]}})
 }
 
 #[test]
 fn a_member_whose_node_is_out_of_service_is_replaced_elsewhere() {
-    let mut e = Etcd::loses_a_node(3, out_of_service());
+    let mut e = Etcd::loses_a_node(3, Some(out_of_service()));
     assert_eq!(stranded::volumes(&e.cr, &e.world.observed), ["pv-1"]);
     let others = ["etcd-0", "etcd-2"].map(|name| e.get(&Etcd::key(Kind::Pod, name))["metadata"]["uid"].clone());
     e.reconcile();
@@ -125,7 +129,6 @@ fn a_node_that_is_deleted_is_waited_for_a_while_and_one_that_is_not_ready_for_ev
 /// What may be somewhere else, or is not known, proves nothing.
 #[test]
 fn a_volume_that_does_not_name_its_node_is_not_lost_with_one() {
-    let volume = ObjectKey::cluster(Kind::PersistentVolume, "pv-1");
     let rule =
         |key: &str, values: Value| json!({"matchExpressions": [{"key": key, "operator": "In", "values": values}]});
     let (zone, two) =
@@ -133,13 +136,13 @@ fn a_volume_that_does_not_name_its_node_is_not_lost_with_one() {
     let one = rule("kubernetes.io/hostname", json!(["n1"]));
     let odd: [fn(&mut Etcd, &Value); 3] = [
         |e, terms| {
-            e.edit(&ObjectKey::cluster(Kind::PersistentVolume, "pv-1"))["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"] =
-                terms.clone()
+            let affinity = &mut e.edit(&pv())["spec"]["nodeAffinity"];
+            affinity["required"]["nodeSelectorTerms"] = terms.clone();
         },
         |e, _| {
-            e.edit(&ObjectKey::cluster(Kind::PersistentVolume, "pv-1"))["spec"]["claimRef"]["uid"] = "another".into()
+            e.edit(&pv())["spec"]["claimRef"]["uid"] = "another".into();
         },
-        |e, _| _ = e.world.observed.objects.remove(&ObjectKey::cluster(Kind::PersistentVolume, "pv-1")),
+        |e, _| _ = e.world.observed.objects.remove(&pv()),
     ];
     for (change, terms) in
         [(0, json!([zone])), (0, json!([two])), (0, json!([one, zone])), (0, json!([])), (1, json!([])), (2, json!([]))]
@@ -151,7 +154,7 @@ fn a_volume_that_does_not_name_its_node_is_not_lost_with_one() {
         assert!(e.did().is_empty(), "{terms}: {:#?}", e.world.log);
     }
     let mut e = Etcd::loses_a_node(3, None);
-    assert!(e.world.observed.get(&volume).is_some());
+    assert!(e.world.observed.get(&pv()).is_some());
     e.edit(&claim())["status"]["phase"] = "Lost".into();
     e.reconcile();
     assert!(e.did().contains(&"remove member a1".to_owned()), "its volume is gone: {:#?}", e.world.log);
@@ -159,11 +162,11 @@ fn a_volume_that_does_not_name_its_node_is_not_lost_with_one() {
 
 #[test]
 fn nobody_is_replaced_without_a_quorum_of_the_others() {
-    let mut e = Etcd::loses_a_node(3, out_of_service());
+    let mut e = Etcd::loses_a_node(3, Some(out_of_service()));
     e.answer(&[0], 0);
     e.reconcile();
     assert!(e.did().is_empty(), "{:#?}", e.world.log);
-    let mut e = Etcd::loses_a_node(1, out_of_service());
+    let mut e = Etcd::loses_a_node(1, Some(out_of_service()));
     e.reconcile();
     assert!(e.did().is_empty(), "{:#?}", e.world.log);
     let said = e.message(ConditionType::Ready);
@@ -272,7 +275,7 @@ fn hashes_of_an_early_patch_version_prove_nothing() {
 /// Somebody took its label off: nobody knows whose it is, and the pod of a member that joins is left alone.
 #[test]
 fn a_claim_that_is_not_seen_is_no_reason_to_replace_a_pod_that_has_its_node() {
-    let mut e = Etcd::loses_a_node(3, out_of_service());
+    let mut e = Etcd::loses_a_node(3, Some(out_of_service()));
     e.reconcile();
     e.members_run();
     e.edit(&claim())["metadata"]["labels"] = json!({});

@@ -12,11 +12,11 @@ pub(super) fn all() -> Vec<Situation> {
     e.passes(600);
     e.looks();
     all.push(e.said("a node with a member's volume was deleted, and there is no quorum"));
-    let mut e = Etcd::loses_a_node(3, out_of_service());
+    let mut e = Etcd::loses_a_node(3, Some(out_of_service()));
     e.answer(&[0], 0);
     e.looks();
     all.push(e.said("a node with a member's volume is out of service, and there is no quorum"));
-    let mut e = Etcd::loses_a_node(1, out_of_service());
+    let mut e = Etcd::loses_a_node(1, Some(out_of_service()));
     e.looks();
     all.push(e.said("a node with the only member's volume is out of service"));
     let mut e = Etcd::loses_a_node(3, None);
