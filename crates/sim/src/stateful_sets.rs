@@ -28,7 +28,12 @@ pub(super) fn step(set: &Value, pods: &[Value], claims: &[Value]) -> Step {
     let mut step = Step::default();
     for ordinal in 0..replicas {
         let pod = pods.get(&ordinal);
-        if pod.is_none() {
+        // The controller makes no pod for a claim that is being deleted: it waits until it can make another claim.
+        let goes = |template: &Value| {
+            let name = claim_name(set, template, ordinal);
+            claims.iter().any(|c| self::name(c) == name && !c["metadata"]["deletionTimestamp"].is_null())
+        };
+        if pod.is_none() && !templates(set).any(goes) {
             step.create.extend(templates(set).map(|template| claim(set, template, ordinal)));
             let former = pods.values().find(|p| ordinal < partition && label(p, REVISION) == current(set));
             let made = former.map_or_else(|| member(set, ordinal, &revision), |former| like(former, set, ordinal));
@@ -104,10 +109,14 @@ fn member(set: &Value, ordinal: usize, revision: &str) -> Value {
     value
 }
 
+fn claim_name(set: &Value, template: &Value, ordinal: usize) -> String {
+    format!("{}-{}-{ordinal}", name(template), name(set))
+}
+
 fn claim(set: &Value, template: &Value, ordinal: usize) -> Value {
     let mut claim = json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim",
         "metadata": template["metadata"], "spec": template["spec"]});
-    claim["metadata"]["name"] = json!(format!("{}-{}-{ordinal}", name(template), name(set)));
+    claim["metadata"]["name"] = json!(claim_name(set, template, ordinal));
     claim["metadata"]["namespace"] = set["metadata"]["namespace"].clone();
     for (key, value) in set["spec"]["selector"]["matchLabels"].as_object().into_iter().flatten() {
         claim["metadata"]["labels"][key] = value.clone();
@@ -129,4 +138,20 @@ pub(super) fn status(set: &Value, pods: &[Value]) -> Value {
         // With OnDelete it stays what it was at first.
         "currentRevision": current(set).filter(|_| !done || is_on_delete).unwrap_or(&target),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_claim_that_is_being_deleted_is_waited_for() {
+        let claims = json!([{"metadata": {"name": "data"}, "spec": {}}]);
+        let template = json!({"metadata": {"labels": {}}, "spec": {"containers": []}});
+        let spec = json!({"replicas": 1, "template": template, "volumeClaimTemplates": claims});
+        let set = json!({"metadata": {"name": "e", "namespace": "n"}, "spec": spec});
+        let claim = |going: Value| json!({"metadata": {"name": "data-e-0", "deletionTimestamp": going}});
+        assert!(step(&set, &[], &[claim(json!("x"))]).create.is_empty());
+        assert_eq!(step(&set, &[], &[claim(Value::Null)]).create.len(), 2);
+    }
 }
