@@ -3,7 +3,7 @@
 use crate::kubelet::Kubelet;
 use crate::outside::{self, AGENT, Operator, Outside};
 use crate::tenant::{self, TEAM};
-use crate::{Figure, audit, operator};
+use crate::{Figure, audit, backups, operator};
 use anyhow::{Context as _, bail, ensure};
 use berth_api::cluster::TurnState;
 use berth_api::revision::RevisionOutcome;
@@ -66,6 +66,7 @@ pub(crate) async fn run(fleet: &Fleet<'_>) -> anyhow::Result<Vec<Figure>> {
     println!("{} tenants are up after {:.1} s", fleet.tenants, since.elapsed().as_secs_f64());
 
     let patch = patch(fleet, &operator).await?;
+    let taken = backups::all(fleet.client, &names(fleet).collect::<Vec<_>>(), &operator).await?;
     tokio::time::sleep(SETTLE).await;
     let before = written(fleet)?;
     tokio::time::sleep(Duration::from_mins(fleet.rest_minutes)).await;
@@ -91,6 +92,9 @@ pub(crate) async fn run(fleet: &Fleet<'_>) -> anyhow::Result<Vec<Figure>> {
         one("fleet.cpu", "s each", patch.cpu / count(fleet.tenants)),
         one("fleet.writes", "each", count(patch.writes) / count(fleet.tenants)),
         one("fleet.rss", "MiB", patch.rss),
+        one("fleet.backups", "s", taken.seconds),
+        one("fleet.backup_jobs", "at once", count(taken.most)),
+        one("fleet.backup_rss", "MiB", taken.rss),
         one("fleet.rest_writes", "writes", count(rest)),
         one("fleet.rest_rss", "MiB", rss),
         one("fleet.new_operator_writes", "each", count(anew) / count(fleet.tenants)),

@@ -175,7 +175,7 @@ async fn one(client: &Client, objects: &Objects, started: Instant, pause: Durati
 
 /// Deployments that are rolled, in order.
 pub(crate) struct Roll<'a> {
-    /// Its new pods are all there before the others change.
+    /// Its new pods are all there, and its old ones have ended, before the others change: none of these may be newer than it.
     pub(crate) first: &'a str,
     /// These are rolled at once.
     pub(crate) others: &'a [&'a str],
@@ -199,25 +199,27 @@ impl Roll<'_> {
                 call(client, "PUT", &url, Some(object)).await?;
             }
             for (collection, object) in &all {
-                rolled_out(
-                    client,
-                    &format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default()),
-                )
-                .await?;
+                let url = format!("{collection}/{}", object["metadata"]["name"].as_str().unwrap_or_default());
+                rolled_out(client, &url, names == [self.first]).await?;
             }
         }
         Ok(())
     }
 }
 
-async fn rolled_out(client: &Client, url: &str) -> anyhow::Result<()> {
+/// Until the new pods are there and, if that is asked for, no old one is ending.
+async fn rolled_out(client: &Client, url: &str, to_the_end: bool) -> anyhow::Result<()> {
     let started = Instant::now();
     loop {
         let live = call(client, "GET", url, None).await?;
         let count = |field: &str| live["status"][field].as_i64().unwrap_or_default();
         let wanted = live["spec"]["replicas"].as_i64().unwrap_or(1);
         let taken_up = live["status"]["observedGeneration"] == live["metadata"]["generation"];
-        if taken_up && ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| count(field) == wanted) {
+        let is_over = !to_the_end || count("terminatingReplicas") == 0;
+        if is_over
+            && taken_up
+            && ["replicas", "updatedReplicas", "availableReplicas"].iter().all(|field| count(field) == wanted)
+        {
             return Ok(());
         }
         if started.elapsed() > Duration::from_mins(5) {

@@ -1,6 +1,7 @@
-//! What a kubelet says of pods where there is none: each is ready as soon as it is there. Nothing runs in them. They are bound to a node that
+//! What a kubelet says of pods where there is none: each is ready as soon as it is there, and a backup's ends well. Nothing runs in them. They are bound to a node that
 //! is pretended, too: otherwise the scheduler says again and again that there is none for them.
 
+use crate::backups;
 use berth_sim::{Fate, pod_status};
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::coordination::v1::Lease;
@@ -115,7 +116,12 @@ async fn say(client: &Client, pod: &Pod) {
         }
         return;
     }
-    if !is_ready(&live) {
+    let ended = live["status"]["phase"] == "Succeeded";
+    if let Some(status) = if ended { None } else { backups::end(pod).await } {
+        let _ = api.patch_status(&name, &PatchParams::default(), &Patch::Merge(json!({"status": status}))).await;
+        return;
+    }
+    if !ended && !is_ready(&live) {
         let status = Patch::Merge(json!({"status": pod_status(&live, Fate::Ready, now())}));
         let _ = api.patch_status(&name, &PatchParams::default(), &status).await;
     }

@@ -1,6 +1,7 @@
 //! Measures Berth on a meta cluster. See `bench/README.md`.
 
 mod audit;
+mod backups;
 mod conformance;
 mod etcd;
 mod fleet;

@@ -3,7 +3,7 @@
 use crate::Figure;
 
 /// The figure, the most that it may be, and the number of tenants that this is meant for, if it depends on that.
-const TARGETS: [(&str, f64, Option<usize>); 48] = [
+const TARGETS: [(&str, f64, Option<usize>); 51] = [
     ("single.ratio", 1.4, None),
     ("single.ready", 9.0, None),
     ("single.deleted", 6.0, None),
@@ -35,6 +35,7 @@ const TARGETS: [(&str, f64, Option<usize>); 48] = [
     ("etcd.replaced", 60.0, None),
     ("etcd.replaced_failed", 0.0, None),
     ("etcd.leader_gap", 5.0, None),
+    ("etcd.looks", 1.0, None),
     ("etcd.recovered", 180.0, None),
     ("conformance.failed", 0.0, None),
     ("upgrade.minor", 150.0, None),
@@ -48,6 +49,8 @@ const TARGETS: [(&str, f64, Option<usize>); 48] = [
     ("fleet.most", 20.0, None),
     ("fleet.cpu", 0.5, None),
     ("fleet.rss", 70.0, Some(200)),
+    ("fleet.backup_jobs", 4.0, None),
+    ("fleet.backup_rss", 60.0, Some(200)),
     ("fleet.rest_writes", 0.0, None),
     ("fleet.new_operator_writes", 2.0, None),
     ("fleet.revisions", 100.0, None),

@@ -6,8 +6,8 @@ use kube::api::PostParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config};
 use serde_json::json;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
@@ -40,46 +40,71 @@ impl Seen {
     }
 }
 
-/// A client that writes until it is asked to end.
+/// Clients that write until they are asked to end.
 pub(super) struct Writer {
     ends: Arc<AtomicBool>,
-    task: JoinHandle<Seen>,
+    gap: Arc<Mutex<Gap>>,
+    tasks: Vec<JoinHandle<Seen>>,
+}
+
+/// The longest time in which no client was answered.
+struct Gap {
+    last: Instant,
+    longest: Duration,
+}
+
+impl Gap {
+    fn is_over(gap: &Mutex<Self>) {
+        let mut gap = gap.lock().unwrap_or_else(PoisonError::into_inner);
+        gap.longest = gap.longest.max(gap.last.elapsed());
+        gap.last = Instant::now();
+    }
 }
 
 impl Writer {
-    /// Creates a ConfigMap, waits for `pace`, creates the next. A call that fails is made once more, a second later.
-    pub(super) fn start(kubeconfig: &str, pace: Duration) -> Self {
+    /// Each of so many clients creates a ConfigMap, waits for `pace`, creates the next. A call that fails is made once more, a second later.
+    pub(super) fn start(kubeconfig: &str, pace: Duration, clients: usize) -> Self {
         let ends = Arc::new(AtomicBool::new(false));
-        let (kubeconfig, end) = (kubeconfig.to_owned(), ends.clone());
-        let task = tokio::spawn(async move {
-            let (mut seen, mut last) = (Seen::default(), Instant::now());
-            while !end.load(Ordering::Relaxed) {
-                let began = Instant::now();
-                let answered = if call(&kubeconfig).await {
-                    seen.times.push(began.elapsed().as_secs_f64());
-                    true
-                } else {
-                    tokio::time::sleep(AGAIN).await;
-                    let second = call(&kubeconfig).await;
-                    *(if second { &mut seen.retried } else { &mut seen.failed }) += 1;
-                    second
-                };
-                if answered {
-                    seen.gap = seen.gap.max(last.elapsed().as_secs_f64());
-                    last = Instant::now();
+        let gap = Arc::new(Mutex::new(Gap { last: Instant::now(), longest: Duration::ZERO }));
+        let client = |_| {
+            let (kubeconfig, end, gap) = (kubeconfig.to_owned(), ends.clone(), gap.clone());
+            tokio::spawn(async move {
+                let mut seen = Seen::default();
+                while !end.load(Ordering::Relaxed) {
+                    let began = Instant::now();
+                    let answered = if call(&kubeconfig).await {
+                        seen.times.push(began.elapsed().as_secs_f64());
+                        true
+                    } else {
+                        tokio::time::sleep(AGAIN).await;
+                        let second = call(&kubeconfig).await;
+                        *(if second { &mut seen.retried } else { &mut seen.failed }) += 1;
+                        second
+                    };
+                    if answered {
+                        Gap::is_over(&gap);
+                    }
+                    tokio::time::sleep(pace).await;
                 }
-                tokio::time::sleep(pace).await;
-            }
-            seen.gap = seen.gap.max(last.elapsed().as_secs_f64());
-            seen
-        });
-        Self { ends, task }
+                seen
+            })
+        };
+        Self { tasks: (0..clients).map(client).collect(), ends, gap }
     }
 
-    /// Ends it; what it saw.
+    /// Ends them; what they saw.
     pub(super) async fn end(self) -> anyhow::Result<Seen> {
         self.ends.store(true, Ordering::Relaxed);
-        Ok(self.task.await?)
+        let mut all = Seen::default();
+        for task in self.tasks {
+            let Seen { times, retried, failed, .. } = task.await?;
+            all.times.extend(times);
+            all.retried += retried;
+            all.failed += failed;
+        }
+        Gap::is_over(&self.gap);
+        all.gap = self.gap.lock().unwrap_or_else(PoisonError::into_inner).longest.as_secs_f64();
+        Ok(all)
     }
 }
 

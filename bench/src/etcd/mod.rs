@@ -20,8 +20,13 @@ const STORE: &str = "main";
 const TIMEOUT: Duration = Duration::from_mins(8);
 /// From one call of the client to the next.
 const PACE: Duration = Duration::from_millis(50);
+/// Clients of an API whose etcd loses its leader: a call that is under way then hangs until etcd gives it up after seven seconds, and is no
+/// measure of whether the API answers.
+const CLIENTS: usize = 5;
 /// How long a client is watched where nothing else says when it is over.
 const WHILE: Duration = Duration::from_secs(30);
+/// How long an etcd at rest is watched.
+const REST: Duration = Duration::from_mins(2);
 /// The port of an etcd's metrics.
 const METRICS: u16 = 2381;
 
@@ -39,6 +44,7 @@ pub(crate) async fn run(client: &Client, mib: usize) -> anyhow::Result<Vec<Figur
         subject.is_backed_up().await.context("the backup")?,
         subject.loses_a_member().await.context("a member's loss")?,
         subject.loses_its_leader().await.context("the leader's loss")?,
+        subject.rests().await.context("rest")?,
         subject.loses_its_quorum().await.context("the quorum's loss")?,
     ];
     clear(client).await?;
@@ -67,7 +73,7 @@ struct Subject<'a> {
 
 impl Subject<'_> {
     async fn grows(&self) -> anyhow::Result<Vec<Figure>> {
-        let writer = Writer::start(&self.kubeconfig, PACE);
+        let writer = Writer::start(&self.kubeconfig, PACE, 1);
         let began = Instant::now();
         self.change(&json!({"etcd": {"replicas": 3}})).await?;
         self.settled(3).await?;
@@ -79,12 +85,12 @@ impl Subject<'_> {
 
     /// The client's writes before and meanwhile, and what the Job's program takes.
     async fn is_backed_up(&self) -> anyhow::Result<Vec<Figure>> {
-        let writer = Writer::start(&self.kubeconfig, PACE);
+        let writer = Writer::start(&self.kubeconfig, PACE, 1);
         tokio::time::sleep(WHILE).await;
         let before = writer.end().await?;
         let api: Api<EtcdBackup> = Api::namespaced(self.client.clone(), tenant::TEAM);
         let backup = json!({"metadata": {"name": "bench"}, "spec": {"clusterRef": {"name": NAME}, "store": STORE}});
-        let (writer, mut rss) = (Writer::start(&self.kubeconfig, PACE), 0.0_f64);
+        let (writer, mut rss) = (Writer::start(&self.kubeconfig, PACE, 1), 0.0_f64);
         let began = Instant::now();
         api.create(&PostParams::default(), &serde_json::from_value(backup)?).await?;
         loop {
@@ -111,7 +117,7 @@ impl Subject<'_> {
 
     async fn loses_a_member(&self) -> anyhow::Result<Vec<Figure>> {
         let before = self.id("etcd-1").await?;
-        let writer = Writer::start(&self.kubeconfig, PACE);
+        let writer = Writer::start(&self.kubeconfig, PACE, 1);
         let began = Instant::now();
         self.wipe(&["etcd-1"]).await?;
         while self.id("etcd-1").await? == before {
@@ -127,7 +133,7 @@ impl Subject<'_> {
 
     async fn loses_its_leader(&self) -> anyhow::Result<Vec<Figure>> {
         let leader = self.leader().await?;
-        let writer = Writer::start(&self.kubeconfig, PACE);
+        let writer = Writer::start(&self.kubeconfig, PACE, CLIENTS);
         tokio::time::sleep(Duration::from_secs(2)).await;
         kill(Pid::from_raw(i32::try_from(leader)?), Signal::SIGKILL)?;
         tokio::time::sleep(WHILE).await;
@@ -135,6 +141,32 @@ impl Subject<'_> {
         say("the leader killed", seen.gap, &seen);
         self.settled(3).await?;
         Ok(vec![figure("etcd.leader_gap", "s", seen.gap)])
+    }
+
+    /// How often the operator asks a member for its status; nobody else does.
+    async fn rests(&self) -> anyhow::Result<Vec<Figure>> {
+        self.settled(3).await?;
+        tokio::time::sleep(WHILE).await;
+        let before = self.looks().await?;
+        tokio::time::sleep(REST).await;
+        let after = self.looks().await?;
+        ensure!(before.len() == 3 && after.len() == 3, "{} members are looked at", after.len());
+        let each = after.iter().zip(&before).map(|(after, before)| after - before).fold(0.0, f64::max);
+        Ok(vec![figure("etcd.looks", "in 15 s", each * 15.0 / REST.as_secs_f64())])
+    }
+
+    /// Answered requests for the status, of each member.
+    async fn looks(&self) -> anyhow::Result<Vec<f64>> {
+        let mut all = vec![];
+        for pod in self.inside::<Pod>().list(&ListParams::default().labels("app.kubernetes.io/component=etcd")).await? {
+            let ip = pod.status.and_then(|s| s.pod_ip).context("a pod without an address")?;
+            let metrics = operator::get_from(&ip, METRICS).await?;
+            let is_status = |line: &&str| line.starts_with("grpc_server_handled_total{") && line.contains("\"Status\"");
+            let counts =
+                metrics.lines().filter(is_status).filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok());
+            all.push(counts.sum());
+        }
+        Ok(all)
     }
 
     async fn loses_its_quorum(&self) -> anyhow::Result<Vec<Figure>> {

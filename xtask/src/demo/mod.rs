@@ -102,7 +102,7 @@ impl Demo {
     }
 
     /// A meta cluster without nodes, so that no pod runs, with what else the charts give Berth: rights, policies, configuration.
-    pub(crate) fn bring_up_bare(cluster: String, dir: PathBuf, images: &Images) -> Result<Self> {
+    pub(crate) fn bring_up_bare(cluster: String, dir: PathBuf, images: &Images, values: &[String]) -> Result<Self> {
         say("binaries of the meta cluster");
         run(devcluster().args(["deps", "--install"]))?;
         run(devcluster().args(["build", "helm", "kubectl"]))?;
@@ -111,7 +111,7 @@ impl Demo {
         let nodes = ["--timeout", "300", "--nodes", "0"];
         run(devcluster().arg("up").args(nodes).args(["--name", &demo.cluster]).stdout(Stdio::null()))?;
         demo.files()?;
-        demo.install_charts(images, &["operator.replicas=0".into()])?;
+        demo.install_charts(images, &[&["operator.replicas=0".into()], values].concat())?;
         Ok(demo)
     }
 
