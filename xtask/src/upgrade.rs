@@ -1,5 +1,8 @@
 //! `make upgrade FROM=<commit>`: another commit's operator makes tenants, this one takes them over, and the other one gets them back.
-//! No pod of a tenant may restart, and nothing is written but a record of each tenant, which may be completed once.
+//! No pod of a tenant may restart, and nothing is written but a record of each tenant, which may be completed once. Then likewise amid a
+//! change of the minor.
+
+mod amid;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -44,6 +47,7 @@ pub(crate) fn run_all(from: &str, keep: bool) -> Result<()> {
 
     taken_over(&demo, "this checkout", || demo.berth(&images, &[]))?;
     taken_over(&demo, &from, || make(&old, "demo"))?;
+    amid::minor(&demo, &from, &old, &images)?;
     if keep {
         return Ok(());
     }
