@@ -129,6 +129,7 @@ fn join(bootstrap: &Bootstrap, record: &MemberRecord, found: &Found, data: Data)
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_contract::FoundData;
 
     fn marker(cluster_uid: &str, epoch: i64, member: &str) -> Marker {
         Marker { cluster_uid: cluster_uid.to_owned(), epoch, member: member.to_owned(), id: None }
@@ -192,6 +193,28 @@ mod tests {
             };
             assert_eq!(said, expected, "{stage:?} {found:?} {data:?}");
         }
+    }
+
+    /// The operator reads what was found: it may be newer than the record.
+    #[test]
+    fn what_it_finds_is_read_by_the_operator() {
+        let record =
+            MemberRecord { name: "e-1".to_owned(), id: "a".to_owned(), added: true, ..MemberRecord::default() };
+        let told = Bootstrap {
+            cluster_uid: "u".to_owned(),
+            epoch: 2,
+            state: BootstrapState::Established,
+            members: vec![record],
+            ..Bootstrap::default()
+        };
+        let said = |found: Marker| match decide(&told, "e-1", &Found::Marker(found), Data::Present) {
+            Decision::Hold(hold) => hold.found(),
+            decision => panic!("{decision:?}"),
+        };
+        let newer = marker("u", 3, "e-1");
+        assert_eq!(said(newer.clone()), Some(FoundData::Of(newer)));
+        let other = Marker { id: Some("8e9e".to_owned()), ..marker("u", 2, "e-1") };
+        assert_eq!(said(other), Some(FoundData::Id("8e9e".to_owned())));
     }
 
     /// Its marker was written before there were IDs on record.

@@ -198,6 +198,32 @@ impl Hold {
     }
 }
 
+/// Data of this or another member that a guard found on a volume which may not run by the record that it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FoundData {
+    /// Of another member, cluster or epoch than the record's.
+    Of(Marker),
+    /// Of the right member, cluster and epoch, under an ID (hexadecimal) that is not on record.
+    Id(String),
+}
+
+impl Hold {
+    /// What it found, if it said so: the words between "holds the data of" and what follows are as all builds write them. A name that is
+    /// longer than 63 characters was cut, and is none of ours.
+    pub fn found(&self) -> Option<FoundData> {
+        let (_, found) = self.why.split_once(" holds the data of ")?;
+        if let Some(id) = found.strip_prefix("the ID ") {
+            let (id, _) = id.split_once(", which ")?;
+            let is_id = !id.is_empty() && id.bytes().all(|b| b.is_ascii_hexdigit());
+            return is_id.then(|| FoundData::Id(id.to_owned()));
+        }
+        let (member, rest) = found.strip_prefix("member ")?.split_once(" of cluster ")?;
+        let (cluster, rest) = rest.split_once(" in epoch ")?;
+        let epoch = rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()?;
+        Some(FoundData::Of(Marker { cluster_uid: cluster.to_owned(), epoch, member: member.to_owned(), id: None }))
+    }
+}
+
 impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.reason.as_str(), self.why)
@@ -265,6 +291,29 @@ mod tests {
             let hold = Hold::of(42, &format!("{message}\n")).unwrap();
             assert_eq!((hold.reason, hold.to_string().as_str()), (reason, message));
             assert_eq!(Hold::of(1, message), None, "only the exit code says that it is held");
+        }
+    }
+
+    /// The operator takes up data that is newer than its record by these words, also those of earlier agents.
+    #[test]
+    fn what_a_guard_found_is_read_from_its_words() {
+        let found = |why: &str| Hold { reason: HoldReason::ForeignData, why: why.to_owned() }.found();
+        let of = |cluster: &str, epoch, member: &str| {
+            Some(FoundData::Of(Marker { cluster_uid: cluster.into(), epoch, member: member.into(), id: None }))
+        };
+        let volume = "the volume of etcd member etcd-0 (epoch 1) holds";
+        let rest = "etcd is not started and nothing is touched";
+        let said = format!("{volume} the data of member etcd-1 of cluster 6f1c-9 in epoch 12; {rest}");
+        assert_eq!(found(&said), of("6f1c-9", 12, "etcd-1"));
+        let said = format!("{volume} the data of the ID 8e9e05c52164694d, which is not this member's any more; {rest}");
+        assert_eq!(found(&said), Some(FoundData::Id("8e9e05c52164694d".into())));
+        for other in [
+            "the data of the ID that it was formed with, which is not this member's any more",
+            "the data of member etcd-1 of cluster 6f1c-9 in epoch -1",
+            "a marker that cannot be read",
+            "data without Berth's marker, so it is unknown whose it is",
+        ] {
+            assert_eq!(found(&format!("{volume} {other}; {rest}")), None, "{other}");
         }
     }
 

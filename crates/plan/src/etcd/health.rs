@@ -1,7 +1,7 @@
 //! How the members are: what they said themselves, and what their pods show.
 
-use super::stranded;
 use super::subject::{Subject, name_of};
+use super::{newer, stranded};
 use crate::observed::{EtcdProbe, MemberProbe, deleting};
 use crate::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
 use berth_api::conditions::Reason;
@@ -86,7 +86,9 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
     for name in s.members() {
         let mut member = probe.map_or_else(|| from_pod(s, &name), |probe| from_probe(&name, probe, recorded));
         if let Some(mut found) = s.pod(&name).and_then(pod_problem) {
-            if let (Reason::Unschedulable, Some(stranded)) = (found.0, stranded::of(s, &name)) {
+            if let Some(outdated) = newer::outdated(s, &name) {
+                found = (Reason::PodsNotReady, outdated);
+            } else if let (Reason::Unschedulable, Some(stranded)) = (found.0, stranded::of(s, &name)) {
                 found.1 =
                     format!("pod {name} finds no node: {}; {}", stranded.why, stranded::way_out(s, &name, &stranded));
             } else if let (Reason::Unschedulable, Some(claim)) = (found.0, unbound(s, &name)) {
@@ -224,7 +226,7 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     // Whoever is being replaced is empty, and is to be.
     let replaced = |m: &str| s.record.operation.as_ref().is_some_and(|o| o.target == m);
     let (member, (reason, said)) = s.members().into_iter().find_map(|m| {
-        let found = s.pod(&m).and_then(pod_problem).filter(|(r, _)| is_data(*r))?;
+        let found = s.pod(&m).and_then(pod_problem).filter(|(r, _)| is_data(*r) && newer::outdated(s, &m).is_none())?;
         (found.0 != Reason::DataLost || !replaced(&m)).then_some((m, found))
     })?;
     let volume = format!("data-{member}");

@@ -3,7 +3,8 @@
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
 use super::{
-    EtcdPlan, Health, Member, growth, health, parity, recovery, restore, roll, services, upgrade, upkeep, validate,
+    EtcdPlan, Health, Member, growth, health, newer, parity, recovery, restore, roll, services, upgrade, upkeep,
+    validate,
 };
 use crate::model::{Action, EtcdCall, Stage, StageId, State};
 use crate::objects::diff::drift;
@@ -80,6 +81,9 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, steps: &Steps) -> Stage
     }
     if is_known && is_whole && stage.actions.is_empty() {
         stage.actions.extend(upgrade::act::action(s, &steps.upgrade));
+    }
+    if is_known && stage.actions.is_empty() && out.health.deleting_volume.is_none() {
+        stage.actions.extend(newer::restart(s));
     }
     if s.is_upgraded() {
         return stage;

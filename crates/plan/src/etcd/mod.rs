@@ -8,6 +8,7 @@ mod growth;
 mod health;
 mod members;
 mod membership;
+mod newer;
 mod parity;
 mod pki;
 mod probe;
@@ -127,6 +128,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
         return out;
     };
     let mut s = Subject::new(input, record);
+    newer::take_up(&mut s);
     out.health = health::judge(&s);
     let request = restore::view::request(s.etcd);
     let restore = restore_step(&mut s, &mut out.health, request.as_ref());

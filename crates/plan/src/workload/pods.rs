@@ -3,7 +3,7 @@
 use super::images::NO_IMAGE;
 use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::{Hold, HoldReason};
+use berth_api::etcd_bootstrap::{FoundData, Hold, HoldReason};
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
@@ -174,6 +174,12 @@ pub(crate) fn has_lost_its_data(pod: &Value) -> bool {
             && hold(c).is_some_and(|(hold, said)| hold.reason == HoldReason::DataLost && is_known(&hold, said))
     };
     !deleting(pod) && container_statuses(pod).any(lost)
+}
+
+/// Data that the guard found on the volume and does not let run; nothing runs in that container.
+pub(crate) fn found_data(pod: &Value) -> Option<FoundData> {
+    let held = |c: &Value| hold(c).filter(|_| c["state"]["running"].is_null()).and_then(|(hold, _)| hold.found());
+    container_statuses(pod).find_map(held).filter(|_| !deleting(pod))
 }
 
 /// Why the guard holds its member, and what it said.

@@ -96,6 +96,8 @@ pub(crate) struct Fact {
     pub(crate) well: bool,
     /// It leads.
     pub(crate) leads: bool,
+    /// The ID with which it answers, or that its guard found on its volume.
+    pub(crate) id: Option<String>,
     /// Entries of the log that it has not applied yet, of those that its leader has.
     pub(crate) lag: Option<u64>,
     /// Its data is gone: its guard found the volume without it, the node with the volume does not come back, or it differs from what the

@@ -8,6 +8,9 @@ use std::collections::BTreeSet;
 
 /// First whoever lost its data, then whoever is too many, then whoever is missing.
 pub(super) fn begin(view: &View<'_>, list: &[ListedMember]) -> Step {
+    if let Some(newer) = newer(view, list) {
+        return Step::Write(newer);
+    }
     let journal = match journal(view, list) {
         Ok(journal) => journal,
         Err(stop) => return stop,
@@ -46,6 +49,24 @@ pub(super) fn journal(view: &View<'_>, list: &[ListedMember]) -> Result<Journal,
         Some(stranger) => Err(unknown(stranger)),
         None => Ok(journal),
     }
+}
+
+/// The record with IDs that are newer than its own: a quorum lists a voter under another one, and that member itself has it. Its guard let
+/// nobody have it who was not on record then.
+fn newer(view: &View<'_>, list: &[ListedMember]) -> Option<Journal> {
+    let mut journal = view.journal.clone();
+    for member in &mut journal.members {
+        let has = view.fact(&member.name).id;
+        let is_new = |l: &&ListedMember| !l.learner && l.name == member.name && has.as_ref() == Some(&l.id);
+        let is_listed = list.iter().any(|l| l.id == member.id);
+        if let Some(new) = list.iter().find(is_new).filter(|_| !is_listed) {
+            let peer_url = new.peer_urls.first().cloned().unwrap_or_default();
+            let (id, stage) = (new.id.clone(), MemberStage::Voter);
+            *member = MemberRecord { name: member.name.clone(), id, peer_url, stage, added: true };
+        }
+    }
+    journal.serial += 1;
+    (journal.members != view.journal.members).then_some(journal)
 }
 
 /// etcd has a member that is not on record.

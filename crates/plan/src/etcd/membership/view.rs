@@ -2,7 +2,7 @@
 
 use super::{Fact, Journal, View};
 use crate::etcd::subject::Subject;
-use crate::etcd::{Health, parity, roll, services, stranded};
+use crate::etcd::{Health, newer, parity, roll, services, stranded};
 use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
 use crate::workload::{has_lost_its_data, pod_problem, unscheduled_since};
 use berth_api::conditions::Reason;
@@ -81,6 +81,7 @@ fn fact(s: &Subject<'_>, probe: Option<&EtcdProbe>, name: &str) -> Fact {
     Fact {
         well,
         leads: said.is_some_and(|m| m.leader == m.member_id),
+        id: newer::id(s, name),
         lag: said.and_then(|m| lag(probe?, m)),
         lost: (held && said.is_none()) || is_stranded || parity::is_odd(s, name),
         stranded: is_stranded,

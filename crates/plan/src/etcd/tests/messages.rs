@@ -1,6 +1,7 @@
 //! Situations of an `EtcdCluster` for docs/reference/messages.md. Each begins with three members at rest, unless it says otherwise.
 
 mod backups;
+mod newer;
 mod recoveries;
 mod stranded;
 mod upkeep;
@@ -348,6 +349,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.extend(changes(&formed, &single));
     all.extend(upkeep::all(&formed));
     all.extend(stranded::all());
+    all.extend(newer::all());
     all.extend(versions::all());
     all.extend(backups::all(&formed));
     all.extend(recoveries::all(&formed));

@@ -7,6 +7,7 @@ mod growth;
 mod images;
 mod members;
 pub(crate) mod messages;
+mod newer;
 mod pki;
 mod recovery;
 mod refusals;

@@ -129,6 +129,7 @@ impl State {
             Fact {
                 well: running.is_some() && has_quorum,
                 leads: running.is_some_and(|m| m.id == self.leader),
+                id: running.map(|m| m.id.clone()),
                 lag: running.map(|_| lag),
                 lost: self.pods.get(&i) == Some(&Pod::Held) || away || stranded(i),
                 stranded: stranded(i),
