@@ -6,40 +6,48 @@ use berth_api::names;
 use berth_etcdio::EtcdTarget;
 use berth_operator::Context;
 use berth_plan::observed::{EtcdProbe, ListedMember};
-use berth_plan::{EtcdAnswer, EtcdCall, MemberChange};
+use berth_plan::{EtcdAnswer, EtcdCall, Maintenance, MemberChange};
+use berth_testkit::fault::{Call, Caller, Verb};
 use berth_testkit::{ApiServer, FaultPlan};
 use kube::Api;
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
 
 use crate::common::{Running, me};
 use crate::kubelet::Kubelet;
 use crate::writer::Client;
 
-/// What happens to the next call that changes members.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Trouble {
-    /// It is done, and the operator hears that it failed.
-    AnswerLost,
-    /// Likewise, and it is done only later.
-    Late(Duration),
-    /// The operator ends before it.
-    EndBefore,
-    /// The operator ends after it, before it has heard anything.
-    EndAfter,
+/// Calls to etcd, in the log of a [`FaultPlan`].
+pub(crate) const ETCD: &str = "etcd";
+
+/// Whether it is asked to change its members.
+pub(crate) fn changes_members(call: &Call) -> bool {
+    call.group == ETCD && call.mutation.is_some() && !call.name.starts_with(MAINTENANCE)
+}
+
+const MAINTENANCE: &str = "maintenance: ";
+
+/// How it is written down.
+fn logged(call: &EtcdCall) -> (Verb, String) {
+    let verb = match call {
+        EtcdCall::Change(MemberChange::AddLearner { .. }) => Verb::Create,
+        EtcdCall::Change(MemberChange::Remove { .. }) => Verb::Delete,
+        EtcdCall::Change(MemberChange::Promote { .. } | MemberChange::MoveLeader { .. }) => Verb::Update,
+        EtcdCall::Maintain(Maintenance::CompareHashes { .. }) => Verb::Get,
+        EtcdCall::Maintain(_) => Verb::Update,
+    };
+    let kind = if matches!(call, EtcdCall::Maintain(_)) { MAINTENANCE } else { "" };
+    (verb, format!("{kind}{}", call.describe()))
 }
 
 /// What hooks and the test share.
 pub(crate) struct Shared {
     pub(crate) kubelet: Kubelet,
     pub(crate) target: Mutex<Option<EtcdTarget>>,
-    pub(crate) trouble: Mutex<Option<Trouble>>,
     /// One call, or one harm, at a time.
     pub(crate) turn: tokio::sync::Mutex<()>,
-    pub(crate) end: Notify,
     /// `spec.replicas`, or the larger one while it changes.
     pub(crate) wanted: AtomicI32,
     /// IDs whose data are gone.
@@ -107,38 +115,16 @@ impl Shared {
         answer
     }
 
-    async fn troubled(self: Arc<Self>, target: EtcdTarget, via: String, call: EtcdCall) -> Result<EtcdAnswer, String> {
-        let changes = matches!(call, EtcdCall::Change(_));
-        let trouble = if changes { self.trouble.lock().unwrap().take() } else { None };
-        if let Some(trouble) = trouble {
-            self.say(&format!("{trouble:?}"));
-        }
-        match trouble {
-            None => self.call(target, via, call).await,
-            Some(Trouble::AnswerLost) => {
-                let _ = self.call(target, via, call).await;
-                Err("the answer was lost".to_owned())
-            }
-            Some(Trouble::Late(pause)) => {
-                tokio::spawn(async move {
-                    tokio::time::sleep(pause).await;
-                    let _ = self.call(target, via, call).await;
-                });
-                Err("the answer was lost".to_owned())
-            }
-            Some(end) => {
-                if end == Trouble::EndAfter {
-                    let _ = self.call(target, via, call).await;
-                }
-                self.end.notify_one();
-                std::future::pending().await
-            }
-        }
+    /// As the plan allows.
+    async fn planned(self: Arc<Self>, caller: Caller, target: EtcdTarget, via: String, call: EtcdCall) -> Result<EtcdAnswer, String> {
+        let (verb, name) = logged(&call);
+        let work = async move { self.call(target, via, call).await };
+        caller.call(ETCD, verb, &name, work).await.flatten()
     }
 }
 
 pub(crate) fn operator(server: &'static ApiServer, plan: &FaultPlan, shared: &Arc<Shared>) -> Running {
-    let shared = shared.clone();
+    let (shared, plan_of) = (shared.clone(), plan.clone());
     let change = move |context: &mut Context| {
         let asks = shared.clone();
         context.ask_etcd = Arc::new(move |target| {
@@ -150,7 +136,8 @@ pub(crate) fn operator(server: &'static ApiServer, plan: &FaultPlan, shared: &Ar
                 probe
             })
         });
-        context.call_etcd = Arc::new(move |target, via, call| Box::pin(shared.clone().troubled(target, via, call)));
+        let caller = plan_of.caller();
+        context.call_etcd = Arc::new(move |target, via, call| Box::pin(shared.clone().planned(caller.clone(), target, via, call)));
     };
     Running::start_changed(server, me(server), plan, change)
 }
@@ -163,8 +150,12 @@ pub(crate) async fn again(
     running: Arc<tokio::sync::Mutex<Option<Running>>>,
 ) {
     loop {
-        shared.end.notified().await;
+        plan.stopped().await;
         let mut running = running.lock().await;
+        // A test may have begun one.
+        if !plan.is_stopped() {
+            continue;
+        }
         running.take();
         shared.say("another operator");
         *running = Some(operator(server, &plan, &shared));

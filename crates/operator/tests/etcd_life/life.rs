@@ -2,26 +2,28 @@
 
 use anyhow::{Context as _, Result, ensure};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
-use berth_api::names;
+use berth_api::etcd_bootstrap::Record;
+use berth_api::{labels, names};
 use berth_plan::observed::ListedMember;
 use berth_plan::{EtcdAnswer, EtcdCall, Maintenance};
 use berth_testkit::fixtures::eventually;
 use berth_testkit::sweep::Random;
-use berth_testkit::{ApiServer, FaultPlan, World};
-use k8s_openapi::api::core::v1::{ConfigMap, Secret};
-use kube::Api;
+use berth_testkit::{ApiServer, Fault, FaultPlan, World};
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
+use kube::{Api, ResourceExt as _};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Instant;
-use tokio::sync::{Notify, OnceCell};
+use tokio::sync::OnceCell;
 use tokio::task::AbortHandle;
 
 use crate::common::{Running, SOON, Team, alone, background, crds, team};
-use crate::hooks::{Shared, Trouble, again, operator, watch};
+use crate::hooks::{Shared, again, changes_members, operator, watch};
 use crate::kubelet::{self, Kubelet, VERSION, member};
+use crate::manifest::list;
 use crate::writer::{Client, Writer};
 
 /// A meta cluster whose Services are on loopback.
@@ -51,7 +53,10 @@ pub(crate) struct Life {
     pub(crate) team: Team,
     shared: Arc<Shared>,
     server: &'static ApiServer,
-    plan: FaultPlan,
+    /// Of the operator's calls.
+    pub(crate) plan: FaultPlan,
+    /// As it was first.
+    cluster_id: OnceLock<String>,
     running: Arc<tokio::sync::Mutex<Option<Running>>>,
     tasks: Vec<AbortHandle>,
     _turn: tokio::sync::MutexGuard<'static, ()>,
@@ -67,9 +72,7 @@ impl Life {
         let shared = Arc::new(Shared {
             kubelet: Kubelet::start(team.client.clone(), team.ns.clone(), wake),
             target: Mutex::default(),
-            trouble: Mutex::default(),
             turn: tokio::sync::Mutex::default(),
-            end: Notify::new(),
             wanted: AtomicI32::new(replicas),
             gone: Mutex::default(),
             told: Mutex::default(),
@@ -90,7 +93,7 @@ impl Life {
         let client = Arc::new(Client::new(&secret.await.unwrap()));
         let again = tokio::spawn(again(server, plan.clone(), shared.clone(), running.clone())).abort_handle();
         let watched = tokio::spawn(watch(api.clone(), shared.clone(), client.clone())).abort_handle();
-        let life = Self { api, client, team, shared, server, plan, running, tasks: vec![again, watched], _turn: turn };
+        let life = Self { api, client, team, shared, server, plan, cluster_id: OnceLock::new(), running, tasks: vec![again, watched], _turn: turn };
         life.at_rest(replicas).await;
         life
     }
@@ -103,13 +106,16 @@ impl Life {
         self.shared.say(what);
     }
 
-    pub(crate) fn trouble(&self, trouble: Trouble) {
-        *self.shared.trouble.lock().unwrap() = Some(trouble);
+    /// What happens to the next call that changes members.
+    pub(crate) fn trouble(&self, fault: Fault) {
+        self.say(&format!("the next change of members: {fault:?}"));
+        self.plan.clear();
+        self.plan.when_times(1, changes_members, fault);
     }
 
     /// Nothing goes wrong with calls any more.
     pub(crate) fn calm(&self) {
-        *self.shared.trouble.lock().unwrap() = None;
+        self.plan.clear();
     }
 
     /// The operator ends, and another one begins.
@@ -184,7 +190,11 @@ impl Life {
             ensure!(named == wanted && list.iter().all(|m| !m.learner), "{list:?}");
             let gone = self.shared.gone.lock().unwrap().clone();
             ensure!(list.iter().all(|m| !gone.contains(&m.id)), "without their data: {gone:?} of {list:?}");
+            self.nothing_is_left(&wanted).await?;
             self.same_data(list.len()).await?;
+            let id = status.cluster_id.clone().context("no cluster ID")?;
+            let first = self.cluster_id.get_or_init(|| id.clone());
+            ensure!(id == *first, "another cluster: {id}, was {first}");
             found = Some(status);
             Ok(())
         };
@@ -193,6 +203,20 @@ impl Life {
         self.say(&format!("at rest with {replicas}"));
         self.is_sound();
         found.unwrap()
+    }
+
+    /// No operation in the record, and the volumes of these members alone.
+    async fn nothing_is_left(&self, members: &BTreeSet<String>) -> Result<()> {
+        let (ns, client) = (&self.team.ns, &self.team.client);
+        let maps: Api<ConfigMap> = Api::namespaced(client.clone(), ns);
+        let map = maps.get(&names::etcd::bootstrap(names::ETCD)).await?;
+        let record = map.annotations().get(labels::ETCD_RECORD).context("no record")?;
+        let record: Record = serde_json::from_str(record)?;
+        ensure!(record.operation.is_none() && record.next.is_none(), "{record:?}");
+        let claims: Vec<PersistentVolumeClaim> = list(client, ns).await?;
+        let claims: BTreeSet<String> = claims.iter().map(|c| c.name_any().replacen("data-", "", 1)).collect();
+        ensure!(claims == *members, "volumes of {claims:?}");
+        Ok(())
     }
 
     /// All members have the same at one revision.

@@ -4,16 +4,18 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+mod crashes;
 mod hooks;
 mod kubelet;
 mod life;
 mod manifest;
+mod watcher;
 mod writer;
 
 use berth_api::names;
+use berth_testkit::Fault;
 use berth_testkit::fixtures::{eventually, until};
 use berth_testkit::sweep::{Choice, Passed, Random};
-use hooks::Trouble;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::Api;
@@ -45,10 +47,10 @@ async fn something_happens(life: &Life, random: &mut Random) {
                 life.kubelet().kill(member);
             }
         }
-        4 => life.trouble(Trouble::AnswerLost),
-        5 => life.trouble(Trouble::Late(some(random, 3000))),
-        6 => life.trouble(Trouble::EndBefore),
-        7 => life.trouble(Trouble::EndAfter),
+        4 => life.trouble(Fault::LoseReply),
+        5 => life.trouble(Fault::Late(some(random, 3000))),
+        6 => life.trouble(Fault::StopBefore),
+        7 => life.trouble(Fault::StopAfter),
         8 => life.another_operator().await,
         _ => {
             if let Some(victim) = life.harm(random, kubelet::wipe).await {

@@ -132,6 +132,28 @@ impl Call {
         }
     }
 
+    /// A call to somebody else than an API server.
+    pub(super) fn outside(to: &str, verb: Verb, name: &str) -> Self {
+        Self {
+            seq: 0,
+            mutation: None,
+            verb,
+            group: to.to_owned(),
+            resource: String::new(),
+            subresource: None,
+            namespace: String::new(),
+            name: name.to_owned(),
+            path: format!("{to}/{name}"),
+            query: String::new(),
+            dry_run: false,
+            uid: None,
+            resource_version: None,
+            code: None,
+            fault: None,
+            life: 0,
+        }
+    }
+
     /// Whether it takes a number: it changes what is stored.
     pub(super) fn counts(&self) -> bool {
         let review = matches!(&*self.group, "authorization.k8s.io" | "authentication.k8s.io")

@@ -7,7 +7,7 @@
 //! `default_retry: false` the policy is left out here too. The connection below the fault service never retries.
 //!
 //! **Numbers.** Creates, updates, patches and deletes are numbered from 1 over all clients of a plan; reads, dry runs,
-//! reviews and token requests are recorded without a number.
+//! reviews and token requests are recorded without a number. What a [`Caller`] asks of others, such as an etcd, is numbered with them.
 //!
 //! **Lives.** A stop is the operator's crash: from then on nothing that any client of this life sends gets out, and
 //! nothing comes back, open watches included. [`FaultPlan::stopped`] tells the test, which drops the operator, calls
@@ -15,6 +15,7 @@
 //! a task that outlived the crash does no harm.
 
 mod call;
+mod outside;
 mod service;
 mod stale;
 mod watch;
@@ -31,6 +32,7 @@ use tokio::sync::watch as channel;
 use tower::retry::RetryLayer;
 
 pub use call::{Call, Verb};
+pub use outside::Caller;
 pub use service::FaultService;
 pub use watch::WatchEvent;
 
@@ -54,6 +56,8 @@ pub enum Fault {
     },
     /// The call is sent after this time.
     Delay(Duration),
+    /// The client gets a transport error at once, and the call is sent after this time nevertheless.
+    Late(Duration),
     /// The call is never answered nor sent; others are.
     Hang,
 }

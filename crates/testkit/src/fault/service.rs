@@ -83,6 +83,17 @@ impl FaultService {
                 tokio::time::sleep(time).await;
                 self.send(call, request).await
             }
+            Some(Fault::Late(time)) => {
+                let (inner, plan, under_way) = (self.inner.clone(), self.plan.clone(), self.plan.sent());
+                tokio::spawn(async move {
+                    tokio::time::sleep(time).await;
+                    if let Ok(reply) = inner.send(request).await {
+                        plan.answered(call.seq, reply.status().as_u16());
+                    }
+                    drop(under_way);
+                });
+                Err(lost("reply lost"))
+            }
             Some(Fault::Hang) => pending().await,
         }
     }
