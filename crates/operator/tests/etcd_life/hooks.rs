@@ -116,7 +116,13 @@ impl Shared {
     }
 
     /// As the plan allows.
-    async fn planned(self: Arc<Self>, caller: Caller, target: EtcdTarget, via: String, call: EtcdCall) -> Result<EtcdAnswer, String> {
+    async fn planned(
+        self: Arc<Self>,
+        caller: Caller,
+        target: EtcdTarget,
+        via: String,
+        call: EtcdCall,
+    ) -> Result<EtcdAnswer, String> {
         let (verb, name) = logged(&call);
         let work = async move { self.call(target, via, call).await };
         caller.call(ETCD, verb, &name, work).await.flatten()
@@ -137,7 +143,8 @@ pub(crate) fn operator(server: &'static ApiServer, plan: &FaultPlan, shared: &Ar
             })
         });
         let caller = plan_of.caller();
-        context.call_etcd = Arc::new(move |target, via, call| Box::pin(shared.clone().planned(caller.clone(), target, via, call)));
+        context.call_etcd =
+            Arc::new(move |target, via, call| Box::pin(shared.clone().planned(caller.clone(), target, via, call)));
     };
     Running::start_changed(server, me(server), plan, change)
 }

@@ -1,8 +1,8 @@
 //! An etcd that the whole operator looks after, with what goes wrong around it.
 
 use anyhow::{Context as _, Result, ensure};
-use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::etcd_bootstrap::Record;
+use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::{labels, names};
 use berth_plan::observed::ListedMember;
 use berth_plan::{EtcdAnswer, EtcdCall, Maintenance};
@@ -10,8 +10,8 @@ use berth_testkit::fixtures::eventually;
 use berth_testkit::sweep::Random;
 use berth_testkit::{ApiServer, Fault, FaultPlan, World};
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Secret};
-use kube::{Api, ResourceExt as _};
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams};
+use kube::{Api, ResourceExt as _};
 use serde_json::json;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicI32, Ordering};
@@ -93,7 +93,18 @@ impl Life {
         let client = Arc::new(Client::new(&secret.await.unwrap()));
         let again = tokio::spawn(again(server, plan.clone(), shared.clone(), running.clone())).abort_handle();
         let watched = tokio::spawn(watch(api.clone(), shared.clone(), client.clone())).abort_handle();
-        let life = Self { api, client, team, shared, server, plan, cluster_id: OnceLock::new(), running, tasks: vec![again, watched], _turn: turn };
+        let life = Self {
+            api,
+            client,
+            team,
+            shared,
+            server,
+            plan,
+            cluster_id: OnceLock::new(),
+            running,
+            tasks: vec![again, watched],
+            _turn: turn,
+        };
         life.at_rest(replicas).await;
         life
     }

@@ -46,9 +46,12 @@ fn wrong(seen: &Events, acknowledged: &[String]) -> Option<String> {
     if let Some(two) = seen.windows(2).find(|two| two[0].1 >= two[1].1) {
         return Some(format!("seen twice, or not in order: {two:?}"));
     }
-    let counts: Vec<_> = seen.iter().map(|(key, _)| key).filter(|key| acknowledged.binary_search(key).is_ok()).collect();
+    let counts: Vec<_> =
+        seen.iter().map(|(key, _)| key).filter(|key| acknowledged.binary_search(key).is_ok()).collect();
     let differ = (0..counts.len().max(acknowledged.len())).find(|n| counts.get(*n).copied() != acknowledged.get(*n));
-    differ.map(|n| format!("of what was acknowledged, {:?} was seen where {:?} follows", counts.get(n), acknowledged.get(n)))
+    differ.map(|n| {
+        format!("of what was acknowledged, {:?} was seen where {:?} follows", counts.get(n), acknowledged.get(n))
+    })
 }
 
 pub(crate) struct Watcher {
