@@ -171,6 +171,17 @@ async fn delay_and_hang_take_only_what_matches() {
 }
 
 #[tokio::test]
+async fn a_late_call_is_done_after_its_error() {
+    let s = setup().await;
+    s.plan.at(1, Fault::Late(Duration::from_millis(300)));
+    s.create("x").await.expect_err("no answer");
+    assert!(!s.exists("x").await && s.plan.at_rest().is_none(), "under way");
+    let made = async || s.exists("x").await && s.plan.at_rest().is_some();
+    berth_testkit::fixtures::until(Duration::from_secs(20), "the late call", made).await;
+    assert!(s.plan.calls()[0].committed());
+}
+
+#[tokio::test]
 async fn a_layer_stack_of_ones_own_can_stand_above_the_service() {
     let s = setup().await;
     let service = s.plan.service(s.server.config());
