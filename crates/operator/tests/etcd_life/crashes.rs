@@ -10,6 +10,7 @@ use berth_testkit::sweep::{Choice, Passed, Random};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, ResourceExt as _};
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::common::state::settled;
@@ -26,15 +27,15 @@ enum Workload {
     Grow,
     /// One of three loses its data.
     Replace,
-    /// Three members, then one.
+    /// Three members, then one. The last of them leads at first.
     Shrink,
 }
 
 impl Workload {
     const ALL: [Self; 3] = [Self::Grow, Self::Replace, Self::Shrink];
 
-    /// So many calls it makes at least: of these `make test` takes some.
-    fn at_least(self) -> usize {
+    /// Writes to the meta cluster, at least.
+    fn writes(self) -> usize {
         match self {
             Self::Grow | Self::Shrink => 20,
             Self::Replace => 10,
@@ -45,14 +46,26 @@ impl Workload {
     fn changes(self) -> usize {
         match self {
             Self::Grow => 4,
-            Self::Replace => 3,
-            Self::Shrink => 2,
+            Self::Replace | Self::Shrink => 3,
         }
     }
 }
 
-/// The `k`-th call that changes something, from 1, and what happens to it.
-type Case = (usize, Fault);
+/// Who is asked. Each has numbers of its own: runs differ a little in which of their calls comes first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum To {
+    Etcd,
+    Api,
+}
+
+impl To {
+    fn has(self, call: &Call) -> bool {
+        call.mutation.is_some() && (call.group == ETCD) == (self == Self::Etcd)
+    }
+}
+
+/// The so-manieth call that changes something, from 1, and what happens to it.
+type Case = (To, usize, Fault);
 
 const FAULTS: [Fault; 3] = [Fault::StopBefore, Fault::StopAfter, Fault::LoseReply];
 
@@ -70,11 +83,19 @@ async fn seen(life: &Life) -> Seen {
 
 /// From rest to rest: the calls that it made.
 async fn run(life: &Life, workload: Workload, case: Option<&Case>) -> Vec<Call> {
+    if workload == Workload::Shrink {
+        let voters = life.voters().await;
+        let last = voters.iter().find(|m| m.name == member(2)).unwrap();
+        let leads = async || life.client.run(&["move-leader", &last.id]).is_some();
+        until(SOON, "the last member to lead", leads).await;
+    }
     settled(&life.plan).await;
     let before = seen(life).await;
     life.plan.reset_log();
-    if let Some((k, fault)) = case {
-        life.plan.at(*k, fault.clone());
+    if let Some((to, n, fault)) = case.cloned() {
+        let seen = AtomicUsize::new(0);
+        let is_it = move |call: &Call| to.has(call) && seen.fetch_add(1, Ordering::Relaxed) + 1 == n;
+        life.plan.when_times(1, is_it, fault);
     }
     life.say(&format!("{workload:?}, {case:?}"));
     let (wanted, mut stay) = match workload {
@@ -83,7 +104,7 @@ async fn run(life: &Life, workload: Workload, case: Option<&Case>) -> Vec<Call> 
         Workload::Shrink => (1, vec![member(0)]),
     };
     if workload == Workload::Replace {
-        let mut random = Random::new(before.len() as u64 + case.map_or(0, |(k, _)| *k as u64));
+        let mut random = Random::new(before.len() as u64 + case.map_or(0, |(_, n, _)| *n as u64));
         let mut victim = None;
         until(SOON, "a member to lose its data", async || {
             victim = life.harm(&mut random, kubelet::wipe).await;
@@ -113,9 +134,9 @@ async fn round(life: &Life, cases: &[Option<Case>; 3]) -> [Vec<Call>; 3] {
         let (began, case) = (Instant::now(), &cases[n]);
         calls[n] = run(life, workload, case.as_ref()).await;
         life.writes_go_on(&writer).await;
-        let hit = case.as_ref().map(|(k, fault)| match calls[n].iter().find(|call| call.mutation == Some(*k)) {
-            Some(call) => format!("{fault:?} {call}"),
-            None => format!("{fault:?} #{k}: not reached"),
+        let hit = case.as_ref().map(|(to, k, fault)| {
+            let hit = calls[n].iter().filter(|call| to.has(call)).nth(k - 1);
+            format!("{fault:?} {to:?} {k}: {}", hit.map_or("not reached".into(), Call::to_string))
         });
         let hit = hit.unwrap_or_else(|| "undisturbed".into());
         println!("{workload:?}: {hit}: ok, {} calls, {:.1?}", calls[n].len(), began.elapsed());
@@ -124,15 +145,16 @@ async fn round(life: &Life, cases: &[Option<Case>; 3]) -> [Vec<Call>; 3] {
     calls
 }
 
-/// One of each workload, by the seed.
+/// One of each workload, by the seed: two calls to etcd, and a write.
 fn sample(seed: u64) -> [Option<Case>; 3] {
     let mut random = Random::new(seed);
-    let first = random.below(3);
-    let mut cases = [None, None, None];
-    for n in 0..3 {
-        cases[n] = Some((1 + random.below(Workload::ALL[n].at_least()), FAULTS[(first + n) % 3].clone()));
-    }
-    cases
+    let (write, first) = (random.below(3), random.below(3));
+    let mut case = |n: usize| {
+        let workload = Workload::ALL[n];
+        let (to, calls) = if n == write { (To::Api, workload.writes()) } else { (To::Etcd, workload.changes()) };
+        Some((to, 1 + random.below(calls), FAULTS[(first + n) % 3].clone()))
+    };
+    [case(0), case(1), case(2)]
 }
 
 /// F2: whichever call is the operator's last one, or gets no answer: the size is reached with so many voters and no learner, no operation is
@@ -153,27 +175,27 @@ async fn an_operator_that_ends_at_any_call_leads_to_the_same_members() {
     for (n, workload) in Workload::ALL.into_iter().enumerate() {
         let calls = &undisturbed[n];
         calls.iter().for_each(|call| println!("{workload:?} {call}"));
-        let changes = calls.iter().filter(|call| call.group == ETCD).count();
-        assert!(calls.len() >= workload.at_least() && changes >= workload.changes(), "{workload:?}: {calls:#?}");
         // First what etcd was asked for, since that cannot be taken back.
-        let (etcd, api): (Vec<_>, Vec<_>) = calls.iter().partition(|call| call.group == ETCD);
-        let numbers = etcd.into_iter().chain(api).filter_map(|call| call.mutation);
-        let all = numbers.flat_map(|k| FAULTS.map(|fault| (k, fault)));
-        left[n] = all.filter(|(k, fault)| !passed.contains(&name(workload, *k, fault))).collect();
-        println!("{workload:?}: {} calls, {changes} of them to etcd; {} cases are left", calls.len(), left[n].len());
+        let counts = [To::Etcd, To::Api].map(|to| (to, calls.iter().filter(|call| to.has(call)).count()));
+        let least = [workload.changes(), workload.writes()];
+        assert!(counts.iter().zip(least).all(|((_, count), least)| *count >= least), "{workload:?}: {calls:#?}");
+        let numbers = counts.into_iter().flat_map(|(to, count)| (1..=count).map(move |n| (to, n)));
+        let all = numbers.flat_map(|(to, n)| FAULTS.map(|fault| (to, n, fault)));
+        left[n] = all.filter(|case| !passed.contains(&name(workload, case))).collect();
+        println!("{workload:?}: {counts:?}; {} cases are left", left[n].len());
     }
     while left.iter().any(|cases| !cases.is_empty()) {
         let cases = left.each_mut().map(VecDeque::pop_front);
         round(&life, &cases).await;
         for (workload, case) in Workload::ALL.into_iter().zip(cases) {
-            if let Some((k, fault)) = case {
-                passed.add(name(workload, k, &fault)).expect("state file");
+            if let Some(case) = case {
+                passed.add(name(workload, &case)).expect("state file");
             }
         }
     }
     life.end().await;
 }
 
-fn name(workload: Workload, k: usize, fault: &Fault) -> String {
-    format!("{workload:?} #{k} {fault:?}")
+fn name(workload: Workload, (to, n, fault): &Case) -> String {
+    format!("{workload:?} {to:?} {n} {fault:?}")
 }

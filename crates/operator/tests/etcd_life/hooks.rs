@@ -125,7 +125,7 @@ impl Shared {
     ) -> Result<EtcdAnswer, String> {
         let (verb, name) = logged(&call);
         let work = async move { self.call(target, via, call).await };
-        caller.call(ETCD, verb, &name, work).await.flatten()
+        caller.call(ETCD, verb, &name, work).await
     }
 }
 

@@ -18,8 +18,8 @@ pub(crate) type Events = Vec<(String, i64)>;
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Line {
-    #[serde(default)]
-    events: Vec<Event>,
+    /// None where the watch ended.
+    events: Option<Vec<Event>>,
 }
 
 #[derive(Deserialize)]
@@ -37,7 +37,7 @@ struct KeyValue {
 fn events(printed: &str) -> Events {
     let whole = printed.split_inclusive('\n').filter(|line| line.starts_with('{') && line.ends_with('\n'));
     let lines = whole.map(|line| serde_json::from_str::<Line>(line).unwrap_or_else(|e| panic!("{e}: {line}")));
-    let kv = lines.flat_map(|line| line.events).map(|event| event.kv);
+    let kv = lines.flat_map(|line| line.events.unwrap_or_default()).map(|event| event.kv);
     kv.map(|kv| (String::from_utf8(kv.key.0).unwrap(), kv.mod_revision)).collect()
 }
 
@@ -81,7 +81,7 @@ impl Watcher {
                 times += 1;
                 let log = dir.path().join(format!("{}.log", times - 1));
                 while process.check().is_ok() && client.endpoints() == told && !asked.load(Ordering::Relaxed) {
-                    std::thread::sleep(Duration::from_millis(100));
+                    std::thread::sleep(Duration::from_millis(200));
                     let new = events(&fs::read_to_string(&log).unwrap());
                     *kept.lock().unwrap() = before.iter().cloned().chain(new).collect();
                 }
@@ -100,7 +100,7 @@ impl Watcher {
         let has = |key: &String| self.seen.lock().unwrap().iter().any(|(seen, _)| seen == key);
         let deadline = std::time::Instant::now() + crate::common::SOON;
         while acknowledged.last().is_some_and(|last| !has(last)) && std::time::Instant::now() < deadline {
-            std::thread::sleep(Duration::from_millis(100));
+            std::thread::sleep(Duration::from_millis(200));
         }
         self.stop.store(true, Ordering::Relaxed);
         let breaks = self.thread.join().unwrap();
@@ -137,6 +137,8 @@ mod tests {
     fn a_line_that_was_cut_is_asked_for_again() {
         let whole = r#"{"Header":{"revision":4},"Events":[{"kv":{"key":"bi0x","create_revision":4,"mod_revision":4,"version":1,"value":"MQ=="}}],"CompactRevision":0,"Canceled":false,"Created":false}"#;
         assert_eq!(events(&format!("{whole}\n{}", &whole[..60])), seen(&[("n-1", 4)]));
+        let ended = r#"{"Header":{},"Events":null,"CompactRevision":0,"Canceled":true,"Created":false}"#;
+        assert_eq!(events(&format!("{ended}\n")), []);
         assert_eq!(events("{\"level\":\"warn\",\"msg\":\"x\"}\n"), []);
     }
 }

@@ -21,14 +21,14 @@ impl FaultPlan {
 impl Caller {
     /// Does `work` as the plan allows, and what was begun is done although nobody waits for it any more.
     ///
-    /// In the log the call is `verb` of `name` in the group `to`; it takes a number if the verb changes something. An error says that no
-    /// answer came, which tells nothing of whether the work was done.
+    /// In the log the call is `verb` of `name` in the group `to`, with the code 200, or 500 where the work failed; it takes a number if the
+    /// verb changes something. Without an answer there is an error, too, which tells nothing of whether the work was done.
     pub async fn call<T: Send + 'static>(
         &self,
         to: &str,
         verb: Verb,
         name: &str,
-        work: impl Future<Output = T> + Send + 'static,
+        work: impl Future<Output = Result<T, String>> + Send + 'static,
     ) -> Result<T, String> {
         if self.dead() {
             return pending().await;
@@ -64,19 +64,19 @@ impl Caller {
         }
         match fault {
             Some(Fault::LoseReply) => Err("fault: reply lost".into()),
-            _ => answer.map_err(|e| e.to_string()),
+            _ => answer.map_err(|e| e.to_string()).flatten(),
         }
     }
 
     fn begin<T: Send + 'static>(
         &self,
         call: &Call,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> tokio::task::JoinHandle<T> {
+        work: impl Future<Output = Result<T, String>> + Send + 'static,
+    ) -> tokio::task::JoinHandle<Result<T, String>> {
         let (plan, seq, under_way) = (self.plan.clone(), call.seq, self.plan.sent());
         tokio::spawn(async move {
             let answer = work.await;
-            plan.answered(seq, 200);
+            plan.answered(seq, if answer.is_ok() { 200 } else { 500 });
             drop(under_way);
             answer
         })
@@ -102,6 +102,7 @@ mod tests {
         let work = async move {
             tokio::task::yield_now().await;
             count.fetch_add(1, Ordering::Relaxed);
+            Ok(())
         };
         let (caller, log) = (plan.caller(), plan.clone());
         let call = caller.call("etcd", Verb::Create, "a member", work);
@@ -135,6 +136,7 @@ mod tests {
         let work = async move {
             let _ = wait.await;
             let _ = done.send(());
+            Ok(())
         };
         let caller = plan.caller();
         let call = tokio::spawn(async move { caller.call("etcd", Verb::Create, "a", work).await });
@@ -145,7 +147,7 @@ mod tests {
 
         let caller = plan.caller();
         plan.restart();
-        let call = caller.call("etcd", Verb::Create, "b", async {});
+        let call = caller.call("etcd", Verb::Create, "b", async { Ok(()) });
         assert!(tokio::time::timeout(Duration::from_millis(50), call).await.is_err());
         assert_eq!(plan.mutations(), 1);
     }
