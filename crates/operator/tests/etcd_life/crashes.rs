@@ -174,7 +174,9 @@ async fn an_operator_that_ends_at_any_call_leads_to_the_same_members() {
     let mut left: [VecDeque<Case>; 3] = Default::default();
     for (n, workload) in Workload::ALL.into_iter().enumerate() {
         let calls = &undisturbed[n];
-        calls.iter().for_each(|call| println!("{workload:?} {call}"));
+        for call in calls {
+            println!("{workload:?} {call}");
+        }
         // First what etcd was asked for, since that cannot be taken back.
         let counts = [To::Etcd, To::Api].map(|to| (to, calls.iter().filter(|call| to.has(call)).count()));
         let least = [workload.changes(), workload.writes()];

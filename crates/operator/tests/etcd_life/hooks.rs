@@ -34,9 +34,10 @@ fn logged(call: &EtcdCall) -> (Verb, String) {
     let verb = match call {
         EtcdCall::Change(MemberChange::AddLearner { .. }) => Verb::Create,
         EtcdCall::Change(MemberChange::Remove { .. }) => Verb::Delete,
-        EtcdCall::Change(MemberChange::Promote { .. } | MemberChange::MoveLeader { .. }) => Verb::Update,
         EtcdCall::Maintain(Maintenance::CompareHashes { .. }) => Verb::Get,
-        EtcdCall::Maintain(_) => Verb::Update,
+        EtcdCall::Change(MemberChange::Promote { .. } | MemberChange::MoveLeader { .. }) | EtcdCall::Maintain(_) => {
+            Verb::Update
+        }
     };
     let kind = if matches!(call, EtcdCall::Maintain(_)) { MAINTENANCE } else { "" };
     (verb, format!("{kind}{}", call.describe()))

@@ -75,11 +75,12 @@ pub(crate) struct Writer {
     thread: JoinHandle<()>,
 }
 
+static WRITERS: AtomicU32 = AtomicU32::new(0);
+
 impl Writer {
     pub(crate) fn start(client: Arc<Client>) -> Self {
         let (stop, known) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Known::default())));
         let (asked, kept) = (stop.clone(), known.clone());
-        static WRITERS: AtomicU32 = AtomicU32::new(0);
         let prefix = format!("writer-{}/", WRITERS.fetch_add(1, Ordering::Relaxed));
         let watcher = Watcher::start(client.clone(), prefix.clone());
         let keys = prefix.clone();
