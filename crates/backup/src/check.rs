@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// Checks a backup. Its manifest, if nothing is wrong with it.
 pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
-    let remote = Remote::open(&task.store, &place.credentials)?;
+    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
     let programs = Programs(place.programs.clone());
     empty(&place.scratch)?;
     let key = manifest_key(&task.key);

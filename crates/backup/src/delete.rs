@@ -2,12 +2,12 @@
 
 use crate::problem::Problem;
 use crate::store::{Remote, manifest_key};
+use crate::take::Place;
 use berth_contract::backup::Delete;
-use std::path::Path;
 
 /// Deletes both objects. Gone already is as good.
-pub fn run(task: &Delete, credentials: &Path) -> Result<(), Problem> {
-    let remote = Remote::open(&task.store, credentials)?;
+pub fn run(task: &Delete, place: &Place) -> Result<(), Problem> {
+    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
     remote.delete(&manifest_key(&task.key))?;
     remote.delete(&task.key)?;
     println!("{} is deleted", task.key);

@@ -10,6 +10,7 @@ use berth_contract::backup::{At, Failure, GIVE_UP, Outcome, TASK, Task};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 #[derive(Debug, Parser)]
 #[command(name = "berth-backup", version, about = "Keeps snapshots of etcd, and proves that they can be restored")]
@@ -38,6 +39,9 @@ struct Run {
     /// Directory with the credentials of a store that is a server.
     #[arg(long)]
     credentials: PathBuf,
+    /// How long one request to a store that is a server may take, in seconds.
+    #[arg(long, default_value_t = 120)]
+    store_timeout: u64,
     /// Directory for the snapshot and for the etcd that it is restored into. It is emptied first.
     #[arg(long)]
     scratch: PathBuf,
@@ -91,13 +95,14 @@ impl Run {
         let place = take::Place {
             etcd_pki: self.etcd_pki.clone(),
             credentials: self.credentials.clone(),
+            store_timeout: Duration::from_secs(self.store_timeout),
             scratch: self.scratch.clone(),
             programs: self.programs.clone(),
             volume: self.volume.clone(),
         };
         match task {
             Task::Take(task) => take::run(&task, &place).map(Outcome::Verified),
-            Task::Delete(task) => delete::run(&task, &self.credentials).map(|()| Outcome::Deleted),
+            Task::Delete(task) => delete::run(&task, &place).map(|()| Outcome::Deleted),
             Task::Check(task) => check::run(&task, &place).map(Outcome::Checked),
             Task::Restore(task) => restore::run(&task, &place).map(|()| Outcome::Restored),
         }

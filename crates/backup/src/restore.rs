@@ -41,7 +41,7 @@ pub fn run(task: &Restore, place: &Place) -> Result<(), Problem> {
     }
     fs::create_dir(&stage).map_err(|e| failed("the volume", &e))?;
     let snapshot = stage.join("snapshot.db");
-    let remote = Remote::open(&task.store, &place.credentials)?;
+    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
     fetch(&remote, &task.key, &task.sha256, &snapshot)?;
     let token = format!("{}-{}", task.identity, task.epoch);
     let member = NewMember { name: &task.member, peer: &task.peer_url, token: &token, bump: Some(task.bump) };

@@ -14,9 +14,7 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::runtime::Runtime;
 
-/// How long one request may take.
-const TIMEOUT: Duration = Duration::from_mins(2);
-/// How long a request is tried again.
+/// How long a request is tried again, beside the first try: one that had no answer in time is sent once more.
 const RETRIES: Duration = Duration::from_mins(1);
 
 /// A bucket.
@@ -28,15 +26,15 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Reads the credentials; asks nothing.
-    pub(crate) fn open(store: &Store, credentials: &Path) -> Result<Self, Problem> {
+    /// Reads the credentials; asks nothing. Each request may take so long.
+    pub(crate) fn open(store: &Store, credentials: &Path, timeout: Duration) -> Result<Self, Problem> {
         // A second call in one process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let plain = store.endpoint.starts_with("http://");
-        let retry = RetryConfig { retry_timeout: RETRIES, max_retries: 6, backoff: BackoffConfig::default() };
+        let retry = RetryConfig { retry_timeout: timeout + RETRIES, max_retries: 6, backoff: BackoffConfig::default() };
         let mut options = ClientOptions::new()
             .with_allow_http(plain)
-            .with_timeout(TIMEOUT)
+            .with_timeout(timeout)
             .with_connect_timeout(Duration::from_secs(10))
             .with_no_system_certificates(true);
         if !plain {

@@ -8,6 +8,7 @@ use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::time::Duration;
 
 /// What is sent and read at once. S3 takes parts of 5 MiB or more, and at most 10 000 of them: 80 GB.
 pub(crate) const PART: usize = 8 << 20;
@@ -28,10 +29,10 @@ enum Kind {
 }
 
 impl Remote {
-    /// Reads the credentials, if it is a server, and asks it nothing.
-    pub fn open(store: &Store, credentials: &Path) -> Result<Self, Problem> {
+    /// Reads the credentials, if it is a server, and asks it nothing. Each request to a server may take so long.
+    pub fn open(store: &Store, credentials: &Path, timeout: Duration) -> Result<Self, Problem> {
         if store.directory.is_empty() {
-            return Bucket::open(store, credentials).map(|bucket| Self(Kind::Bucket(Box::new(bucket))));
+            return Bucket::open(store, credentials, timeout).map(|bucket| Self(Kind::Bucket(Box::new(bucket))));
         }
         Volume::open(store).map(|volume| Self(Kind::Volume(volume)))
     }

@@ -7,6 +7,7 @@ use berth_contract::backup::{At, Manifest, Take};
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Nobody can give a snapshot that is whole.
 const NO_GIVER: &str = "no voting member of etcd answers that has a leader";
@@ -21,6 +22,8 @@ pub struct Place {
     pub etcd_pki: PathBuf,
     /// Directory with the store's credentials.
     pub credentials: PathBuf,
+    /// How long one request to a store that is a server may take.
+    pub store_timeout: Duration,
     /// Directory that may be emptied.
     pub scratch: PathBuf,
     /// Directory of etcd's programs. None: those in PATH.
@@ -31,7 +34,7 @@ pub struct Place {
 
 /// Takes a snapshot and proves it. The manifest is what is kept beside it.
 pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
-    let remote = Remote::open(&task.store, &place.credentials)?;
+    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
     let programs = Programs(place.programs.clone());
     let ctl = Ctl { programs: programs.clone(), pki: Some(place.etcd_pki.clone()) };
     empty(&place.scratch)?;

@@ -8,6 +8,7 @@ mod world;
 use berth_contract::backup::{At, Check, Delete, Manifest, Outcome, REVISIONS_PER_EPOCH, Restore, Subject, Take, Task};
 use proxy::Fault;
 use std::fs;
+use std::time::Duration;
 use world::{World, versions};
 
 fn verified(outcome: &Outcome) -> &Manifest {
@@ -107,6 +108,35 @@ fn a_store_that_gives_back_something_else_proves_nothing() {
     assert!(world.keys().iter().all(|key| !key.contains(".json")), "without a manifest it is no backup");
     let (outcome, code) = world.take(&world.through(Fault::CutOnce));
     assert_eq!(code, 0, "a connection that is cut is asked again: {outcome:?}");
+}
+
+#[test]
+fn a_store_that_is_slow_or_stalls_is_waited_for_or_told() {
+    let world = World::start(versions()[0]);
+    world.write(300);
+    let (outcome, code) = world.take(&world.through(Fault::Delay(Duration::from_millis(300))));
+    assert_eq!(code, 0, "a store that is slow is waited for: {outcome:?}");
+    assert_eq!(verified(&outcome).keys, 300);
+
+    world.store_timeout.set(3);
+    for read in ["HEAD", "GET"] {
+        let (outcome, code) = world.take(&world.through(Fault::StallOnce(read)));
+        assert_eq!(code, 0, "{read} without an answer is asked again: {outcome:?}");
+    }
+    // Nobody knows whether it was written: what began is told, and the next try has another key.
+    let store = world.through(Fault::StallOnce("PUT"));
+    let before = world.keys();
+    let (outcome, code) = world.take(&store);
+    let Outcome::Failed(failure) = outcome else { panic!("{outcome:?}") };
+    assert_eq!((failure.at, code), (At::Store, 1), "the Job tries again: {}", failure.message);
+    assert!(failure.message.contains("cannot write") && failure.message.contains("no answer in time"), "{failure:?}");
+    assert!(!failure.message.contains("secret") && !failure.message.contains(world::ACCESS_KEY), "{failure:?}");
+    let written: Vec<_> = world.keys().into_iter().filter(|key| !before.contains(key)).collect();
+    assert!(written.iter().all(|key| !key.contains(".json")), "without a manifest it is no backup: {written:?}");
+    let (outcome, code) = world.take(&store);
+    assert_eq!(code, 0, "{outcome:?}");
+    let key = &verified(&outcome).key;
+    assert!(written.iter().all(|name| !key.ends_with(name.as_str())), "{key} is another key than {written:?}");
 }
 
 /// As with a bucket: written, read back, restored and compared; found fit, put onto a member's volume, and deleted.

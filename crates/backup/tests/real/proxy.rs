@@ -1,10 +1,11 @@
-//! A proxy between the program and the store, with one fault. Only answers with data are touched: those that are long.
+//! A proxy between the program and the store, with one fault. What changes or cuts answers touches only those with data, which are long.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
+use std::time::Duration;
 
 /// What it does to answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +14,10 @@ pub(crate) enum Fault {
     FlipAByte,
     /// The first long answer ends early.
     CutOnce,
+    /// Each piece of an answer comes later.
+    Delay(Duration),
+    /// The first request with this method is done, and its answer never comes.
+    StallOnce(&'static str),
 }
 
 /// Bytes of an answer after which the fault comes.
@@ -26,21 +31,42 @@ pub(crate) fn start(to: SocketAddr, fault: Fault) -> SocketAddr {
     thread::spawn(move || {
         for client in listener.incoming().flatten() {
             let Ok(server) = TcpStream::connect(to) else { continue };
-            let (mut from, mut into) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            thread::spawn(move || {
-                let _ = std::io::copy(&mut from, &mut into);
-                let _ = into.shutdown(std::net::Shutdown::Both);
-            });
-            let done = done.clone();
-            thread::spawn(move || answers(server, client, fault, &done));
+            let (from, into) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            let (done, stalls) = (done.clone(), Arc::new(AtomicBool::new(false)));
+            let (first, stalled) = (done.clone(), stalls.clone());
+            thread::spawn(move || requests(from, into, fault, &first, &stalled));
+            thread::spawn(move || answers(server, client, fault, &done, &stalls));
         }
     });
     address
 }
 
-fn answers(mut server: TcpStream, mut client: TcpStream, fault: Fault, done: &AtomicBool) {
+/// Until the client hangs up. It sends a request only after the answer to the one before.
+fn requests(mut client: TcpStream, mut server: TcpStream, fault: Fault, done: &AtomicBool, stalls: &AtomicBool) {
+    let mut bytes = [0; 16 << 10];
+    while let Ok(n @ 1..) = client.read(&mut bytes) {
+        if let Fault::StallOnce(method) = fault
+            && bytes[..n].starts_with(method.as_bytes())
+            && !done.swap(true, Ordering::SeqCst)
+        {
+            stalls.store(true, Ordering::SeqCst);
+        }
+        if server.write_all(&bytes[..n]).is_err() {
+            break;
+        }
+    }
+    let _ = server.shutdown(std::net::Shutdown::Both);
+}
+
+fn answers(mut server: TcpStream, mut client: TcpStream, fault: Fault, done: &AtomicBool, stalls: &AtomicBool) {
     let (mut bytes, mut sent) = ([0; 16 << 10], 0);
     while let Ok(n @ 1..) = server.read(&mut bytes) {
+        if let Fault::Delay(time) = fault {
+            thread::sleep(time);
+        }
+        if stalls.load(Ordering::SeqCst) {
+            continue;
+        }
         let late = sent <= LATE && sent + n > LATE;
         if late && fault == Fault::FlipAByte {
             bytes[LATE - sent] ^= 1;

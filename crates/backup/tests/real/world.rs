@@ -3,6 +3,7 @@
 use crate::proxy::{self, Fault};
 use berth_contract::backup::{Outcome, Store, Subject, TASK, Take, Task, keys};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType};
+use std::cell::Cell;
 use std::fs;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
@@ -37,6 +38,8 @@ pub(crate) struct World {
     version: &'static str,
     client: u16,
     address: SocketAddr,
+    /// How long the program waits for an answer of the store, in seconds.
+    pub(crate) store_timeout: Cell<u64>,
 }
 
 impl World {
@@ -73,7 +76,8 @@ impl World {
             .stderr(Stdio::null())
             .spawn()
             .unwrap();
-        let world = Self { etcd, s3, version, client, address: SocketAddr::from(([127, 0, 0, 1], s3_port)), dir };
+        let address = SocketAddr::from(([127, 0, 0, 1], s3_port));
+        let world = Self { etcd, s3, version, client, address, dir, store_timeout: Cell::new(120) };
         world.until("etcd to answer", || world.ctl(&["get", "nothing"]).is_some());
         world.until("the S3 server to answer", || TcpStream::connect(world.address).is_ok());
         world
@@ -203,6 +207,7 @@ impl World {
             .args([flag("etcd-pki", self.path("pki")), flag("credentials", self.path("store"))])
             .args([flag("scratch", self.scratch()), flag("programs", programs(self.version))])
             .arg(flag("volume", self.volume()))
+            .arg(format!("--store-timeout={}", self.store_timeout.get()))
             .arg(flag("termination-log", log.clone()))
             .env(TASK, serde_json::to_string(task).unwrap())
             .status()
