@@ -1,10 +1,10 @@
-//! A tenant with two API servers and three etcd members on three nodes: it gets a new patch version, nodes are drained, one loses its
-//! power, and its clients are served on.
+//! A tenant with two API servers and three etcd members on three nodes: it gets a new patch version, two members are evicted at once, nodes
+//! are drained, one loses its power, and its clients are served on.
 
-use std::time::Duration;
+use std::{sync::Barrier, thread, time::Duration};
 
-use anyhow::{Context, Result, bail, ensure};
-use berth_e2e::{Caller, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, until};
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use berth_e2e::{Caller, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, kube_client::status_of, until};
 use serde_json::{Value, json};
 
 /// How long a client may be without an answer when a node is gone without a word.
@@ -22,6 +22,7 @@ fn nodes_come_and_go_and_clients_are_served() {
         budgets(world, &tenant)?;
         new_patch(&tenant)?;
         let caller = Caller::start(&tenant.kubeconfig()?);
+        evicted_at_once(world, &tenant)?;
         for node in world.cluster.nodes() {
             drain(world, &tenant, &node)?;
         }
@@ -127,6 +128,58 @@ fn new_patch(tenant: &Tenant<'_>) -> Result<()> {
     tenant.wait_ready()?;
     ensure!(tenant.api()?.get("/version")?["gitVersion"] == format!("v{NEWEST}"));
     caller.end()?.none_failed()
+}
+
+/// As when two people drain two nodes: one member goes, the other has to wait until that one is back.
+fn evicted_at_once(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    println!("    two evictions at once");
+    budgets(world, tenant)?;
+    let members = ["etcd-0", "etcd-1"];
+    let before = members.map(|member| uid(tenant, member));
+    let evict = |member: &str| {
+        let path = format!("{}/{member}/eviction", core(&tenant.cp_namespace, "pods"));
+        let eviction = json!({
+            "apiVersion": "policy/v1", "kind": "Eviction",
+            "metadata": {"name": member, "namespace": tenant.cp_namespace},
+        });
+        world.kube.create(&path, &eviction).map(drop)
+    };
+    let start = Barrier::new(members.len());
+    let answers = thread::scope(|scope| {
+        let one = |member| {
+            let (start, evict) = (&start, &evict);
+            scope.spawn(move || {
+                start.wait();
+                evict(member)
+            })
+        };
+        members.map(one).map(thread::ScopedJoinHandle::join)
+    });
+    let mut refused = vec![];
+    for (member, answer) in members.into_iter().zip(answers) {
+        match answer.map_err(|_| anyhow!("a thread panicked"))? {
+            Ok(()) => {}
+            Err(e) if status_of(&e) == Some(429) => refused.push(member),
+            Err(e) => return Err(e.context(format!("eviction of {member}"))),
+        }
+    }
+    let [waits] = refused.as_slice() else { bail!("one of both has to wait: {refused:?}") };
+    until(&format!("{waits} to go, too"), || evict(waits))?;
+    until("two other pods, ready", || {
+        for (member, before) in members.iter().zip(&before) {
+            let now = uid(tenant, member)?;
+            ensure!(before.as_ref().is_ok_and(|before| *before != now), "{member} is the same pod");
+        }
+        Ok(())
+    })?;
+    tenant.wait_ready()?;
+    budgets(world, tenant)
+}
+
+fn uid(tenant: &Tenant<'_>, pod: &str) -> Result<Value> {
+    let pods = tenant.pods(Some("etcd"))?;
+    let found = pods.iter().find(|p| p["metadata"]["name"] == pod);
+    Ok(found.with_context(|| format!("no pod {pod}"))?["metadata"]["uid"].clone())
 }
 
 /// As before maintenance: pods leave one after the other, as budgets allow, and etcd's member waits for its node.

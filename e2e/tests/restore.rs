@@ -1,11 +1,11 @@
 //! A tenant's etcd is restored from a backup with real pods: over an etcd that answers, and over one that lost its majority for good. What
 //! is in the backup is there, what came later is gone, the API and its controllers work, and a client that goes on from what it saw before
-//! is told that this is gone, instead of waiting for ever.
+//! is told that this is gone, instead of waiting for ever: clients of kube-rs and of Go know what there is without a restart.
 
 use std::{fs, time::Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_e2e::{Tenant, World, berth, core, run, s3, tenant::condition, until};
+use berth_e2e::{Outside, Tenant, World, berth, core, run, s3, tenant::condition, until};
 use serde_json::{Value, json};
 
 #[test]
@@ -26,7 +26,12 @@ fn restores(world: &World) -> Result<()> {
     let tenant = Tenant::ready(world, "restored", &json!({}))?;
     write(&tenant, "before")?;
     s3::taken(world, &tenant, "first", "Verified")?;
+    // They run until the end, over both restores. The node and the pod are in no backup.
+    let mut outside = Outside::start(&tenant)?;
+    outside.asks(&tenant, "scheduled-after")?;
+    outside.is_bound(&tenant, "scheduled-after")?;
     write(&tenant, "after")?;
+    outside.saw("after")?;
     let seen = version(&tenant)?;
 
     // Over an etcd that answers.
@@ -47,7 +52,9 @@ fn restores(world: &World) -> Result<()> {
     ensure!(first["status"]["phase"] == "Verified", "what was there is in a backup: {first}");
     println!("    restored after {:.0?}", began.elapsed());
     ensure!(cluster_id(&tenant)? != id, "another cluster has another ID");
+    outside.asks(&tenant, "once")?;
     went_back(&tenant, "after", seen)?;
+    outside.noticed(&tenant, "once")?;
 
     // Over one that is lost: two of three volumes are wiped.
     tenant.change(&json!({"etcd": {"replicas": 3}}))?;
@@ -75,7 +82,9 @@ fn restores(world: &World) -> Result<()> {
     world.restart_operator()?;
     is_restored(world, &tenant, "lost")?;
     ensure!(get(world, &tenant, "lost")?["status"]["backup"] == "second");
+    outside.asks(&tenant, "twice")?;
     went_back(&tenant, "lost", seen)?;
+    outside.noticed(&tenant, "twice")?;
     ensure!(there(&tenant, "grown")?, "what was in the second backup");
     members(&tenant, 3)?;
     let volume = tenant.volume_dir("etcd-2")?;
