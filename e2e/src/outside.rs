@@ -84,13 +84,6 @@ impl Outside {
         })
     }
 
-    /// Node and pod are gone again.
-    fn forgets(&self, tenant: &Tenant<'_>, name: &str) -> Result<()> {
-        let api = tenant.api()?;
-        api.delete(&format!("{}/{name}?gracePeriodSeconds=0", core("default", "pods")))?;
-        api.delete(&format!("{}/{name}", core("", "nodes")))
-    }
-
     /// What curl watches has told of a ConfigMap.
     pub fn saw(&self, name: &str) -> Result<()> {
         until(&format!("curl to see {name}"), || {
@@ -104,7 +97,7 @@ impl Outside {
     pub fn noticed(&mut self, tenant: &Tenant<'_>, name: &str) -> Result<()> {
         self.kube_rs.is_right(tenant)?;
         self.is_bound(tenant, name)?;
-        self.forgets(tenant, name)?;
+        forget(tenant, name)?;
         let last = self.curl.ended()?;
         let told = curl(self.dir.path(), &self.curl.server, &format!("&timeoutSeconds=20&resourceVersion={last}"))
             .output()
@@ -120,6 +113,13 @@ impl Outside {
         let lines: Vec<_> = log.lines().rev().take(5).collect();
         lines.into_iter().rev().collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Node and pod are gone again.
+fn forget(tenant: &Tenant<'_>, name: &str) -> Result<()> {
+    let api = tenant.api()?;
+    api.delete(&format!("{}/{name}?gracePeriodSeconds=0", core("default", "pods")))?;
+    api.delete(&format!("{}/{name}", core("", "nodes")))
 }
 
 /// A reflector of ConfigMaps, as operators in Rust have it.
