@@ -77,12 +77,22 @@ impl Kube {
         Self::from(kubeconfig)
     }
 
+    /// Access as a kubeconfig gives it. A call that an API server refuses for now (429, 503, 504) is not made again.
+    pub fn without_retries(kubeconfig: &str) -> Result<Self> {
+        Self::connect(Kubeconfig::from_yaml(kubeconfig)?, false)
+    }
+
     fn from(kubeconfig: Kubeconfig) -> Result<Self> {
+        Self::connect(kubeconfig, true)
+    }
+
+    fn connect(kubeconfig: Kubeconfig, retries: bool) -> Result<Self> {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
         let client = runtime.block_on(async {
             let mut config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await?;
             config.connect_timeout = Some(Duration::from_secs(5));
             config.read_timeout = Some(Duration::from_secs(20));
+            config.default_retry = retries;
             Ok::<_, anyhow::Error>(Client::try_from(config)?)
         })?;
         Ok(Self { client, runtime: Arc::new(runtime) })

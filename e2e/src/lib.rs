@@ -9,6 +9,7 @@
 pub mod caller;
 pub mod canary;
 pub mod certs;
+pub mod crowd;
 pub mod images;
 pub mod kube_client;
 pub mod kubectl;
@@ -22,6 +23,7 @@ pub mod outside;
 pub mod pages;
 pub mod paths;
 pub mod report;
+pub mod revisions;
 pub mod run;
 pub mod s3;
 pub mod tenant;
@@ -30,6 +32,7 @@ pub mod world;
 pub mod writer;
 
 pub use caller::Caller;
+pub use crowd::Crowd;
 pub use kube_client::{Kube, apps, berth, core};
 pub use kubectl::Kubectl;
 pub use operator::Options;

@@ -194,6 +194,19 @@ impl<'w> Tenant<'w> {
         Ok(())
     }
 
+    /// Takes the statuses of its `Cluster`, `EtcdCluster` and revisions away, as a restore of the meta cluster's objects does. The operator
+    /// must not run.
+    pub fn forget_statuses(&self) -> Result<()> {
+        let revisions = berth(&self.cp_namespace, "clusterrevisions");
+        let mut paths = vec![self.path(), format!("{}/{}", berth(&self.cp_namespace, "etcdclusters"), names::ETCD)];
+        paths.extend(self.world.kube.list(&revisions)?.iter().map(|found| format!("{revisions}/{}", name_of(found))));
+        for path in paths {
+            let left = self.world.kube.merge(&format!("{path}/status"), &json!({"status": null}))?;
+            ensure!(left["status"].is_null(), "{path} has a status: {}", left["status"]);
+        }
+        Ok(())
+    }
+
     /// A Deployment in the control-plane namespace.
     pub fn deployment(&self, name: &str) -> Result<Value> {
         self.world.kube.get(&format!("{}/{name}", apps(&self.cp_namespace, "deployments")))

@@ -4,8 +4,13 @@
 use std::process::{Command, Output};
 
 use anyhow::{Result, ensure};
-use berth_e2e::{Caller, NEWEST, Tenant, World, core, paths, tenant::condition, until};
-use serde_json::{Value, json};
+use berth_e2e::{
+    Caller, NEWEST, Tenant, World, paths,
+    revisions::{outcome, pods, same_pods},
+    tenant::condition,
+    until,
+};
+use serde_json::json;
 
 #[test]
 fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
@@ -13,7 +18,7 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         let upgrade = json!({"progressDeadline": "30s", "soak": "0s"});
         let tenant = Tenant::ready(world, "revisions", &json!({"apiServer": {"replicas": 2}, "upgrade": upgrade}))?;
         outcome(&tenant, 1, "Succeeded")?;
-        let before = pods(world, &tenant)?;
+        let before = pods(&tenant)?;
         let caller = Caller::start(&tenant.kubeconfig()?);
 
         println!("    a flag that kube-apiserver does not know");
@@ -21,7 +26,7 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         let message = tenant.wait_condition("Ready", "False", "RolledBack")?;
         ensure!(message.contains("unknown flag: --no-such-flag") && message.contains("revision 1"), "{message}");
         outcome(&tenant, 2, "RolledBack")?;
-        same_pods(world, &tenant, &before)?;
+        same_pods(&tenant, &before)?;
         let cluster = tenant.cluster()?;
         ensure!(cluster["spec"]["apiServer"]["extraArgs"][0]["name"] == "no-such-flag", "the spec is left alone");
         ensure!(condition(&cluster, "Available")?["status"] == "True", "{}", cluster["status"]);
@@ -49,7 +54,7 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
         tenant.change(&json!({"version": "1.36.99"}))?;
         let message = tenant.wait_condition("Ready", "False", "RolledBack")?;
         ensure!(message.contains("revision 4 (1.36.99)") && message.contains("kube-apiserver:v1.36.99"), "{message}");
-        same_pods(world, &tenant, &before)?;
+        same_pods(&tenant, &before)?;
         said(&kubectl_berth(world, &tenant, &["rollback"], &["--to", "3", "--yes"])?)?;
         tenant.wait_ready()?;
         outcome(&tenant, 5, "Succeeded")?;
@@ -65,12 +70,12 @@ fn a_bad_flag_and_a_missing_image_go_back_by_themselves() {
             ensure!(tenant.configuration("kube-apiserver")? != path, "it is the old one");
             Ok(())
         })?;
-        let new = pods(world, &tenant)?.len().saturating_sub(before.len());
+        let new = pods(&tenant)?.len().saturating_sub(before.len());
         ensure!(new <= 1, "{new} new pods");
         ensure!(world.kube.get(&path)?["data"] == files, "what the old pods read is as it was");
         tenant.wait_condition("Ready", "False", "RolledBack")?;
         outcome(&tenant, 6, "RolledBack")?;
-        same_pods(world, &tenant, &before)?;
+        same_pods(&tenant, &before)?;
         ensure!(tenant.configuration("kube-apiserver")? == path, "the old configuration again");
         ensure!(world.kube.get(&path)?["data"] == files, "the old pods never saw the new one");
         tenant.change(&json!({"apiServer": {"authentication": null}}))?;
@@ -90,50 +95,23 @@ fn a_controller_manager_and_a_scheduler_that_do_not_come_up_go_back_by_themselve
         let upgrade = json!({"progressDeadline": "30s", "soak": "0s"});
         let tenant = Tenant::ready(world, "clients", &json!({"upgrade": upgrade}))?;
         outcome(&tenant, 1, "Succeeded")?;
-        let before = pods(world, &tenant)?;
+        let before = pods(&tenant)?;
         for (number, field) in [(2, "controllerManager"), (4, "scheduler")] {
             println!("    a flag that spec.{field} does not know");
             tenant.change(&json!({field: {"extraArgs": [{"name": "no-such-flag", "value": "1"}]}}))?;
             let message = tenant.wait_condition("Ready", "False", "RolledBack")?;
             ensure!(message.contains("unknown flag: --no-such-flag"), "{message}");
             outcome(&tenant, number, "RolledBack")?;
-            same_pods(world, &tenant, &before)?;
+            same_pods(&tenant, &before)?;
             tenant.change(&json!({field: {"extraArgs": null}}))?;
             tenant.wait_ready()?;
             outcome(&tenant, number + 1, "Succeeded")?;
         }
         tenant.scheduler_works()?;
-        same_pods(world, &tenant, &before)?;
+        same_pods(&tenant, &before)?;
         tenant.nothing_restarted()?;
         tenant.let_go()
     });
-}
-
-fn outcome(tenant: &Tenant<'_>, revision: i64, outcome: &str) -> Result<()> {
-    until(&format!("revision {revision}: {outcome}"), || {
-        let history = tenant.cluster()?["status"]["history"].clone();
-        let found = history.as_array().into_iter().flatten().find(|r| r["revision"] == revision);
-        ensure!(found.is_some_and(|found| found["outcome"] == outcome), "{history}");
-        Ok(())
-    })
-}
-
-/// UIDs of all pods of the control plane.
-fn pods(world: &World, tenant: &Tenant<'_>) -> Result<Vec<String>> {
-    let all = world.kube.get(&core(&tenant.cp_namespace, "pods"))?;
-    let uid = |pod: &Value| pod["metadata"]["uid"].as_str().map(str::to_owned);
-    let mut all: Vec<_> = all["items"].as_array().into_iter().flatten().filter_map(uid).collect();
-    all.sort();
-    Ok(all)
-}
-
-/// The pods that were there run on, and no other is left.
-fn same_pods(world: &World, tenant: &Tenant<'_>, before: &[String]) -> Result<()> {
-    until("the pods from before, and no other", || {
-        let now = pods(world, tenant)?;
-        ensure!(now == before, "{now:?}, not {before:?}");
-        Ok(())
-    })
 }
 
 fn kubectl_berth(world: &World, tenant: &Tenant<'_>, verb: &[&str], more: &[&str]) -> Result<Output> {
