@@ -1,5 +1,5 @@
 //! What may happen amid the first step of a minor, with a client that opens a new connection each 100 ms and an object of every kind: it
-//! does not come up, somebody pauses it, changes their mind at once, or deletes the tenant.
+//! does not come up, somebody pauses it, changes their mind, or deletes the tenant. And after the second step: every status is lost.
 
 use anyhow::{Result, ensure};
 use berth_api::labels;
@@ -17,7 +17,7 @@ const OLD: &str = "1.35.4";
 const BAD: &str = "1.36.99";
 
 #[test]
-#[ignore = "make test-all: the binaries of the minor between take minutes to build, and four rollouts of two API servers minutes to run"]
+#[ignore = "make test-all: the binaries of the minor between take minutes to build, and six rollouts of two API servers minutes to run"]
 fn a_first_step_fails_is_paused_changes_its_mind_and_is_deleted() {
     berth_e2e::run("minor_amid", |world| {
         let upgrade = json!({"soak": "0s", "finalizeAfter": "168h"});
@@ -29,8 +29,9 @@ fn a_first_step_fails_is_paused_changes_its_mind_and_is_deleted() {
         fails(&tenant, &kept)?;
         is_paused(world, &tenant, &kept)?;
         changes_its_mind(&tenant, &kept)?;
+        forgets(world, &tenant, &kept)?;
         caller.end()?.none_failed()?;
-        watch.end(&[OLD, BAD, NEWEST])?;
+        watch.end(&[OLD, BAD, PREVIOUS_PATCH, NEWEST])?;
         tenant.nothing_restarted()?;
         tenant.let_go()?;
         is_deleted(&gone)
@@ -95,14 +96,15 @@ fn is_paused(world: &World, tenant: &Tenant<'_>, kept: &Objects) -> Result<()> {
     kept.are_the_same(tenant)
 }
 
-/// Back, and then two patch versions of the new minor at once.
+/// Back, and then a patch version of the new minor, and another one once that has begun.
 fn changes_its_mind(tenant: &Tenant<'_>, kept: &Objects) -> Result<()> {
-    println!("    back, and two versions at once");
+    println!("    back, and a version that has begun when the next one comes");
     tenant.change(&json!({"version": OLD}))?;
     ready(tenant, "AsExpected")?;
     serves(tenant, 2, OLD, "35")?;
     kept.are_the_same(tenant)?;
     tenant.change(&json!({"version": PREVIOUS_PATCH}))?;
+    begun(tenant, PREVIOUS_PATCH)?;
     tenant.change(&json!({"version": NEWEST}))?;
     ready(tenant, "Emulating")?;
     serves(tenant, 2, NEWEST, "35")?;
@@ -111,10 +113,31 @@ fn changes_its_mind(tenant: &Tenant<'_>, kept: &Objects) -> Result<()> {
     kept.are_the_same(tenant)
 }
 
-/// Nothing is left of it.
-fn is_deleted(tenant: &Tenant<'_>) -> Result<()> {
-    println!("    deleted");
+/// The second step, and then the objects of the meta cluster are restored without a status: there is no way back all the same.
+fn forgets(world: &World, tenant: &Tenant<'_>, kept: &Objects) -> Result<()> {
+    println!("    through, and no status is left");
+    tenant.change(&json!({"upgrade": {"finalizeAfter": "0s"}}))?;
     ready(tenant, "AsExpected")?;
+    serves(tenant, 2, NEWEST, "36")?;
+    let before = tenant.pod_identities()?;
+    world.stop_operator()?;
+    tenant.forget_statuses()?;
+    tenant.change(&json!({"version": OLD}))?;
+    world.start_operator()?;
+    let message = tenant.wait_condition("Ready", "False", "DowngradeUnsafe")?;
+    ensure!(message.contains("Set a patch version of 1.36"), "{message}");
+    ensure!(condition(&tenant.cluster()?, "Available")?["status"] == "True", "it serves on");
+    tenant.change(&json!({"version": NEWEST}))?;
+    ready(tenant, "AsExpected")?;
+    same_pods(tenant, &before)?;
+    kept.are_the_same(tenant)
+}
+
+/// Two versions at once, and then nothing is left of it.
+fn is_deleted(tenant: &Tenant<'_>) -> Result<()> {
+    println!("    two versions at once, and deleted");
+    ready(tenant, "AsExpected")?;
+    tenant.change(&json!({"version": PREVIOUS_PATCH}))?;
     tenant.change(&json!({"version": NEWEST}))?;
     begun(tenant, NEWEST)?;
     tenant.delete()
