@@ -6,7 +6,8 @@ use std::{collections::BTreeSet, process::Command, time::Duration};
 use anyhow::{Context, Result, ensure};
 use berth_api::labels;
 use berth_e2e::{
-    NEWEST, Options, PREVIOUS_PATCH, Tenant, World, core, paths, tenant::condition, tenant::name_of, until, until_within,
+    NEWEST, Options, PREVIOUS_PATCH, Tenant, World, core, paths, tenant::condition, tenant::name_of, until,
+    until_within,
 };
 use serde_json::{Value, json};
 
