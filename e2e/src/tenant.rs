@@ -197,13 +197,15 @@ impl<'w> Tenant<'w> {
     /// Takes the statuses of its `Cluster`, `EtcdCluster` and revisions away, as a restore of the meta cluster's objects does. The operator
     /// must not run.
     pub fn forget_statuses(&self) -> Result<()> {
+        let etcd = format!("{}/{}", berth(&self.cp_namespace, "etcdclusters"), names::ETCD);
+        let mut paths = vec![format!("{}/status", self.path()), format!("{etcd}/status")];
+        // Theirs is no subresource.
         let revisions = berth(&self.cp_namespace, "clusterrevisions");
-        let mut paths = vec![self.path(), format!("{}/{}", berth(&self.cp_namespace, "etcdclusters"), names::ETCD)];
         paths.extend(self.world.kube.list(&revisions)?.iter().map(|found| format!("{revisions}/{}", name_of(found))));
         // The API server sets it where nothing was observed.
         let new = json!({"observedGeneration": -1});
         for path in paths {
-            let left = self.world.kube.merge(&format!("{path}/status"), &json!({"status": null}))?;
+            let left = self.world.kube.merge(&path, &json!({"status": null}))?;
             ensure!(left["status"].is_null() || left["status"] == new, "{path} has a status: {}", left["status"]);
         }
         Ok(())
