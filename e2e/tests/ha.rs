@@ -1,10 +1,10 @@
 //! A tenant with two API servers and three etcd members on three nodes: it gets a new patch version, two members are evicted at once, nodes
 //! are drained, one loses its power, and its clients are served on.
 
-use std::{sync::Barrier, thread, time::Duration};
+use std::{fs, sync::Barrier, thread, time::Duration};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use berth_e2e::{Caller, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, kube_client::status_of, until};
+use berth_e2e::{Caller, Kube, NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, kube_client::status_of, until};
 use serde_json::{Value, json};
 
 /// How long a client may be without an answer when a node is gone without a word.
@@ -136,13 +136,14 @@ fn evicted_at_once(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     budgets(world, tenant)?;
     let members = ["etcd-0", "etcd-1"];
     let before = members.map(|member| uid(tenant, member));
+    let meta = Kube::without_retries(&fs::read_to_string(world.cluster.kubeconfig())?)?;
     let evict = |member: &str| {
         let path = format!("{}/{member}/eviction", core(&tenant.cp_namespace, "pods"));
         let eviction = json!({
             "apiVersion": "policy/v1", "kind": "Eviction",
             "metadata": {"name": member, "namespace": tenant.cp_namespace},
         });
-        world.kube.create(&path, &eviction).map(drop)
+        meta.create(&path, &eviction).map(drop)
     };
     let start = Barrier::new(members.len());
     let answers = thread::scope(|scope| {
