@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use berth_e2e::{Tenant, World, berth, core, run, s3, tenant::condition, until};
+use berth_e2e::{Outside, Tenant, World, berth, core, run, s3, tenant::condition, until};
 use serde_json::{Value, json};
 
 #[test]
@@ -32,6 +32,7 @@ fn an_etcd_that_lost_its_quorum_comes_back_by_itself() {
 fn recovers(world: &World) -> Result<()> {
     let tenant = Tenant::ready(world, "recovered", &json!({"etcd": {"replicas": 3, "recovery": "Automatic"}}))?;
     let backup = s3::taken(world, &tenant, "first", "Verified")?;
+    let mut outside = Outside::start(&tenant)?;
     let writer = Writer::start(&tenant);
     until("some writes", || {
         ensure!(writer.acknowledged().len() >= 20, "{}", writer.acknowledged().len());
@@ -61,6 +62,10 @@ fn recovers(world: &World) -> Result<()> {
     let now = version(&tenant)?;
     ensure!(now > seen + 900_000_000, "a client saw version {seen}, and now there is {now}");
     members(&tenant, 3)?;
+    tenant.wait_ready()?;
+    outside.asks(&tenant, "recovered")?;
+    outside.noticed(&tenant, "recovered")?;
+    drop(outside);
 
     // All are gone: what is in the backup is there.
     let began = Instant::now();
