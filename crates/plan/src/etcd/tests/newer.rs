@@ -3,6 +3,9 @@
 use super::*;
 use berth_api::etcd_bootstrap::BootstrapState;
 
+/// What is otherwise, and how.
+type Case = (&'static str, fn(&mut Etcd));
+
 const REST: &str = "etcd is not started and nothing is touched";
 
 impl Etcd {
@@ -73,7 +76,7 @@ fn the_epoch_of_a_majority_of_volumes_is_taken_up() {
 
 #[test]
 fn no_epoch_is_taken_up_where_another_may_be_the_right_one() {
-    let cases: [(&str, fn(&mut Etcd)); 8] = [
+    let cases: [Case; 8] = [
         ("too few", |e| e.finds_epoch(0, "first-uid", 2)),
         ("not the same", |e| (0..3).for_each(|i| e.finds_epoch(i, "first-uid", 2 + i64::from(i)))),
         ("earlier", |e| (0..3).for_each(|i| e.finds_epoch(i, "first-uid", 0))),
@@ -163,7 +166,7 @@ fn the_id_of_a_voter_that_its_volume_has_is_taken_up() {
 
 #[test]
 fn an_id_that_the_members_own_volume_does_not_have_is_a_strangers() {
-    let cases: [(&str, fn(&mut Etcd)); 4] = [
+    let cases: [Case; 4] = [
         ("it does not say", |_| {}),
         ("another ID", |e| e.finds_id(1, "c1")),
         ("a learner", |e| {
