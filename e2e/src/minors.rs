@@ -37,7 +37,7 @@ const QUIET: Duration = Duration::from_secs(3);
 /// How often [`Watch`] looks.
 const PACE: Duration = Duration::from_millis(250);
 
-/// An object of every kind in a tenant, as they were at first.
+/// An object of every kind in a tenant, and a custom resource, as they were at first.
 #[derive(Debug)]
 pub struct Objects(Vec<(String, Value)>);
 
@@ -48,11 +48,11 @@ impl Objects {
         every_kind_has_one(&api)?;
         let account = format!("{}/default", core("default", "serviceaccounts"));
         until("the service account of the namespace default", || api.get(&account))?;
-        for sample in kinds::samples(KEPT) {
-            // A quota is counted before it lets anything in.
+        for sample in samples() {
+            // A quota is counted before it lets anything in, and a new kind is served a little later.
             until(&format!("{} to be created", sample.path), || {
                 match api.create(&sample.collection, &sample.object) {
-                    Err(e) if status_of(&e) == Some(403) => Err(e),
+                    Err(e) if matches!(status_of(&e), Some(403 | 404)) => Err(e),
                     made => Ok(made),
                 }
             })??;
@@ -66,7 +66,7 @@ impl Objects {
             }
             Ok(now)
         })?;
-        println!("    {} kinds of objects", objects.len());
+        println!("    {} kinds of objects, one of them custom", objects.len());
         Ok(Self(objects))
     }
 
@@ -84,7 +84,12 @@ impl Objects {
 
 fn read(api: &Kube) -> Result<Vec<(String, Value)>> {
     let one = |sample: kinds::Sample| Ok((sample.path.clone(), api.get(&sample.path)?));
-    kinds::samples(KEPT).into_iter().map(one).collect()
+    samples().into_iter().map(one).collect()
+}
+
+/// The custom resource comes after its kind.
+fn samples() -> Vec<kinds::Sample> {
+    kinds::samples(KEPT).into_iter().chain([kinds::custom(KEPT)]).collect()
 }
 
 fn every_kind_has_one(api: &Kube) -> Result<()> {

@@ -38,6 +38,15 @@ pub fn samples(name: &str) -> Vec<Sample> {
     KINDS.iter().map(one).collect()
 }
 
+/// An object of the kind that the `CustomResourceDefinition` of these [`samples`] defines.
+pub fn custom(name: &str) -> Sample {
+    let collection = format!("/apis/example.com/v1/namespaces/default/{name}s");
+    let object = json!({
+        "apiVersion": "example.com/v1", "kind": format!("Kind{name}"), "metadata": {"name": name}, "spec": {"a": ["b", 1]},
+    });
+    Sample { path: format!("{collection}/{name}"), collection, object }
+}
+
 /// What of a `APIResourceList` can be created and read and is not in [`samples`], whatever its version: `group/plural`.
 pub fn without_sample(list: &Value) -> Vec<String> {
     let group_of = |version: &str| version.split_once('/').map_or("", |(group, _)| group).to_owned();
@@ -289,7 +298,7 @@ const KINDS: &[(&str, &str, &str)] = &[
     (
         "/apis/apiextensions.k8s.io/v1/customresourcedefinitions",
         "CustomResourceDefinition",
-        r#"{"metadata":{"name":"NAMEs.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"NAMEs","kind":"KindNAME"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object"}}}]}}"#,
+        r#"{"metadata":{"name":"NAMEs.example.com"},"spec":{"group":"example.com","scope":"Namespaced","names":{"plural":"NAMEs","kind":"KindNAME"},"versions":[{"name":"v1","served":true,"storage":true,"schema":{"openAPIV3Schema":{"type":"object","x-kubernetes-preserve-unknown-fields":true}}}]}}"#,
     ),
     (
         "/apis/apiregistration.k8s.io/v1/apiservices",

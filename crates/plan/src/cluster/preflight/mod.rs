@@ -119,7 +119,8 @@ fn etcd(t: &Tenant<'_>, target: Minor) -> Vec<String> {
     });
     let says = |type_, bad| conditions::find(&status.conditions, type_).filter(move |c| c.status == bad);
     let unwell = says(ConditionType::Available, "False").or_else(|| says(ConditionType::Degraded, "True"));
-    let unwell = unwell.map(|c| format!("EtcdCluster etcd is not well ({}): {}", c.reason, c.message));
+    let unwell =
+        unwell.map(|c| format!("EtcdCluster etcd is not well ({}): {}", c.reason, c.message.trim_end_matches('.')));
     unfit.into_iter().chain(unwell).collect()
 }
 
