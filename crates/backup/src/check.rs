@@ -2,7 +2,7 @@
 
 use crate::etcd::Programs;
 use crate::problem::Problem;
-use crate::store::{Remote, manifest_key};
+use crate::store::{LARGEST, Remote, manifest_key};
 use crate::take::{Place, empty, restored};
 use berth_contract::backup::{At, Check, Manifest, Subject};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
         return Err(Problem::lasting(At::Proof, why));
     }
     let snapshot = place.scratch.join("snapshot.db");
-    fetch(&remote, &task.key, &manifest.sha256, &snapshot)?;
+    fetch(&remote, &task.key, &manifest.sha256, manifest.size.min(LARGEST), &snapshot)?;
     let now = restored(&programs, place, &snapshot, manifest.revision)?;
     if (now.keys, now.hash) != (manifest.keys, manifest.hash) {
         let why = format!(
@@ -33,10 +33,10 @@ pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
     Ok(manifest)
 }
 
-/// Reads a snapshot into a file, if it is the one with this SHA-256.
-pub(crate) fn fetch(remote: &Remote, key: &str, sha256: &str, into: &Path) -> Result<(), Problem> {
+/// Reads a snapshot of at most so many bytes into a file, if it is the one with this SHA-256.
+pub(crate) fn fetch(remote: &Remote, key: &str, sha256: &str, most: u64, into: &Path) -> Result<(), Problem> {
     println!("reading {key}");
-    let (read, length) = remote.read_back(key, into)?;
+    let (read, length) = remote.read_back(key, most, into)?;
     if read == sha256 {
         return Ok(());
     }

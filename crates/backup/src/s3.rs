@@ -1,7 +1,7 @@
 //! A bucket: S3 and what speaks like it. Memory is bounded by a part, whatever the size of an object.
 
 use crate::problem::Problem;
-use crate::store::{PART, hex, part};
+use crate::store::{PART, hex, part, too_large};
 use berth_contract::backup::{At, Store, keys};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
 use object_store::client::{Certificate, ClientOptions, HttpErrorKind};
@@ -47,7 +47,7 @@ impl Bucket {
             }
         }
         let s3 = AmazonS3Builder::new()
-            .with_endpoint(&store.endpoint)
+            .with_endpoint(if store.path_style { store.endpoint.clone() } else { hosted(store) })
             .with_bucket_name(&store.bucket)
             .with_region(&store.region)
             .with_virtual_hosted_style_request(!store.path_style)
@@ -126,10 +126,13 @@ impl Bucket {
     }
 
     /// Reads an object into a file; its SHA-256 and size. Each part is a request of its own, so that one that is cut is asked again.
-    pub(crate) fn read_back(&self, key: &str, into: &Path) -> Result<(String, u64), Problem> {
+    pub(crate) fn read_back(&self, key: &str, most: u64, into: &Path) -> Result<(String, u64), Problem> {
         let at = Key::from(key);
         let of = |e: &Error| self.problem("read", key, e);
         let size = self.runtime.block_on(self.s3.head(&at)).map_err(|e| of(&e))?.size;
+        if size > most {
+            return Err(too_large(key, size, most));
+        }
         let mut file = File::create(into).map_err(|e| Problem::file("the snapshot that was read back", &e))?;
         let (mut hash, mut done) = (Sha256::new(), 0);
         while done < size {
@@ -180,6 +183,14 @@ impl Bucket {
     }
 }
 
+/// The endpoint with the bucket in the host's name: the library takes an endpoint as it is.
+fn hosted(store: &Store) -> String {
+    match store.endpoint.split_once("://") {
+        Some((scheme, rest)) => format!("{scheme}://{}.{rest}", store.bucket),
+        None => store.endpoint.clone(),
+    }
+}
+
 /// A file of the Secret, without spaces around it.
 fn read(dir: &Path, name: &str) -> Result<String, Problem> {
     match fs::read_to_string(dir.join(name)) {
@@ -226,6 +237,12 @@ fn words(error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_bucket_may_be_in_the_hosts_name() {
+        let store = Store { endpoint: "https://s3:9000".into(), bucket: "b".into(), ..Store::default() };
+        assert_eq!(hosted(&store), "https://b.s3:9000");
+    }
 
     #[test]
     fn a_servers_words_are_not_repeated_since_they_hold_the_access_key() {

@@ -3,7 +3,7 @@
 use crate::problem::Problem;
 use crate::s3::Bucket;
 use crate::volume::Volume;
-use berth_contract::backup::Store;
+use berth_contract::backup::{At, Store};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::Read;
@@ -12,6 +12,18 @@ use std::time::Duration;
 
 /// What is sent and read at once. S3 takes parts of 5 MiB or more, and at most 10 000 of them: 80 GB.
 pub(crate) const PART: usize = 8 << 20;
+
+/// No snapshot is larger, in bytes: a database of etcd has 8 GiB at most, and somewhat more where it was full. A store that gives more
+/// fills no node.
+pub(crate) const LARGEST: u64 = 10 << 30;
+
+/// A store has more than there was to be.
+pub(crate) fn too_large(key: &str, has: u64, most: u64) -> Problem {
+    Problem::lasting(
+        At::Proof,
+        format!("{key}: the store has {has} bytes or more, and the snapshot had {most} at most"),
+    )
+}
 
 /// The key of the manifest of a snapshot.
 pub fn manifest_key(key: &str) -> String {
@@ -61,11 +73,11 @@ impl Remote {
         }
     }
 
-    /// Reads an object into a file; its SHA-256 and size.
-    pub fn read_back(&self, key: &str, into: &Path) -> Result<(String, u64), Problem> {
+    /// Reads an object of at most so many bytes into a file; its SHA-256 and size.
+    pub fn read_back(&self, key: &str, most: u64, into: &Path) -> Result<(String, u64), Problem> {
         match &self.0 {
-            Kind::Bucket(bucket) => bucket.read_back(key, into),
-            Kind::Volume(volume) => volume.read_back(key, into),
+            Kind::Bucket(bucket) => bucket.read_back(key, most, into),
+            Kind::Volume(volume) => volume.read_back(key, most, into),
         }
     }
 

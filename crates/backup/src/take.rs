@@ -70,7 +70,7 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
 
     fs::remove_file(&snapshot).map_err(|e| Problem::file("the snapshot", &e))?;
     println!("reading {key} back");
-    let (read, length) = remote.read_back(&key, &snapshot)?;
+    let (read, length) = remote.read_back(&key, size, &snapshot)?;
     if (&read, length) != (&sha256, size) {
         let message = format!(
             "{key}: the store gives back {length} bytes with SHA-256 {read}, and was given {size} with {sha256}"

@@ -2,7 +2,7 @@
 //! under another name, synced, and only then linked to its own, which takes no name that is taken.
 
 use crate::problem::Problem;
-use crate::store::{PART, hex, part};
+use crate::store::{PART, hex, part, too_large};
 use berth_contract::backup::{At, Store};
 use sha2::{Digest, Sha256};
 use std::fs::{self, File, OpenOptions};
@@ -61,7 +61,7 @@ impl Volume {
     }
 
     /// Reads an object into a file; its SHA-256 and size.
-    pub(crate) fn read_back(&self, key: &str, into: &Path) -> Result<(String, u64), Problem> {
+    pub(crate) fn read_back(&self, key: &str, most: u64, into: &Path) -> Result<(String, u64), Problem> {
         let mut from = self.file(key)?;
         let mut file = File::create(into).map_err(|e| Problem::file("the snapshot that was read back", &e))?;
         let (mut hash, mut size) = (Sha256::new(), 0);
@@ -74,6 +74,9 @@ impl Volume {
             }
             hash.update(&bytes);
             size += bytes.len() as u64;
+            if size > most {
+                return Err(too_large(key, size, most));
+            }
             file.write_all(&bytes).map_err(|e| Problem::file("the snapshot that was read back", &e))?;
         }
     }

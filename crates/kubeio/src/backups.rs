@@ -182,10 +182,18 @@ async fn get(io: &Io, snapshot: &mut Snapshot, keys: Vec<ObjectKey>) -> Result<(
     Ok(())
 }
 
-/// All `EtcdBackup`s: whose turn it is, and which one is newer.
+/// Other `EtcdBackup`s: all that wait or run, by which it has its turn; of one that is deleted, those of its namespace, since a newer one
+/// has to be there.
 async fn fleet(io: &Io, snapshot: &mut Snapshot, backup: &EtcdBackup) -> Result<(), IoError> {
-    if backup.metadata.deletion_timestamp.is_none() || backup.status.as_ref().is_some_and(|s| s.key.is_some()) {
-        for other in io.list_all(Kind::EtcdBackup).await? {
+    let meta = &backup.metadata;
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    if meta.deletion_timestamp.is_none() {
+        let own = ObjectKey::namespaced(Kind::EtcdBackup, namespace, meta.name.as_deref().unwrap_or_default());
+        for (_, other) in io.queue().read(io, &own).await?.iter() {
+            snapshot.put(Kind::EtcdBackup, other.clone());
+        }
+    } else if backup.status.as_ref().is_some_and(|s| s.key.is_some()) {
+        for other in io.list(Kind::EtcdBackup, namespace, None).await? {
             snapshot.put(Kind::EtcdBackup, other);
         }
     }

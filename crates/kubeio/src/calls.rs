@@ -1,6 +1,7 @@
 //! Calls to one API server, with a deadline each and a count; the client has the fence.
 
 use crate::error::{ErrorKind, IoError};
+use crate::queue::Queue;
 use crate::slim::{self, Slim};
 use berth_fence::FencedClient;
 use berth_render::{Kind, Listing, Object, ObjectKey};
@@ -48,6 +49,7 @@ pub struct Io {
     deadline: Duration,
     slots: Arc<Semaphore>,
     services: Arc<Semaphore>,
+    queue: Arc<Queue>,
 }
 
 impl std::fmt::Debug for Io {
@@ -60,7 +62,7 @@ impl Io {
     /// Access through `client`. `deadline` bounds each call.
     pub fn new(client: FencedClient, calls: Arc<Calls>, deadline: Duration) -> Self {
         let [slots, services] = [AT_ONCE, SERVICES].map(|n| Arc::new(Semaphore::new(n)));
-        Self { client, calls, deadline, slots, services }
+        Self { client, calls, deadline, slots, services, queue: Arc::default() }
     }
 
     /// The client itself, for watches.
@@ -109,6 +111,31 @@ impl Io {
         }
         let what = format!("list {} in {namespace}", kind.plural());
         self.listed(kind, what, &url).await
+    }
+
+    /// The list of `EtcdBackup`s that wait or run.
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// Objects of a listing whose address has a `limit`, page by page.
+    pub(crate) async fn list_in_pages(
+        &self,
+        kind: Kind,
+        url: &str,
+        mut page: impl FnMut(&[Value]) + Send,
+    ) -> Result<(), IoError> {
+        let what = format!("list {} of all namespaces", kind.plural());
+        let mut next = url.to_owned();
+        loop {
+            let text = self.text(Method::GET, &what, &next, None, None).await.map_err(|e| unserved(e, kind))?;
+            let answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, &*what, e.to_string()))?;
+            page(answer["items"].as_array().map(Vec::as_slice).unwrap_or_default());
+            match answer.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
+                Some(token) => next = format!("{url}&continue={}", encode(token)),
+                None => return Ok(()),
+            }
+        }
     }
 
     async fn listed(&self, kind: Kind, what: String, url: &str) -> Result<Vec<Value>, IoError> {
@@ -316,7 +343,7 @@ fn unserved(error: IoError, kind: Kind) -> IoError {
     IoError { message, ..error }
 }
 
-fn collection(kind: Kind, namespace: Option<&str>) -> String {
+pub(crate) fn collection(kind: Kind, namespace: Option<&str>) -> String {
     let root = match kind.group() {
         "" => format!("/api/{}", kind.version()),
         group => format!("/apis/{group}/{}", kind.version()),

@@ -12,6 +12,7 @@ mod executor;
 mod facts;
 mod meta_cluster;
 mod observe;
+mod queue;
 mod refused;
 mod secrets;
 pub mod slim;

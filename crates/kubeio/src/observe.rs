@@ -149,6 +149,12 @@ async fn list_into(io: &Io, snapshot: &mut Snapshot, kinds: &[Kind], namespace: 
     Ok(())
 }
 
+/// Whether its status tells of any.
+fn has_revisions(cluster: &Cluster) -> bool {
+    let status = cluster.status.as_ref();
+    status.is_some_and(|s| !s.history.is_empty() || s.turn.is_some() || s.rollout.is_some())
+}
+
 const CLUSTER_KINDS: [Kind; 8] = [
     Kind::NetworkPolicy,
     Kind::PodDisruptionBudget,
@@ -208,6 +214,11 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
                 for revision in revisions {
                     snapshot.put(Kind::ClusterRevision, revision);
                 }
+            }
+            // Windows, turns and the way back go by revisions: of a tenant that has some, nothing is known without them.
+            Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) && has_revisions(cluster) => {
+                snapshot.observed.denied = true;
+                snapshot.denied.get_or_insert(e);
             }
             // The chart with the kind, or with the right to it, comes a moment later; without a record all else goes on.
             Err(e) if matches!(e.kind, ErrorKind::NotFound | ErrorKind::Forbidden) => {}

@@ -1,5 +1,5 @@
 //! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
-//! those of workloads), the specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! those of workloads), annotations of backups, the specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -57,6 +57,7 @@ impl Parser {
     fn field(self, key: &str, before: &Map<String, Value>) -> Option<Self> {
         let at = match (self.at, key) {
             (At::Metadata, "managedFields") if !self.managed => return None,
+            (At::Metadata, "annotations") if self.kind == Some(Kind::EtcdBackup) => return None,
             (At::Object, "spec") if self.kind == Some(Kind::Pod) => return None,
             (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
             (At::Object, "items") => At::Object,

@@ -1,10 +1,11 @@
 //! Status and finalizers of Berth's own resources.
 
 use crate::calls::Io;
-use crate::error::IoError;
+use crate::error::{ErrorKind, IoError};
 use berth_render::{Kind, ObjectKey};
 use kube::Resource;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// One of Berth's own resources: enough to write its status and finalizers.
@@ -34,9 +35,14 @@ impl ResourceRef {
     }
 }
 
-/// Writes the status, if it differs from what was read and if nobody changed the object since: for the subresource the API
-/// server takes all metadata from what is stored, so a UID alone would not keep it from a namesake that came after.
-pub async fn write_status<S: Serialize + PartialEq>(
+/// How often a status is tried to be written while somebody else keeps changing the object.
+const TRIES: usize = 5;
+
+/// Writes the status, if it differs from what was read and if that is still the status of this object: for the subresource the API
+/// server takes all metadata from what is stored, so a UID alone would not keep it from a namesake that came after. What else was changed
+/// meanwhile does not matter: a status says which generation it is of, and deadlines and turns are in it, so that who keeps changing an
+/// annotation would stop them.
+pub async fn write_status<S: Serialize + DeserializeOwned + PartialEq>(
     io: &Io,
     resource: &ResourceRef,
     old: Option<&S>,
@@ -50,10 +56,30 @@ pub async fn write_status<S: Serialize + PartialEq>(
     if let Some(old) = old.map(to_value) {
         remove_what_is_gone(&old, &mut status);
     }
-    let patch =
-        json!({"metadata": {"uid": resource.uid, "resourceVersion": resource.resource_version}, "status": status});
-    io.merge(&resource.key, "/status", "fieldManager=berth-status", &patch).await?;
-    Ok(true)
+    let mut version = resource.resource_version.clone();
+    for tries in 1.. {
+        let patch = json!({"metadata": {"uid": resource.uid, "resourceVersion": version}, "status": status});
+        let conflict = match io.merge(&resource.key, "/status", "fieldManager=berth-status", &patch).await {
+            Err(e) if e.kind == ErrorKind::Conflict && tries < TRIES => e,
+            written => return written.map(|_| true),
+        };
+        let live = io.get(&resource.key).await?.filter(|live| live["metadata"]["uid"] == *resource.uid);
+        let Some(live) = live.filter(|live| is_still(live, old)) else { return Err(conflict) };
+        version = live["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+    }
+    Ok(false)
+}
+
+/// Whether an object has the status that was read.
+fn is_still<S: DeserializeOwned + PartialEq>(live: &Value, old: Option<&S>) -> bool {
+    let status = live["status"].clone();
+    match old {
+        None => status.is_null(),
+        Some(old) => {
+            let status = if status.is_null() { json!({}) } else { status };
+            serde_json::from_value::<S>(status).is_ok_and(|status| status == *old)
+        }
+    }
 }
 
 /// A merge patch removes nothing by leaving it out, however deep it is.

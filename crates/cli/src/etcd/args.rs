@@ -150,6 +150,13 @@ pub(crate) struct Source {
     pub(crate) key: Option<String>,
 }
 
+impl Of {
+    /// As a backup names it.
+    pub(crate) fn as_other(&self) -> Other {
+        Other { field: if self.stand_alone { "etcdClusterRef" } else { "clusterRef" }, name: self.name.clone() }
+    }
+}
+
 /// Whose backup it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Other {

@@ -2,11 +2,13 @@
 
 use super::args::Restore;
 use super::backup::kept;
+use super::show::{self, Proven};
 use super::{Found, find, until};
 use crate::access::{Access, parse};
 use crate::confirm::confirmed_by;
 use crate::{Outcome, output};
 use anyhow::{anyhow, bail};
+use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
 use berth_api::restore::phase;
 use berth_api::{EtcdCluster, EtcdRestore};
@@ -21,7 +23,9 @@ pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outco
     if args.source.key.is_some() && args.store.is_none() && args.secret.is_none() && args.claim.is_none() {
         bail!("--key needs --store, --secret or --claim: which store the snapshot is in. Nothing was changed");
     }
-    output::print(&explanation(args, &etcd, &key.to_string()))?;
+    let newest = if args.source.latest { Some(newest(access, args).await?) } else { None };
+    let args = &with(args, newest.as_ref());
+    output::print(&explanation(args, newest.as_ref(), &etcd, &key.to_string()))?;
     let what = if args.of.stand_alone { "EtcdCluster's name" } else { "Cluster's name" };
     let to = if args.of_other.is_some() { "replace its data" } else { "restore its etcd" };
     if !args.yes && !confirmed_by(what, &args.of.name, to)? {
@@ -30,7 +34,7 @@ pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outco
     let now = Timestamp::now();
     let name = args.called.clone().unwrap_or_else(|| super::default_name(&args.of.name, now));
     let key = ObjectKey::namespaced(Kind::EtcdRestore, &access.namespace, &*name);
-    let object = object(args, &name, &access.namespace, confirm, now);
+    let object = object(args, &name, &access.namespace, confirm);
     access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
     output::print(&format!("{key} is created\n"))?;
     if !args.wait.wait {
@@ -44,9 +48,35 @@ pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outco
     Ok(Outcome::done_if(until(&args.wait, look).await? == Some(true)))
 }
 
-fn explanation(args: &Restore, etcd: &EtcdCluster, key: &str) -> String {
+/// The newest verified backup now: by what is there, since clocks may differ.
+async fn newest(access: &Access, args: &Restore) -> anyhow::Result<Proven> {
+    let of = args.of_other.clone().unwrap_or_else(|| args.of.as_other());
+    let all = access.io.list(Kind::EtcdBackup, &access.namespace, None).await.map_err(|e| access.explain(e))?;
+    let all: Vec<EtcdBackup> = all.into_iter().filter_map(|b| serde_json::from_value(b).ok()).collect();
+    show::newest(&all, &of).ok_or_else(|| {
+        anyhow!(
+            "namespace {} has no verified EtcdBackup of {of}; see kubectl -n {} get etcdbackups. Nothing was changed",
+            access.namespace,
+            access.namespace
+        )
+    })
+}
+
+/// With that backup, if the newest one was asked for.
+fn with(args: &Restore, newest: Option<&Proven>) -> Restore {
+    let mut args = args.clone();
+    if let Some(newest) = newest {
+        args.source.backup = Some(newest.name.clone());
+    }
+    args
+}
+
+fn explanation(args: &Restore, newest: Option<&Proven>, etcd: &EtcdCluster, key: &str) -> String {
     let source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
-        (Some(backup), ..) => format!("EtcdBackup {backup}"),
+        (Some(backup), ..) => {
+            let taken = newest.map(|newest| format!(", the newest verified one, taken at {}", newest.taken_at));
+            format!("EtcdBackup {backup}{}", taken.unwrap_or_default())
+        }
         (_, Some(_), _) => "what the members hold that are left".to_owned(),
         (_, _, Some(key)) => format!("the snapshot {key}"),
         _ => {
@@ -85,7 +115,7 @@ fn confirmation(args: &Restore, etcd: &EtcdCluster, key: &ObjectKey) -> anyhow::
     id.map(Some).ok_or_else(|| anyhow!("{key} has no cluster ID (status.clusterId): wait until it is Ready"))
 }
 
-fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>, now: Timestamp) -> Value {
+fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>) -> Value {
     let field = if args.of.stand_alone { "etcdClusterRef" } else { "clusterRef" };
     let mut source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
         (Some(backup), ..) => json!({"backup": backup}),
@@ -95,7 +125,7 @@ fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>, 
             kept(&mut at, args.store.as_ref(), args.secret.as_ref(), args.claim.as_ref());
             json!({"key": at})
         }
-        (None, None, None) => json!({"latestBefore": args.source.latest_before.unwrap_or(now)}),
+        (None, None, None) => json!({"latestBefore": args.source.latest_before}),
     };
     if let Some(of) = &args.of_other {
         source["of"] = json!({of.field: {"name": of.name}});
@@ -143,6 +173,10 @@ mod tests {
         }
     }
 
+    fn proven() -> Proven {
+        Proven { name: "nightly".into(), taken_at: "2026-01-01T03:00:00Z".parse().unwrap() }
+    }
+
     fn etcd(available: &str) -> EtcdCluster {
         let condition = json!({"type": "Available", "status": available, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
         let object = json!({
@@ -154,12 +188,11 @@ mod tests {
 
     #[test]
     fn an_etcd_that_answers_is_confirmed_and_another_is_not() {
-        let now: Timestamp = "2026-01-02T00:00:00Z".parse().unwrap();
         let spec = |text, available| {
             let (args, etcd) = (args(text).unwrap(), etcd(available));
             let key = ObjectKey::namespaced(Kind::EtcdCluster, "team-a", "etcd");
             let confirm = confirmation(&args, &etcd, &key).unwrap();
-            object(&args, "n", "team-a", confirm, now)["spec"].clone()
+            object(&with(&args, Some(&proven()).filter(|_| args.source.latest)), "n", "team-a", confirm)["spec"].clone()
         };
         let wanted =
             json!({"clusterRef": {"name": "acme"}, "source": {"backup": "b"}, "backupFirst": true, "confirm": "c1"});
@@ -168,7 +201,7 @@ mod tests {
             json!({"clusterRef": {"name": "acme"}, "source": {"survivors": {"store": "main"}}, "backupFirst": true});
         assert_eq!(spec("--survivors main", "False"), wanted);
         let newest = spec("--latest --no-backup-first --stand-alone", "True");
-        assert_eq!(newest["source"], json!({"latestBefore": "2026-01-02T00:00:00Z"}));
+        assert_eq!(newest["source"], json!({"backup": "nightly"}));
         assert_eq!((&newest["backupFirst"], &newest["etcdClusterRef"]["name"]), (&json!(false), &json!("acme")));
         let until = spec("--latest-before 2026-01-01T00:00:00Z", "True");
         assert_eq!(until["source"], json!({"latestBefore": "2026-01-01T00:00:00Z"}));
@@ -197,10 +230,16 @@ mod tests {
         let key = ObjectKey::namespaced(Kind::EtcdCluster, "team-a", "scratch");
         let why = confirmation(&args("--latest --stand-alone --of acme").unwrap(), &unformed, &key).unwrap_err();
         assert!(why.to_string().contains("status.clusterId"), "{why}");
-        let said = explanation(&args("--latest --stand-alone --of acme").unwrap(), &etcd("True"), "EtcdCluster a/s");
-        assert!(said.contains("of Cluster acme. All that it holds is replaced"), "{said}");
-        let said = explanation(&args("--latest").unwrap(), &etcd("True"), "EtcdCluster a/etcd");
-        assert!(said.contains("is lost") && said.contains("is taken first"), "{said}");
+        let said = |text: &str, key: &str| {
+            let args = with(&args(text).unwrap(), Some(&proven()));
+            explanation(&args, Some(&proven()), &etcd("True"), key)
+        };
+        let fished = said("--latest --stand-alone --of acme", "EtcdCluster a/s");
+        assert!(fished.contains("of Cluster acme. All that it holds is replaced"), "{fished}");
+        let newest = said("--latest", "EtcdCluster a/etcd");
+        assert!(newest.contains("is lost") && newest.contains("is taken first"), "{newest}");
+        let which = "EtcdBackup nightly, the newest verified one, taken at 2026-01-01T03:00:00Z";
+        assert!(newest.contains(which), "{newest}");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! `status` and `members`.
 
-use super::args::{Of, Show};
+use super::args::{Other, Show};
 use super::{Found, find};
 use crate::access::Access;
 use crate::age::age;
@@ -44,9 +44,9 @@ struct Report {
 /// A backup that was restored and compared.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Proven {
-    name: String,
-    taken_at: Timestamp,
+pub(super) struct Proven {
+    pub(super) name: String,
+    pub(super) taken_at: Timestamp,
 }
 
 /// All of it.
@@ -60,7 +60,7 @@ pub(super) async fn status(access: &Access, args: &Show) -> anyhow::Result<Outco
         }
         Err(error) => return Err(access.explain(error)),
     };
-    let report = report(&found, newest(&backups, &args.of));
+    let report = report(&found, newest(&backups, &args.of.as_other()));
     let text = match output::structured(args.output, &report)? {
         Some(text) => text,
         None => draw(&report, Timestamp::now()),
@@ -82,9 +82,9 @@ pub(super) async fn members(access: &Access, args: &Show) -> anyhow::Result<Outc
 }
 
 /// The proven backup of it that was taken last.
-fn newest(backups: &[EtcdBackup], of: &Of) -> Option<Proven> {
+pub(super) fn newest(backups: &[EtcdBackup], of: &Other) -> Option<Proven> {
     let about = |b: &&EtcdBackup| {
-        let named = if of.stand_alone { &b.spec.etcd_cluster_ref } else { &b.spec.cluster_ref };
+        let named = if of.field == "clusterRef" { &b.spec.cluster_ref } else { &b.spec.etcd_cluster_ref };
         named.as_ref().is_some_and(|r| r.name == of.name)
     };
     let proven = backups.iter().filter(about).filter_map(|b| {
@@ -181,6 +181,7 @@ fn size(bytes: Option<i64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::etcd::args::Of;
     use berth_api::EtcdCluster;
     use berth_render::ObjectKey;
     use serde_json::{Value, json};
@@ -259,7 +260,7 @@ etcd-1      no     ?        ?       ?         connection  refused
             backup("failed", &acme, "Failed", "2026-01-03T00:00:00Z"),
             backup("others", &json!({"name": "initech"}), "Verified", "2026-01-04T00:00:00Z"),
         ];
-        let of = |stand_alone| Of { name: "acme".into(), stand_alone };
+        let of = |stand_alone| Of { name: "acme".into(), stand_alone }.as_other();
         assert_eq!(newest(&all, &of(false)).unwrap().name, "new");
         assert_eq!(newest(&all, &of(true)), None);
     }

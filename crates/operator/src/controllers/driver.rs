@@ -61,7 +61,7 @@ pub(super) struct Observation<L> {
 /// A custom resource that the operator reconciles.
 pub(super) trait Controller:
     Resource<DynamicType = (), Scope = NamespaceResourceScope>
-    + HasStatus<Status: PartialEq + Serialize + Send + Sync>
+    + HasStatus<Status: PartialEq + Serialize + DeserializeOwned + Send + Sync>
     + DeserializeOwned
     + Clone
     + Debug

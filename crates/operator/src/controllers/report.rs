@@ -14,8 +14,8 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube::runtime::controller::Action;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
@@ -186,8 +186,8 @@ impl Report<'_> {
     }
 }
 
-#[derive(PartialEq, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct Conditions {
     #[serde(skip_serializing_if = "Option::is_none")]
     observed_generation: Option<i64>,

@@ -10,6 +10,7 @@ use berth_kubeio::IoError;
 use berth_render::ObjectKey;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PartialObjectMeta;
 use kube::runtime::reflector::{ObjectRef, Store, reflector, store::Writer};
 use kube::runtime::watcher::{self, watcher};
@@ -18,6 +19,7 @@ use kube::{Api, Client, Resource};
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::fmt::Debug;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,8 +35,18 @@ pub(super) fn own<C: Controller>(
     let reader = writer.as_reader();
     let config = watcher::Config { page_size: None, ..watcher::Config::default() };
     let all = watcher(Api::<PartialObjectMeta<C>>::all(client), config);
-    let all = reflector(writer, all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches()));
+    let all = reflector(writer, all.modify(|o| shrink(&mut o.metadata)).backoff(Backoff::for_watches()));
     (all.touched_objects().predicate_filter(by_people, PredicateConfig::default()), reader)
+}
+
+/// Of annotations only whether they changed is kept: a team may have hundreds of KiB of them on each object.
+fn shrink(metadata: &mut ObjectMeta) {
+    metadata.managed_fields = None;
+    if let Some(annotations) = metadata.annotations.take() {
+        let mut hash = DefaultHasher::new();
+        annotations.hash(&mut hash);
+        metadata.annotations = Some([(String::new(), hash.finish().to_string())].into());
+    }
 }
 
 /// What people change in an object. Its status is the operator's own, and no reason to reconcile it again.

@@ -49,7 +49,8 @@ pub(crate) fn backups(prefix: &str) -> Backups {
         path_style: true,
         ..Store::default()
     };
-    let store = BackupStore { name: "main".into(), store, prefix: prefix.into(), secret: "s3".into() };
+    let store =
+        BackupStore { name: "main".into(), store, prefix: prefix.into(), secret: "s3".into(), namespaces: vec![] };
     Backups { image: "backup:1".into(), namespace: SYSTEM.into(), stores: vec![store], ..Backups::default() }
 }
 

@@ -2,7 +2,8 @@
 //! proven: of each etcd, the last one always stays, also where a whole namespace is deleted.
 
 use super::place::{find, is_home_of, store};
-use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, outcome};
+use super::store::is_of_namespace;
+use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, outcome, queue};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::deleting;
 use crate::workload::image_of;
@@ -30,7 +31,7 @@ pub(super) fn plan(input: Input<'_>) -> BackupPlan {
 /// The snapshot to delete in the store, if any is.
 fn to_delete(input: Input<'_>) -> Option<&str> {
     let asks = asks(input.backup, input.settings);
-    let key = input.backup.status.as_ref()?.key.as_deref()?;
+    let key = input.backup.status.as_ref()?.key.as_deref().filter(|key| is_of_namespace(key, input.namespace()))?;
     // Without a namespace that is there no Job runs, and nothing may hang for that.
     let possible = is_home_of(input, &asks) && input.observed.get(&asks.etcd).is_some() && store(input).is_ok();
     (input.backup.spec.deletion_policy == DeletionPolicy::Delete && possible && is_superseded(input)).then_some(key)
@@ -75,6 +76,9 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
             None => State::waiting("a Job to delete it in the store"),
         };
     }
+    if !queue::may_delete(input) {
+        return State::waiting("the snapshots of other EtcdBackups of this namespace to be deleted");
+    }
     let made = store(input).and_then(|store| {
         let secret = input.owner().credentials(&store, &key)?;
         let place = find(input, &asks).ok();
@@ -82,6 +86,7 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
         let image = input.observed.get(&set).and_then(image_of).map(str::to_owned);
         let image = image.or_else(|| place.as_ref().map(|p| p.image.clone()));
         let image = image.ok_or_else(|| State::waiting(format!("{set}, whose image the Job has")))?;
+        let image = store.image(&image, input.settings);
         let job = job::delete(input, &store, (snapshot, &image), place.as_ref().map(|p| &p.etcd), &key);
         Ok((secret, job.map_err(|e| State::blocked(Reason::Error, e))?))
     });

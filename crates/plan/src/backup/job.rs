@@ -14,6 +14,8 @@ use serde_json::{Value, json};
 
 /// How long it may take with all its tries, in seconds: 8 GiB at 5 MiB/s, there and back.
 const DEADLINE: i64 = 3600;
+/// A snapshot of 10 GiB at most, and what is restored of it: a store of a team fills no node.
+const SCRATCH: &str = "21Gi";
 /// User of the processes.
 const USER: i64 = 65532;
 
@@ -116,7 +118,7 @@ pub(crate) fn job(
         }],
         "volumes": [],
     });
-    add(&mut pod, "scratch", "/scratch", json!({"emptyDir": {}}));
+    add(&mut pod, "scratch", "/scratch", json!({"emptyDir": {"sizeLimit": SCRATCH}}));
     if store.secret.is_some() {
         add(&mut pod, "store", "/etc/berth/store", json!({"secret": {"secretName": key.name, "defaultMode": 0o440}}));
     } else {

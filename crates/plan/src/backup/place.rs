@@ -49,7 +49,7 @@ pub fn asks(backup: &EtcdBackup, settings: &Settings) -> Asks {
 pub(super) struct Place {
     pub(super) store: Kept,
     pub(super) etcd: EtcdCluster,
-    /// Image of the members, which has etcd's programs of their version.
+    /// Image with etcd's programs of the members' version.
     pub(super) image: String,
     /// Secret with the client certificate.
     pub(super) client: String,
@@ -95,9 +95,10 @@ pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
     let image = runs.or_else(|| Some(image(registry, Binary::Etcd, version?)));
     let key = ObjectKey::namespaced(Kind::Secret, &*asks.namespace, names::APISERVER_ENCRYPTION);
     let of = cluster.as_ref().and_then(|c| c.metadata.name.clone()).unwrap_or_else(|| asks.etcd.name.clone());
+    let image = image.ok_or_else(|| State::waiting(format!("spec.version of {} to be a version", asks.etcd)))?;
     Ok(Place {
+        image: store.image(&image, input.settings),
         store,
-        image: image.ok_or_else(|| State::waiting(format!("spec.version of {} to be a version", asks.etcd)))?,
         client: client.secret_ref.name.clone(),
         subject: Subject {
             namespace: input.namespace().to_owned(),
@@ -115,7 +116,9 @@ pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
 
 /// The store that the spec names.
 pub(super) fn store(input: Input<'_>) -> Result<Kept, State> {
-    store::find(&input.backup.spec, "spec", input.namespace(), input.observed, input.settings)
+    let stands_alone = input.backup.spec.cluster_ref.is_none();
+    let user = store::User { at: "spec", namespace: input.namespace(), stands_alone };
+    store::find(&input.backup.spec, user, input.observed, input.settings)
 }
 
 /// Whether the control-plane namespace is there, and the one of that `Cluster`.

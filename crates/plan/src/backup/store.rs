@@ -8,7 +8,7 @@ use crate::observed::Observed;
 use crate::settings::{Backups, Settings, port};
 use berth_api::backup::{EtcdBackupSpec, STORE_SECRET, Store, StoreSecret, keys};
 use berth_api::conditions::Reason;
-use berth_render::{Kind, ObjectKey};
+use berth_render::{Kind, ObjectKey, UPSTREAM_REGISTRY, relocated};
 use serde_json::{Value, json};
 
 pub(crate) use claim::key as claim;
@@ -23,6 +23,8 @@ pub(crate) struct Kept {
     pub(crate) prefix: String,
     /// None: it is a volume.
     pub(crate) secret: Option<ObjectKey>,
+    /// Its credentials are the platform's, and reach the backups of all.
+    is_platforms: bool,
     /// As a spec says it.
     pub(crate) spec: Value,
 }
@@ -39,14 +41,37 @@ pub(crate) fn secret(spec: &EtcdBackupSpec, namespace: &str, settings: &Settings
     Some(ObjectKey::namespaced(Kind::Secret, &*settings.backups.namespace, &*store.secret))
 }
 
-/// The store that a spec names. `at` is where it does, for messages, such as `spec`. Err: the same for all who name it.
+/// Where a store is named, and who uses it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct User<'a> {
+    /// What names it, for messages, such as `spec`.
+    pub(crate) at: &'a str,
+    /// Namespace of what names it.
+    pub(crate) namespace: &'a str,
+    /// Its Job runs in that namespace, beside a stand-alone `EtcdCluster`; else in that of a control plane, where no team reads Secrets.
+    pub(crate) stands_alone: bool,
+}
+
+impl Kept {
+    /// The image of its Job, for etcd's programs as `runs` has them. The Job has the store's keys: those of the platform are for none
+    /// of a registry that a team has chosen.
+    pub(crate) fn image(&self, runs: &str, settings: &Settings) -> String {
+        if !self.is_platforms {
+            return runs.to_owned();
+        }
+        let registry = if settings.registry.is_empty() { UPSTREAM_REGISTRY } else { &settings.registry };
+        relocated(registry, runs)
+    }
+}
+
+/// The store that a spec names. Err: the same for all who name it.
 pub(crate) fn find(
     spec: &EtcdBackupSpec,
-    at: &str,
-    namespace: &str,
+    user: User<'_>,
     observed: &Observed,
     settings: &Settings,
 ) -> Result<Kept, State> {
+    let User { at, namespace, stands_alone } = user;
     let backups = &settings.backups;
     if backups.image.is_empty() && (backups.are_enabled() || spec.claim_ref.is_some()) {
         return Err(problem("the operator was started without --backup-image: upgrade Berth's chart"));
@@ -66,13 +91,29 @@ pub(crate) fn find(
             "{at}.store: no store {asked}: {known}. The platform team adds it to the chart value backups.stores"
         ))
     })?;
+    if !store.serves(stands_alone.then_some(namespace)) {
+        return Err(State::blocked(
+            Reason::NotAllowed,
+            format!(
+                "{at}.store: store {asked} is not for a stand-alone EtcdCluster in namespace {namespace}, where its credentials can be read. The platform team adds the namespace to namespaces of that store (chart value backups.stores); or use secretRef or claimRef instead"
+            ),
+        ));
+    }
     Ok(Kept {
+        is_platforms: true,
         name: format!("store {}", store.name),
         store: store.store.clone(),
         prefix: store.prefix.clone(),
         secret: Some(ObjectKey::namespaced(Kind::Secret, &*backups.namespace, &*store.secret)),
         spec: json!({"store": store.name}),
     })
+}
+
+/// Whether a key is that of a backup of this namespace, whatever its store began with then: `…/<namespace>/<name>/<identity>/<file>`.
+pub(crate) fn is_of_namespace(key: &str, namespace: &str) -> bool {
+    let parts: Vec<&str> = key.split('/').collect();
+    let is_plain = parts.iter().all(|part| !["", ".", ".."].contains(part));
+    is_plain && parts.len().checked_sub(4).is_some_and(|at| parts[at] == namespace)
 }
 
 fn problem(message: impl Into<String>) -> State {
@@ -133,6 +174,7 @@ fn teams(own: &StoreSecret, at: &str, namespace: &str, observed: &Observed, back
         Some(_) => return Err(wrong(keys::PATH_STYLE, "neither true nor false")),
     };
     Ok(Kept {
+        is_platforms: false,
         name: secret.to_string(),
         store: Store {
             directory: String::new(),
@@ -164,7 +206,7 @@ mod tests {
         settings.backups.endpoints = vec!["https://s3.team:9000".into()];
         let spec =
             EtcdBackupSpec { secret_ref: Some(StoreSecret { name: "mine".into() }), ..EtcdBackupSpec::default() };
-        find(&spec, "spec", "team-a", &observed, &settings)
+        find(&spec, User { at: "spec", namespace: "team-a", stands_alone: false }, &observed, &settings)
     }
 
     const SECRET: &str = "dontsay";
@@ -197,6 +239,22 @@ mod tests {
         for type_ in ["Opaque", "", "kubernetes.io/tls"] {
             let said = format!("{:?}", found(type_, &[endpoint, ("bucket", "b")]).unwrap_err());
             assert!(said.contains("is not of type berth.dev/object-store"), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_key_tells_its_namespace() {
+        for (key, wanted) in [
+            ("team-a/acme/id/1.db", true),
+            ("prod/eu/team-a/acme/id/1.db", true),
+            ("team-b/acme/id/1.db", false),
+            ("team-a/team-b/acme/id/1.db", false),
+            ("team-a/acme/../1.db", false),
+            ("team-a/acme//1.db", false),
+            ("acme/id/1.db", false),
+            ("", false),
+        ] {
+            assert_eq!(is_of_namespace(key, "team-a"), wanted, "{key}");
         }
     }
 

@@ -71,7 +71,7 @@ pub(super) struct Place<'a> {
     pub(super) of: Subject,
     /// What starts the members.
     pub(super) set: &'a Value,
-    /// Image of the members.
+    /// Image with etcd's programs of the members' version.
     pub(super) image: String,
     pub(super) identity: String,
     /// Digest of the tenant's encryption key.
@@ -130,10 +130,11 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     }
     let backup = source::find(input, &etcd, cluster.as_ref())?;
     let store = store(input, &backup)?;
-    source::key(input, &store)?;
+    source::key(input, &store, &backup)?;
     let key = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
     let set = input.observed.get(&key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
-    let image = image_of(set).ok_or_else(|| State::waiting(format!("{key} to have an image")))?.to_owned();
+    let image = image_of(set).ok_or_else(|| State::waiting(format!("{key} to have an image")))?;
+    let image = store.image(image, input.settings);
     let claim = asks.claim();
     if input.observed.get(&claim).is_none_or(deleting) {
         return Err(State::waiting(format!(
@@ -198,7 +199,9 @@ fn store(input: Input<'_>, backup: &EtcdBackup) -> Result<Kept, State> {
         (None, Some(name)) => format!("EtcdBackup {}/{name}: spec", input.namespace()),
         _ => "spec.source.key".to_owned(),
     };
-    store::find(&backup.spec, &at, input.namespace(), input.observed, input.settings)
+    let stands_alone = input.restore.spec.cluster_ref.is_none();
+    let user = store::User { at: &at, namespace: input.namespace(), stands_alone };
+    store::find(&backup.spec, user, input.observed, input.settings)
 }
 
 fn read<T: DeserializeOwned>(input: Input<'_>, key: &ObjectKey) -> Result<T, State> {

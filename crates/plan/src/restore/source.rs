@@ -1,7 +1,7 @@
 //! Which backup is restored, and whether it may be.
 
 use super::{Input, backups};
-use crate::backup::store::Kept;
+use crate::backup::store::{Kept, is_of_namespace};
 use crate::model::State;
 use crate::observed::Observed;
 use berth_api::backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus, Manifest, Subject, phase};
@@ -88,8 +88,19 @@ pub(super) fn found(manifest: &Manifest) -> (Option<FoundSnapshot>, Option<(Stri
 }
 
 /// Whether a key is one of this namespace's: a store has the backups of all. That the manifest says so, too, is for the Job to see.
-pub(super) fn key(input: Input<'_>, store: &Kept) -> Result<(), State> {
-    let Some(at) = &input.restore.spec.source.key else { return Ok(()) };
+pub(super) fn key(input: Input<'_>, store: &Kept, backup: &EtcdBackup) -> Result<(), State> {
+    let Some(at) = &input.restore.spec.source.key else {
+        // Where its store began then is not known any more.
+        let key = backup.status.as_ref().and_then(|s| s.key.as_deref()).unwrap_or_default();
+        if is_of_namespace(key, input.namespace()) {
+            return Ok(());
+        }
+        return Err(refused(format!(
+            "EtcdBackup {}/{}: status.key {key} is not that of a backup of this namespace",
+            input.namespace(),
+            backup.metadata.name.as_deref().unwrap_or_default()
+        )));
+    };
     let parts: Vec<&str> = [&*store.prefix, input.namespace()].into_iter().filter(|p| !p.is_empty()).collect();
     let prefix = format!("{}/", parts.join("/"));
     let is_plain = at.key.split('/').all(|part| !["", ".", ".."].contains(&part));

@@ -48,6 +48,15 @@ pub struct BackupStore {
     pub prefix: String,
     /// Secret with its credentials.
     pub secret: String,
+    /// Namespaces whose stand-alone `EtcdCluster`s may use it: whoever reads Secrets there sees its credentials while a Job runs. Default: none.
+    pub namespaces: Vec<String>,
+}
+
+impl BackupStore {
+    /// Whether an etcd may use it: that of a `Cluster`, or, where a namespace is given, a stand-alone one there.
+    pub fn serves(&self, stands_alone_in: Option<&str>) -> bool {
+        stands_alone_in.is_none_or(|namespace| self.namespaces.iter().any(|allowed| allowed == namespace))
+    }
 }
 
 impl Default for Backups {
@@ -143,6 +152,8 @@ struct AllowedStore {
     secret_name: String,
     #[serde(default = "yes")]
     path_style: bool,
+    #[serde(default)]
+    namespaces: Vec<String>,
 }
 
 fn region() -> String {
@@ -166,7 +177,8 @@ impl AllowedBackups {
             }
             backups.endpoints.push(endpoint.trim_end_matches('/').to_owned());
         }
-        for AllowedStore { name, endpoint, bucket, region, prefix, secret_name, path_style } in self.stores {
+        for AllowedStore { name, endpoint, bucket, region, prefix, secret_name, path_style, namespaces } in self.stores
+        {
             let of = |field: &str| format!("backups.stores: {name}: {field}");
             if backups.store(&name).is_some() {
                 return Err(of("two stores have this name"));
@@ -181,7 +193,7 @@ impl AllowedBackups {
             let store =
                 Store { directory, endpoint: endpoint.trim_end_matches('/').to_owned(), bucket, region, path_style };
             let prefix = prefix.trim_matches('/').to_owned();
-            backups.stores.push(BackupStore { name, store, prefix, secret: secret_name });
+            backups.stores.push(BackupStore { name, store, prefix, secret: secret_name, namespaces });
         }
         if let Some(AllowedDefault { store, schedule, time_zone, keep }) = self.default {
             let wrong = |field: &str, why: &str| Err(format!("backups.default.{field}: {why}"));
@@ -223,12 +235,14 @@ mod tests {
 
     #[test]
     fn stores_are_read_and_a_wrong_one_is_named() {
-        let store = "{name: main, endpoint: 'https://s3:9000/', bucket: b, prefix: /p/, secretName: s}";
+        let store =
+            "{name: main, endpoint: 'https://s3:9000/', bucket: b, prefix: /p/, secretName: s, namespaces: [etcds]}";
         let read = |stores: &str| Config::parse(&format!("backups: {{stores: [{stores}]}}")).map(|c| c.backups);
         let backups = read(store).unwrap();
         assert_eq!((backups.concurrent, backups.ports()), (4, vec![9000]));
         let main = backups.store("main").unwrap();
         assert_eq!((&*main.store.endpoint, &*main.prefix, main.store.path_style), ("https://s3:9000", "p", true));
+        assert_eq!(main.namespaces, ["etcds"]);
         assert!(read(&format!("{store}, {store}")).unwrap_err().contains("main: two stores"));
         let wrong = "{name: x, endpoint: s3, bucket: b, secretName: s}";
         assert!(read(wrong).unwrap_err().contains("backups.stores: x: endpoint: s3 is no URL"));

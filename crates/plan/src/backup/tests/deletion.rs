@@ -74,3 +74,33 @@ fn a_running_one_that_is_deleted_leaves_no_job() {
     assert!(!planned.plan.finished);
     assert_eq!(described(&planned), [format!("delete Job {}/backup-one", Fixture::home())]);
 }
+
+/// Others of the namespace are being deleted.
+pub(super) fn many_deleted(world: &mut Fixture, count: usize) {
+    newer(world, &|_| {});
+    let live = serde_json::to_value(&world.backup).unwrap();
+    world.put(Kind::EtcdBackup, live);
+    for n in 0..count {
+        let metadata = json!({"name": format!("a{n}"), "namespace": TEAM, "uid": format!("a{n}"), "deletionTimestamp": "2025-12-31T00:00:00Z"});
+        world.put(Kind::EtcdBackup, json!({"metadata": metadata, "spec": {"deletionPolicy": "Delete"}}));
+    }
+}
+
+#[test]
+fn who_deletes_many_starts_few_jobs_at_once() {
+    let mut world = deleted();
+    many_deleted(&mut world, 3);
+    assert_eq!(described(&world.plan()).last().unwrap(), &format!("create Job {}/backup-one-delete", Fixture::home()));
+    many_deleted(&mut world, 4);
+    assert!(world.plan().plan.actions().next().is_none());
+    assert!(world.says().contains("the snapshots of other EtcdBackups of this namespace to be deleted"));
+}
+
+#[test]
+fn the_key_of_another_namespace_is_not_deleted() {
+    let mut world = deleted();
+    newer(&mut world, &|_| {});
+    world.backup.status.as_mut().unwrap().key = Some("prod/team-b/acme/id/20260101T000000Z-7.db".into());
+    let planned = world.plan();
+    assert!(planned.plan.finished && described(&planned).is_empty());
+}

@@ -1,6 +1,6 @@
 //! Situations of an `EtcdBackup`, for docs/reference/messages.md.
 
-use super::deletion::{deleted, newer};
+use super::deletion::{deleted, many_deleted, newer};
 use super::volumes::{claim, on_a_volume};
 use super::*;
 use crate::messages::Situation;
@@ -23,13 +23,11 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its etcd is not formed yet", |w| live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null),
         ("the client certificate is not issued yet", |w| live(w, Kind::EtcdCluster)["status"]["clients"] = json!([])),
         ("a stand-alone EtcdCluster has no client `backup`", |w| {
-            let mut etcd = live(w, Kind::EtcdCluster).clone();
-            etcd["metadata"]["namespace"] = TEAM.into();
-            etcd["status"]["clients"] = json!([]);
-            w.put(Kind::EtcdCluster, etcd);
-            w.backup.spec.cluster_ref = None;
-            w.backup.spec.etcd_cluster_ref = Some(berth_api::backup::BackupRef { name: "etcd".into() });
+            live(w, Kind::EtcdCluster)["status"]["clients"] = json!([]);
+            w.settings.backups.stores[0].namespaces.push(TEAM.into());
+            stands_alone(w);
         }),
+        ("a stand-alone EtcdCluster is to use a store that is for Clusters only", stands_alone),
         ("its etcd has no version", |w| live(w, Kind::EtcdCluster)["spec"]["version"] = "x".into()),
         ("no store is configured", |w| w.settings.backups.stores.clear()),
         ("the store is not configured", |w| w.backup.spec.store = "other".into()),
@@ -136,6 +134,7 @@ pub(crate) fn situations() -> Vec<Situation> {
             newer(w, &|_| {});
             live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null;
         }),
+        ("many are deleted at once", |w| many_deleted(w, 4)),
         ("it is deleted while its Job runs", |w| w.ends("backup-one", None, &[])),
     ];
     situations.extend(deletions.iter().map(|(text, change)| of(deleted(), text, *change)));

@@ -81,6 +81,59 @@ fn a_backup_goes_to_a_store_of_the_teams_own() {
     assert!(!everything.contains("dontsay") && !everything.contains("AKIA-team"));
 }
 
+/// The etcd of a team that chose a registry of its own.
+fn of_own_registry(w: &mut Fixture) {
+    let containers = json!([{"name": "etcd", "image": "mirror.example.com/teams/a/etcd:3.6.16-0"}]);
+    let set = json!({
+        "metadata": {"name": "etcd", "namespace": Fixture::home()},
+        "spec": {"template": {"spec": {"containers": containers}}},
+    });
+    w.put(Kind::StatefulSet, set);
+}
+
+/// Who chooses a registry chooses what runs from it.
+#[test]
+fn keys_of_the_platform_are_given_to_no_program_of_a_team() {
+    let image = |w: &Fixture| {
+        let job = w.plan().plan.actions().find_map(|a| if let Action::Create(o) = a { Some(o.clone()) } else { None });
+        job.unwrap().get("/spec/template/spec/containers/0/image").and_then(Value::as_str).map(str::to_owned)
+    };
+    let mut w = in_own_store();
+    of_own_registry(&mut w);
+    assert_eq!(image(&w).as_deref(), Some("mirror.example.com/teams/a/etcd:3.6.16-0"), "these keys are the team's");
+    let mut w = Fixture::new();
+    of_own_registry(&mut w);
+    assert_eq!(image(&w).as_deref(), Some("registry.k8s.io/etcd:3.6.16-0"));
+    w.settings.registry = "mirror.example.com/k8s/".into();
+    assert_eq!(image(&w).as_deref(), Some("mirror.example.com/k8s/etcd:3.6.16-0"));
+    let mut w = deletion::deleted();
+    of_own_registry(&mut w);
+    deletion::newer(&mut w, &|_| {});
+    assert_eq!(image(&w).as_deref(), Some("registry.k8s.io/etcd:3.6.16-0"), "also to delete it in the store");
+}
+
+/// Its etcd is the team's own, beside it.
+fn stands_alone(w: &mut Fixture) {
+    let mut etcd = w.observed.objects[&asks(&w.backup, &w.settings).etcd].clone();
+    etcd["metadata"]["namespace"] = TEAM.into();
+    w.put(Kind::EtcdCluster, etcd);
+    w.backup.spec.cluster_ref = None;
+    w.backup.spec.etcd_cluster_ref = Some(berth_api::backup::BackupRef { name: "etcd".into() });
+}
+
+#[test]
+fn keys_of_the_platform_are_put_beside_no_team_that_it_does_not_name() {
+    let mut w = Fixture::new();
+    stands_alone(&mut w);
+    let said = w.says();
+    assert!(said.contains("NotAllowed: spec.store: store main is not for a stand-alone EtcdCluster"), "{said}");
+    assert_eq!(w.plan().plan.actions().count(), 0);
+    w.settings.backups.stores[0].namespaces = vec!["team-b".into()];
+    assert_eq!(w.plan().plan.actions().count(), 0);
+    w.settings.backups.stores[0].namespaces.push(TEAM.into());
+    assert_eq!(described(&w.plan()).last().unwrap(), "create Job team-a/backup-one");
+}
+
 /// Members that clients were not told of count, too, and none of those that are left is left out.
 #[test]
 fn what_berth_takes_by_itself_names_all_members_that_are_left() {
@@ -127,6 +180,7 @@ impl Fixture {
             },
             prefix: "prod".into(),
             secret: "s3".into(),
+            namespaces: vec![],
         };
         let mut settings = Settings::default();
         settings.backups.image = "backup:1".into();
@@ -353,11 +407,8 @@ fn what_is_missing_is_named_with_the_way_out() {
     starts(says(&no_clients), "Waiting Waiting: waiting for client backup of EtcdCluster");
     let alone = |w: &mut Fixture| {
         no_clients(w);
-        let mut etcd = w.observed.objects[&asks(&w.backup, &w.settings).etcd].clone();
-        etcd["metadata"]["namespace"] = TEAM.into();
-        w.put(Kind::EtcdCluster, etcd);
-        w.backup.spec.cluster_ref = None;
-        w.backup.spec.etcd_cluster_ref = Some(berth_api::backup::BackupRef { name: "etcd".into() });
+        stands_alone(w);
+        w.settings.backups.stores[0].namespaces.push(TEAM.into());
     };
     starts(
         says(&alone),
@@ -433,9 +484,34 @@ fn no_more_run_at_once_than_the_chart_says_and_one_that_cannot_holds_up_nobody()
     let own = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, "one");
     world.observed.objects.get_mut(&own).unwrap()["status"] = Value::Null;
     world.put(Kind::EtcdBackup, json!({
-        "metadata": {"name": "older", "namespace": "team-b", "uid": "older", "creationTimestamp": before}, "status": {"phase": "Queued"},
+        "metadata": {"name": "older", "namespace": "team-c", "uid": "older", "creationTimestamp": before}, "status": {"phase": "Queued"},
     }));
     let (planned, _) = world.reconcile();
     assert_eq!(planned.phase, "Queued");
     assert!(described(&planned).is_empty());
+}
+
+#[test]
+fn a_team_with_many_does_not_keep_others_from_their_turn() {
+    let mut world = Fixture::new();
+    world.settings.backups.concurrent = 2;
+    let other = |world: &mut Fixture, namespace: &str, name: &str, phase: &str, created: &str| {
+        let metadata = json!({"name": name, "namespace": namespace, "uid": name, "creationTimestamp": created});
+        world.put(Kind::EtcdBackup, json!({"metadata": metadata, "status": {"phase": phase}}));
+    };
+    let (before, after) = ("2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z");
+    other(&mut world, "team-b", "runs", "Running", before);
+    for n in 0..5 {
+        other(&mut world, "team-b", &format!("queued-{n}"), "Queued", before);
+    }
+    assert_eq!(world.plan().phase, "Running", "it is the first one of its team");
+    other(&mut world, TEAM, "earlier", "Running", before);
+    assert_eq!(world.plan().phase, "Queued");
+    world.settings.backups.concurrent = 3;
+    assert_eq!(world.plan().phase, "Queued", "it is its team's second one, as are those that are older");
+    other(&mut world, "team-b", "runs", "Verified", before);
+    for n in 0..5 {
+        other(&mut world, "team-b", &format!("queued-{n}"), "Queued", after);
+    }
+    assert_eq!(world.plan().phase, "Running", "before it are one that runs and a team's first one");
 }

@@ -12,6 +12,7 @@ fn fixture() -> Fixture {
         store: berth_api::backup::Store { endpoint: "https://s3:9000".into(), ..berth_api::backup::Store::default() },
         prefix: String::new(),
         secret: "s3".into(),
+        namespaces: vec![],
     });
     f.settings.backups.default = Some(DefaultBackups {
         store: "main".into(),

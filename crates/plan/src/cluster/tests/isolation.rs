@@ -44,7 +44,8 @@ fn fixture() -> Fixture {
 /// A store for backups, at the address `internet`.
 fn store() -> Backups {
     let store = Store { endpoint: "https://store.example.com:9000".into(), ..Store::default() };
-    let store = BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into() };
+    let store =
+        BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into(), namespaces: vec![] };
     let peers = vec![json!({"ipBlock": {"cidr": "203.0.113.9/32"}})];
     Backups { stores: vec![store], peers, ..Backups::default() }
 }

@@ -302,7 +302,7 @@ impl View {
     }
 }
 
-const NO_STORE: &str = "no store for backups is configured (chart value backups.stores)";
+const NO_STORE: &str = "no store for backups is configured that it may use (chart value backups.stores)";
 
 fn no_source(why: &str) -> Step {
     Step::Hold(

@@ -41,11 +41,14 @@ fn is_lost(claim: &serde_json::Value) -> bool {
 
 /// The view of a reconcile.
 pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
-    let Home { namespace, name, .. } = Home::of(s);
+    let Home { namespace, name, field } = Home::of(s);
     let backups = &s.settings.backups;
     let newest = newest(s, namespace);
-    let kept_at = newest.as_ref().map(|(backup, _)| backup.spec.store.clone());
-    let known = kept_at.filter(|store| backups.store(store).is_some());
+    let stands_alone_in = (field == "etcdClusterRef").then_some(namespace);
+    let may = backups.stores.iter().filter(|store| store.serves(stands_alone_in));
+    let kept_at = newest.as_ref().map(|(backup, _)| &backup.spec.store);
+    let known = may.clone().find(|store| Some(&store.name) == kept_at);
+    let store = known.or_else(|| may.clone().next()).map(|store| store.name.clone());
     let status = s.etcd.status.as_ref();
     let old = status.and_then(|s| s.recovery.clone());
     let attempts = attempts(s, namespace);
@@ -59,7 +62,7 @@ pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
         loss: if s.is_restored() { stopped(s, &attempts).filter(|_| goes_on) } else { lost(s, health) },
         serves: health.quorum == Some(true) && !s.is_stopped(),
         is_restored: s.is_restored(),
-        store: known.or_else(|| Some(backups.stores.first()?.name.clone())).filter(|_| !backups.image.is_empty()),
+        store: store.filter(|_| !backups.image.is_empty()),
         newest: newest.and_then(|(backup, taken_at)| Some(Newest { name: backup.metadata.name?, taken_at })),
         others: others(s, old.as_ref().and_then(|old| old.queued.clone())),
         most: s.settings.recoveries_per_hour,

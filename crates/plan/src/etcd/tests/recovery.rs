@@ -34,7 +34,8 @@ impl Etcd {
             path_style: true,
             ..Store::default()
         };
-        let store = BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into() };
+        let store =
+            BackupStore { name: "main".into(), store, prefix: String::new(), secret: "s3".into(), namespaces: vec![] };
         self.settings.backups.stores.push(store);
     }
 
@@ -127,6 +128,10 @@ fn labels_give_no_say_in_another_namespace() {
         e.cr.metadata.labels = Some(of.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
         assert!(!crate::etcd::is_tenants(&e.cr));
         e.lose(&[0, 1], &[2]);
+        assert!(e.settings.backups.stores[0].namespaces.is_empty());
+        e.looks_on();
+        assert!(e.world.observed.of_kind(Kind::EtcdRestore, NAMESPACE).next().is_none(), "the store is for Clusters");
+        e.settings.backups.stores[0].namespaces.push(NAMESPACE.into());
         assert_eq!(crate::etcd::recovers(&e.cr, &e.world.observed).as_deref(), Some(NAMESPACE));
         e.looks_on();
         let (key, restore) = e.world.observed.objects.iter().find(|(key, _)| key.kind == Kind::EtcdRestore).unwrap();

@@ -82,6 +82,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("data of another etcd is to be put into a tenant's", |w| {
             w.live(Kind::EtcdCluster)["metadata"]["labels"] = json!({labels::CLUSTER_NAME: "acme"});
         }),
+        ("a stand-alone EtcdCluster is to be restored from a store that is for Clusters only", |w| {
+            w.settings.backups.stores[0].namespaces.clear();
+        }),
+        ("an EtcdBackup names a key of another namespace", |w| {
+            of_backup(w, &json!({"key": "prod/team-b/acme/id/1.db"}));
+        }),
         ("a backup of another etcd is of an epoch that cannot be", |w| of_backup(w, &json!({"epoch": -1}))),
         ("data of another etcd is to be put into an EtcdCluster, and nobody confirmed", |w| {
             w.restore.spec.confirm = None;

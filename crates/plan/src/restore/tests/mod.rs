@@ -47,6 +47,7 @@ impl Fixture {
             store,
             prefix: String::new(),
             secret: "s3".into(),
+            namespaces: vec![],
         });
         let mut w = Self {
             restore: serde_json::from_value(restore.clone()).unwrap(),
@@ -99,7 +100,7 @@ impl Fixture {
     fn backup(&mut self, name: &str, taken: &str, but: &Value) {
         let key = ObjectKey::namespaced(Kind::Secret, Self::home(), names::APISERVER_ENCRYPTION);
         let mut status = json!({
-            "phase": "Verified", "key": format!("{name}.db"), "sha256": "ab", "identity": "id", "epoch": 1,
+            "phase": "Verified", "key": format!("{TEAM}/acme/id/{name}.db"), "sha256": "ab", "identity": "id", "epoch": 1,
             "etcdVersion": "3.6.16", "kubernetesVersion": "1.36.3", "takenAt": taken,
             "encryptionKey": self.observed.secrets[&key].digests["encryption.yaml"],
         });
@@ -220,7 +221,7 @@ impl Fixture {
 }
 
 fn checked() -> Outcome {
-    Outcome::Checked(manifest("one.db"))
+    Outcome::Checked(manifest("team-a/acme/id/one.db"))
 }
 
 fn described(planned: &RestorePlan) -> Vec<String> {
@@ -253,7 +254,7 @@ fn a_job_checks_the_backup_before_etcd_is_told() {
     let job = job_of(&planned);
     let pod = &job["spec"]["template"]["spec"];
     let Some(Task::Check(task)) = task_of(&job) else { panic!("{job}") };
-    assert_eq!((task.key.as_str(), task.into.identity.as_str()), ("one.db", "id"));
+    assert_eq!((task.key.as_str(), task.into.identity.as_str()), ("team-a/acme/id/one.db", "id"));
     assert!(task.into.encryption_key.is_some());
     assert!(!pod["volumes"].to_string().contains("persistentVolumeClaim"), "{pod}");
     assert_eq!(job["metadata"]["labels"][labels::COMPONENT], names::ETCD_BACKUP, "NetworkPolicies go by it");

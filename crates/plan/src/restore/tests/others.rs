@@ -6,6 +6,7 @@ use berth_api::backup::Manifest;
 /// A stand-alone `EtcdCluster` that is to get what the tenant's backup holds.
 pub(super) fn of_another() -> Fixture {
     let mut w = Fixture::new();
+    w.settings.backups.stores[0].namespaces.push(TEAM.into());
     let mut spec = json!({
         "etcdClusterRef": {"name": "scratch"}, "confirm": "c2", "backupFirst": false,
         "source": {"backup": "one", "of": {"clusterRef": {"name": "acme"}}},
@@ -98,7 +99,11 @@ fn stopped(w: &mut Fixture, epoch: i64) -> berth_api::backup::Restore {
 fn a_backup_of_another_etcd_goes_into_a_stand_alone_one_under_its_own_identity() {
     let mut w = of_another();
     let task = check_of(&w.reconcile().0);
-    assert_eq!((task.key.as_str(), task.into.identity.as_str()), ("one.db", "id"), "it is what it is a backup of");
+    assert_eq!(
+        (task.key.as_str(), task.into.identity.as_str()),
+        ("team-a/acme/id/one.db", "id"),
+        "it is what it is a backup of"
+    );
     w.backup("one", "2026-01-01T00:00:00Z", &json!({"epoch": 4}));
     found(&mut w, |_| {});
     let (planned, _) = w.reconcile();
@@ -239,4 +244,25 @@ fn a_backup_on_a_volume_is_restored_from_there() {
     // A tenant's backup is on none.
     w.restore.spec.source.of = serde_json::from_value(json!({"clusterRef": {"name": "acme"}})).unwrap();
     assert!(w.says().contains("it is a backup of Cluster team-a/acme"), "{}", w.says());
+}
+
+#[test]
+fn keys_of_the_platform_are_for_namespaces_that_it_names() {
+    let mut w = of_another();
+    w.settings.backups.stores[0].namespaces.clear();
+    let (planned, status) = w.reconcile();
+    let ready = berth_api::conditions::find(&status.conditions, berth_api::conditions::ConditionType::Ready).unwrap();
+    assert_eq!(ready.reason, "NotAllowed");
+    assert!(ready.message.contains("EtcdBackup team-a/one: spec.store: store main is not for"), "{}", ready.message);
+    assert_eq!(planned.plan.actions().count(), 0);
+}
+
+#[test]
+fn a_backup_whose_key_is_another_namespaces_is_not_restored() {
+    let mut w = of_another();
+    w.backup("one", "2026-01-01T00:00:00Z", &json!({"key": "team-b/acme/id/one.db"}));
+    let (planned, status) = w.reconcile();
+    let ready = berth_api::conditions::find(&status.conditions, berth_api::conditions::ConditionType::Ready).unwrap();
+    assert!(ready.message.contains("status.key team-b/acme/id/one.db is not that of"), "{}", ready.message);
+    assert_eq!(planned.plan.actions().count(), 0);
 }

@@ -1,0 +1,81 @@
+//! Which `EtcdBackup`s wait or run, of all namespaces. Each of those that wait asks every few seconds, and a platform has many thousands
+//! that have ended: one list, in pages, is for all who ask, and what has ended is not kept.
+
+use crate::calls::{Io, collection};
+use crate::error::IoError;
+use berth_api::backup::phase;
+use berth_render::{Kind, ObjectKey};
+use serde_json::{Value, json};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::Mutex;
+
+/// How old a list may be that somebody else asked for.
+const FRESH: Duration = Duration::from_secs(3);
+
+/// Objects in one answer.
+const PAGE: usize = 250;
+
+/// Key and what decides about its turn.
+type Waiting = (ObjectKey, Value);
+
+/// The last list.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Mutex<Option<(Instant, Arc<Vec<Waiting>>)>>);
+
+impl Queue {
+    /// Those that have not ended. A list in which `own` is not is too old for it.
+    pub(crate) async fn read(&self, io: &Io, own: &ObjectKey) -> Result<Arc<Vec<Waiting>>, IoError> {
+        let mut last = self.0.lock().await;
+        if let Some((at, list)) = &*last
+            && at.elapsed() < FRESH
+            && list.iter().any(|(key, _)| key == own)
+        {
+            return Ok(list.clone());
+        }
+        let at = Instant::now();
+        let mut all = vec![];
+        let url = format!("{}?limit={PAGE}", collection(Kind::EtcdBackup, None));
+        io.list_in_pages(Kind::EtcdBackup, &url, |page| all.extend(page.iter().filter_map(waiting))).await?;
+        let list = Arc::new(all);
+        *last = Some((at, list.clone()));
+        Ok(list)
+    }
+}
+
+/// One that has not ended, without what does not decide about its turn.
+fn waiting(backup: &Value) -> Option<Waiting> {
+    let phase = &backup["status"]["phase"];
+    if [phase::VERIFIED, phase::FAILED].iter().any(|ended| phase == ended) {
+        return None;
+    }
+    let field = |name: &str| backup["metadata"][name].clone();
+    let names = ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"];
+    let metadata: serde_json::Map<String, Value> =
+        names.into_iter().map(|name| (name.to_owned(), field(name))).filter(|(_, value)| !value.is_null()).collect();
+    let object = json!({"metadata": metadata, "status": {"phase": phase}});
+    Some((ObjectKey::of(Kind::EtcdBackup, &object), object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_has_ended_is_not_kept_and_of_the_rest_little_is() {
+        let backup = |phase: Value| {
+            json!({
+                "metadata": {"name": "b", "namespace": "a", "uid": "u", "creationTimestamp": "t", "annotations": {"large": "x"}},
+                "spec": {"store": "main"}, "status": {"phase": phase, "conditions": []},
+            })
+        };
+        assert_eq!(waiting(&backup("Verified".into())), None);
+        assert_eq!(waiting(&backup("Failed".into())), None);
+        for phase in [Value::Null, "Queued".into(), "Waiting".into(), "Running".into()] {
+            let (key, kept) = waiting(&backup(phase.clone())).unwrap();
+            assert_eq!(key, ObjectKey::namespaced(Kind::EtcdBackup, "a", "b"));
+            let metadata = json!({"name": "b", "namespace": "a", "uid": "u", "creationTimestamp": "t"});
+            assert_eq!(kept, json!({"metadata": metadata, "status": {"phase": phase}}));
+        }
+    }
+}
