@@ -3,7 +3,7 @@
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
 use super::{
-    EtcdPlan, Health, Member, growth, health, newer, parity, recovery, restore, roll, services, upgrade, upkeep,
+    EtcdPlan, Health, Member, alarm, growth, health, newer, parity, recovery, restore, roll, services, upgrade, upkeep,
     validate,
 };
 use crate::model::{Action, EtcdCall, Stage, StageId, State};
@@ -189,7 +189,7 @@ pub(super) fn told(s: &Subject<'_>, via: String, call: EtcdCall) -> Action {
 }
 
 /// What the change of members waits for.
-fn changing(s: &Subject<'_>, step: &Step) -> Option<State> {
+pub(super) fn changing(s: &Subject<'_>, step: &Step) -> Option<State> {
     let waiting = |on: String| State::Waiting { reason: Reason::MembersChanging, on };
     let target = s.record.operation.as_ref().map(|o| o.target.clone()).unwrap_or_default();
     match step {
@@ -353,7 +353,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, steps: &Steps, upkeep
         return Some(state);
     }
     if !health.alarms.is_empty() {
-        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm(s, health, upkeep) });
+        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm::help(s, health, steps, upkeep) });
     }
     if let Some(state) = changing(s, &steps.members) {
         return Some(state);
@@ -376,32 +376,4 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, steps: &Steps, upkeep
         return Some(state);
     }
     (!formed).then(|| State::waiting("all members to report the same cluster ID and leader"))
-}
-
-/// What an alarm means and what helps.
-fn alarm(s: &Subject<'_>, health: &Health, upkeep: &upkeep::Step) -> String {
-    let help = if health.corrupt() {
-        let disarm = format!("{} alarm disarm", etcdctl(s));
-        format!(
-            "the members' data differ. Berth compares them, replaces a member that differs from a majority of the others, and disarms the alarm then. If the condition stays, no majority agrees: restore a backup, or the volume of the member that is wrong; then run: {disarm}"
-        )
-    } else {
-        let next = match upkeep {
-            upkeep::Step::Wait(on, _) => format!("waiting for {on}"),
-            upkeep::Step::Call { via, call } => format!("next: {} at {via}", call.describe()),
-            upkeep::Step::Rest => {
-                "As soon as all members are well, and nothing else goes on or is paused, Berth compacts and defragments it, and disarms the alarm".to_owned()
-            }
-        };
-        format!("the database is full, so etcd refuses writes. {next}")
-    };
-    format!("alarm {} to be disarmed: {help}", health.alarms.join(", "))
-}
-
-/// How a person calls `etcdctl`: in a member's pod, where the server's certificate is also a client's.
-fn etcdctl(s: &Subject<'_>) -> String {
-    let (namespace, name, pki) = (s.namespace, s.name, "/etc/kubernetes/pki/etcd/server");
-    format!(
-        "kubectl -n {namespace} exec {name}-0 -c etcd -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert={pki}/ca.crt --cert={pki}/tls.crt --key={pki}/tls.key"
-    )
 }

@@ -3,6 +3,7 @@
 //! The driver observes [`OBSERVED`] (everything labelled with the cluster's name), asks the members at [`endpoints`] once
 //! one of their pods runs, and then plans and carries out until nothing is left to write.
 
+mod alarm;
 mod deletion;
 mod growth;
 mod health;

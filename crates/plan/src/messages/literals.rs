@@ -60,7 +60,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("etcd/upgrade/act.rs", "{via} to hand over leadership", "it is done in the same reconcile"),
     ("etcd/upgrade/act.rs", "the next step of the change of the version", "the object that is written is said first"),
     ("etcd/roll.rs", "pod {failed} to go back", "that pod's problem is said first"),
-    ("etcd/upgrade/mod.rs", "all members to be ready, without an alarm", "what is wrong with them is said first"),
+    ("etcd/upgrade/mod.rs", "all members to be ready, without ", "what is wrong with them is said first"),
     ("etcd/upgrade/mod.rs", "to get a pod", "the StatefulSet's controller is as fast as the simulator"),
     ("etcd/upgrade/mod.rs", "member {} to have been ready", "it is said for five seconds"),
     ("etcd/upgrade/mod.rs", "all members to have etcd", "a pod that was lost comes back in its own version"),

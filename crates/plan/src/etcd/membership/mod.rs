@@ -134,7 +134,10 @@ pub(crate) struct View<'a> {
     pub(crate) can_join: bool,
     /// Nothing else goes on: no pod is replaced, no claim is being deleted.
     pub(crate) is_settled: bool,
+    /// An alarm for which no member is changed. NOSPACE is none: changes of members are no writes to the database.
     pub(crate) has_alarm: bool,
+    /// NOSPACE is raised. What makes room needs all members, and nobody else at work: so no change begins before it that can wait.
+    pub(crate) is_full: bool,
     /// Nobody names another leader than the others: they are not parts of a cluster that was torn.
     pub(crate) has_one_leader: bool,
     pub(crate) journal: Journal,

@@ -87,7 +87,7 @@ fn replace(view: &View<'_>, list: &[ListedMember], journal: &Journal, name: &str
     let voters = view.voters(list);
     let others = voters.iter().filter(|(other, well)| *other != name && **well).count();
     let needed = quorum(voters.keys().filter(|other| *other != name).count());
-    // What is lost, and an alarm, is said elsewhere.
+    // What is lost, and an alarm, is said elsewhere. A full database is no reason to wait: nobody makes room before all members are well.
     if !view.can_join || view.has_alarm {
         return Step::Rest;
     }
@@ -108,7 +108,8 @@ fn shrink(view: &View<'_>, list: &[ListedMember], journal: &Journal, last: &str)
     if let Some((ill, _)) = voters.iter().find(|(name, well)| *name != last && !**well) {
         return Step::Wait(format!("member {ill} to be well; then Berth removes {last}"));
     }
-    if view.has_alarm {
+    // Room is made first, unless the one that is to go keeps it from being made.
+    if view.has_alarm || (view.is_full && view.fact(last).well) {
         return Step::Rest;
     }
     if !view.is_settled {
@@ -127,7 +128,7 @@ fn grow(view: &View<'_>, list: &[ListedMember], journal: &Journal) -> Step {
     if let Some((ill, _)) = view.voters(list).iter().find(|(_, well)| !**well) {
         return Step::Wait(format!("member {ill} to be well; then Berth adds {next}"));
     }
-    if view.has_alarm {
+    if view.has_alarm || view.is_full {
         return Step::Rest;
     }
     if !view.is_settled {

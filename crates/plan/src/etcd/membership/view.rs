@@ -3,7 +3,7 @@
 use super::{Fact, Journal, View};
 use crate::etcd::subject::Subject;
 use crate::etcd::{Health, newer, parity, roll, services, stranded};
-use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
+use crate::observed::{EtcdProbe, MemberProbe, RaisedAlarm, deleting, label};
 use crate::workload::{has_lost_its_data, pod_problem, unscheduled_since};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{BootstrapState, Record};
@@ -20,6 +20,7 @@ pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health) -> View<'a> {
     let target = s.record.operation.as_ref().and_then(|o| names::etcd::ordinal(s.name, &o.target));
     let most = s.addressed().max(s.etcd.spec.replicas).max(target.map_or(0, |ordinal| ordinal.saturating_add(1)));
     let names = (0..most.min(MOST)).map(|i| names::etcd::member(s.name, i));
+    let alarms = || probe.into_iter().flat_map(|p| &p.alarms);
     View {
         name: s.name,
         now: s.now,
@@ -27,7 +28,8 @@ pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health) -> View<'a> {
         is_formed: s.record.bootstrap.state == BootstrapState::Established && is_one_cluster(s, probe),
         can_join: s.can_join(),
         is_settled: roll::next(s, health) == (None, None) && health.deleting_volume.is_none(),
-        has_alarm: probe.is_some_and(|p| p.alarms.iter().any(|alarm| parity::holds_up(s, alarm))),
+        has_alarm: alarms().any(|alarm| alarm.kind != RaisedAlarm::NOSPACE && parity::holds_up(s, alarm)),
+        is_full: alarms().any(|alarm| alarm.kind == RaisedAlarm::NOSPACE),
         has_one_leader: leaders(probe).len() <= 1,
         journal: journal(&s.record),
         list: probe.and_then(|p| p.list.clone()),

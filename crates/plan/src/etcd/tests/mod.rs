@@ -3,6 +3,7 @@
 mod bootstrap;
 mod create;
 mod deletion;
+mod full;
 mod growth;
 mod images;
 mod members;

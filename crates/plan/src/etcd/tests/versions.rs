@@ -73,8 +73,9 @@ impl Etcd {
     }
 
     fn passes_well(&mut self) {
-        let leader = self.leads();
+        let (leader, alarms) = (self.leads(), self.probe().alarms.clone());
         self.serves(leader);
+        self.probe().alarms = alarms;
         self.world.now += SignedDuration::from_secs(6);
         self.reconcile();
     }

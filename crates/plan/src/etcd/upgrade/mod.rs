@@ -92,8 +92,10 @@ pub(crate) struct View<'a> {
     pub(crate) members: Vec<Seat>,
     /// All members were seen together once.
     pub(crate) is_formed: bool,
-    /// All members are well and of one cluster with one leader, and no alarm is raised.
+    /// All members are well and of one cluster with one leader, and no alarm is raised but NOSPACE.
     pub(crate) is_well: bool,
+    /// NOSPACE is raised: no change begins, and one that is under way goes on. Room is made only while nothing else is done.
+    pub(crate) is_full: bool,
     /// No pod is being replaced, no claim is being deleted, and nothing is to be written.
     pub(crate) is_settled: bool,
     pub(crate) parity: Parity,
@@ -158,6 +160,10 @@ fn begin(view: &View<'_>) -> Step {
     if !view.is_formed {
         return wait("etcd to be formed");
     }
+    // The alarm is said elsewhere. To wait for it here would keep room from being made.
+    if view.is_full {
+        return Step::Rest;
+    }
     if !view.is_well {
         return wait("all members to be ready, without an alarm");
     }
@@ -198,7 +204,7 @@ fn go_on(view: &View<'_>, operation: &Operation) -> Step {
     }
     if operation.phase == Phase::Prepare {
         if !view.is_well {
-            return Step::Wait(format!("all members to be ready, without an alarm, to get etcd {next}"));
+            return Step::Wait(format!("all members to be ready, without the alarm CORRUPT, to get etcd {next}"));
         }
         if !view.knows_current {
             return Step::Wait(format!(
@@ -216,7 +222,9 @@ fn go_on(view: &View<'_>, operation: &Operation) -> Step {
         return Step::Wait(format!("member {} {what} with etcd {next}{why}", member.name));
     }
     if !view.is_well {
-        return Step::Wait(format!("all members to be ready, without an alarm; then the next one gets etcd {next}"));
+        return Step::Wait(format!(
+            "all members to be ready, without the alarm CORRUPT; then the next one gets etcd {next}"
+        ));
     }
     if member.since.is_none_or(|since| view.now.duration_since(since) < SETTLED) {
         return Step::Wait(format!("member {} to have been ready for five seconds with etcd {next}", member.name));

@@ -3,7 +3,7 @@
 use super::{Entry, Parity, RAN, Seat, View, target};
 use crate::etcd::subject::{Subject, name_of};
 use crate::etcd::{Health, Input, parity, roll, validate};
-use crate::observed::label;
+use crate::observed::{RaisedAlarm, label};
 use crate::settings::Settings;
 use crate::workload::{pod_problem, pod_ready, pods_of, ready_since, taken_up};
 use berth_api::etcd_bootstrap::{BootstrapState, FailedVersion, Operation, OperationKind, Phase, Record, Release};
@@ -19,6 +19,8 @@ pub(in crate::etcd) fn of<'a>(s: &'a Subject<'_>, health: &Health, is_applied: b
     let record = &s.record;
     let answers = || s.observed.etcd.iter().flat_map(|p| p.members.values()).flatten();
     let raised = |storage: &str| version(storage).is_some_and(|v| v.minor() > record.version.minor());
+    let alarms = || s.observed.etcd.iter().flat_map(|p| &p.alarms);
+    let is_space = |alarm: &RaisedAlarm| alarm.kind == RaisedAlarm::NOSPACE;
     View {
         now: s.now,
         from: record.version,
@@ -28,7 +30,8 @@ pub(in crate::etcd) fn of<'a>(s: &'a Subject<'_>, health: &Health, is_applied: b
         failed: record.failed.as_ref(),
         members: s.members().iter().map(|name| seat(s, health, name)).collect(),
         is_formed: record.bootstrap.state == BootstrapState::Established,
-        is_well: health.complete && health.alarms.is_empty() && pods_are_ready(s),
+        is_well: health.complete && alarms().all(is_space) && pods_are_ready(s),
+        is_full: alarms().any(is_space),
         is_settled: is_applied && roll::next(s, health) == (None, None) && health.deleting_volume.is_none(),
         parity: agreement(s),
         knows_current: s.get(Kind::StatefulSet, s.name).is_some_and(knows_current),

@@ -56,6 +56,10 @@ fn successors(state: &State, from: i32, bug: Bug) -> Result<Vec<State>, String> 
         if let Step::Call { change, .. } = &step {
             all.push(State { late: Some(change.clone()), ..fault.clone() });
         }
+        // The database is full: whatever is under way ends, and then room is made.
+        if !state.is_full {
+            all.push(State { is_full: true, ..fault.clone() });
+        }
         // The spec is set back.
         if state.wanted != from {
             all.push(State { wanted: from, ..fault.clone() });

@@ -60,6 +60,8 @@ pub(super) struct State {
     pub(super) caught_up: Vec<String>,
     /// A call that etcd may still carry out although nobody waits for it any more.
     pub(super) late: Option<MemberChange>,
+    /// NOSPACE is raised.
+    pub(super) is_full: bool,
     pub(super) faults: u32,
     /// Members that were ever added: none of them has the ID of another.
     pub(super) added: u32,
@@ -89,6 +91,7 @@ impl State {
             volumes: (0..from).map(|i| (i, Some(id(i)))).collect(),
             caught_up: vec![],
             late: None,
+            is_full: false,
             faults,
             added: 0,
         }
@@ -150,6 +153,7 @@ impl State {
             is_settled: true,
             has_one_leader: true,
             has_alarm: false,
+            is_full: self.is_full,
             journal: self.journal.clone(),
             list: has_quorum.then(|| self.list.clone()),
             facts: (0..5).map(|i| (name(i), fact(i))).collect(),
@@ -180,6 +184,7 @@ impl State {
     /// What the operator does to the world. Err: it must never do that.
     pub(super) fn carry_out(&mut self, step: &Step, bug: Bug) -> Result<(), String> {
         match step {
+            Step::Rest if self.is_whole() => self.is_full = false,
             Step::Rest | Step::Wait(_) | Step::Stop(..) => {}
             Step::Write(journal) => self.write(journal),
             Step::ReplacePod(member) => _ = self.pods.insert(ordinal(member), Pod::Away),
@@ -334,11 +339,16 @@ impl State {
         Ok(())
     }
 
+    /// Nothing is under way, and all members that there are to be run: room is made.
+    fn is_whole(&self) -> bool {
+        let (up, _, of) = self.voters();
+        let replicas = usize::try_from(self.journal.replicas).unwrap();
+        self.journal.operation.is_none() && self.list.len() == replicas && (up, of) == (replicas, replicas)
+    }
+
     /// Whether it is as asked for.
     pub(super) fn is_done(&self) -> bool {
-        let (up, _, of) = self.voters();
-        let wanted = usize::try_from(self.wanted).unwrap();
-        self.journal.operation.is_none() && self.list.len() == wanted && (up, of) == (wanted, wanted)
+        self.is_whole() && self.journal.replicas == self.wanted && !self.is_full
     }
 }
 

@@ -33,5 +33,16 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
     full(&mut e, 60);
     e.looks();
     all.push(e.said("the database is full while a member does not answer"));
+    let mut e = formed.clone();
+    e.cr.spec.replicas = 5;
+    e.reconcile();
+    full(&mut e, 60);
+    e.looks();
+    all.push(e.said("the database is full while a member is being added"));
+    let mut e = formed.clone();
+    e.probe().list.as_mut().unwrap().push(super::super::listed("stranger", "beef"));
+    full(&mut e, 60);
+    e.looks();
+    all.push(e.said("the database is full, and etcd lists a member that Berth did not add"));
     all
 }
