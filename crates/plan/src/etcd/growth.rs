@@ -64,13 +64,18 @@ pub(super) fn decide(s: &Subject<'_>) -> Step {
     let grow = |(claim, key): &(&Value, ObjectKey)| {
         Step::Grow(Action::GrowVolume { key: key.clone(), uid: uid(claim).to_owned(), size: wanted.clone() })
     };
-    if let Some(found) = claims.iter().find(|(claim, _)| is_less(Some(wanted), asked(claim))) {
-        let (claim, key) = found;
+    let is_more = |(claim, _): &&(&Value, ObjectKey)| is_less(Some(wanted), asked(claim));
+    // Kubernetes lets a claim ask for less than before, if that is more than its volume has. It is what helps a claim that cannot reach what it
+    // asks for, also where those before it could.
+    if let Some(found) = claims.iter().find(|found| is_more(found) && is_less(capacity(found.0), Some(wanted))) {
+        return grow(found);
+    }
+    // One that has more stays so, as long as the size is that of another.
+    let is_stuck = |found: &&(&Value, ObjectKey)| is_more(found) && is_less(capacity(found.0), asked(found.0));
+    let all_are_more = claims.iter().all(|found| is_more(&found));
+    let stuck = claims.iter().find(is_stuck);
+    if let Some((claim, key)) = stuck.or_else(|| claims.first().filter(|_| all_are_more)) {
         let (asks, has) = (asked(claim).unwrap_or_default(), capacity(claim));
-        // Kubernetes lets a claim ask for less than before, if that is more than its volume has.
-        if is_less(has, Some(wanted)) {
-            return grow(found);
-        }
         let way = match has.filter(|_| is_less(has, Some(asks))) {
             Some(has) => format!("Kubernetes lets it ask for more than {has} in place of {asks}: set such a size"),
             None => format!("Set it back to {asks}"),

@@ -101,12 +101,43 @@ fn a_size_that_the_storage_cannot_give_is_taken_back_by_the_field() {
     assert!(said.contains("lets it ask for more than 10Gi in place of 20Ti"), "{said}");
     let (asks, _) = size(&mut e, "2Ti");
     assert_eq!(asks, ["2Ti", "10Gi", "10Gi"]);
-    e.volume_is(0, "2Ti");
-    e.reconcile();
-    assert_eq!(e.asks(), ["2Ti", "2Ti", "10Gi"]);
+    (0..3).for_each(|i| e.volume_is(i, "2Ti"));
+    (0..3).for_each(|_| _ = e.reconcile());
+    assert_eq!(e.asks(), ["2Ti"; 3]);
     let (asks, said) = size(&mut e, "1Ti");
-    assert_eq!(asks, ["2Ti", "2Ti", "10Gi"]);
+    assert_eq!(asks, ["2Ti"; 3]);
     assert!(said.contains("1Ti is less than the 2Ti of") && said.contains("Set it back to 2Ti"), "{said}");
+}
+
+/// The pool is full after the first.
+#[test]
+fn a_size_that_only_a_later_claim_cannot_reach_is_taken_back_too() {
+    let mut e = Etcd::on_a_class(true);
+    e.cr.spec.storage.size = "20Gi".into();
+    e.reconcile();
+    e.volume_is(0, "20Gi");
+    e.reconcile();
+    assert_eq!(e.asks(), ["20Gi", "20Gi", "10Gi"]);
+    let infeasible = json!({"status": {"allocatedResourceStatuses": {"storage": "ControllerResizeInfeasible"}}});
+    e.world.put(claim(1), infeasible);
+    e.reconcile();
+    let said = e.message(ConditionType::Ready);
+    assert!(said.contains("data-etcd-1 to grow") && said.contains("to less than that, and more than 10Gi"), "{said}");
+    e.cr.spec.storage.size = "10Gi".into();
+    e.reconcile();
+    assert_eq!(e.asks(), ["20Gi", "20Gi", "10Gi"], "Kubernetes would refuse it");
+    let said = e.message(ConditionType::Ready);
+    assert!(said.contains("lets it ask for more than 10Gi in place of 20Gi"), "{said}");
+    e.cr.spec.storage.size = "15Gi".into();
+    e.reconcile();
+    assert_eq!(e.asks(), ["20Gi", "15Gi", "10Gi"]);
+    e.world.put(claim(1), json!({"status": {"allocatedResourceStatuses": null}}));
+    e.volume_is(1, "15Gi");
+    e.reconcile();
+    e.volume_is(2, "15Gi");
+    e.reconcile();
+    assert_eq!(e.asks(), ["20Gi", "15Gi", "15Gi"]);
+    assert_eq!(e.condition(ConditionType::Ready), is("True", Reason::AsExpected), "the first stays as it is");
 }
 
 #[test]
