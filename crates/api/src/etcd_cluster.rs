@@ -239,6 +239,10 @@ pub struct EtcdClusterStatus {
     /// minutes. None: the last one came to an end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hashes_failed_at: Option<Time>,
+    /// Nodes that do not exist any more and that have members' volumes. Five minutes after `since` the member is replaced.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["member"]))]
+    pub absent_nodes: Vec<AbsentNode>,
     /// Where clients connect: one stable address per member.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
@@ -270,6 +274,18 @@ pub struct PinnedTemplates {
     /// How the agent gets into the pods. Default InitContainer.
     #[serde(default)]
     pub agent_delivery: AgentDelivery,
+}
+
+/// A node that does not exist, with a member's volume.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AbsentNode {
+    /// Name of the member.
+    pub member: String,
+    /// The hostname that its volume names.
+    pub node: String,
+    /// When it was first seen that the node does not exist. If it comes back, the time starts anew.
+    pub since: Time,
 }
 
 /// One member.

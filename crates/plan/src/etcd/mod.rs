@@ -36,7 +36,7 @@ use crate::observed::{self, Observed, label};
 use crate::secrets::Certificates;
 use crate::settings::Settings;
 use berth_api::etcd_bootstrap::Record;
-use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
+use berth_api::etcd_cluster::{AbsentNode, EtcdCluster, EtcdEndpoint};
 use berth_api::etcd_recovery::RecoveryStatus;
 use berth_api::etcd_upkeep::{HashCheck, Upkeep};
 use berth_api::{labels, names};
@@ -105,6 +105,8 @@ pub struct EtcdPlan {
     upkeep_after: Option<SignedDuration>,
     /// The last comparison of the members' data, for the status.
     pub hashes: Option<HashCheck>,
+    /// Nodes that are away, with members' volumes, for the status.
+    pub absent_nodes: Vec<AbsentNode>,
     /// When one was tried in vain, for the status.
     pub hashes_failed_at: Option<Time>,
 }
@@ -164,6 +166,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
         out.plan.prune = prune(&s);
     }
     out.unread = unread::message(&s);
+    out.absent_nodes = stranded::absent(&s);
     out.requeue_after = Some(requeue::after(&s, &out));
     out.record = Some(s.record);
     out

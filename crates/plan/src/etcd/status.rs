@@ -47,6 +47,10 @@ pub fn status(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -
         status.hashes.clone_from(&planned.hashes);
         status.hashes_failed_at.clone_from(&planned.hashes_failed_at);
     }
+    // Who could not look does not know whether they are still away; who did not look has to see it anew.
+    if planned.record.is_some() || failure.is_none() {
+        status.absent_nodes.clone_from(&planned.absent_nodes);
+    }
     // Recorded once it is written beside the members, too; until then the spec may still change.
     if let Some(record) = record::written(etcd, observed) {
         let known = |o: &Operation| o.kind != OperationKind::Other && o.phase != Phase::Other;

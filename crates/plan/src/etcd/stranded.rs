@@ -2,16 +2,18 @@
 //! another volume it can run again, as a copy of the others.
 //!
 //! A node counts as gone if somebody says so (the taint `node.kubernetes.io/out-of-service`), or once its object was away for some minutes
-//! in which the pod could not be placed: then nothing runs there for which Kubernetes knows. A node that is merely not ready is waited for.
+//! in which the pod could not be placed: then nothing runs there for which Kubernetes knows. How long it is away no object says, and a pod
+//! can wait for other reasons before: the status remembers when it was first seen. A node that is merely not ready is waited for.
 //! Only volumes that name their node count: one of a zone may be attached to the next node of that zone.
 
 use super::subject::{Subject, name_of};
 use crate::observed::{Observed, deleting, label};
 use crate::workload::unscheduled_since;
-use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::etcd_cluster::{AbsentNode, EtcdCluster};
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
 /// How long a node is away before its member is replaced: kubelets register anew after a restart of theirs.
@@ -28,6 +30,8 @@ pub(super) struct Stranded {
     pub(super) why: String,
     /// The volume does not come back.
     pub(super) is_proven: bool,
+    /// Its node does not exist.
+    absent: Option<AbsentNode>,
 }
 
 /// Volumes to be read for a plan: of members whose pods are not placed.
@@ -67,6 +71,7 @@ pub(super) fn of(s: &Subject<'_>, member: &str) -> Option<Stranded> {
         return Some(Stranded {
             why: format!("PersistentVolume {volume} of {key} does not exist any more"),
             is_proven: true,
+            absent: None,
         });
     }
     let live = s.observed.get(&ObjectKey::cluster(Kind::PersistentVolume, volume))?;
@@ -86,15 +91,29 @@ pub(super) fn of(s: &Subject<'_>, member: &str) -> Option<Stranded> {
     let has = format!("which has the volume of {key}");
     match nodes.as_slice() {
         [] => {
-            let is_proven = s.now.duration_since(since) >= GRACE;
+            let absent = seen(s, member, host);
+            let is_proven = s.now.duration_since(absent.since.0.max(since)) >= GRACE;
             let why = format!("node {host}, {has}, does not exist");
-            Some(Stranded { why, is_proven })
+            Some(Stranded { why, is_proven, absent: Some(absent) })
         }
         all if all.iter().all(|(_, node)| is_out(node)) => {
-            Some(Stranded { why: format!("node {host}, {has}, is out of service"), is_proven: true })
+            Some(Stranded { why: format!("node {host}, {has}, is out of service"), is_proven: true, absent: None })
         }
         _ => None,
     }
+}
+
+/// Since when a node is away: as the status says, or since now.
+fn seen(s: &Subject<'_>, member: &str, node: &str) -> AbsentNode {
+    let before = s.etcd.status.iter().flat_map(|status| &status.absent_nodes);
+    let mut before = before.filter(|absent| absent.member == member && absent.node == node);
+    let new = || AbsentNode { member: member.to_owned(), node: node.to_owned(), since: Time(s.now) };
+    before.next().cloned().unwrap_or_else(new)
+}
+
+/// Nodes that are away, with the volumes of members whose pods wait for them.
+pub(super) fn absent(s: &Subject<'_>) -> Vec<AbsentNode> {
+    s.members().iter().filter_map(|member| of(s, member)?.absent).collect()
 }
 
 /// What becomes of it.

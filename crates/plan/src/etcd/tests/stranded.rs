@@ -112,7 +112,10 @@ fn a_node_that_is_deleted_is_waited_for_a_while_and_one_that_is_not_ready_for_ev
         said.contains("node n1, which has the volume of PersistentVolumeClaim") && said.contains("after 5 minutes"),
         "{said}"
     );
-    e.passes(240);
+    e.passes(299);
+    e.reconcile();
+    assert!(e.did().is_empty(), "{:#?}", e.world.log);
+    e.passes(1);
     e.reconcile();
     assert!(e.did().contains(&"remove member a1".to_owned()), "{:#?}", e.world.log);
 
@@ -124,6 +127,44 @@ fn a_node_that_is_deleted_is_waited_for_a_while_and_one_that_is_not_ready_for_ev
         e.reconcile();
         assert!(e.did().is_empty(), "{:#?}", e.world.log);
     }
+}
+
+/// Its pod waited for long, for want of memory, before the node was away for a moment.
+#[test]
+fn a_node_is_away_since_that_was_seen_and_not_since_the_pod_waits() {
+    let node = || json!({"metadata": {"labels": {"kubernetes.io/hostname": "n1"}}});
+    let key = ObjectKey::cluster(Kind::Node, "n1");
+    let mut e = Etcd::loses_a_node(3, Some(node()));
+    let since = |e: &Etcd| e.cr.status.as_ref().unwrap().absent_nodes.first().map(|absent| absent.since.0);
+    e.passes(600);
+    e.reconcile();
+    assert_eq!(since(&e), None);
+    e.world.remove(&key);
+    e.reconcile();
+    let seen = e.world.now;
+    assert_eq!(since(&e), Some(seen));
+    e.passes(299);
+    e.reconcile();
+    assert_eq!((since(&e), e.did()), (Some(seen), vec![]), "the status is not written again");
+    // It comes back, and goes: the time starts anew.
+    e.world.put(key.clone(), node());
+    e.reconcile();
+    assert_eq!(since(&e), None);
+    e.world.remove(&key);
+    e.passes(1);
+    e.reconcile();
+    e.passes(299);
+    e.reconcile();
+    assert!(e.did().is_empty(), "{:#?}", e.world.log);
+    // A status that was lost does the same.
+    e.cr.status.as_mut().unwrap().absent_nodes.clear();
+    e.passes(60);
+    e.reconcile();
+    assert!(e.did().is_empty(), "{:#?}", e.world.log);
+    e.passes(300);
+    e.reconcile();
+    assert!(e.did().contains(&"remove member a1".to_owned()), "{:#?}", e.world.log);
+    assert_eq!(since(&e), None);
 }
 
 /// What may be somewhere else, or is not known, proves nothing.
