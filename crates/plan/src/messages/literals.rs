@@ -54,6 +54,17 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ),
     ("etcd/membership/operation.rs", "its Service has no address yet", "the stage of Services says it first"),
     ("etcd/membership/operation.rs", "its pod is being replaced", "a pod that ends says that first"),
+    (
+        "etcd/membership/mod.rs",
+        "PersistentVolumeClaim data-{name} of a member that stays is being",
+        "a volume that is being deleted says that first",
+    ),
+    (
+        "etcd/membership/operation.rs",
+        "{needed} members have to be well",
+        "who of those that stay is not well is said first",
+    ),
+    ("etcd/membership/operation.rs", "no other member is well", "who of those that stay is not well is said first"),
     ("etcd/members.rs", "the Secrets with the CAs", "the stage of certificates says it first"),
     ("etcd/roll.rs", "pod {stuck}, whose image", "that pod's problem is said first"),
     ("etcd/upgrade/act.rs", "the members' hashes of their data", "the call fails, which is said first"),

@@ -23,7 +23,8 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeMap;
 
-/// A learner may be so many entries of the log behind its leader when it gets its vote. etcd itself asks only for 90 % of the log.
+/// A learner may be so many entries of the log behind its leader when it gets its vote, and a member that stays when another one goes. etcd
+/// itself asks only for 90 % of the log.
 pub(crate) const MAX_LAG: u64 = 1000;
 
 /// Seconds between the two looks that must find a learner close enough.
@@ -218,6 +219,20 @@ impl View<'_> {
     fn voters(&self, list: &[ListedMember]) -> BTreeMap<String, bool> {
         let voters = list.iter().filter(|m| !m.learner).map(|m| self.name_of(m));
         voters.map(|name| (name.clone(), self.fact(&name).well)).collect()
+    }
+
+    /// Why a member cannot be spared, nor its volume: of those who stay not all have what it has.
+    fn unfit(&self, list: &[ListedMember], leaving: &str) -> Option<String> {
+        let facts = self.voters(list).into_keys().filter(|name| name != leaving).map(|name| (self.fact(&name), name));
+        facts.into_iter().find_map(|(fact, name)| match (fact.claim, fact.lag) {
+            (None, _) => Some(format!("PersistentVolumeClaim data-{name} of a member that stays does not exist")),
+            (Some(true), _) => {
+                Some(format!("PersistentVolumeClaim data-{name} of a member that stays is being deleted"))
+            }
+            _ if !fact.well => Some(format!("member {name}, which stays, is not well")),
+            (_, Some(lag)) if lag < MAX_LAG => None,
+            _ => Some(format!("member {name}, which stays, has not caught up with its leader")),
+        })
     }
 
     /// Who is told: the leader, which has to be a voter that stays.

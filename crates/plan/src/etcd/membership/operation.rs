@@ -139,14 +139,19 @@ impl Change<'_> {
         }
     }
 
+    /// Another member lost its data, or is none any more.
+    fn other_is_lost(&self) -> bool {
+        let is_lost = |m: &MemberRecord| m.id.is_empty() || self.view.fact(&m.name).lost;
+        self.journal().members.iter().any(|m| m.name != self.name() && is_lost(m))
+    }
+
     /// The spec asks for less than what is being added, or for what is being removed; or another member lost its data, and comes first.
     fn turned_back(&self) -> Option<Step> {
         let (view, now) = (self.view, self.view.now);
         let wanted = view.ordinal(self.name()) < view.wanted;
         let is_last = view.ordinal(self.name()) == view.journal.replicas - 1;
         let stage = self.record.map(|r| r.stage);
-        let is_lost = |m: &MemberRecord| m.id.is_empty() || view.fact(&m.name).lost;
-        let other_is_lost = view.journal.members.iter().any(|m| m.name != self.name() && is_lost(m));
+        let other_is_lost = self.other_is_lost();
         let is_unheard =
             self.operation.kind == OperationKind::Grow && stage == Some(MemberStage::Adding) && self.listed.is_none();
         match (self.operation.kind, stage) {
@@ -292,6 +297,16 @@ impl Change<'_> {
             // Its data is back.
             return Step::Write(self.stage(MemberStage::Voter, &listed.id).done());
         }
+        // Nobody needs what a learner has, or who lost its data.
+        let is_needed = !replaces && !listed.learner && !self.fact.lost;
+        if let Some(unfit) = view.unfit(self.list, self.name()).filter(|_| is_needed) {
+            // What helps the others may wait for the end of this.
+            return if self.is_late(LONG) {
+                Step::Write(self.stage(MemberStage::Voter, &listed.id).done())
+            } else {
+                self.wait(unfit)
+            };
+        }
         let voters = view.voters(self.list);
         let others: Vec<_> = voters.iter().filter(|(name, _)| *name != self.name()).collect();
         let healthy: Vec<_> = others.iter().filter(|(_, well)| **well).map(|(name, _)| *name).collect();
@@ -310,7 +325,14 @@ impl Change<'_> {
     fn clean_up(&self) -> Step {
         match (self.fact.pod, self.fact.claim) {
             (true, _) => self.wait("its pod ends"),
-            (false, Some(false)) => Step::DeleteClaim(self.name().to_owned()),
+            (false, Some(false)) => match self.view.unfit(self.list, self.name()) {
+                None => Step::DeleteClaim(self.name().to_owned()),
+                // Who lost its data is replaced first, and what helps the others may wait for the end of this: the volume is kept.
+                Some(_) if self.is_late(LONG) || self.other_is_lost() => {
+                    Step::Write(self.journal().with(self.name(), None).done())
+                }
+                Some(unfit) => self.wait(unfit),
+            },
             (false, Some(true)) => self.wait("its volume is being deleted"),
             (false, None) => Step::Write(self.journal().with(self.name(), None).done()),
         }

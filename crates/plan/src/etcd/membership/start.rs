@@ -112,6 +112,9 @@ fn shrink(view: &View<'_>, list: &[ListedMember], journal: &Journal, last: &str)
     if view.has_alarm || (view.is_full && view.fact(last).well) {
         return Step::Rest;
     }
+    if let Some(unfit) = view.unfit(list, last).filter(|_| !view.fact(last).lost) {
+        return Step::Wait(format!("member {last} to be removed: {unfit}"));
+    }
     if !view.is_settled {
         return Step::Wait(format!("the members' pods and volumes to stay as they are; then Berth removes {last}"));
     }

@@ -275,6 +275,14 @@ const FORMED: &[Case] = &[
         e.probe().alarms.push(alarm("NOSPACE", 0));
     }),
     ("one member is asked for: the first that goes has a pod yet", |e| e.cr.spec.replicas = 1),
+    ("one member is asked for while one that stays is behind", |e| {
+        e.cr.spec.replicas = 1;
+        e.lags(1, 1000);
+    }),
+    ("one member is asked for while one that stays has no PersistentVolumeClaim", |e| {
+        e.cr.spec.replicas = 1;
+        e.world.remove(&Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-1"));
+    }),
     ("one member is asked for while one that stays does not answer", |e| {
         e.cr.spec.replicas = 1;
         e.answer(&[0, 2], 0);

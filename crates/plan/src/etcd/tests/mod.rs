@@ -14,6 +14,7 @@ mod recovery;
 mod refusals;
 mod restore;
 mod roll;
+mod shrink;
 mod stranded;
 mod torn;
 mod trouble;

@@ -190,6 +190,10 @@ impl State {
             Step::ReplacePod(member) => _ = self.pods.insert(ordinal(member), Pod::Away),
             Step::DeleteClaim(member) => {
                 let id = self.volumes.remove(&ordinal(member)).flatten();
+                let shrinks = self.journal.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Shrink);
+                if shrinks && !self.all_are_up("") {
+                    return Err(format!("the volume of {member} is deleted, and one that stays is away"));
+                }
                 if id.is_some_and(|id| self.list.iter().any(|m| m.id == id)) {
                     return Err(format!("the volume of {member}, which is a member, is deleted"));
                 }
@@ -209,6 +213,12 @@ impl State {
         if let Some(operation) = &mut self.journal.operation {
             (operation.id, operation.since) = (1, Time(Timestamp::UNIX_EPOCH));
         }
+    }
+
+    /// All voters but that one.
+    fn all_are_up(&self, but: &str) -> bool {
+        let up = self.up();
+        self.list.iter().all(|m| m.learner || m.id == but || up.contains(&m.id))
     }
 
     /// What must hold of a call before it is made.
@@ -235,6 +245,10 @@ impl State {
                 let learner = self.list.iter().any(|m| m.id == *id && m.learner);
                 if !shrinks && !learner && self.volumes.values().flatten().any(|there| there == id) {
                     return Err(format!("{id} is removed, whose data is there"));
+                }
+                let goes = self.list.iter().find(|m| m.id == *id && !m.learner && self.up().contains(id));
+                if shrinks && goes.is_some() && !self.all_are_up(id) {
+                    return Err(format!("{id} is removed, and one that stays is away"));
                 }
                 if recorded(id).is_none_or(|m| m.stage != MemberStage::Leaving) {
                     return Err(format!("{id} is removed and is not on record"));
