@@ -19,6 +19,7 @@ fn an_object_is_fished_out_of_a_backup() {
         world.kube.ensure(&core("", "namespaces"), &team)?;
         let mut options = s3::options(world);
         options.values.push(format!("etcdNamespaces[0]={namespace}"));
+        options.values.push(format!("backups.stores[0].namespaces[0]={namespace}"));
         world.install(&options)?;
         s3::credentials(world, "secret")?;
         let result = fishes(world);

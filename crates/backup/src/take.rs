@@ -92,7 +92,15 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
         of: task.of.clone(),
     };
     let text = serde_json::to_vec_pretty(&manifest).map_err(|e| Problem::lasting(At::Other, e.to_string()))?;
-    remote.create(&manifest_key(&manifest.key), text)?;
+    let beside = manifest_key(&manifest.key);
+    remote.create(&beside, text.clone())?;
+    // Without it nothing is restored.
+    if remote.read(&beside)? != text {
+        return Err(Problem::brief(
+            At::Proof,
+            format!("{beside}: the store gives back another manifest than it was given"),
+        ));
+    }
     println!("verified: {}", manifest.key);
     empty(&place.scratch)?;
     Ok(manifest)

@@ -14,6 +14,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
+use std::time::Duration;
 
 fn flag() -> serde_json::Value {
     json!({"apiServer": {"extraArgs": [{"name": CRASHES, "value": "1"}]}})
@@ -112,6 +113,30 @@ async fn a_release_that_does_not_come_up_is_taken_back_once_it_is_late() {
     let message = team.says(ConditionType::Ready, "Held").await;
     assert!(message.contains("spec.upgrade.onFailure is Hold"), "{message}");
     assert!(crashes(&team).await);
+    team.delete().await;
+    team.gone().await.unwrap();
+}
+
+/// Deadlines, turns and the canary are in a status.
+#[tokio::test]
+async fn the_status_of_a_cluster_that_somebody_keeps_touching_is_written() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"upgrade": {"soak": "0s"}})).await.unwrap();
+    team.ready().await.unwrap();
+    came_to(&team, 1, RevisionOutcome::Succeeded).await;
+    let touched = team.clone();
+    let touching = tokio::spawn(async move {
+        for n in 0_u64.. {
+            touched.merge("acme", &json!({"metadata": {"annotations": {"example.com/touched": n.to_string()}}})).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    });
+    team.spec(json!({"apiServer": {"extraArgs": [{"name": "v", "value": "3"}]}})).await.unwrap();
+    came_to(&team, 2, RevisionOutcome::Succeeded).await;
+    let generation = team.cluster().await.metadata.generation;
+    assert_eq!(team.cluster().await.status.unwrap().observed_generation, generation);
+    assert!(!touching.is_finished(), "it touched all the time");
+    touching.abort();
     team.delete().await;
     team.gone().await.unwrap();
 }

@@ -10,6 +10,9 @@ use berth_api::labels;
 use berth_render::Kind;
 use serde_json::Value;
 
+/// Label of a Job's pods with its UID.
+const CONTROLLER_UID: &str = "batch.kubernetes.io/controller-uid";
+
 /// The container of a Job's pod.
 pub(crate) const CONTAINER: &str = "backup";
 
@@ -54,8 +57,10 @@ pub(crate) fn progress(input: &Owner<'_>, job: &Value, ended: Option<&Outcome>, 
 
 fn pods<'a>(input: &'a Owner<'_>, job: &'a Value) -> impl Iterator<Item = &'a Value> {
     let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::Pod).map(|(_, pod)| pod);
-    let name = job["metadata"]["name"].as_str();
-    all.filter(move |pod| input.is_ours(pod) && label(pod, labels::JOB_NAME) == name)
+    let (name, uid) = (job["metadata"]["name"].as_str(), job["metadata"]["uid"].as_str());
+    // Pods of an earlier Job of this name may not be gone yet.
+    let is_its = move |pod: &Value| label(pod, CONTROLLER_UID).is_none_or(|of| Some(of) == uid);
+    all.filter(move |pod| input.is_ours(pod) && label(pod, labels::JOB_NAME) == name && is_its(pod))
 }
 
 /// What its pods said, in the order of their ends; what proves something comes last.

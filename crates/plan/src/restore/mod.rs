@@ -249,10 +249,15 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     }
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
+    if place::answers(&place.etcd) && request.as_ref().is_some_and(|r| r.unconfirmed) && !input.has_stopped_it() {
+        // Nobody said that what it holds may be lost.
+        input.withdraw(stage);
+        return (phase::CHECKED, State::waiting(format!("{} to go on: it answers again", place.asks.etcd)));
+    }
     if request.is_none() {
-        let answers = place::answers(&place.etcd);
-        let unconfirmed = if answers || place.is_anothers { unconfirmed(input, place) } else { None };
-        let before = || if answers { before::backup(input, place, stage) } else { None };
+        let gone = is_automatic(input.restore) || place::is_gone(&place.etcd, input.restore);
+        let unconfirmed = if !gone || place.is_anothers { unconfirmed(input, place) } else { None };
+        let before = || if gone { None } else { before::backup(input, place, stage) };
         if let Some(state) = unconfirmed.or_else(before) {
             return (phase::CHECKED, state);
         }
@@ -267,7 +272,8 @@ fn ask(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, restored: Option<
     let (namespace, name) = (input.namespace().to_owned(), input.name().to_owned());
     let was = place.backup.status.as_ref().and_then(|s| s.epoch);
     let after = was.filter(|_| place.is_anothers);
-    let unconfirmed = is_automatic(input.restore);
+    let id = place.etcd.status.as_ref().and_then(|s| s.cluster_id.as_ref());
+    let unconfirmed = id.is_none() || input.restore.spec.confirm.as_ref() != id;
     let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored, unconfirmed, after };
     let uid = place.etcd.metadata.uid.as_deref().unwrap_or_default();
     stage.actions.extend(annotated(&place.asks.etcd, uid, Some(&request)).ok().map(Action::Apply));
@@ -291,7 +297,11 @@ fn unconfirmed(input: Input<'_>, place: &Place<'_>) -> Option<State> {
     } else {
         format!("all that was written since {taken} will be lost")
     };
-    let answers = if place::answers(&place.etcd) { "answers" } else { "has data" };
+    let answers = match (place::answers(&place.etcd), place.is_anothers) {
+        (true, _) => "answers",
+        (false, true) => "has data",
+        (false, false) => "answered when this EtcdRestore was created, or did since",
+    };
     let on = format!(
         "spec.confirm: {} {answers}, and {what}. Confirm that with etcd's cluster ID: {command}",
         place.asks.etcd

@@ -108,6 +108,16 @@ pub(super) fn answers(etcd: &EtcdCluster) -> bool {
     status.cluster_id.is_some() && available.is_none_or(|c| c.status != "False")
 }
 
+/// Whether it has not answered since before the restore was created: who created it knew. One that was left over from another outage, and
+/// one that was created while etcd answered, say nothing of this outage, which may be a restart.
+pub(super) fn is_gone(etcd: &EtcdCluster, restore: &EtcdRestore) -> bool {
+    let Some(status) = &etcd.status else { return true };
+    let available = conditions::find(&status.conditions, ConditionType::Available);
+    let since = available.filter(|c| c.status == "False").map(|c| &c.last_transition_time.0);
+    let created = restore.metadata.creation_timestamp.as_ref().map(|at| &at.0);
+    status.cluster_id.is_none() || since.zip(created).is_some_and(|(since, created)| since <= created)
+}
+
 /// What is restored, or what is awaited.
 pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     let asks = asks(input.restore);
@@ -135,12 +145,7 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     let set = input.observed.get(&key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
     let image = image_of(set).ok_or_else(|| State::waiting(format!("{key} to have an image")))?;
     let image = store.image(image, input.settings);
-    let claim = asks.claim();
-    if input.observed.get(&claim).is_none_or(deleting) {
-        return Err(State::waiting(format!(
-            "{claim}, which does not exist or is being deleted. Its StatefulSet makes it with the member's pod"
-        )));
-    }
+    usable(input, &asks)?;
     let secret = ObjectKey::namespaced(Kind::Secret, &*asks.namespace, names::APISERVER_ENCRYPTION);
     let encryption_key =
         cluster.and_then(|_| input.observed.secrets.get(&secret)?.digests.get("encryption.yaml").cloned());
@@ -148,6 +153,32 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     let is_anothers = input.restore.spec.source.of.is_some();
     let of = source::subject(input, &backup, &identity);
     Ok(Place { asks, store, etcd, backup, is_anothers, of, set, image, identity, encryption_key, member })
+}
+
+/// The member's volume can be written to. Once etcd has stopped, its `StatefulSet` makes no claim.
+fn usable(input: Input<'_>, asks: &Asks) -> Result<(), State> {
+    let claim = asks.claim();
+    let live = input.observed.get(&claim);
+    let is_lost = live.is_some_and(|claim| claim["status"]["phase"] == "Lost");
+    Err(State::waiting(match (live.is_none_or(deleting), is_lost, input.has_stopped_it()) {
+        (false, false, _) => return Ok(()),
+        (true, _, false) => {
+            format!("{claim}, which does not exist or is being deleted. Its StatefulSet makes it with the member's pod")
+        }
+        (false, true, false) => format!(
+            "{claim}, which has lost its volume. Delete it and pod {}, and their StatefulSet makes both anew: kubectl -n {} delete pvc/{} pod/{} --wait=false",
+            names::etcd::member(&asks.etcd.name, 0),
+            asks.namespace,
+            claim.name,
+            names::etcd::member(&asks.etcd.name, 0)
+        ),
+        (gone, _, true) => format!(
+            "{claim}, which {}. etcd has stopped, so nothing makes it anew: {}create it with the size and storageClassName of spec.storage of {} and accessModes [ReadWriteOnce]",
+            if gone { "does not exist or is being deleted" } else { "has lost its volume" },
+            if gone { "" } else { "delete it, and " },
+            asks.etcd
+        ),
+    }))
 }
 
 /// The control-plane namespace is there, is that `Cluster`'s, and changes nothing else.

@@ -440,6 +440,18 @@ fn what_the_pod_says_becomes_the_status_and_stays_when_the_job_is_gone() {
 }
 
 #[test]
+fn what_a_pod_of_an_earlier_job_said_does_not_count() {
+    let mut world = Fixture::new();
+    world.ends("backup-one", None, &[verified()]);
+    let pod = world.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::Pod).unwrap().1;
+    pod["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "earlier".into();
+    assert!(world.says().contains("its Job to take the snapshot"));
+    let pod = world.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::Pod).unwrap().1;
+    pod["metadata"]["labels"]["batch.kubernetes.io/controller-uid"] = "job".into();
+    assert_eq!(world.reconcile().1.phase.as_deref(), Some("Verified"));
+}
+
+#[test]
 fn a_failure_is_the_end_and_says_what_is_at_fault() {
     for (outcome, wanted) in [
         (failed(At::Store, "it answers 403"), "Failed StoreUnavailable: it answers 403"),

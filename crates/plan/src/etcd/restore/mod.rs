@@ -75,7 +75,7 @@ pub(super) fn decide(view: &View<'_>) -> Step {
     match operation.phase {
         Phase::WaitingForClients | Phase::Stop if view.request.is_none() => view.end(),
         Phase::WaitingForClients if view.serves && view.request.is_some_and(|r| r.unconfirmed) => {
-            Step::Wait("its EtcdRestore to give up: Berth created it by itself, and etcd answers again".into())
+            Step::Wait("its EtcdRestore to give up, or to be confirmed: etcd answers again".into())
         }
         Phase::WaitingForClients if view.clients_stopped == Some(operation.id) => view.at(Phase::Stop),
         Phase::WaitingForClients => Step::Wait(view.clients(operation.id)),

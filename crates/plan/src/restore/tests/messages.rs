@@ -111,6 +111,30 @@ pub(crate) fn situations() -> Vec<Situation> {
         },
     ));
     all.push(of(others::by_key("prod/team-b/acme/id/1.db"), "spec.source.key is another namespace's", |_| {}));
+    let outage: Change = |w| {
+        w.restore.spec.confirm = None;
+        available(w, "False", "2026-01-02T00:00:30Z");
+    };
+    all.push(of(Fixture::checked(), "etcd does not answer, and did when the EtcdRestore was created", outage));
+    all.push(of(Fixture::told(None, "WaitingForClients", 1), "nobody confirmed it, and etcd answers again", |w| {
+        w.restore.spec.confirm = None;
+        let request = json!({"namespace": TEAM, "name": "back", "uid": "r1", "unconfirmed": true}).to_string();
+        w.live(Kind::EtcdCluster)["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: request});
+        available(w, "True", "2026-01-02T00:00:30Z");
+    }));
+    all.push(of(Fixture::checked(), "the member's claim has lost its volume", |w| {
+        w.live(Kind::PersistentVolumeClaim)["status"]["phase"] = "Lost".into();
+    }));
+    all.push(of(
+        Fixture::told(None, "Restore", 2),
+        "etcd has stopped, and the member's claim has lost its volume",
+        |w| {
+            w.live(Kind::PersistentVolumeClaim)["status"]["phase"] = "Lost".into();
+        },
+    ));
+    all.push(of(Fixture::told(None, "Restore", 2), "etcd has stopped, and the member's claim is gone", |w| {
+        remove(w, Kind::PersistentVolumeClaim);
+    }));
     let again: Change = |w| {
         w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
         w.restore.spec.confirm = None;

@@ -328,6 +328,58 @@ fn over_an_etcd_that_answers_it_wants_a_confirmation() {
     }
 }
 
+fn available(w: &mut Fixture, status: &str, since: &str) {
+    let condition =
+        json!({"type": "Available", "status": status, "reason": "x", "message": "", "lastTransitionTime": since});
+    w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
+}
+
+/// One that was left over, or that waits for a backup, does not take a restart for a loss.
+#[test]
+fn one_from_before_an_outage_does_not_begin_in_it() {
+    for (confirm, says) in [(None, "ConfirmationRequired"), (Some("c1"), "before-back")] {
+        let mut w = Fixture::fit();
+        w.restore.spec.confirm = confirm.map(str::to_owned);
+        available(&mut w, "False", "2026-01-02T00:00:30Z");
+        let said = w.says();
+        assert!(said.contains(says), "{said}");
+        assert_eq!(annotation_of(&plan(w.input())), None, "{confirm:?}");
+    }
+}
+
+#[test]
+fn one_that_nobody_confirmed_turns_back_as_soon_as_etcd_answers() {
+    let mut w = Fixture::checked();
+    w.restore.spec.confirm = None;
+    available(&mut w, "False", "2026-01-02T00:00:00Z");
+    let told = annotation_of(&w.reconcile().0).flatten().unwrap();
+    assert_eq!(told["unconfirmed"], true);
+    for (phase, turns) in [("", true), ("WaitingForClients", true), ("Stop", true), ("Restore", false)] {
+        let mut w = Fixture::told(None, phase, 1);
+        w.restore.spec.confirm = None;
+        let etcd = w.live(Kind::EtcdCluster);
+        etcd["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: told.to_string()});
+        available(&mut w, "True", "2026-01-02T00:00:30Z");
+        assert_eq!(annotation_of(&w.reconcile().0), Some(None).filter(|_| turns), "{phase}");
+    }
+    let mut w = Fixture::checked();
+    let told = annotation_of(&w.reconcile().0).flatten().unwrap();
+    assert!(told["unconfirmed"].is_null(), "{told}");
+}
+
+#[test]
+fn nothing_stops_for_a_volume_that_is_lost() {
+    let mut w = Fixture::checked();
+    w.live(Kind::PersistentVolumeClaim)["status"]["phase"] = "Lost".into();
+    let said = w.says();
+    assert!(said.contains("has lost its volume. Delete it and pod etcd-0"), "{said}");
+    assert_eq!(annotation_of(&plan(w.input())), None);
+    let mut w = Fixture::told(None, "Restore", 2);
+    w.observed.objects.retain(|key, _| key.kind != Kind::PersistentVolumeClaim);
+    let said = w.says();
+    assert!(said.contains("nothing makes it anew: create it with the size"), "{said}");
+}
+
 #[test]
 fn of_an_etcd_that_answers_another_backup_is_taken_first() {
     let mut w = Fixture::fit();
