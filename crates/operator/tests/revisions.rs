@@ -8,12 +8,15 @@ use berth_api::conditions::ConditionType;
 use berth_api::revision::{RevisionCause, RevisionOutcome};
 use berth_api::{Cluster, ClusterRevision, labels, names};
 use berth_testkit::fixtures::eventually;
+use berth_testkit::{Fault, fault::Call};
 use common::{CRASHES, SHARED_CALLS, SOON, Team, shared_operator};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 fn flag() -> serde_json::Value {
@@ -137,6 +140,29 @@ async fn the_status_of_a_cluster_that_somebody_keeps_touching_is_written() {
     assert_eq!(team.cluster().await.status.unwrap().observed_generation, generation);
     assert!(!touching.is_finished(), "it touched all the time");
     touching.abort();
+    team.delete().await;
+    team.gone().await.unwrap();
+}
+
+/// Windows, turns, the canary and the way back go by revisions.
+#[tokio::test]
+async fn nothing_begins_while_revisions_cannot_be_read() {
+    let team = Team::new(shared_operator().await).await;
+    team.create(json!({"upgrade": {"soak": "0s"}})).await.unwrap();
+    team.ready().await.unwrap();
+    came_to(&team, 1, RevisionOutcome::Succeeded).await;
+    let (refused, namespace) = (Arc::new(AtomicBool::new(true)), team.cp_namespace.clone());
+    let refuses = refused.clone();
+    let is_read = move |call: &Call| {
+        refuses.load(Ordering::Relaxed) && call.resource == "clusterrevisions" && call.namespace == namespace
+    };
+    SHARED_CALLS.when(is_read, Fault::status(401));
+    team.spec(flag()).await.unwrap();
+    team.says(ConditionType::Ready, "PermissionDenied").await;
+    assert!(!crashes(&team).await);
+    refused.store(false, Ordering::Relaxed);
+    team.spec(json!({"apiServer": {"extraArgs": [{"name": "v", "value": "3"}]}})).await.unwrap();
+    came_to(&team, 2, RevisionOutcome::Succeeded).await;
     team.delete().await;
     team.gone().await.unwrap();
 }
