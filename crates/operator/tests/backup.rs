@@ -69,9 +69,9 @@ async fn ends(team: &Team, name: &str, condition: &str, outcome: &Outcome) -> Ta
     serde_json::from_str(&task.value.unwrap()).unwrap()
 }
 
-fn verified(identity: &str, at: &str) -> Outcome {
+fn verified(team: &Team, identity: &str, at: &str) -> Outcome {
     Outcome::Verified(Manifest {
-        key: format!("prod/team/acme/{identity}/{at}-7.db"),
+        key: format!("prod/{}/acme/{identity}/{at}-7.db", team.ns),
         sha256: "ab".into(),
         size: 9,
         revision: 7,
@@ -131,7 +131,7 @@ async fn a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded()
 
     let etcd = team.inside::<EtcdCluster>().get(names::ETCD).await.unwrap();
     let identity = etcd.status.unwrap().identity.unwrap();
-    let task = ends(&team, "backup-one", "Complete", &verified(&identity, "2026-01-01T00:00:00Z")).await;
+    let task = ends(&team, "backup-one", "Complete", &verified(&team, &identity, "2026-01-01T00:00:00Z")).await;
     let Task::Take(take) = task else { panic!("{task:?}") };
     assert_eq!(take.prefix, format!("prod/{}/acme/{identity}", team.ns));
     assert_eq!(take.members, [format!("https://etcd-0.{}.svc:2379", team.cp_namespace)]);
@@ -152,7 +152,7 @@ async fn a_backup_is_taken_by_a_job_recorded_and_deleted_once_it_is_superseded()
     let failed = says(&all, "two", "Failed").await.status.unwrap();
     assert_eq!(find(&failed.conditions, ConditionType::Stalled).unwrap().message, "it answers 403");
     create(&team, "three", "Delete").await;
-    ends(&team, "backup-three", "Complete", &verified(&identity, "2026-01-02T00:00:00Z")).await;
+    ends(&team, "backup-three", "Complete", &verified(&team, &identity, "2026-01-02T00:00:00Z")).await;
     says(&all, "three", "Verified").await;
     all.delete("one", &DeleteParams::default()).await.unwrap();
     let task = ends(&team, "backup-one-delete", "Complete", &Outcome::Deleted).await;
@@ -214,7 +214,7 @@ async fn a_schedule_creates_what_is_due_and_deletes_what_is_not_kept() {
         Ok(())
     };
     eventually(SOON, "never two at once", missed).await.unwrap_or_else(|e| panic!("{e:#}"));
-    ends(&team, "backup-nightly-old", "Complete", &verified(&identity, "2026-01-01T00:00:00Z")).await;
+    ends(&team, "backup-nightly-old", "Complete", &verified(&team, &identity, "2026-01-01T00:00:00Z")).await;
     says(&all, "nightly-old", "Verified").await;
 
     let created = async || {
@@ -243,7 +243,7 @@ async fn a_schedule_creates_what_is_due_and_deletes_what_is_not_kept() {
     recorded("nightly-old").await;
     ready_says(&team, "False", "BackupOverdue").await;
     let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
-    ends(&team, &format!("backup-{name}"), "Complete", &verified(&identity, &now)).await;
+    ends(&team, &format!("backup-{name}"), "Complete", &verified(&team, &identity, &now)).await;
     says(&all, &name, "Verified").await;
     let task = ends(&team, "backup-nightly-old-delete", "Complete", &Outcome::Deleted).await;
     assert!(matches!(task, Task::Delete(ref delete) if delete.key.contains("2026-01-01")), "{task:?}");
@@ -300,7 +300,7 @@ async fn a_backup_in_a_teams_own_store_is_looked_into_in_a_new_stand_alone_etcd(
     let copy = team.inside::<Secret>().get("backup-mine").await.unwrap().data.unwrap();
     assert_eq!(copy.keys().collect::<Vec<_>>(), ["accessKeyID", "secretAccessKey"], "what the Job needs, and no more");
     let identity = team.inside::<EtcdCluster>().get(names::ETCD).await.unwrap().status.unwrap().identity.unwrap();
-    let Outcome::Verified(mut manifest) = verified(&identity, "2026-01-01T00:00:00Z") else { panic!() };
+    let Outcome::Verified(mut manifest) = verified(&team, &identity, "2026-01-01T00:00:00Z") else { panic!() };
     manifest.of.epoch = 4;
     let task = ends(&team, "backup-mine", "Complete", &Outcome::Verified(manifest.clone())).await;
     let Task::Take(take) = task else { panic!("{task:?}") };

@@ -158,13 +158,14 @@ async fn proven(client: &kube::Client, namespace: &str, identity: &str) -> Resul
     });
     all.create(&PostParams::default(), &serde_json::from_value(backup)?).await?;
     let at = "2026-01-01T00:00:00Z";
+    let key = format!("{namespace}/acme/{identity}/one.db");
     let status = json!({
-        "phase": "Verified", "key": "one.db", "sha256": "ab", "identity": identity, "epoch": 1, "revision": 7,
+        "phase": "Verified", "key": key, "sha256": "ab", "identity": identity, "epoch": 1, "revision": 7,
         "etcdVersion": "3.6.16", "takenAt": at, "verifiedAt": at,
     });
     all.patch_status("one", &PatchParams::default(), &Patch::Merge(&json!({"status": status}))).await?;
     Ok(Manifest {
-        key: "one.db".into(),
+        key,
         sha256: "ab".into(),
         size: 9,
         revision: 7,

@@ -249,7 +249,8 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     }
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
-    if place::answers(&place.etcd) && request.as_ref().is_some_and(|r| r.unconfirmed) && !input.has_stopped_it() {
+    let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input.restore);
+    if is_unsure && place::answers(&place.etcd) && !input.has_stopped_it() {
         // Nobody said that what it holds may be lost.
         input.withdraw(stage);
         return (phase::CHECKED, State::waiting(format!("{} to go on: it answers again", place.asks.etcd)));
