@@ -51,7 +51,7 @@ pub async fn observe_backup(
     Ok(snapshot)
 }
 
-/// Reads the `EtcdBackup`s of a schedule's namespace.
+/// Reads the `EtcdBackup`s and `EtcdRestore`s of a schedule's namespace.
 pub async fn observe_schedule(
     io: &Io,
     schedule: &EtcdBackupSchedule,
@@ -59,8 +59,10 @@ pub async fn observe_schedule(
 ) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
     let namespace = schedule.metadata.namespace.as_deref().unwrap_or_default();
-    for backup in io.list(Kind::EtcdBackup, namespace, None).await? {
-        snapshot.put(Kind::EtcdBackup, backup);
+    for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
+        for object in io.list(kind, namespace, None).await? {
+            snapshot.put(kind, object);
+        }
     }
     Ok(snapshot)
 }
@@ -183,7 +185,7 @@ async fn get(io: &Io, snapshot: &mut Snapshot, keys: Vec<ObjectKey>) -> Result<(
 }
 
 /// Other `EtcdBackup`s: all that wait or run, by which it has its turn; of one that is deleted, those of its namespace, since a newer one
-/// has to be there.
+/// has to be there, and the `EtcdRestore`s, which may need it.
 async fn fleet(io: &Io, snapshot: &mut Snapshot, backup: &EtcdBackup) -> Result<(), IoError> {
     let meta = &backup.metadata;
     let namespace = meta.namespace.as_deref().unwrap_or_default();
@@ -193,8 +195,10 @@ async fn fleet(io: &Io, snapshot: &mut Snapshot, backup: &EtcdBackup) -> Result<
             snapshot.put(Kind::EtcdBackup, other.clone());
         }
     } else if backup.status.as_ref().is_some_and(|s| s.key.is_some()) {
-        for other in io.list(Kind::EtcdBackup, namespace, None).await? {
-            snapshot.put(Kind::EtcdBackup, other);
+        for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
+            for other in io.list(kind, namespace, None).await? {
+                snapshot.put(kind, other);
+            }
         }
     }
     Ok(())

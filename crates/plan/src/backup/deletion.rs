@@ -6,6 +6,7 @@ use super::store::is_of_namespace;
 use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, outcome, queue};
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::deleting;
+use crate::restore;
 use crate::workload::image_of;
 use berth_api::backup::{DeletionPolicy, EtcdBackup, Outcome, phase};
 use berth_api::conditions::Reason;
@@ -16,7 +17,10 @@ use berth_render::{Kind, ObjectKey};
 pub(super) fn plan(input: Input<'_>) -> BackupPlan {
     let mut stage = Stage::new(StageId::Deletion, State::Ready);
     let asks = asks(input.backup, input.settings);
-    if !input.clean(&mut stage, &names::backup(input.name()), &asks.namespace) {
+    if let Some(restore) = restore::restoring(input.observed, input.backup) {
+        stage.state =
+            State::waiting(format!("{restore}, which restores it, to end. To give that up, delete the EtcdRestore"));
+    } else if !input.clean(&mut stage, &names::backup(input.name()), &asks.namespace) {
         stage.state = State::waiting("the Job that takes it to be gone");
     } else if let Some(key) = to_delete(input) {
         stage.state = delete(input, &mut stage, key);
@@ -48,10 +52,22 @@ fn is_superseded(input: Input<'_>) -> bool {
             && other.spec.claim_ref == input.backup.spec.claim_ref
             && status.phase.as_deref() == Some(phase::VERIFIED)
             && status.identity == own.identity
-            && status.taken_at > own.taken_at
+            && is_newer(other, input.backup)
     };
     let others = input.observed.of_kind(Kind::EtcdBackup, input.namespace()).filter(|(_, o)| !deleting(o));
     others.filter_map(|(_, o)| serde_json::from_value(o.clone()).ok()).any(|other| newer(&other))
+}
+
+/// Whether it was created later, and holds no less. When a snapshot was taken is by the clock of a node, which may be wrong.
+fn is_newer(other: &EtcdBackup, own: &EtcdBackup) -> bool {
+    let created = |b: &EtcdBackup| b.metadata.creation_timestamp.clone();
+    let of = |b: &EtcdBackup| b.status.clone().unwrap_or_default();
+    let revision = |b: &EtcdBackup| Some((of(b).epoch?, of(b).revision?));
+    let is_later = match (created(other), created(own)) {
+        (Some(other), Some(own)) => other > own,
+        _ => of(other).taken_at > of(own).taken_at,
+    };
+    is_later && revision(other).zip(revision(own)).is_none_or(|(other, own)| other >= own)
 }
 
 fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {

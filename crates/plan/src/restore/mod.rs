@@ -152,6 +152,19 @@ fn answers_again(input: Input<'_>) -> Option<String> {
     })
 }
 
+/// The `EtcdRestore` that restores a backup: it needs it until its end.
+pub(crate) fn restoring(observed: &Observed, backup: &EtcdBackup) -> Option<ObjectKey> {
+    let meta = &backup.metadata;
+    let needs = |restore: &EtcdRestore| {
+        restore.metadata.deletion_timestamp.is_none()
+            && !has_ended(restore)
+            && restore.status.as_ref().is_some_and(|s| s.backup.is_some() && s.backup == meta.name)
+    };
+    let all = observed.of_kind(Kind::EtcdRestore, meta.namespace.as_deref().unwrap_or_default());
+    let mut all = all.filter_map(|(key, o)| Some((key, serde_json::from_value::<EtcdRestore>(o.clone()).ok()?)));
+    all.find(|(_, restore)| needs(restore)).map(|(key, _)| key.clone())
+}
+
 pub(crate) fn has_ended(restore: &EtcdRestore) -> bool {
     let phase = restore.status.as_ref().and_then(|s| s.phase.as_deref());
     [Some(phase::RESTORED), Some(phase::FAILED)].contains(&phase)

@@ -157,12 +157,15 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         None => format!("EtcdBackup {}/{}", input.namespace(), backup.metadata.name.clone().unwrap_or_default()),
     };
     let status = backup.status.clone().unwrap_or_default();
+    let is_recorded = input.restore.status.as_ref().is_some_and(|s| s.backup == backup.metadata.name);
     match status.phase.as_deref() {
         // What is known of a key alone is known once it was checked.
         Some(phase::VERIFIED) if source.key.is_some() && status.sha256.is_none() => {
             return stands_alone(input, etcd).map(|()| backup);
         }
         Some(phase::VERIFIED) if status.key.is_some() && status.sha256.is_some() => {}
+        // Somebody deletes it, and it stays until this one has ended.
+        Some(phase::DELETING) if is_recorded && status.verified_at.is_some() && status.sha256.is_some() => {}
         Some(phase::FAILED) => return Err(refused(format!("{name} failed, so there is nothing to restore"))),
         _ => return Err(State::waiting(format!("{name} to be verified"))),
     }

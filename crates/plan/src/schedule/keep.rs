@@ -8,10 +8,10 @@ use std::collections::BTreeSet;
 /// The name of the period that a time is in.
 type Period = fn(&Zoned) -> String;
 
-/// Of proven backups, by when they were taken: the places of those that stay. The newest always does.
+/// Of proven backups, from the oldest, with when they were taken: the places of those that stay. The newest always does.
 pub(super) fn kept(taken: &[Timestamp], keep: &Keep, zone: &TimeZone) -> BTreeSet<usize> {
-    let mut newest_first: Vec<usize> = (0..taken.len()).collect();
-    newest_first.sort_by_key(|place| std::cmp::Reverse((taken[*place], *place)));
+    // Their order is that in which they were created: a node's clock may be wrong.
+    let newest_first: Vec<usize> = (0..taken.len()).rev().collect();
     let mut kept: BTreeSet<usize> = newest_first.iter().take((keep.last as usize).max(1)).copied().collect();
     let periods: [(u32, Period); 3] = [(keep.hourly, hour), (keep.daily, day), (keep.weekly, week)];
     for (count, period) in periods {

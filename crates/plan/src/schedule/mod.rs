@@ -12,6 +12,7 @@ pub(crate) mod tests;
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, label};
 use crate::requeue::SOON;
+use crate::restore;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::backup_schedule::EtcdBackupSchedule;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -28,7 +29,7 @@ use times::Times;
 pub struct Input<'a> {
     /// The schedule as it was read.
     pub schedule: &'a EtcdBackupSchedule,
-    /// The `EtcdBackup`s of its namespace.
+    /// The `EtcdBackup`s and `EtcdRestore`s of its namespace.
     pub observed: &'a Observed,
     /// The time of this reconcile.
     pub now: Timestamp,
@@ -106,8 +107,11 @@ pub fn plan(input: Input<'_>) -> SchedulePlan {
 
 /// The backup that is due, unless one is under way.
 fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut SchedulePlan) {
-    let status = input.schedule.status.as_ref();
-    let last = status.and_then(|s| s.last_schedule_time.as_ref()).map(|t| t.0);
+    let last = last_time(input).or_else(|| {
+        // It is from a time at which the operator's clock was ahead. The API server's tells when the newest one was created.
+        input.schedule.status.as_ref()?.last_schedule_time.as_ref()?;
+        out.backups.last()?.metadata.creation_timestamp.as_ref().map(|t| t.0)
+    });
     let made = input.schedule.metadata.creation_timestamp.as_ref().map_or(input.now, |t| t.0);
     let Some(at) = times.due(last.unwrap_or(made), input.now) else { return };
     let name = format!("{}-{}", input.name(), at.strftime("%Y%m%d%H%M"));
@@ -150,6 +154,24 @@ fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut Schedule
     }
 }
 
+/// What clocks may differ by.
+const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
+/// A Job has an hour.
+const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// The time of the last one, unless that is still to come.
+fn last_time(input: Input<'_>) -> Option<Timestamp> {
+    let last = input.schedule.status.as_ref()?.last_schedule_time.as_ref()?.0;
+    Some(last).filter(|last| *last <= input.now + CLOCKS)
+}
+
+/// When its snapshot was taken, by the clock of the Job's node. That may be ahead: not more than a Job lasts after the `EtcdBackup` was created.
+fn taken(backup: &EtcdBackup) -> Option<Timestamp> {
+    let at = backup.status.as_ref()?.taken_at.as_ref()?.0;
+    let created = backup.metadata.creation_timestamp.as_ref();
+    Some(created.map_or(at, |created| at.min(created.0 + LONGEST)))
+}
+
 fn phase_of(backup: &EtcdBackup) -> Option<&str> {
     backup.status.as_ref().and_then(|s| s.phase.as_deref())
 }
@@ -157,14 +179,16 @@ fn phase_of(backup: &EtcdBackup) -> Option<&str> {
 /// Proven backups that nobody asked to keep, and failed ones that are old news. What is deleted has a newer one that was proven.
 fn superseded(input: Input<'_>, backups: &[EtcdBackup], zone: &TimeZone) -> Vec<Action> {
     let staying = || backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none());
-    let taken = |b: &&EtcdBackup| b.status.as_ref().and_then(|s| s.taken_at.as_ref()).map(|t| t.0);
     let proven: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::VERIFIED) && taken(b).is_some()).collect();
-    let times: Vec<Timestamp> = proven.iter().filter_map(taken).collect();
+    let times: Vec<Timestamp> = proven.iter().filter_map(|b| taken(b)).collect();
     let kept = keep::kept(&times, &input.schedule.spec.keep, zone);
     let old = proven.iter().enumerate().filter(|(place, _)| !kept.contains(place)).map(|(_, backup)| *backup);
     let failed: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::FAILED)).collect();
     let stale = failed.iter().take(failed.len().saturating_sub(FAILED)).copied();
     let delete = |backup: &EtcdBackup| {
+        if restore::restoring(input.observed, backup).is_some() {
+            return None;
+        }
         let key = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), backup.metadata.name.clone()?);
         let live = input.observed.get(&key).filter(|o| !observed::deleting(o))?;
         Some(Action::delete(&key, live, None))

@@ -1,6 +1,6 @@
 //! What an `EtcdBackupSchedule` says of itself.
 
-use super::{Input, SchedulePlan, phase_of};
+use super::{Input, SchedulePlan, last_time, phase_of, taken};
 use crate::failure::Failure;
 use crate::model::{Action, State};
 use crate::verdicts;
@@ -14,11 +14,10 @@ pub fn status(input: Input<'_>, planned: &SchedulePlan, failure: Option<&Failure
     let old = input.schedule.status.clone().unwrap_or_default();
     let generation = input.schedule.metadata.generation.unwrap_or_default();
     let mut status = EtcdBackupScheduleStatus { observed_generation: Some(generation), ..old.clone() };
-    status.last_schedule_time = old.last_schedule_time.clone().max(planned.scheduled.map(Time));
-    let taken = |b: &&EtcdBackup| b.status.as_ref().and_then(|s| s.taken_at.clone());
-    let proven = planned.backups.iter().filter(|b| phase_of(b) == Some(phase::VERIFIED));
-    if let Some(newest) = proven.max_by_key(taken) {
-        status.last_verified_time = taken(&newest);
+    status.last_schedule_time = last_time(input).max(planned.scheduled).map(Time);
+    let mut proven = planned.backups.iter().filter(|b| phase_of(b) == Some(phase::VERIFIED));
+    if let Some(newest) = proven.next_back() {
+        status.last_verified_time = taken(newest).map(Time);
         status.last_verified.clone_from(&newest.metadata.name);
     }
     let verdicts = verdicts(input, planned, failure, &status);

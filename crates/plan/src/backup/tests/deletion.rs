@@ -104,3 +104,45 @@ fn the_key_of_another_namespace_is_not_deleted() {
     let planned = world.plan();
     assert!(planned.plan.finished && described(&planned).is_empty());
 }
+
+/// An `EtcdRestore` has it on record.
+pub(super) fn restored(world: &mut Fixture, phase: &str) {
+    newer(world, &|_| {});
+    let restore = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "back", "namespace": TEAM},
+        "spec": {"clusterRef": {"name": "acme"}, "source": {"backup": "one"}}, "status": {"phase": phase, "backup": "one"},
+    });
+    world.put(Kind::EtcdRestore, restore);
+}
+
+#[test]
+fn one_that_is_restored_stays_until_that_has_ended() {
+    let mut world = deleted();
+    restored(&mut world, "Restoring");
+    assert!(world.plan().plan.actions().next().is_none() && !world.plan().plan.finished);
+    assert!(world.says().contains("EtcdRestore team-a/back, which restores it, to end"));
+    restored(&mut world, "Restored");
+    assert_eq!(described(&world.plan()).last().unwrap(), &format!("create Job {}/backup-one-delete", Fixture::home()));
+}
+
+#[test]
+fn what_is_newer_is_told_by_the_api_servers_clock_and_by_revisions() {
+    for (created, revision, taken, is_newer) in [
+        ("2026-01-02T00:00:00Z", 8, "2025-01-01T00:00:00Z", true),
+        ("2026-01-02T00:00:00Z", 6, "2036-01-01T00:00:00Z", false),
+        ("2025-12-31T00:00:00Z", 8, "2036-01-01T00:00:00Z", false),
+    ] {
+        let mut world = deleted();
+        newer(&mut world, &|other| {
+            other["metadata"]["creationTimestamp"] = created.into();
+            (other["status"]["takenAt"], other["status"]["revision"]) = (taken.into(), revision.into());
+            other["status"]["epoch"] = world_epoch().into();
+        });
+        assert_eq!(!world.plan().plan.finished, is_newer, "{created} {revision}");
+    }
+}
+
+/// That of [`verified`].
+fn world_epoch() -> i64 {
+    deleted().backup.status.and_then(|status| status.epoch).unwrap_or_default()
+}

@@ -1,6 +1,6 @@
 //! Situations of an `EtcdBackup`, for docs/reference/messages.md.
 
-use super::deletion::{deleted, many_deleted, newer};
+use super::deletion::{deleted, many_deleted, newer, restored};
 use super::volumes::{claim, on_a_volume};
 use super::*;
 use crate::messages::Situation;
@@ -134,6 +134,7 @@ pub(crate) fn situations() -> Vec<Situation> {
             newer(w, &|_| {});
             live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null;
         }),
+        ("it is deleted while an EtcdRestore needs it", |w| restored(w, "Restoring")),
         ("many are deleted at once", |w| many_deleted(w, 4)),
         ("it is deleted while its Job runs", |w| w.ends("backup-one", None, &[])),
     ];

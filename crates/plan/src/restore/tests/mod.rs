@@ -368,6 +368,18 @@ fn one_that_nobody_confirmed_turns_back_as_soon_as_etcd_answers() {
 }
 
 #[test]
+fn a_backup_that_somebody_deletes_is_restored_to_the_end() {
+    let but = json!({"phase": "Deleting", "verifiedAt": "2026-01-01T00:00:00Z"});
+    let mut w = Fixture::told(None, "Restore", 2);
+    w.backup("one", "2026-01-01T00:00:00Z", &but);
+    let Some(Task::Restore(task)) = task_of(&job_of(&w.reconcile().0)) else { panic!() };
+    assert_eq!(task.sha256, "ab");
+    let mut w = Fixture::new();
+    w.backup("one", "2026-01-01T00:00:00Z", &but);
+    assert!(w.says().contains("EtcdBackup team-a/one to be verified"), "it is not chosen any more");
+}
+
+#[test]
 fn nothing_stops_for_a_volume_that_is_lost() {
     let mut w = Fixture::checked();
     w.live(Kind::PersistentVolumeClaim)["status"]["phase"] = "Lost".into();

@@ -1,5 +1,6 @@
 //! What an `EtcdBackupSchedule` does in each situation.
 
+mod clocks;
 pub(crate) mod messages;
 
 use super::status::status;

@@ -1,0 +1,65 @@
+//! Clocks that were wrong, and backups that a restore needs.
+
+use super::*;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+fn live<'w>(world: &'w mut Fixture, name: &str) -> &'w mut Value {
+    let key = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, name);
+    world.observed.objects.get_mut(&key).expect("it is there")
+}
+
+fn at(text: &str) -> Timestamp {
+    text.parse().unwrap()
+}
+
+/// Three that are proven; nothing is due.
+fn three() -> Fixture {
+    let mut world = Fixture::new();
+    world.now = at("2026-01-04T02:00:00Z");
+    let last = Some(Time(at("2026-01-03T03:00:00Z")));
+    world.schedule.status =
+        Some(EtcdBackupScheduleStatus { last_schedule_time: last, ..EtcdBackupScheduleStatus::default() });
+    (1..=3).for_each(|day| world.backup(day, "Verified"));
+    world
+}
+
+#[test]
+fn a_node_whose_clock_was_ahead_once_does_not_cost_later_backups() {
+    let mut world = three();
+    live(&mut world, "nightly-202601010300")["status"]["takenAt"] = "2036-01-01T00:00:00Z".into();
+    world.schedule.spec.keep.last = 1;
+    let (done, status) = world.reconcile();
+    let old = ["nightly-202601010300", "nightly-202601020300"];
+    assert_eq!(done, old.map(|name| format!("delete EtcdBackup {TEAM}/{name}")));
+    assert_eq!(status.last_verified.as_deref(), Some("nightly-202601030300"));
+    live(&mut world, "nightly-202601030300")["status"]["takenAt"] = "2036-01-01T00:00:00Z".into();
+    let (_, status) = world.reconcile();
+    assert_eq!(status.last_verified_time, Some(Time(at("2026-01-03T04:00:00Z"))), "a Job lasts an hour at most");
+}
+
+#[test]
+fn an_operator_whose_clock_was_ahead_once_goes_on_at_the_next_time() {
+    let mut world = three();
+    world.schedule.status.as_mut().unwrap().last_schedule_time = Some(Time(at("2036-01-01T03:00:00Z")));
+    let (done, status) = world.reconcile();
+    assert!(!done.iter().any(|what| what.starts_with("create")), "{done:?}");
+    assert_eq!(status.last_schedule_time, None, "it is not known");
+    world.now = at("2026-01-04T04:00:00Z");
+    let (done, _) = world.reconcile();
+    assert!(done.contains(&format!("create EtcdBackup {TEAM}/nightly-202601040300")), "{done:?}");
+}
+
+#[test]
+fn a_backup_that_is_restored_stays_until_that_has_ended() {
+    for (phase, deleted) in [("Checking", false), ("Restoring", false), ("Restored", true), ("Failed", true)] {
+        let mut world = three();
+        let restore = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"name": "back", "namespace": TEAM},
+            "spec": {"clusterRef": {"name": "acme"}, "source": {"backup": "nightly-202601010300"}},
+            "status": {"phase": phase, "backup": "nightly-202601010300"},
+        });
+        world.observed.put(ObjectKey::namespaced(Kind::EtcdRestore, TEAM, "back"), restore);
+        let (done, _) = world.reconcile();
+        assert_eq!(!done.is_empty(), deleted, "{phase}: {done:?}");
+    }
+}
