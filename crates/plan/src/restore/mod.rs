@@ -6,18 +6,18 @@ mod before;
 mod deletion;
 mod job;
 mod place;
+mod ran;
 pub(crate) mod source;
 pub mod status;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::backup::{Owner, outcome};
+use crate::backup::Owner;
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, uid};
-use crate::secrets::foreign;
 use crate::settings::Settings;
-use berth_api::backup::{At, EtcdBackup, Failure, Outcome, Task};
+use berth_api::backup::{At, EtcdBackup, Failure, Outcome};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{OperationKind, Phase};
 use berth_api::restore::{EtcdRestore, FoundSnapshot, RestoreRequest, phase};
@@ -26,6 +26,7 @@ use berth_render::{Kind, Object, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use place::Place;
+use ran::{Ran, run, task_of};
 use serde_json::{Value, json};
 
 pub use place::{Asks, asks, claim, credentials};
@@ -382,50 +383,6 @@ fn restore(
             (phase::FAILED, State::waiting("its failure to be recorded"))
         }
     }
-}
-
-/// How a Job goes.
-enum Ran {
-    /// It is not there.
-    Not(State),
-    Runs(State),
-    Done(Box<Outcome>),
-    Failed(Failure),
-}
-
-fn run(
-    input: Input<'_>,
-    place: &Place<'_>,
-    stage: &mut Stage,
-    key: &ObjectKey,
-    does: &str,
-    make: impl FnOnce(&Owner<'_>, &ObjectKey) -> Result<Object, State>,
-) -> Ran {
-    let owner = input.owner();
-    stage.owns.push(key.clone());
-    if let Some(live) = input.observed.get(key) {
-        if !owner.is_ours(live) {
-            return Ran::Not(foreign(key));
-        }
-        return match outcome::of(&owner, live) {
-            Some(Outcome::Failed(failure)) => Ran::Failed(failure),
-            Some(said) => Ran::Done(Box::new(said)),
-            None => Ran::Runs(outcome::progress(&owner, live, None, does)),
-        };
-    }
-    let made = owner.credentials(&place.store, key).and_then(|secret| Ok((secret, make(&owner, key)?)));
-    match made {
-        Ok((secret, job)) => Ran::Runs(Owner::begin(stage, secret, job)),
-        Err(state) => Ran::Not(state),
-    }
-}
-
-/// The task of a Job that is there.
-fn task_of(job: &Value) -> Option<Task> {
-    let containers = job.pointer("/spec/template/spec/containers")?.as_array()?;
-    let env = containers.first()?["env"].as_array()?;
-    let task = env.iter().find(|e| e["name"] == berth_api::backup::TASK)?;
-    serde_json::from_str(task["value"].as_str()?).ok()
 }
 
 /// An `EtcdBackup` that is there.

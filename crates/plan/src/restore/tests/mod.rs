@@ -9,6 +9,7 @@ use super::*;
 use crate::backup::tests::{failed, manifest};
 use crate::secrets::SecretFacts;
 use crate::settings::BackupStore;
+use berth_api::backup::Task;
 use berth_api::backup::{At, REVISIONS_PER_EPOCH, Store};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::restore::EtcdRestoreStatus;

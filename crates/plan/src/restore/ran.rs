@@ -1,0 +1,55 @@
+//! The Jobs of an `EtcdRestore`, as they go.
+
+use super::Input;
+use super::place::Place;
+use crate::backup::{Owner, outcome};
+use crate::model::{Stage, State};
+use crate::secrets::foreign;
+use berth_api::backup::{Failure, Outcome, Task};
+use berth_render::{Object, ObjectKey};
+use serde_json::Value;
+
+/// How a Job goes.
+pub(super) enum Ran {
+    /// It is not there.
+    Not(State),
+    Runs(State),
+    Done(Box<Outcome>),
+    Failed(Failure),
+}
+
+/// Makes it, if it is not there.
+pub(super) fn run(
+    input: Input<'_>,
+    place: &Place<'_>,
+    stage: &mut Stage,
+    key: &ObjectKey,
+    does: &str,
+    make: impl FnOnce(&Owner<'_>, &ObjectKey) -> Result<Object, State>,
+) -> Ran {
+    let owner = input.owner();
+    stage.owns.push(key.clone());
+    if let Some(live) = input.observed.get(key) {
+        if !owner.is_ours(live) {
+            return Ran::Not(foreign(key));
+        }
+        return match outcome::of(&owner, live) {
+            Some(Outcome::Failed(failure)) => Ran::Failed(failure),
+            Some(said) => Ran::Done(Box::new(said)),
+            None => Ran::Runs(outcome::progress(&owner, live, None, does)),
+        };
+    }
+    let made = owner.credentials(&place.store, key).and_then(|secret| Ok((secret, make(&owner, key)?)));
+    match made {
+        Ok((secret, job)) => Ran::Runs(Owner::begin(stage, secret, job)),
+        Err(state) => Ran::Not(state),
+    }
+}
+
+/// The task of a Job that is there.
+pub(super) fn task_of(job: &Value) -> Option<Task> {
+    let containers = job.pointer("/spec/template/spec/containers")?.as_array()?;
+    let env = containers.first()?["env"].as_array()?;
+    let task = env.iter().find(|e| e["name"] == berth_api::backup::TASK)?;
+    serde_json::from_str(task["value"].as_str()?).ok()
+}
