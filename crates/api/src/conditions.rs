@@ -189,8 +189,8 @@ reasons! {
         Held => "Correct what the message names. If a pod comes up after all, it goes on by itself.",
         /// The pinned templates do not use a field that is set; the message names it. Everything else is applied.
         NotInTemplates => "Set `spec.version` to another patch version of its minor version, or `spec.upgrade.templates` to `Newest`, which brings newer templates; or remove the field. For etcd that is the version of etcd.",
-        /// `version` differs from that of the etcd that runs, or of the data that was kept; or `replicas` do, and an etcd that an earlier Berth
-        /// made cannot add a member.
+        /// `replicas` asks for more members, or a restore is for several, of an etcd that an earlier Berth made; or its StorageClass does not let
+        /// volumes grow.
         EtcdChangeUnsupported => "Set it back to what the message says. What runs stays as it is.",
         /// A workload, a pod or a Service has something that Berth did not set, and that Berth leaves; the message says what, who added it and
         /// why it stays. Nothing waits for it.
@@ -215,7 +215,7 @@ reasons! {
         /// The PersistentVolumeClaim of an etcd member is being deleted; its data lasts until the member's pod ends.
         VolumeDeleting => "",
         /// An etcd member whose cluster was formed before found its volume empty. It does not start, and nothing is overwritten.
-        DataLost => "Restore the volume and delete the pod. If it is the only member and nobody needs the data: delete the `Cluster` with `dataPolicy` Delete and create it again.",
+        DataLost => "Of several members one: nothing, Berth replaces it. The only one, or a majority: restore a backup, as the message says. If nobody needs the data: delete the `Cluster` with `dataPolicy` Delete and create it again.",
         /// An etcd member found a volume of another member or cluster; or there are volumes, and nothing records whose they are.
         ForeignData => "Attach the right volume, or restore the ConfigMap that the message names.",
         /// A member of etcd is being added, replaced or removed; the message says what that waits for.
