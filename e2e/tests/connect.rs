@@ -30,12 +30,15 @@ fn connect(world: &World) -> Result<()> {
     result?;
 
     // From here, where a route leads to the tenant's address, nothing is forwarded.
-    let here = output(berth(world, &tenant)?.args(["--", "kubectl", "config", "view", "--minify"]))?;
-    ensure!(here.status.success(), "{here:?}");
-    let server = tenant.cluster()?["status"]["endpoints"][0]["host"].as_str().unwrap_or_default().to_owned();
-    ensure!(text(&here.stdout).contains(&format!("server: https://{server}:")), "{}", text(&here.stdout));
-    ensure!(text(&here.stderr).contains(" answers at https://"), "{}", text(&here.stderr));
-    Ok(())
+    // A pod answers before its Service leads to it.
+    until("the tenant's own address to be used", || {
+        let here = output(berth(world, &tenant)?.args(["--", "kubectl", "config", "view", "--minify"]))?;
+        ensure!(here.status.success(), "{here:?}");
+        let server = tenant.cluster()?["status"]["endpoints"][0]["host"].as_str().unwrap_or_default().to_owned();
+        ensure!(text(&here.stdout).contains(&format!("server: https://{server}:")), "{}", text(&here.stdout));
+        ensure!(text(&here.stderr).contains(" answers at https://"), "{}", text(&here.stderr));
+        Ok(())
+    })
 }
 
 fn through_the_meta_cluster(world: &World, tenant: &Tenant<'_>, place: &Place) -> Result<()> {

@@ -1,6 +1,6 @@
 //! What is restored, and where.
 
-use super::{Input, has_ended, source};
+use super::{Input, has_ended, is_automatic, source};
 use crate::backup::store::{self, Kept};
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
@@ -129,6 +129,9 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
         home(input, &asks, key)?;
     }
     let etcd: EtcdCluster = read(input, &asks.etcd)?;
+    if let Some(key) = &asks.cluster {
+        no_minor_changes(input, &asks, key, &etcd)?;
+    }
     if etcd.metadata.deletion_timestamp.is_some() {
         return Err(State::waiting(format!("{}, which is being deleted", asks.etcd)));
     }
@@ -166,8 +169,11 @@ fn usable(input: Input<'_>, asks: &Asks) -> Result<(), State> {
             format!("{claim}, which does not exist or is being deleted. Its StatefulSet makes it with the member's pod")
         }
         (false, true, false) => format!(
-            "{claim}, which has lost its volume. Delete it and pod {}, and their StatefulSet makes both anew: kubectl -n {} delete pvc/{} pod/{} --wait=false",
+            "{claim}, which has lost its volume. Delete it and pod {}, and their StatefulSet makes both anew: kubectl -n {} label pvc/{} {}=true && kubectl -n {} delete pvc/{} pod/{} --wait=false",
             names::etcd::member(&asks.etcd.name, 0),
+            asks.namespace,
+            claim.name,
+            labels::ALLOW_DELETION,
             asks.namespace,
             claim.name,
             names::etcd::member(&asks.etcd.name, 0)
@@ -181,7 +187,7 @@ fn usable(input: Input<'_>, asks: &Asks) -> Result<(), State> {
     }))
 }
 
-/// The control-plane namespace is there, is that `Cluster`'s, and changes nothing else.
+/// The control-plane namespace is there, and is that `Cluster`'s.
 fn home(input: Input<'_>, asks: &Asks, cluster: &ObjectKey) -> Result<(), State> {
     let namespace = input.observed.get(&ObjectKey::cluster(Kind::Namespace, &*asks.namespace));
     let ours = namespace.filter(|n| {
@@ -190,14 +196,19 @@ fn home(input: Input<'_>, asks: &Asks, cluster: &ObjectKey) -> Result<(), State>
             && label(n, labels::CLUSTER_NAME) == Some(&cluster.name)
             && label(n, labels::CLUSTER_NAMESPACE) == cluster.namespace.as_deref()
     });
-    let ours = ours.ok_or_else(|| State::waiting(format!("namespace {} of the control plane", asks.namespace)))?;
-    // Its steps go by what runs, and nothing does meanwhile.
-    match annotation(ours, labels::UPGRADE) {
-        Some(_) if input.request().is_none() => Err(State::waiting(format!(
-            "{cluster} to finish, or to turn back, the change of its minor version; an etcd is not restored meanwhile"
-        ))),
-        _ => Ok(()),
+    ours.map(drop).ok_or_else(|| State::waiting(format!("namespace {} of the control plane", asks.namespace)))
+}
+
+/// Its steps go by what comes up, and nothing does meanwhile; without etcd nothing comes up either.
+fn no_minor_changes(input: Input<'_>, asks: &Asks, cluster: &ObjectKey, etcd: &EtcdCluster) -> Result<(), State> {
+    let namespace = input.observed.get(&ObjectKey::cluster(Kind::Namespace, &*asks.namespace));
+    let changes = namespace.is_some_and(|n| annotation(n, labels::UPGRADE).is_some());
+    if !changes || input.request().is_some() || is_automatic(input.restore) || is_gone(etcd, input.restore) {
+        return Ok(());
     }
+    Err(State::waiting(format!(
+        "{cluster} to finish, or to turn back, the change of its minor version; an etcd that answers is not restored meanwhile"
+    )))
 }
 
 /// One that comes first: of two, the older.

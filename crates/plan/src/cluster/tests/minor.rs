@@ -30,11 +30,11 @@ impl Fixture {
         crate::workload::emulates(d).map_or_else(|| version.to_string(), |minor| format!("{version} as {minor}"))
     }
 
-    fn all_run(&self) -> [String; 3] {
+    pub(super) fn all_run(&self) -> [String; 3] {
         [names::APISERVER, names::CONTROLLER_MANAGER, names::SCHEDULER].map(|name| self.runs(name))
     }
 
-    fn note(&self, name: &str) -> Option<String> {
+    pub(super) fn note(&self, name: &str) -> Option<String> {
         let live = self.world.observed.get(&Self::namespace())?;
         crate::observed::annotation(live, name).map(str::to_owned)
     }

@@ -1,6 +1,7 @@
 //! The tenant's etcd is restored: nothing that uses it runs meanwhile.
 
 use super::*;
+use berth_api::labels;
 
 impl Fixture {
     /// The `EtcdCluster` says that it restores, at that step.
@@ -66,6 +67,65 @@ fn what_uses_etcd_stops_says_so_and_comes_back() {
     f.etcd_restores("");
     let planned = last(&mut f);
     assert_eq!(planned.plan.first_problem(), None);
+}
+
+/// etcd's data is lost amid a step of a minor: components neither come up nor go back without it.
+#[test]
+fn a_minor_that_was_changing_goes_on_afterwards() {
+    let restored = |f: &mut Fixture| {
+        let (api, runs) = (f.world.observed.api.clone(), f.all_run());
+        let served = f.note(labels::SERVED_MINOR);
+        f.world.observed.api = ApiProbe::default();
+        for phase in ["WaitingForClients", "Stop", "Restore", "Start"] {
+            f.etcd_restores(phase);
+            for _ in 0..3 {
+                f.reconcile();
+                components().for_each(|name| f.roll_out(name));
+                f.later(7);
+            }
+            assert_eq!((f.replicas(), f.all_run()), (vec![0; 3], runs.clone()), "{phase}");
+            assert_eq!((f.told_stopped(), f.note(labels::SERVED_MINOR)), (json!(7), served.clone()), "{phase}");
+        }
+        f.etcd_restores("Done");
+        f.reconcile();
+        f.etcd_restores("");
+        f.reconcile();
+        assert_ne!(f.replicas()[0], 0, "the others follow it");
+        f.world.observed.api = api;
+    };
+    let upgrade = json!({"soak": "0s", "finalizeAfter": "168h"});
+    let mut f = Fixture::up_for_upgrade(json!({"version": "1.35.4", "upgrade": upgrade}));
+    f.version("1.36.3");
+    f.reconcile();
+    assert_eq!(f.all_run(), ["1.36.3 as 1.35", "1.35.4", "1.35.4"]);
+    restored(&mut f);
+    f.rest();
+    assert_eq!(
+        (f.all_run(), f.condition("Ready").1),
+        ([(); 3].map(|()| "1.36.3 as 1.35".to_owned()), "Emulating".into())
+    );
+    // Between the steps.
+    restored(&mut f);
+    f.rest();
+    assert_eq!(f.condition("Ready").1, "Emulating");
+    f.cluster.spec.upgrade.finalize_after = "0s".into();
+    f.reconcile();
+    assert_eq!((f.all_run()[0].as_str(), f.all_run()[1].as_str()), ("1.36.3", "1.36.3 as 1.35"));
+    restored(&mut f);
+    f.rest();
+    assert_eq!((f.all_run(), f.note(labels::UPGRADE)), ([(); 3].map(|()| "1.36.3".to_owned()), None));
+    assert_eq!(f.condition("Ready").1, "AsExpected", "{:?}", f.condition("Ready"));
+    // And on the way back.
+    let mut f =
+        Fixture::up_for_upgrade(json!({"version": "1.35.4", "upgrade": {"soak": "0s", "finalizeAfter": "168h"}}));
+    f.version("1.36.3");
+    f.rest();
+    f.version("1.35.4");
+    f.reconcile();
+    assert_eq!(f.all_run(), ["1.36.3 as 1.35", "1.35.4", "1.35.4"]);
+    restored(&mut f);
+    f.rest();
+    assert_eq!((f.all_run(), f.note(labels::UPGRADE)), ([(); 3].map(|()| "1.35.4".to_owned()), None));
 }
 
 #[test]

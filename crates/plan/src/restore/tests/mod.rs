@@ -349,6 +349,16 @@ fn one_from_before_an_outage_does_not_begin_in_it() {
 }
 
 #[test]
+fn amid_a_change_of_the_minor_only_a_lost_etcd_is_restored() {
+    for (status, tells) in [("True", false), ("False", true)] {
+        let mut w = Fixture::checked();
+        w.live(Kind::Namespace)["metadata"]["annotations"] = json!({labels::UPGRADE: "{}"});
+        available(&mut w, status, "2026-01-02T00:00:00Z");
+        assert_eq!(annotation_of(&w.reconcile().0).is_some(), tells, "{status}");
+    }
+}
+
+#[test]
 fn one_that_nobody_confirmed_turns_back_as_soon_as_etcd_answers() {
     let mut w = Fixture::checked();
     w.restore.spec.confirm = None;
