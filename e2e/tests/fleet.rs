@@ -48,13 +48,14 @@ fn a_bad_version_stops_at_the_first_wave_and_a_good_one_goes_through_all() {
         })?;
         let came_back = came_back(&fleet)?;
         ensure!(came_back.len() > MAX_FAILED, "{came_back:?} came back");
-        let cluster = later[0].cluster()?;
-        let message = condition(&cluster, "Ready")?["message"].as_str().unwrap_or_default().to_owned();
-        ensure!(
-            came_back.iter().all(|name| message.contains(&format!("/{name}"))),
-            "{came_back:?} came back: {message}"
-        );
-        ensure!(condition(&cluster, "Ready")?["status"] == "True", "they serve");
+        until("the others to say who came back", || {
+            let cluster = later[0].cluster()?;
+            let message = condition(&cluster, "Ready")?["message"].as_str().unwrap_or_default().to_owned();
+            let named = came_back.iter().all(|name| message.contains(&format!("/{name}")));
+            ensure!(named, "{came_back:?} came back: {message}");
+            ensure!(condition(&cluster, "Ready")?["status"] == "True", "they serve");
+            Ok(())
+        })?;
         let rollouts = rollouts(world)?;
         ensure!(rollouts.lines().any(|line| line.starts_with(BAD)), "{rollouts}");
         let after: Vec<_> = later.iter().copied().map(pods).collect::<Result<_>>()?;
