@@ -79,7 +79,7 @@ fn obstacle(s: &Subject<'_>) -> Option<String> {
     let others: Vec<_> = of_others.map(|(key, _)| key.name.clone()).collect();
     (!sets_aside && !others.is_empty()).then(|| {
         format!(
-            "this etcd was made by an earlier version of Berth, whose agent does not set data of an earlier epoch aside: with the volumes of several members ({}) it is not restored. Set spec.replicas (spec.etcd.replicas of its Cluster) to 1 first; without a quorum, restore by hand as docs/backup.md says",
+            "this etcd was made by an earlier version of Berth, whose agent does not set data of an earlier epoch aside: with the volumes of several members ({}) it is not restored. Set spec.replicas (spec.etcd.replicas of its Cluster) to 1 first",
             others.join(", ")
         )
     })
