@@ -59,11 +59,7 @@ pub async fn observe_schedule(
 ) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
     let namespace = schedule.metadata.namespace.as_deref().unwrap_or_default();
-    for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
-        for object in io.list(kind, namespace, None).await? {
-            snapshot.put(kind, object);
-        }
-    }
+    backups_and_restores(io, &mut snapshot, namespace).await?;
     Ok(snapshot)
 }
 
@@ -77,11 +73,7 @@ pub async fn observe_schedules(io: &Io, namespace: &str, snapshot: &mut Snapshot
 
 /// Reads what a decision about a recovery looks at: restores and backups of that namespace, and all etcds.
 pub async fn observe_recoveries(io: &Io, namespace: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
-    for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
-        for object in io.list(kind, namespace, None).await? {
-            snapshot.put(kind, object);
-        }
-    }
+    backups_and_restores(io, snapshot, namespace).await?;
     for etcd in io.list_all(Kind::EtcdCluster).await? {
         snapshot.put(Kind::EtcdCluster, etcd);
     }
@@ -100,11 +92,7 @@ pub async fn observe_restore(
     let name = restore.metadata.name.as_deref().unwrap_or_default();
     let own = restore.metadata.namespace.as_deref().unwrap_or_default();
     let space = asks.namespace.as_str();
-    for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
-        for object in io.list(kind, own, None).await? {
-            snapshot.put(kind, object);
-        }
-    }
+    backups_and_restores(io, &mut snapshot, own).await?;
     if asks.cluster.is_some() && !is_home(io, &mut snapshot, space, own).await? {
         return Ok(snapshot);
     }
@@ -122,6 +110,16 @@ pub async fn observe_restore(
     }
     pods(io, &mut snapshot, space, &selector).await?;
     Ok(snapshot)
+}
+
+/// All of a namespace.
+async fn backups_and_restores(io: &Io, snapshot: &mut Snapshot, namespace: &str) -> Result<(), IoError> {
+    for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
+        for object in io.list(kind, namespace, None).await? {
+            snapshot.put(kind, object);
+        }
+    }
+    Ok(())
 }
 
 /// Reads the Secret of a team's own store as the published kubeconfig is read, by an empty dry run: the operator may read no Secret of a
@@ -195,11 +193,7 @@ async fn fleet(io: &Io, snapshot: &mut Snapshot, backup: &EtcdBackup) -> Result<
             snapshot.put(Kind::EtcdBackup, other.clone());
         }
     } else if backup.status.as_ref().is_some_and(|s| s.key.is_some()) {
-        for kind in [Kind::EtcdBackup, Kind::EtcdRestore] {
-            for other in io.list(kind, namespace, None).await? {
-                snapshot.put(kind, other);
-            }
-        }
+        backups_and_restores(io, snapshot, namespace).await?;
     }
     Ok(())
 }

@@ -128,8 +128,7 @@ impl Io {
         let what = format!("list {} of all namespaces", kind.plural());
         let mut next = url.to_owned();
         loop {
-            let text = self.text(Method::GET, &what, &next, None, None).await.map_err(|e| unserved(e, kind))?;
-            let answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, &*what, e.to_string()))?;
+            let answer = self.answer(kind, &what, &next).await?;
             page(answer["items"].as_array().map(Vec::as_slice).unwrap_or_default());
             match answer.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
                 Some(token) => next = format!("{url}&continue={}", encode(token)),
@@ -138,9 +137,14 @@ impl Io {
         }
     }
 
+    /// One answer to a listing, without what nobody reads.
+    async fn answer(&self, kind: Kind, what: &str, url: &str) -> Result<Value, IoError> {
+        let text = self.text(Method::GET, what, url, None, None).await.map_err(|e| unserved(e, kind))?;
+        slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))
+    }
+
     async fn listed(&self, kind: Kind, what: String, url: &str) -> Result<Vec<Value>, IoError> {
-        let text = self.text(Method::GET, &what, url, None, None).await.map_err(|e| unserved(e, kind))?;
-        let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
+        let mut answer = self.answer(kind, &what, url).await?;
         match answer.get_mut("items").map(Value::take) {
             Some(Value::Array(items)) => Ok(items),
             _ => Ok(vec![]),
@@ -155,8 +159,7 @@ impl Io {
     ) -> Result<(Vec<(ObjectKey, Value)>, bool), IoError> {
         let url = format!("{}?labelSelector={}&limit=500", collection(kind, namespace), encode(label));
         let what = format!("list {} with the label {label}", kind.plural());
-        let text = self.text(Method::GET, &what, &url, None, None).await.map_err(|e| unserved(e, kind))?;
-        let mut answer = slim::parse(kind, &text).map_err(|e| IoError::new(ErrorKind::Other, what, e.to_string()))?;
+        let mut answer = self.answer(kind, &what, &url).await?;
         let whole = answer.pointer("/metadata/continue").and_then(Value::as_str).unwrap_or_default().is_empty();
         let items = answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take).unwrap_or_default();
         let named = |mut item| {

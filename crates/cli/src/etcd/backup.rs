@@ -39,7 +39,7 @@ async fn exists(access: &Access, args: &Backup) -> anyhow::Result<()> {
 }
 
 fn object(args: &Backup, name: &str, namespace: &str) -> Value {
-    let field = if args.of.stand_alone { "etcdClusterRef" } else { "clusterRef" };
+    let field = args.of.as_other().field;
     let mut object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
         "metadata": {"name": name, "namespace": namespace},

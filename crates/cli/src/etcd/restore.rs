@@ -116,7 +116,7 @@ fn confirmation(args: &Restore, etcd: &EtcdCluster, key: &ObjectKey) -> anyhow::
 }
 
 fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>) -> Value {
-    let field = if args.of.stand_alone { "etcdClusterRef" } else { "clusterRef" };
+    let field = args.of.as_other().field;
     let mut source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
         (Some(backup), ..) => json!({"backup": backup}),
         (None, Some(store), _) => json!({"survivors": {"store": store}}),

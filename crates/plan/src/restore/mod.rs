@@ -287,17 +287,22 @@ fn ask(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, restored: Option<
     let (namespace, name) = (input.namespace().to_owned(), input.name().to_owned());
     let was = place.backup.status.as_ref().and_then(|s| s.epoch);
     let after = was.filter(|_| place.is_anothers);
-    let id = place.etcd.status.as_ref().and_then(|s| s.cluster_id.as_ref());
-    let unconfirmed = id.is_none() || input.restore.spec.confirm.as_ref() != id;
+    let unconfirmed = !is_confirmed(input, place);
     let request = RestoreRequest { namespace, name, uid: input.uid().to_owned(), restored, unconfirmed, after };
     let uid = place.etcd.metadata.uid.as_deref().unwrap_or_default();
     stage.actions.extend(annotated(&place.asks.etcd, uid, Some(&request)).ok().map(Action::Apply));
 }
 
+/// Somebody said that what this etcd holds may be lost.
+fn is_confirmed(input: Input<'_>, place: &Place<'_>) -> bool {
+    let id = place.etcd.status.as_ref().and_then(|s| s.cluster_id.as_ref());
+    id.is_some() && input.restore.spec.confirm.as_ref() == id
+}
+
 /// Why it does not begin: what etcd holds would be lost, and nobody said that it may be.
 fn unconfirmed(input: Input<'_>, place: &Place<'_>) -> Option<State> {
     let id = place.etcd.status.as_ref()?.cluster_id.clone()?;
-    if input.restore.spec.confirm.as_ref() == Some(&id) {
+    if is_confirmed(input, place) {
         return None;
     }
     let taken = place.backup.status.as_ref().and_then(|s| s.taken_at.as_ref());
