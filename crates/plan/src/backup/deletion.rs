@@ -64,7 +64,8 @@ fn is_newer(other: &EtcdBackup, own: &EtcdBackup) -> bool {
     let of = |b: &EtcdBackup| b.status.clone().unwrap_or_default();
     let revision = |b: &EtcdBackup| Some((of(b).epoch?, of(b).revision?));
     let is_later = match (created(other), created(own)) {
-        (Some(other), Some(own)) => other > own,
+        // Of one second, the node's clock decides.
+        (Some(later), Some(earlier)) => (later, of(other).taken_at) > (earlier, of(own).taken_at),
         _ => of(other).taken_at > of(own).taken_at,
     };
     is_later && revision(other).zip(revision(own)).is_none_or(|(other, own)| other >= own)

@@ -72,7 +72,7 @@ impl<'a> Input<'a> {
         let all = self.observed.of_kind(Kind::EtcdBackup, self.namespace());
         let own = all.filter(|(_, o)| label(o, labels::ETCD_BACKUP_SCHEDULE) == Some(self.name()));
         let mut own: Vec<EtcdBackup> = own.filter_map(|(_, o)| serde_json::from_value(o.clone()).ok()).collect();
-        own.sort_by_key(|backup| (backup.metadata.creation_timestamp.clone(), backup.metadata.name.clone()));
+        own.sort_by_key(|b| (b.metadata.creation_timestamp.clone(), taken(b), b.metadata.name.clone()));
         own
     }
 }
