@@ -1,12 +1,12 @@
 # Two commands do everything: `make demo` and `make test`. What is built is kept outside of the checkout, in BERTH_CACHE.
 SHELL := /bin/bash
 export BERTH_CACHE ?= $(or $(XDG_CACHE_HOME),$(HOME)/.cache)/berth
-export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/target
+export CARGO_TARGET_DIR ?= $(BERTH_CACHE)/cargo
 # Where rustup and Go's own archive install themselves.
 export PATH := $(PATH):$(HOME)/.cargo/bin:/usr/local/go/bin
-XTASK := cargo run --quiet --locked --package xtask --
+XTASK := ./xtask/run.sh
 
-.PHONY: help demo demo-down test test-all test-fast chaos upgrade lint bench bench-down gen binaries images release prepare
+.PHONY: help demo demo-store demo-down test test-all test-fast chaos upgrade lint bench bench-down gen binaries images release
 
 # No clusters, so neither Go nor root.
 test-fast gen images release: export BERTH_NEEDS := build
@@ -14,50 +14,47 @@ test-fast gen images release: export BERTH_NEEDS := build
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
-demo: prepare ## A meta cluster on this machine with Berth and a first tenant. Again: changes nothing. With BERTH_KUBECONFIG and IMAGE: on yours.
+demo: ## A meta cluster on this machine with Berth and a first tenant. Again: changes nothing. With BERTH_KUBECONFIG and IMAGE: on yours.
 	@$(XTASK) demo
 
-demo-down: prepare ## Removes the demo: nothing of it is left. With BERTH_KUBECONFIG: from that cluster.
+demo-store: ## The demo with somewhere to keep backups: for docs/tutorial-restore.md.
+	@$(XTASK) demo-store
+
+demo-down: ## Removes the demo: nothing of it is left. With BERTH_KUBECONFIG: from that cluster.
 	@$(XTASK) demo-down
 
-test: prepare ## The checks and tests of every change, with real binaries and real clusters. Ends with a count.
+test: ## The checks and tests of every change, with real binaries and real clusters. Ends with a count.
 	@$(XTASK) test
 
-test-all: prepare ## All of that and what takes longest. Cut off, it goes on where it was, at the same commit.
+test-all: ## All of that and what takes longest. Cut off, it goes on where it was, at the same commit.
 	@$(XTASK) test --all
 
-test-fast: prepare ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
+test-fast: ## What a developer runs in a minute: format, generated files, rules between crates, pure crates.
 	@$(XTASK) test --fast
 
-chaos: prepare ## Every case of the sweeps (crashes, fields, walks) and of faults of the meta cluster, in place of a sample. Cut off, it goes on where it was, at the same commit. ARGS="clock" for a part, SEED=n for another order.
+chaos: ## Every case of the sweeps (crashes, fields, walks) and of faults of the meta cluster, in place of a sample. Cut off, it goes on where it was, at the same commit. ARGS="clock" for a part, SEED=n for another order.
 	@$(XTASK) chaos --seed $(or $(SEED),0) $(ARGS)
 
-lint: prepare ## Format, clippy, generated files, rules between crates, charts, dependencies.
+lint: ## Format, clippy, generated files, rules between crates, charts, dependencies.
 	@$(XTASK) test --only lint
 
-upgrade: prepare ## Tenants of FROM=<commit>'s operator are taken over by this one, and back: no pod may restart.
+upgrade: ## Tenants of FROM=<commit>'s operator are taken over by this one, and back: no pod may restart.
 	@$(XTASK) upgrade --from $(or $(FROM),$(error FROM=<commit> is missing)) $(ARGS)
 
-bench: prepare ## Measures; ARGS="--runs 3 single" for a part. See bench/README.md.
+bench: ## Measures; ARGS="--runs 3 single" for a part. See bench/README.md.
 	@$(XTASK) bench $(ARGS)
 
-bench-down: prepare ## Removes the benches' meta cluster; results stay in target/bench.
+bench-down: ## Removes the benches' meta cluster; results stay in target/bench.
 	@$(XTASK) bench-down
 
-gen: prepare ## Writes CustomResourceDefinitions, RBAC and the reference in docs.
+gen: ## Writes CustomResourceDefinitions, RBAC and the reference in docs.
 	@$(XTASK) gen
-	@BERTH_GEN=1 cargo test --quiet --locked -p berth-plan --lib messages::
 
-images: prepare ## Static binaries of the operator and the agent, as images in target/demo/images.
+images: ## Static binaries of the operator and the agent, as images in target/images.
 	@$(XTASK) images
 
-release: prepare ## What a registry and a download page need, in target/berth-<version>: images, charts, kubectl-berth, SBOMs, checksums. See docs/release.md.
+release: ## What a registry and a download page need, in target/berth-<version>: images, charts, kubectl-berth, SBOMs, checksums. See docs/release.md.
 	@$(XTASK) release
 
-binaries: prepare ## What clusters and tests are made of, from Go modules into the cache (half an hour when it is empty).
-	@cargo build --quiet --locked -p berth-devcluster
-	@"$(CARGO_TARGET_DIR)/debug/devcluster" deps --install
-	@"$(CARGO_TARGET_DIR)/debug/devcluster" build
-
-prepare:
-	@./xtask/prepare.sh
+binaries: ## What clusters and tests are made of, from Go modules into the cache (half an hour when it is empty).
+	@$(XTASK) binaries

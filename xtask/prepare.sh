@@ -32,16 +32,3 @@ if [ ${#missing[@]} -gt 0 ]; then
     printf '  %s\n' "${missing[@]}" >&2
     exit 1
 fi
-
-# Checkouts share what cargo builds, and cargo tells members of a workspace apart by their path inside of it: what another checkout
-# built counts as this one's, if it is newer than the files here. So whoever comes after another makes its files the newest.
-if [ -n "${CARGO_TARGET_DIR:-}" ]; then
-    root=$(cd "$(dirname "$0")/.." && pwd)
-    built_by=$CARGO_TARGET_DIR/built-by
-    if [ "$(cat "$built_by" 2>/dev/null)" != "$root" ]; then
-        mkdir -p "$CARGO_TARGET_DIR"
-        (cd "$root" && find bench charts crates e2e templates xtask -type f -exec touch {} +)
-        printf '%s\n' "$root" >"$built_by.$$"
-        mv "$built_by.$$" "$built_by"
-    fi
-fi

@@ -18,7 +18,7 @@ pub fn plain(command: &mut Command) -> &mut Command {
 /// [`plain`], and where the caches are, which is this machine's affair; the rest of cargo's and make's environment belongs to the
 /// run of tests.
 pub fn building(command: &mut Command) -> &mut Command {
-    let kept = ["BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME", "XDG_CACHE_HOME"];
+    let kept = ["BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "RUSTUP_HOME", "XDG_CACHE_HOME"];
     let kept = kept.into_iter().filter_map(|name| Some((name, env::var_os(name)?)));
     plain(command).envs(kept)
 }

@@ -3,9 +3,9 @@
 use std::process::{Command, Stdio};
 
 use crate::demo::{Demo, Store};
-use crate::images::{self, devcluster};
+use crate::images::{self, Profile, devcluster, release_dir, release_programs};
 use crate::root;
-use crate::shell::{Result, cache, cargo, output, run, say, state, target_dir};
+use crate::shell::{Result, cache, output, run, say, state};
 
 const CLUSTER: &str = "bench";
 
@@ -17,7 +17,7 @@ const BARE: &str = "bench-scale";
 
 /// Brings up what is measured and measures it. `args` go to `berth-bench`.
 pub(crate) fn run_all(args: &[String]) -> Result<()> {
-    let images = images::build()?;
+    let images = images::build(Profile::Release)?;
     let dir = root().join("target/bench");
     let has = |part: &str| args.iter().any(|a| a == part);
     let (scale, fleet, etcd) = (has("scale"), has("fleet"), has("etcd"));
@@ -41,8 +41,8 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
         run(devcluster().args(["up", "--timeout", "300", "--name", CLUSTER, "--all-images"]).stdout(Stdio::null()))?;
     }
     say("berth-bench");
-    run(cargo().args(["build", "--release", "--locked", "-p", "berth-bench"]))?;
-    let mut bench = Command::new(target_dir().join("release/berth-bench"));
+    release_programs(&["berth-bench", "berth-pretended"])?;
+    let mut bench = Command::new(release_dir().join("berth-bench"));
     bench.arg("--kubeconfig").arg(demo.kubeconfig());
     bench.arg("--audit-log").arg(state().join(cluster).join("log/audit.log"));
     bench.arg("--out").arg(dir.join("results.jsonl"));
@@ -54,7 +54,7 @@ pub(crate) fn run_all(args: &[String]) -> Result<()> {
         bench.arg("--operator").arg(&images.operator.binary);
     }
     if fleet {
-        bench.arg("--operator").arg(target_dir().join("release/berth-pretended"));
+        bench.arg("--operator").arg(release_dir().join("berth-pretended"));
         bench.arg("--plugin").arg(demo.plugin().get_program());
     }
     if machines {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::root;
-use crate::shell::{Result, cargo, install, ours, output, run, say, short_digest, target_dir};
+use crate::shell::{Result, build_programs, cargo, host, install, ours, program, run, say, short_digest, target_dir};
 
 /// An image in an archive.
 #[derive(Debug)]
@@ -46,23 +46,73 @@ pub(crate) fn devcluster() -> Command {
     Command::new(demo_dir().join("bin/devcluster"))
 }
 
-/// Builds static binaries (one call, so that everything is compiled once), and makes images of them. Their tag holds a
-/// digest of the content: a tag never changes its meaning, and a tenant stays with the agent that it was made with.
-pub(crate) fn build() -> Result<Images> {
-    say("building berth-operator, berth-agent, berth-approve, berth-backup, kubectl-berth and devcluster");
-    ours()?;
-    let triple = host()?;
-    let packages = ["berth-operator", "berth-agent", "berth-approve", "berth-backup", "berth-cli", "berth-devcluster"];
-    run(cargo()
-        .args(["build", "--release", "--locked", "--target", &triple])
-        .args(packages.iter().flat_map(|package| ["-p", package]))
-        .env("RUSTFLAGS", "-C target-feature=+crt-static"))?;
-    let built = target_dir().join(&triple).join("release");
-    for program in ["devcluster", "cni-meta", "kubectl-berth"] {
-        install(&built.join(program), &demo_dir().join("bin").join(program))?;
+/// For whom images are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// For this machine: of the programs that its tests have, so that they are compiled once.
+    Dev,
+    /// For others, and for what is measured: optimised.
+    Release,
+}
+
+/// What is in images.
+const IN_IMAGES: [&str; 4] = ["berth-operator", "berth-agent", "berth-approve", "berth-backup"];
+/// What runs on this machine.
+const HERE: [&str; 3] = ["devcluster", "cni-meta", "kubectl-berth"];
+
+impl Profile {
+    /// Builds static binaries.
+    fn programs(self) -> Result<()> {
+        match self {
+            Self::Dev => build_programs(&[&IN_IMAGES[..], &HERE].concat()),
+            Self::Release => release_programs(&[&IN_IMAGES[..], &HERE].concat()),
+        }
     }
-    let image = |name| image(&built, name);
+
+    /// Where they are.
+    fn dir(self) -> PathBuf {
+        match self {
+            Self::Dev => program(""),
+            Self::Release => release_dir(),
+        }
+    }
+
+    /// Where images of them are.
+    fn images(self) -> PathBuf {
+        match self {
+            Self::Dev => demo_dir().join("images"),
+            Self::Release => root().join("target/images"),
+        }
+    }
+}
+
+/// Builds programs that are optimised, and nothing for tests in them.
+pub(crate) fn release_programs(programs: &[&str]) -> Result<()> {
+    let _held = ours()?;
+    let named = programs.iter().flat_map(|program| ["--bin", program]);
+    run(cargo().args(["build", "--release", "--locked", "--workspace"]).args(named))
+}
+
+/// Where [`release_programs`] are.
+pub(crate) fn release_dir() -> PathBuf {
+    target_dir().join(host()).join("release")
+}
+
+/// Builds programs, and makes images of them. Their tag holds a digest of the content: a tag never changes its meaning, and a tenant
+/// stays with the agent that it was made with.
+pub(crate) fn build(profile: Profile) -> Result<Images> {
+    say("building berth-operator, berth-agent, berth-approve, berth-backup, kubectl-berth and devcluster");
+    profile.programs()?;
+    let built = profile.dir();
+    install_here(profile, &HERE)?;
+    let image = |name| image(&built, name, profile);
     Ok(Images { operator: image("operator")?, agent: image("agent")?, backup: image("backup")? })
+}
+
+/// Puts programs that run on this machine beside the demo's files.
+pub(crate) fn install_here(profile: Profile, programs: &[&str]) -> Result<()> {
+    let (from, to) = (profile.dir(), demo_dir().join("bin"));
+    programs.iter().try_for_each(|program| install(&from.join(program), &to.join(program)).map(drop))
 }
 
 /// Images by name, and the programs in each. It starts the first.
@@ -85,21 +135,23 @@ pub(crate) fn fits(program: &str, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-fn image(built: &std::path::Path, name: &str) -> Result<Image> {
+fn image(built: &std::path::Path, name: &str, profile: Profile) -> Result<Image> {
     let programs = programs(name);
     let mut content = vec![];
     for program in programs {
         let file = built.join(program);
         content.extend(format!("/{program}").into_bytes());
         let bytes = fs::read(&file).with_context(|| format!("cannot read {}", file.display()))?;
-        fits(program, bytes.len())?;
+        if profile == Profile::Release {
+            fits(program, bytes.len())?;
+        }
         content.extend(bytes);
     }
     let first = programs.first().context("an image has a program")?;
     let (binary, entrypoint) = (built.join(first), format!("/{first}"));
     let digest = short_digest(&content);
     let tag = format!("{}-{digest}", env!("CARGO_PKG_VERSION"));
-    let dir = demo_dir().join("images");
+    let dir = profile.images();
     let archive = dir.join(format!("{name}-{tag}.tar"));
     if !archive.exists() {
         fs::create_dir_all(&dir)?;
@@ -118,16 +170,6 @@ fn image(built: &std::path::Path, name: &str) -> Result<Image> {
     }
     println!("ghcr.io/berth-dev/{name}:{tag}, {} MiB", content.len() >> 20);
     Ok(Image { tag, archive, binary })
-}
-
-/// This machine, as Rust calls it.
-pub(crate) fn host() -> Result<String> {
-    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
-    let text = output(Command::new(rustc).current_dir(root()).arg("-vV"))?;
-    match text.lines().find_map(|l| l.strip_prefix("host: ")) {
-        Some(host) => Ok(host.to_owned()),
-        None => bail!("`rustc -vV` names no host"),
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ mod crds;
 mod demo;
 mod images;
 mod pages;
+mod places;
 mod rbac;
 mod recipes;
 mod reference;
@@ -17,8 +18,10 @@ mod upgrade;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use images::Profile;
+use shell::root;
 use testing::Extent;
 
 #[derive(Parser)]
@@ -35,7 +38,7 @@ enum Command {
         #[arg(long)]
         check: bool,
     },
-    /// Checks that dependencies between crates point the way that the design says.
+    /// Checks that dependencies between crates point the way that the design says, and that no program knows where its checkout lies.
     CheckCrates,
     /// Lints the charts, and checks what they render.
     CheckCharts,
@@ -45,12 +48,18 @@ enum Command {
     CheckBook,
     /// Checks dependencies: bans, licenses, sources.
     CheckDependencies,
-    /// Builds the static binaries and their images into target/demo/images.
+    /// Builds what clusters and tests are made of into the cache.
+    Binaries,
+    /// Builds the static binaries and their images into target/images, as they are pushed to a registry.
     Images,
+    /// Likewise into target/demo/images, as the demo and tests have them: not optimised.
+    DemoImages,
     /// What a registry and a download page need, in target/berth-<version>: the same bytes each time.
     Release(release::Wanted),
     /// A meta cluster with Berth and a first tenant. Run again, it changes nothing.
     Demo,
+    /// The same with an S3 server, which Berth keeps backups in: for the tutorial of a restore.
+    DemoStore,
     /// Removes the demo: the cluster and its files.
     DemoDown,
     /// Measures Berth on a meta cluster of its own. See bench/README.md.
@@ -98,14 +107,17 @@ type Generated = (PathBuf, String);
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Gen { check } => generate(check),
-        Command::CheckCrates => crates::check(),
+        Command::CheckCrates => crates::check().and_then(|()| places::check()),
         Command::CheckCharts => charts::check(),
         Command::CheckDocs => pages::check(),
         Command::CheckBook => pages::book(),
         Command::CheckDependencies => testing::deny(),
-        Command::Images => images::build().map(|_| ()),
+        Command::Binaries => testing::build_binaries(),
+        Command::Images => images::build(Profile::Release).map(|_| ()),
+        Command::DemoImages => images::build(Profile::Dev).map(|_| ()),
         Command::Release(wanted) => release::make(&wanted),
-        Command::Demo => demo::up(),
+        Command::Demo => demo::up(false),
+        Command::DemoStore => demo::up(true),
         Command::DemoDown => demo::down(),
         Command::Bench { args } => bench::run_all(&args),
         Command::BenchDown => bench::down(),
@@ -122,11 +134,6 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// The checkout.
-fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
 }
 
 fn generate(check: bool) -> anyhow::Result<()> {
@@ -149,7 +156,20 @@ fn generate(check: bool) -> anyhow::Result<()> {
         }
     }
     if !stale.is_empty() {
-        bail!("not what would be generated; run `cargo xtask gen`: {}", stale.join(", "));
+        bail!("not what would be generated; run `make gen`: {}", stale.join(", "));
     }
-    Ok(())
+    if check { Ok(()) } else { messages() }
+}
+
+/// The page of messages comes from the situations in the tests of `plan`, which compare it, too.
+fn messages() -> anyhow::Result<()> {
+    let built = {
+        let _held = shell::ours()?;
+        let build = ["test", "--no-run", "--locked", "--message-format", "json-render-diagnostics"];
+        testing::program::built(shell::cargo().args(build).args(["-p", "berth-plan", "--lib"]))?
+    };
+    let (messages, said) = built;
+    let programs = messages.iter().flat_map(|m| m.lines()).filter_map(testing::program::program);
+    let Some(program) = programs.last() else { bail!("the tests of plan do not compile:\n{said}") };
+    shell::run(program.command(&["--quiet", "messages::"]).env("BERTH_GEN", "1"))
 }

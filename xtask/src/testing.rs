@@ -3,7 +3,7 @@
 mod binaries;
 pub(crate) mod chaos;
 mod lanes;
-mod program;
+pub(crate) mod program;
 mod progress;
 mod report;
 mod results;
@@ -19,7 +19,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use steps::Outcome;
 
-use crate::shell::{Result, cache, cargo, output, run as shell_run, say, state, target_dir};
+use crate::shell::{Result, build_programs, cache, cargo, output, program as built_program, run as shell_run, say, state};
 
 /// The crate whose programs share the cluster `e2e`.
 const E2E: &str = "berth-e2e";
@@ -96,9 +96,20 @@ pub(crate) fn deny() -> Result<()> {
     Ok(())
 }
 
+/// What clusters and tests are made of, into the cache.
+pub(crate) fn build_binaries() -> Result<()> {
+    packages()?;
+    shell_run(&mut devcluster(&["build"]))
+}
+
+/// Debian's, for devcluster.
+fn packages() -> Result<()> {
+    build_programs(&["devcluster", "cni-meta"])?;
+    shell_run(&mut devcluster(&["deps", "--install"]))
+}
+
 fn prepare() -> Result<()> {
-    shell_run(cargo().args(["build", "--quiet", "--locked", "-p", "berth-devcluster"]))?;
-    shell_run(&mut devcluster(&["deps", "--install"]))?;
+    packages()?;
     // The lock says that no run of tests is under way, so what has a test's name is of one that was cut off.
     for name in clusters(&output(&mut devcluster(&["status"])).unwrap_or_default()) {
         // A test by hand, outside of `make test`, holds this while it uses the cluster.
@@ -115,7 +126,7 @@ fn prepare() -> Result<()> {
 
 /// The devcluster program, as it was built last.
 fn devcluster(arguments: &[&str]) -> Command {
-    let mut command = Command::new(target_dir().join("debug/devcluster"));
+    let mut command = Command::new(built_program("devcluster"));
     command.args(arguments);
     command
 }

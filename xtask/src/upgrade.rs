@@ -15,7 +15,7 @@ use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use crate::demo::{Demo, TEAM};
-use crate::images::{self, devcluster};
+use crate::images::{self, Profile, devcluster};
 use crate::root;
 use crate::shell::{Result, cache, input, output, run, say, state};
 
@@ -37,7 +37,7 @@ pub(crate) fn run_all(from: &str, keep: bool) -> Result<()> {
     let from = output(git().args(["rev-parse", "--verify", &format!("{from}^{{commit}}")]))?.trim().to_owned();
     let old = cache().join("upgrade").join(&from);
     checkout(&from, &old)?;
-    let images = images::build()?;
+    let images = images::build(Profile::Dev)?;
     say(&format!("tenants by {from}"));
     make(&old, "demo")?;
     let demo = Demo::of_cluster(CLUSTER, root().join("target/upgrade"))?;
@@ -153,9 +153,10 @@ fn checkout(commit: &str, to: &Path) -> Result<()> {
     run(git().args(["worktree", "add", "--quiet", "--detach"]).arg(to).arg(commit))
 }
 
-/// `make` in another checkout, with what a shell has that was just opened and the caches.
+/// `make` in another checkout, with what a shell has that was just opened and the caches. Where it builds is its own affair: earlier ones
+/// would build theirs in place of ours.
 fn make(checkout: &Path, target: &str) -> Result<()> {
-    let kept = ["PATH", "HOME", "TERM", "BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "CARGO_TARGET_DIR", "RUSTUP_HOME"];
+    let kept = ["PATH", "HOME", "TERM", "BERTH_CACHE", "BERTH_STATE", "CARGO_HOME", "RUSTUP_HOME"];
     let kept = kept.into_iter().filter_map(|name| Some((name, std::env::var_os(name)?)));
     let mut command = Command::new("make");
     command.arg("-C").arg(checkout).arg(target).env_clear().envs(kept).env("BERTH_CLUSTER", CLUSTER);

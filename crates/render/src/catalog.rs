@@ -280,6 +280,7 @@ fn unix(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     #[test]
     fn minors() {
@@ -317,7 +318,6 @@ mod tests {
         TemplateSet::from_data(BTreeMap::new()).unwrap_err();
     }
 
-    /// `include_dir!` notices changed files but not new ones: fail here in place of shipping a stale catalog.
     #[test]
     fn embedded_is_what_is_on_disk() {
         fn walk(dir: &Path, root: &Path, out: &mut BTreeSet<String>) {
@@ -330,9 +330,9 @@ mod tests {
                 }
             }
         }
-        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../templates");
+        let root = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").unwrap()).join("../../templates");
         let mut disk = BTreeSet::new();
         walk(&root, &root, &mut disk);
-        assert_eq!(embedded().into_keys().collect::<BTreeSet<_>>(), disk, "touch crates/render/src/catalog.rs");
+        assert_eq!(embedded().into_keys().collect::<BTreeSet<_>>(), disk);
     }
 }

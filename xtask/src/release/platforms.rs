@@ -7,9 +7,8 @@ use std::{env, fs};
 
 use anyhow::{Context as _, bail, ensure};
 
-use crate::images::host;
 use crate::root;
-use crate::shell::{Result, cargo, ours, output, run, say, target_dir};
+use crate::shell::{Result, cargo, host, output, run, say};
 
 /// The command line's program.
 pub(super) const CLI: &str = "kubectl-berth";
@@ -88,18 +87,16 @@ impl Built {
 /// Builds each platform: what is there, and what is not and why. `all`: it is an error if one is not.
 pub(super) fn build(platforms: &[Platform], all: bool, version: &str) -> Result<(Vec<Built>, Vec<String>)> {
     let (mut built, mut missing) = (vec![], vec![]);
-    ours()?;
     // Where paths of dependencies are is known once they are there.
-    run(cargo().args(["fetch", "--locked"]))?;
-    let host = host()?;
-    // Apart from other builds, which have other flags.
-    let dir = target_dir().join("dist");
+    run(cargo().current_dir(root()).args(["fetch", "--locked"]))?;
+    // In the checkout: a release is of its sources, wherever they lie, and of no other build.
+    let dir = root().join("target/dist");
     for platform in platforms {
         let name = platform.name();
         let programs = [(platform.images, &IN_PODS[..]), (Some(platform.cli), &["berth-cli"][..])];
         let programs = programs.into_iter().filter_map(|(triple, packages)| Some((triple?, packages)));
         let tools: Result<Vec<_>> =
-            programs.map(|(triple, packages)| Ok((triple, packages, Tools::ready(triple, &host)?))).collect();
+            programs.map(|(triple, packages)| Ok((triple, packages, Tools::ready(triple, host())?))).collect();
         match tools {
             Ok(tools) => {
                 for (triple, packages, tools) in tools {
@@ -194,7 +191,7 @@ fn is_there(program: &str) -> bool {
 /// One call of cargo.
 fn compile(triple: &str, packages: &[&str], tools: &Tools, dir: &Path, version: &str) -> Result<()> {
     let mut build = cargo();
-    build.args(["build", "--release", "--locked", "--target", triple, "--target-dir"]).arg(dir);
+    build.current_dir(root()).args(["build", "--release", "--locked", "--target", triple, "--target-dir"]).arg(dir);
     build.args(packages.iter().flat_map(|package| ["-p", package]));
     build.envs(tools.variables(triple));
     build.env("CARGO_ENCODED_RUSTFLAGS", flags(triple, dir)?.join("\u{1f}"));
@@ -215,13 +212,13 @@ fn flags(triple: &str, target_dir: &Path) -> Result<Vec<String>> {
     }
     let home = env::var_os("CARGO_HOME").map(PathBuf::from);
     let home = home.or_else(|| Some(PathBuf::from(env::var_os("HOME")?).join(".cargo"))).unwrap_or_default();
-    let sources =
+    let registry =
         fs::read_dir(home.join("registry/src")).with_context(|| format!("no sources in {}", home.display()))?;
     // The last one that fits counts.
     let mut remap = |from: &Path, to: &str| flags.push(format!("--remap-path-prefix={}={to}", from.display()));
     remap(root(), "/berth");
     remap(target_dir, "/berth/target");
-    for source in sources {
+    for source in registry {
         // The name has a digest of where it was downloaded from.
         remap(&source?.path(), "/cargo");
     }

@@ -56,7 +56,7 @@ pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
 }
 
 fn build() -> Result<Vec<Program>> {
-    ours()?;
+    let _held = ours()?;
     let mut build = cargo();
     build.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics", "-p", PACKAGE]);
     for program in PROGRAMS {

@@ -141,7 +141,7 @@ impl Run {
         let mut sent = BTreeSet::new();
         let mut parts = vec![("building tests", vec![])];
         // What the e2e tests install, as this checkout has it.
-        let images = with_pods && self.check("images of the operator and the agent", xtask(&["images"]));
+        let images = with_pods && self.check("images of the operator and the agent", xtask(&["demo-images"]));
         if images {
             parts.insert(0, ("building tests with pods", e2e_targets()));
         }
@@ -171,7 +171,7 @@ impl Run {
         let mut programs = vec![];
         self.step(name, "", || {
             timed(|| {
-                ours()?;
+                let _held = ours()?;
                 let mut build = cargo();
                 build.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics"]);
                 build.args(packages).args(targets.iter().flat_map(|target| ["--test", target]));

@@ -13,7 +13,7 @@ use super::binaries::Stage;
 use super::results::Results;
 use super::{E2E, chaos};
 use crate::crates::PURE;
-use crate::shell::Result;
+use crate::shell::{Result, in_checkout};
 
 /// Nothing that `make test` runs takes longer; what does hangs.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(40);
@@ -26,7 +26,7 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// One test program.
 #[derive(Clone, Debug)]
-pub(super) struct Program {
+pub(crate) struct Program {
     pub(super) package: String,
     /// Such as `test sweep`.
     pub(super) target: String,
@@ -40,9 +40,10 @@ impl Program {
     }
 
     /// Runs it as cargo would.
-    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.file);
         command.args(arguments).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir).env("BERTH_REAL", "1");
+        command.env("INSTA_WORKSPACE_ROOT", crate::root());
         if !self.has_pods() {
             command.env("RUST_TEST_THREADS", AT_ONCE);
         }
@@ -86,14 +87,14 @@ impl Program {
 }
 
 /// What cargo says on its standard output, and what it says to people. No first one: it could not build.
-pub(super) fn built(command: &mut Command) -> Result<(Option<String>, String)> {
+pub(crate) fn built(command: &mut Command) -> Result<(Option<String>, String)> {
     let output = command.stdin(Stdio::null()).output().context("cannot run cargo")?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     Ok((output.status.success().then(|| text(&output.stdout)), text(&output.stderr)))
 }
 
 /// A test program in cargo's messages.
-pub(super) fn program(line: &str) -> Option<Program> {
+pub(crate) fn program(line: &str) -> Option<Program> {
     let message: Value = serde_json::from_str(line).ok()?;
     let file = message["executable"].as_str().filter(|_| message["profile"]["test"] == true)?;
     let manifest = PathBuf::from(message["manifest_path"].as_str()?);
@@ -106,7 +107,7 @@ pub(super) fn program(line: &str) -> Option<Program> {
     };
     let kind = message["target"]["kind"][0].as_str()?;
     let target = format!("{kind} {}", message["target"]["name"].as_str()?);
-    Some(Program { package, target, file: file.into(), dir })
+    Some(Program { package, target, file: file.into(), dir: in_checkout(&dir) })
 }
 
 /// Tests, from what a test program says of itself.

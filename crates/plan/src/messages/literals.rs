@@ -102,7 +102,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
 
 /// Every text of the source is in a message, or is listed above; and what is listed is there, and in no message.
 pub(super) fn are_met(messages: &[&str]) {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let source = super::package().join("src");
     let mut unused: Vec<_> = NOT_SHOWN.iter().collect();
     let mut missing = vec![];
     for file in files(&source) {
@@ -147,7 +147,7 @@ pub(super) fn is_of_the_operator(message: &str) -> bool {
 
 /// The source of the operator and of kubeio.
 fn of_the_operator() -> Vec<String> {
-    let source = |name| Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name).join("src");
+    let source = |name| super::package().join("..").join(name).join("src");
     let all = ["operator", "kubeio"].into_iter().flat_map(|name| files(&source(name)));
     all.map(|file| std::fs::read_to_string(file).unwrap()).collect()
 }

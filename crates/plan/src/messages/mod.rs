@@ -139,6 +139,11 @@ fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*").replace('\n', " ")
 }
 
+/// Where cargo says that this package is: what is built may be of another checkout with the same sources.
+fn package() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo, or `make test`, sets CARGO_MANIFEST_DIR").into()
+}
+
 #[test]
 fn the_page_has_every_reason_and_every_message() {
     let all = situations();
@@ -153,7 +158,7 @@ fn the_page_has_every_reason_and_every_message() {
         assert!(theirs || literals::is_of_the_operator(message), "{situation}: nobody says this: {message}");
     }
 
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/messages.md");
+    let file = package().join("../../docs/reference/messages.md");
     if std::env::var_os("BERTH_GEN").is_some() {
         std::fs::write(&file, page(&rows)).unwrap();
     }
@@ -161,7 +166,7 @@ fn the_page_has_every_reason_and_every_message() {
     assert!(there == page(&rows), "docs/reference/messages.md is not up to date: run `make gen`");
 
     let objects: String = all.iter().map(Situation::line).collect();
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/messages/objects.jsonl");
+    let file = package().join("src/messages/objects.jsonl");
     if std::env::var_os("BERTH_GEN").is_some() {
         std::fs::write(&file, &objects).unwrap();
     }
