@@ -93,7 +93,7 @@ pub(super) fn images(operator: Option<&str>, agent: Option<&str>) -> Result<(Ref
     let Some(operator) = operator else {
         return Err(
             "set IMAGE to the operator's image, repository:tag, in a registry that the cluster's nodes reach.\n\
-                    `make images` builds it and the agent's into target/demo/images"
+                    `make images` builds it and the agent's into target/images"
                 .to_owned(),
         );
     };

@@ -23,7 +23,6 @@ impl Demo {
     /// A network for the tenant, and what pods are attached to it by.
     pub(super) fn network(&self) -> Result<()> {
         say(&format!("network `{VPC}` of the tenant"));
-        run(devcluster().args(["build", "agnhost"]))?;
         let up = ["up", "--timeout", "300", "--name", &self.cluster, "--vpc", VPC];
         run(devcluster().args(up).stdout(Stdio::null()))?;
         self.team()?;

@@ -7,9 +7,10 @@ mod given;
 mod machines;
 mod preflight;
 mod probe;
+mod steps;
 mod store;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,12 +18,14 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use self::steps::Steps;
 pub(crate) use self::store::Store;
-use crate::images::{self, Images, demo_dir, demo_name, devcluster};
+use crate::images::{self, Images, Profile, demo_dir, demo_name, devcluster};
 use crate::root;
-use crate::shell::{Result, cache, install, output, run, say, short_digest, state, write_if_changed};
+use crate::shell::{Result, build_programs, cache, install, output, run, say, short_digest, state, write_if_changed};
 
 const SYSTEM: &str = "berth-system";
 pub(crate) const TEAM: &str = "team-a";
@@ -47,16 +50,64 @@ pub(crate) struct Demo {
     example: PathBuf,
 }
 
-pub(crate) fn up() -> Result<()> {
+/// `with_store`: with an S3 server for backups, which Berth knows as a store. One that was given it keeps it.
+pub(crate) fn up(with_store: bool) -> Result<()> {
     if let Some(kubeconfig) = given::kubeconfig() {
+        ensure!(!with_store, "the store is an S3 server of the demo's own meta cluster: unset BERTH_KUBECONFIG");
         return given::up(kubeconfig);
     }
     let started = Instant::now();
-    let images = images::build()?;
+    let mut steps = Steps::new(&STEPS);
+    steps.next();
+    // What takes longest begins as soon as there is what builds it.
+    build_programs(&["devcluster", "cni-meta"])?;
+    images::install_here(Profile::Dev, &["devcluster", "cni-meta"])?;
+    let cluster = spawn(&[&["deps", "--install"], &["build", "--only", "cluster"], &["build", "helm", "kubectl"]]);
+    let images = images::build(Profile::Dev)?;
+    steps.next();
+    ended(cluster)?;
+    let for_pods = spawn(&[&["build", "agnhost"]]);
+    let store = if with_store || Store::is_there(&demo_name()) { Store::S3 } else { Store::None };
     let example = root().join("examples/acme-vpc.yaml");
-    let demo = Demo { example, ..Demo::bring_up(demo_name(), demo_dir(), &images, &[], Store::S3)? };
+    let demo = Demo { example, ..Demo::new(demo_name(), demo_dir())? };
+    steps.next();
+    demo.cluster(store)?;
+    steps.next();
+    demo.berth(&images, &demo.store(store)?)?;
     demo.network()?;
-    demo.tenant(started, || demo.apply(), |_| demo.machines().and_then(|()| demo.hello()))
+    steps.next();
+    demo.tenant(
+        started,
+        || demo.apply(),
+        |_| {
+            steps.next();
+            ended(for_pods)?;
+            steps.next();
+            demo.machines().and_then(|()| demo.hello())?;
+            steps.end();
+            Ok(())
+        },
+    )
+}
+
+/// What the demo does, and how long it takes on two cores: from nothing, and again.
+const STEPS: [(&str, &str); 7] = [
+    ("Berth's programs", "3 min, or seconds where they are built"),
+    ("what a meta cluster is made of", "20 min, or minutes where it can be downloaded, or nothing where it is there"),
+    ("meta cluster", "20 s"),
+    ("Berth on it, and a network for the tenant", "20 s"),
+    ("a tenant", "30 s"),
+    ("the image that its pods run", "2 min, or nothing where it is built"),
+    ("machines that join it, and pods on them", "1 min"),
+];
+
+/// Runs devcluster beside the rest, one call after the other.
+fn spawn(calls: &'static [&'static [&'static str]]) -> JoinHandle<Result<()>> {
+    thread::spawn(|| calls.iter().try_for_each(|arguments| run(devcluster().args(*arguments))))
+}
+
+fn ended(calls: JoinHandle<Result<()>>) -> Result<()> {
+    calls.join().unwrap_or_else(|_| bail!("devcluster was not run"))
 }
 
 pub(crate) fn down() -> Result<()> {
@@ -66,7 +117,7 @@ pub(crate) fn down() -> Result<()> {
     let dir = demo_dir();
     if !dir.join("bin/devcluster").exists() && state().join(demo_name()).exists() {
         // The files are gone, but the cluster is not.
-        images::build()?;
+        images::build(Profile::Dev)?;
     }
     if dir.join("bin/devcluster").exists() {
         run(devcluster().args(["down", "--name", &demo_name()]))?;
@@ -92,13 +143,19 @@ impl Demo {
         run(devcluster().args(["build", "helm", "kubectl"]))?;
         let demo = Self::new(cluster, dir)?;
         say(&format!("meta cluster `{}`", demo.cluster));
-        let up = ["up", "--timeout", "300", "--name", &demo.cluster];
-        run(devcluster().args(up).args(store.options()).stdout(Stdio::null()))?;
-        demo.files()?;
-        println!("{}", output(demo.kubectl().args(["get", "nodes"]))?.trim_end());
+        demo.cluster(store)?;
         say("Berth");
         demo.berth(images, &[values, &demo.store(store)?].concat())?;
         Ok(demo)
+    }
+
+    /// The meta cluster, and access to it.
+    fn cluster(&self, store: Store) -> Result<()> {
+        let up = ["up", "--timeout", "300", "--name", &self.cluster];
+        run(devcluster().args(up).args(store.options()).stdout(Stdio::null()))?;
+        self.files()?;
+        println!("{}", output(self.kubectl().args(["get", "nodes"]))?.trim_end());
+        Ok(())
     }
 
     /// A meta cluster without nodes, so that no pod runs, with what else the charts give Berth: rights, policies, configuration.

@@ -18,6 +18,11 @@ pub(crate) enum Store {
 }
 
 impl Store {
+    /// Whether a cluster has an S3 server.
+    pub(super) fn is_there(cluster: &str) -> bool {
+        output(devcluster().args(["s3", "--name", cluster])).is_ok()
+    }
+
     /// Options of `devcluster up`.
     pub(super) fn options(self) -> &'static [&'static str] {
         if self == Self::S3 { &["--s3"] } else { &[] }
