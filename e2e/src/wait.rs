@@ -6,6 +6,7 @@ use std::{
 };
 
 use anyhow::{Context, Result, anyhow};
+use berth_testkit::{fixtures::LATE, patience::patience};
 
 /// How long [`until`] waits: eight minutes, or `$BERTH_E2E_DEADLINE` seconds.
 fn deadline() -> Duration {
@@ -20,7 +21,7 @@ pub fn until<T>(what: &str, check: impl FnMut() -> Result<T>) -> Result<T> {
 
 /// [`until`] with another deadline.
 pub fn until_within<T>(deadline: Duration, what: &str, mut check: impl FnMut() -> Result<T>) -> Result<T> {
-    let start = Instant::now();
+    let (start, deadline) = (Instant::now(), patience(deadline));
     loop {
         match check() {
             Ok(value) => {
@@ -30,7 +31,7 @@ pub fn until_within<T>(deadline: Duration, what: &str, mut check: impl FnMut() -
                 return Ok(value);
             }
             Err(error) if start.elapsed() > deadline => {
-                return Err(error.context(format!("waited {:.0?} for: {what}", start.elapsed())));
+                return Err(error.context(format!("{LATE} waited {:.0?} for: {what}", start.elapsed())));
             }
             Err(_) => thread::sleep(Duration::from_millis(250)),
         }

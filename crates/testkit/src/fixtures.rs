@@ -8,6 +8,8 @@ use std::{
 use anyhow::{Result, bail};
 use serde::de::DeserializeOwned;
 
+use crate::patience::patience;
+
 /// An object of the wanted type from YAML.
 ///
 /// # Panics
@@ -32,17 +34,24 @@ macro_rules! yaml {
     ($($arg:tt)*) => { $crate::fixtures::from_yaml(&format!($($arg)*)) };
 }
 
-/// Calls `attempt` every 25 ms until it succeeds; after `timeout`, its last error.
+/// What the message of a missed deadline begins with: `make test` then says what else ran.
+pub const LATE: &str = "LATE:";
+
+/// Calls `attempt` every 25 ms until it succeeds; after `timeout`, as long as [`patience`] makes it, its last error.
 pub async fn eventually<T, E: Debug>(
     timeout: Duration,
     what: &str,
     mut attempt: impl AsyncFnMut() -> Result<T, E>,
 ) -> Result<T> {
-    let deadline = Instant::now() + timeout;
+    let (began, timeout) = (Instant::now(), patience(timeout));
+    let mut attempts = 0;
     loop {
+        attempts += 1;
         match attempt().await {
             Ok(value) => return Ok(value),
-            Err(e) if Instant::now() > deadline => bail!("{what}: not within {timeout:?}: {e:?}"),
+            Err(e) if began.elapsed() > timeout => {
+                bail!("{LATE} {what}: not within {timeout:.0?}, after {attempts} looks: {e:?}")
+            }
             Err(_) => tokio::time::sleep(Duration::from_millis(25)).await,
         }
     }

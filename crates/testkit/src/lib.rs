@@ -27,6 +27,7 @@ pub mod fault;
 pub mod fixtures;
 pub mod kinds;
 pub mod oracle;
+pub mod patience;
 pub mod policies;
 pub mod prometheus;
 pub mod schema;
