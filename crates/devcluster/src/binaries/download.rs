@@ -28,10 +28,7 @@ pub(super) fn from_publisher(
             continue;
         }
         let url = format!("https://{}", offer.address);
-        let wanted = match table.get(&offer.address) {
-            Some(sum) => sum.to_owned(),
-            None => published(client, offer)?,
-        };
+        let wanted = wanted(client, table, offer)?;
         let file = staging.join("download");
         let found = client.file(&url, &file, |length| expects(offer.file(), length))?;
         compare(&url, &wanted, &found)?;
@@ -46,7 +43,11 @@ pub(super) fn from_publisher(
     Ok(())
 }
 
-fn published(client: &Client, offer: &Offer) -> Result<String, Failure> {
+/// The sum that a file is to have: the checkout's, or else the publisher's.
+fn wanted(client: &Client, table: &Sums, offer: &Offer) -> Result<String, Failure> {
+    if let Some(sum) = table.get(&offer.address) {
+        return Ok(sum.to_owned());
+    }
     let url = format!("https://{}", offer.sums);
     let list = client.list(&url)?;
     sums::published(&list, offer.file()).ok_or_else(|| {
@@ -166,5 +167,21 @@ fn extract(from: &mut impl Read, to: &Path, broken: impl Fn(std::io::Error) -> F
             0 => return file.sync_all().map_err(cannot),
             count => std::io::Write::write_all(&mut file, &buffer[..count]).map_err(cannot)?,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_of_the_checkouts_table_decides_and_the_publisher_is_not_asked() {
+        // Nobody listens there.
+        let address = "127.0.0.1:1/runc.amd64".to_owned();
+        let offer = Offer { sums: format!("{address}.sha256"), address, holds: Holds::Program("runc") };
+        let sum = "a".repeat(64);
+        let table = Sums::parse(&format!("{sum}  127.0.0.1:1/runc.amd64\n")).unwrap();
+        assert_eq!(wanted(&Client::default(), &table, &offer).unwrap(), sum);
+        assert!(matches!(wanted(&Client::default(), &Sums::default(), &offer), Err(Failure::Unreachable(_))));
     }
 }

@@ -174,7 +174,7 @@ impl Client {
         let of = length.map(|length| format!(" of {length}")).unwrap_or_default();
         match Error::from(e) {
             Error::Timeout(_) => {
-                format!("{place} stalls: after {done}{of} bytes none came for {} s", self.limits.silence.as_secs())
+                format!("{place} stalls: after {done}{of} bytes none came for {} s", self.limits.silence.as_secs_f32())
             }
             e => format!("{place} is cut: {done}{of} bytes came ({e})"),
         }
