@@ -18,7 +18,7 @@ fn of_program(artifact: &Artifact, name: &str) -> u64 {
         "s3s-fs" => 180,
         "kube-apiserver" | "e2e.test" => 480,
         "kube-controller-manager" => 120,
-        "coredns" => 150,
+        "coredns" => 160,
         "helm" | "helm4" => 144,
         "containerd" => 100,
         "agnhost" | "otelcol" => 90,
