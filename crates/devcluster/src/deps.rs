@@ -159,3 +159,25 @@ pub(crate) fn search_path() -> String {
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     search_path().split(':').map(|dir| Path::new(dir).join(program)).find(|path| path.is_file())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_builds_nothing_needs_no_compiler_and_others_hear_what_needs_it() {
+        assert!(check_builder("no-such-program", "it", &[]).is_ok());
+        assert!(check_builder("sh", "it", &["pause-1".to_owned()]).is_ok());
+        let said =
+            check_builder("no-such-program", "It: https://go.dev/dl", &["pause-1".to_owned(), "agnhost-2".to_owned()]);
+        let said = said.unwrap_err().to_string();
+        for part in [
+            "`no-such-program` is not in PATH",
+            "pause-1, agnhost-2",
+            "Install It: https://go.dev/dl",
+            "BERTH_BINARIES",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
+}

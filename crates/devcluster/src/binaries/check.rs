@@ -1,4 +1,5 @@
-//! Whether a file is the program that it is to be: for this machine's processor, and of the version that it reports.
+//! Whether a file is the program that it is to be: for this machine's processor, linked as images need it, and of the version that it
+//! reports.
 
 use std::{
     fs::{self, File},
@@ -17,12 +18,29 @@ use super::{
 /// How long a program may take to say its version.
 const PATIENCE: Duration = Duration::from_secs(30);
 
+/// What images are made of: nothing else is in them, no loader and no library.
+const IN_IMAGES: [&str; 10] = [
+    "agnhost",
+    "coredns",
+    "etcd",
+    "etcdctl",
+    "etcdutl",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "pause",
+];
+
 /// The error says what was expected and what was found.
 pub(super) fn program(path: &Path, artifact: &Artifact, name: &str) -> Result<(), String> {
     let mut head = Vec::new();
-    let opened = File::open(path).and_then(|file| file.take(64).read_to_end(&mut head));
+    let opened = File::open(path).and_then(|file| file.take(4096).read_to_end(&mut head));
     opened.map_err(|e| format!("cannot be read: {e}"))?;
     machine(&head, std::env::consts::ARCH)?;
+    if IN_IMAGES.contains(&name) && asks_for_a_loader(&head) {
+        return Err("is to be linked statically, since its image holds nothing else, but asks for a loader".to_owned());
+    }
     let Some(arguments) = question(artifact, name) else { return Ok(()) };
     let said = ask(path, arguments)?;
     let expected = artifact.version.trim_start_matches('v');
@@ -57,6 +75,15 @@ fn machine(head: &[u8], here: &str) -> Result<(), String> {
         Some(found) if found == here => Ok(()),
         _ => Err(format!("is to be a program for {here}, but is one for {}", found.unwrap_or("another processor"))),
     }
+}
+
+/// Whether a program, of which [`machine`] has seen the header, has a segment `PT_INTERP`.
+fn asks_for_a_loader(head: &[u8]) -> bool {
+    let half = |at: usize| head.get(at..at + 2).map_or(0, |b| usize::from(u16::from_le_bytes([b[0], b[1]])));
+    // Linkers put the table right behind the header.
+    let (table, size, count) = (half(32), half(54), half(56));
+    (0..count)
+        .any(|index| head.get(table + index * size..).is_some_and(|entry| entry.starts_with(&3_u32.to_le_bytes())))
 }
 
 /// The arguments with which a program says its version; `None` for those that say none.
@@ -167,6 +194,24 @@ mod tests {
         assert_eq!(machine(b"", x86).unwrap_err(), "is to be a program, but begins with ``");
         let page = b"<!DOCTYPE html>\n<title>Sign in</title>";
         assert_eq!(machine(page, x86).unwrap_err(), "is to be a program, but begins with `<!DOCTYPE html>`");
+    }
+
+    #[test]
+    fn what_needs_a_loader_is_found_by_its_segment() {
+        let with = |kinds: &[u32]| {
+            let mut head = elf(2, 1, 62);
+            head[32] = 64;
+            head[54] = 56;
+            head[56] = u8::try_from(kinds.len()).unwrap();
+            for kind in kinds {
+                head.extend_from_slice(&kind.to_le_bytes());
+                head.extend_from_slice(&[0; 52]);
+            }
+            head
+        };
+        assert!(asks_for_a_loader(&with(&[6, 3, 1])));
+        assert!(!asks_for_a_loader(&with(&[6, 1, 2])));
+        assert!(!asks_for_a_loader(&with(&[1, 3])[..100]), "cut");
     }
 
     #[test]

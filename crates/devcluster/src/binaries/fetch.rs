@@ -77,10 +77,13 @@ pub(super) struct Client {
 impl Client {
     /// The text of a list of sums.
     pub(super) fn list(&self, url: &str) -> Result<String, Failure> {
+        self.text(self.get(url)?.0, url)
+    }
+
+    fn text(&self, from: impl Read, place: &str) -> Result<String, Failure> {
         let mut text = Vec::new();
-        let (body, _) = self.get(url)?;
-        self.copy(body, &mut text, LONGEST_LIST, None, url, "memory")?;
-        String::from_utf8(text).map_err(|_| Failure::Wrong(format!("{url} is no text")))
+        self.copy(from, &mut text, LONGEST_LIST, None, place, "memory")?;
+        String::from_utf8(text).map_err(|_| Failure::Wrong(format!("{place} is no text")))
     }
 
     /// Writes a file; gives its sum. `expects` hears how many bytes the server promises, if it does.
@@ -102,11 +105,7 @@ impl Client {
         match base {
             Base::Url(_) => self.file(&place, to, expects),
             Base::Folder(_) => {
-                // A pipe or a device has no end.
-                let opened = std::fs::metadata(&place)
-                    .and_then(|meta| if meta.is_file() { Ok(meta) } else { Err(io::Error::other("it is no file")) })
-                    .and_then(|meta| Ok((File::open(&place)?, meta.len())));
-                let (file, length) = opened.map_err(|e| Failure::Wrong(format!("{place} cannot be read: {e}")))?;
+                let (file, length) = open(&place)?;
                 expects(Some(length));
                 self.write(file, to, Some(length), &place)
             }
@@ -118,9 +117,7 @@ impl Client {
         let place = base.place(path);
         match base {
             Base::Url(_) => self.list(&place),
-            Base::Folder(_) => {
-                std::fs::read_to_string(&place).map_err(|e| Failure::Wrong(format!("{place} cannot be read: {e}")))
-            }
+            Base::Folder(_) => self.text(open(&place)?.0, &place),
         }
     }
 
@@ -268,6 +265,14 @@ impl Client {
             e => Failure::Unreachable(format!("{host}{through}: no connection ({})", start(&e.to_string()))),
         }
     }
+}
+
+/// A file of a folder, and its length. A pipe or a device may have no end.
+fn open(place: &str) -> Result<(File, u64), Failure> {
+    let opened = std::fs::metadata(place)
+        .and_then(|meta| if meta.is_file() { Ok(meta.len()) } else { Err(io::Error::other("it is no file")) })
+        .and_then(|length| Ok((File::open(place)?, length)));
+    opened.map_err(|e| Failure::Wrong(format!("{place} cannot be read: {e}")))
 }
 
 /// Where a redirect leads: an address, or a path on the same host.

@@ -53,7 +53,7 @@ pub(super) fn published(text: &str, file: &str) -> Option<String> {
 /// The beginning of what came instead of something, for messages: one line, no control characters.
 pub(super) fn start(text: &str) -> String {
     let line = text.trim_start().lines().next().unwrap_or_default();
-    let shown: String = line.chars().filter(|c| !c.is_control()).take(60).collect();
+    let shown: String = line.chars().filter(|c| !c.is_control()).take(100).collect();
     shown.trim_end().to_owned()
 }
 

@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use crate::world::{World, foreign, program, said, sum};
+use crate::world::{World, foreign, linked, program, said, sum};
 
 /// A cache with programs and the list that `devcluster sums` writes of it.
 fn served() -> (World, PathBuf) {
@@ -130,6 +130,21 @@ fn what_it_has_not_or_has_wrong_is_an_error_that_names_the_file_and_the_way_out(
             said.has(&["BERTH_BINARIES=build"]);
             assert_eq!(world.files(), [""; 0], "{name}");
         }
+    }
+}
+
+/// Its image holds nothing else, so it would not start in a pod.
+#[test]
+fn what_goes_into_an_image_is_linked_statically() {
+    let path = "tools/pause-3.10.1/pause";
+    for (how, fine) in [("-static", true), ("-no-pie", false), ("-pie", false)] {
+        let (other, world) = (World::new(), World::new());
+        let pause = linked(how, "whatever", 0);
+        put(&other, path, &pause);
+        put(&other, "SHA256SUMS", format!("{}  {path}\n", sum(&pause)).as_bytes());
+        let said = world.build("pause", &[("BERTH_BINARIES", other.bin("").to_str().unwrap())]);
+        assert_eq!((said.ok, world.files().len()), (fine, usize::from(fine)), "{how}: {}", said.text);
+        assert!(fine || said.text.contains("is to be linked statically"), "{}", said.text);
     }
 }
 

@@ -106,10 +106,15 @@ fn collect(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// A program that says this, whatever it is asked; of `size` bytes or more.
 pub(crate) fn program(says: &str, size: usize) -> Vec<u8> {
+    linked("-static", says, size)
+}
+
+/// Linked as `how`, a flag of the C compiler.
+pub(crate) fn linked(how: &str, says: &str, size: usize) -> Vec<u8> {
     let dir = tempfile::tempdir().unwrap();
     let (source, out) = (dir.path().join("main.c"), dir.path().join("main"));
     fs::write(&source, format!("#include <stdio.h>\nint main(void) {{ puts(\"{says}\"); return 0; }}\n")).unwrap();
-    assert!(Command::new("cc").arg("-s").arg("-o").arg(&out).arg(&source).status().unwrap().success());
+    assert!(Command::new("cc").args(["-s", how, "-o"]).arg(&out).arg(&source).status().unwrap().success());
     let mut program = fs::read(&out).unwrap();
     // Whatever follows an ELF file's end does not matter to it. Noise does not get smaller in an archive.
     let mut noise = 1_u32;

@@ -195,6 +195,7 @@ fn a_folder_gives_files_and_nothing_that_never_ends() {
         let failure = client().of_base(&base, name, &to, |_| {}).unwrap_err();
         assert!(matches!(&failure, Failure::Wrong(why) if why.contains(says)), "{failure:?}");
     }
+    assert!(matches!(client().list_of_base(&base, "pipe"), Err(Failure::Wrong(_))));
 }
 
 #[test]
