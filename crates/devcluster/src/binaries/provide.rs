@@ -120,6 +120,9 @@ impl Run {
             self.gave_up = !gave_up.is_empty();
             eprint!(" {why}; builds it instead{gave_up}\n{title}");
             super::build::check(&[artifact])?;
+            // Builds need the room.
+            files::remove(staging)?;
+            files::create_dir(staging)?;
         }
         eprint!(" builds, {} …", expected::span(expected::seconds(artifact)));
         super::build::artifact(artifact, work, staging)?;
