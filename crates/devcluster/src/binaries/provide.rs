@@ -68,7 +68,7 @@ impl Run {
         super::build::check(&built)?;
         if self.mode == Mode::Build {
             let seconds = built.iter().map(|artifact| expected::seconds(artifact)).sum();
-            eprintln!("{} artifacts are missing: building them takes {}", missing.len(), expected::span(seconds));
+            eprintln!("to build: {}, which takes {}", missing.len(), expected::span(seconds));
         }
         Ok(())
     }

@@ -1,6 +1,12 @@
 //! Publishers' binaries: complete, cut, slow, missing, of another sum, version or processor, behind proxies and pages.
 
-use std::{collections::HashMap, fs, process::Command, thread, time::Duration};
+use std::{
+    collections::HashMap,
+    fs,
+    process::Command,
+    thread,
+    time::{Duration, Instant},
+};
 
 use crate::{
     publishers::{Answer, Publishers, Way},
@@ -171,9 +177,7 @@ fn whatever_is_wrong_with_a_file_is_never_taken_for_the_program() {
 fn after_a_failure_to_connect_no_other_address_is_asked() {
     for (way, why) in [(Way::Page, "403"), (Way::Portal, "no connection (")] {
         let site = Site::new(way, HashMap::new());
-        let variables = ["build", "helm", "cni-plugins"];
-        let mut command = site.command("helm", "auto");
-        let said = said(&command.args(&variables[2..]).output().unwrap());
+        let said = said(&site.command("helm", "auto").arg("cni-plugins").output().unwrap());
         assert!(said.ok, "{}", said.text);
         said.has(&["github.com through the proxy 127.0.0.1:", why, "; builds it instead, and asks no other address\n"]);
         assert_eq!(said.text.matches("instead").count(), 1, "{}", said.text);
@@ -197,6 +201,17 @@ fn after_a_failure_to_connect_no_other_address_is_asked() {
         assert!(said.ok && site.world.builds() == 1, "{}", said.text);
         said.has(&["and asks no other address"]);
     }
+}
+
+#[test]
+fn an_address_has_five_seconds_to_connect() {
+    let site = Site::new(Way::Silent, HashMap::new());
+    let start = Instant::now();
+    let said = said(&site.command("helm", "auto").arg("cni-plugins").output().unwrap());
+    let took = start.elapsed();
+    assert!(said.ok && site.world.builds() == 8 && site.publishers.asked().len() == 1, "{}", said.text);
+    said.has(&["no connection within 5 s; builds it instead, and asks no other address"]);
+    assert!(took > Duration::from_secs(4) && took < Duration::from_secs(20), "{took:?}");
 }
 
 #[test]
@@ -248,5 +263,5 @@ fn build_asks_nobody_and_what_is_neither_word_nor_place_is_refused() {
     }
     let said = site.build("helm", "build");
     assert!(said.ok && site.publishers.asked().is_empty() && site.world.builds() == 1, "{}", said.text);
-    said.has(&["1 artifacts are missing: building them takes some 2 min", " built in "]);
+    said.has(&["to build: 1, which takes some 2 min", " built in "]);
 }

@@ -35,6 +35,8 @@ pub(crate) enum Way {
     Page,
     /// A connection, and a page where TLS is to be.
     Portal,
+    /// Nothing.
+    Silent,
 }
 
 pub(crate) struct Publishers {
@@ -95,6 +97,11 @@ fn tunnel(
     assert!(headers.iter().any(|line| line == "Proxy-Authorization: Basic dXNlcjpzZWNyZXQ="), "{headers:?}");
     if way != Way::Open {
         asked.lock().unwrap().push(host);
+        if way == Way::Silent {
+            // Until whoever asks gives up.
+            let _ = std::io::Read::read(&mut stream, &mut [0]);
+            return None;
+        }
         let status = if way == Way::Page { "403 Forbidden" } else { "200 OK" };
         let page = "<!DOCTYPE html>\n<title>Sign in</title>\n";
         write!(stream, "HTTP/1.1 {status}\r\nContent-Length: {}\r\n\r\n{page}", page.len()).ok()?;
