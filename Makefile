@@ -11,6 +11,9 @@ XTASK := ./xtask/run.sh
 # No clusters, so neither Go nor root.
 test-fast gen images release: export BERTH_NEEDS := build
 
+# Tests ask nobody outside, and run what this checkout's recipes make.
+test test-all test-fast chaos upgrade: export BERTH_BINARIES ?= build
+
 help: ## What there is.
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 20
 
@@ -56,5 +59,5 @@ images: ## Static binaries of the operator and the agent, as images in target/im
 release: ## What a registry and a download page need, in target/berth-<version>: images, charts, kubectl-berth, SBOMs, checksums. See docs/release.md.
 	@$(XTASK) release
 
-binaries: ## What clusters and tests are made of, from Go modules into the cache (half an hour when it is empty).
+binaries: ## What clusters and tests are made of, into the cache: fetched, or with BERTH_BINARIES=build from Go modules (half an hour).
 	@$(XTASK) binaries

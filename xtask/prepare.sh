@@ -9,7 +9,8 @@ clusters=yes
 if [ -n "$given" ] || [ "${BERTH_NEEDS:-}" = build ]; then clusters=; fi
 [ -n "$given" ] || [ "$(uname -s)" = Linux ] || missing+=("Linux: clusters are made of its namespaces and cgroups")
 command -v cargo >/dev/null || missing+=("Rust: https://rustup.rs")
-[ -z "$clusters" ] || command -v go >/dev/null || missing+=("Go 1.26 or newer: https://go.dev/dl")
+# Otherwise devcluster asks for it, if something is built by it in the end: by then it knows what is fetched.
+[ -z "$clusters" ] || [ "${BERTH_BINARIES:-}" != build ] || command -v go >/dev/null || missing+=("Go 1.26 or newer: https://go.dev/dl")
 [ -z "$clusters" ] || [ "$(id -u)" = 0 ] || missing+=("root: clusters need namespaces, mounts and cgroups")
 if ! command -v cc >/dev/null || { [ -z "$given" ] && [ ! -e /usr/include/stdio.h ]; }; then
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then

@@ -1,18 +1,29 @@
-//! The binaries that a cluster needs: where they lie in the cache, and how they are built from Go modules, and one from a crate.
+//! The binaries that a cluster needs: where they lie in the cache, and how they get there. `BERTH_BINARIES` says whether they are
+//! fetched from their publishers, fetched from another cache, or built from Go modules, and one from a crate.
 //!
 //! Layout under [`paths::cache`]`/bin`: `kubernetes/<v1.x.y>/<name>`, `etcd/<v3.x.y>/<name>`,
-//! `tools/<name>-<x.y.z>/<name>`. A file that is there is complete: each is built under a temporary name and renamed.
+//! `tools/<name>-<x.y.z>/<name>`. A file that is there is complete: each is made under a temporary name and renamed.
 
 mod build;
 mod catalog;
+mod check;
+mod download;
+mod expected;
+mod fetch;
 mod go_module;
+mod list;
+mod provide;
+mod proxy;
+mod sources;
+mod sums;
 
 use std::path::PathBuf;
 
 use anyhow::{Result, bail};
 
-pub use build::build;
 pub use catalog::{Artifact, Selection};
+pub use list::write_sums;
+pub use provide::build;
 
 use crate::paths;
 

@@ -17,6 +17,9 @@ enum Probe {
     File(&'static str),
 }
 
+/// How the need for it begins.
+const FOR_RUNC: &str = "building runc";
+
 const DEPENDENCIES: [Dependency; 13] = [
     program("iptables", "iptables", "the pods' bridge (masquerading) and host ports"),
     program("nftables", "nft", "kube-proxy"),
@@ -27,9 +30,9 @@ const DEPENDENCIES: [Dependency; 13] = [
     program("keepalived", "keepalived", "a peer of the virtual IP in a test"),
     program("iproute2", "ip", "the cluster's network namespace"),
     program("util-linux", "setsid", "processes that outlive the terminal"),
-    program("pkg-config", "pkg-config", "building runc"),
-    program("gcc", "gcc", "building runc"),
-    Dependency { package: "libc6-dev", probe: Probe::File("/usr/include/stdio.h"), needed_for: "building runc" },
+    program("pkg-config", "pkg-config", FOR_RUNC),
+    program("gcc", "gcc", FOR_RUNC),
+    Dependency { package: "libc6-dev", probe: Probe::File("/usr/include/stdio.h"), needed_for: FOR_RUNC },
     Dependency {
         package: "libseccomp-dev",
         probe: Probe::PkgConfig("libseccomp"),
@@ -55,7 +58,10 @@ pub fn missing() -> Vec<&'static str> {
 
 /// Fails with the exact line to type if a package is missing.
 pub fn check() -> Result<()> {
-    let missing: Vec<_> = DEPENDENCIES.iter().filter(|d| !d.is_there()).collect();
+    report(&DEPENDENCIES.iter().filter(|d| !d.is_there()).collect::<Vec<_>>())
+}
+
+fn report(missing: &[&Dependency]) -> Result<()> {
     if missing.is_empty() {
         return Ok(());
     }
@@ -69,13 +75,21 @@ pub fn check() -> Result<()> {
     )
 }
 
-/// [`check`], and a Go compiler.
-pub(crate) fn check_build() -> Result<()> {
-    check()?;
-    if find("go").is_none() {
-        bail!("`go` is not in PATH: the cluster's binaries are built from Go modules; install Go 1.26 or newer");
+/// Fails without a program that builds `artifacts`, if there are any; `how` says how to get it.
+pub(crate) fn check_builder(program: &str, how: &str, artifacts: &[String]) -> Result<()> {
+    if artifacts.is_empty() || find(program).is_some() {
+        return Ok(());
     }
-    Ok(())
+    bail!(
+        "`{program}` is not in PATH, and builds what is not fetched: {}. Install {how}, or have all binaries fetched from a machine \
+         that has them: BERTH_BINARIES=<address or folder>, see `devcluster sums --help`",
+        artifacts.join(", ")
+    )
+}
+
+/// Fails unless runc can be built: with a C compiler and seccomp.
+pub(crate) fn check_c() -> Result<()> {
+    report(&DEPENDENCIES.iter().filter(|d| d.needed_for.starts_with(FOR_RUNC) && !d.is_there()).collect::<Vec<_>>())
 }
 
 /// Fails unless run by root, who alone may make namespaces, mounts and cgroups.
@@ -144,4 +158,26 @@ pub(crate) fn search_path() -> String {
 
 pub(crate) fn find(program: &str) -> Option<std::path::PathBuf> {
     search_path().split(':').map(|dir| Path::new(dir).join(program)).find(|path| path.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_builds_nothing_needs_no_compiler_and_others_hear_what_needs_it() {
+        assert!(check_builder("no-such-program", "it", &[]).is_ok());
+        assert!(check_builder("sh", "it", &["pause-1".to_owned()]).is_ok());
+        let said =
+            check_builder("no-such-program", "It: https://go.dev/dl", &["pause-1".to_owned(), "agnhost-2".to_owned()]);
+        let said = said.unwrap_err().to_string();
+        for part in [
+            "`no-such-program` is not in PATH",
+            "pause-1, agnhost-2",
+            "Install It: https://go.dev/dl",
+            "BERTH_BINARIES",
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+    }
 }

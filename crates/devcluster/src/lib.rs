@@ -1,6 +1,6 @@
 //! A real Kubernetes cluster on one Linux machine, without Docker: what `make demo`, the e2e tests and the benches run on.
 //!
-//! - [`binaries`]: Kubernetes, etcd, containerd and more, built from Go modules into a cache outside of the checkout.
+//! - [`binaries`]: Kubernetes, etcd, containerd and more, fetched or built from Go modules into a cache outside of the checkout.
 //! - [`images`]: FROM-scratch images of them, and of Berth's own programs.
 //! - [`Cluster`]: a cluster in network namespaces of its own, of one node or up to four, reachable from the host by
 //!   address. Any number (up to sixteen) run side by side.

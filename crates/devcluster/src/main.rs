@@ -43,7 +43,10 @@ enum Verb {
         #[arg(long)]
         install: bool,
     },
-    /// Build the binaries that are not in the cache yet.
+    /// Build or fetch the binaries that are not in the cache yet.
+    ///
+    /// `BERTH_BINARIES` says where from: `auto` (from publishers' release pages, and what cannot be had there is built; the default),
+    /// `download` (from there or not at all), `build`, or the address or folder of another machine's cache, see `devcluster sums`.
     Build {
         /// What to build when no names are given.
         #[arg(long, value_enum, default_value_t = Only::Core)]
@@ -51,6 +54,10 @@ enum Verb {
         /// Artifacts by name, for example `kwok`, `e2e.test` or `kubernetes-v1.35.4`.
         names: Vec<String>,
     },
+    /// Write SHA256SUMS into the cache's folder bin, so that other machines can fetch all binaries from it.
+    ///
+    /// Serve the folder, or copy it, and name its address or path there in `BERTH_BINARIES`.
+    Sums,
     /// Bring a cluster up, or leave it alone if it is.
     Up {
         #[command(flatten)]
@@ -226,7 +233,13 @@ fn run(verb: Verb) -> Result<ExitCode> {
             Only::Core => Selection::Core,
             Only::All => Selection::All,
         })?,
+        Verb::Sums => {
+            let (list, count) = binaries::write_sums()?;
+            println!("{}: {count} files", list.display());
+        }
         Verb::Up { name, timeout, volumes, nodes, vpcs, cni_meta_plugin, s3, all_images } => {
+            // Before the minutes that binaries take.
+            deps::check()?;
             binaries::build(&Selection::Cluster)?;
             if s3 {
                 binaries::build(&Selection::Named(vec!["s3s-fs".to_owned()]))?;

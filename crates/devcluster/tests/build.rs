@@ -16,6 +16,7 @@ fn build(cache: &Path) -> Child {
     Command::new(env!("CARGO_BIN_EXE_devcluster"))
         .args(["build", "cni-plugins"])
         .env("BERTH_CACHE", cache)
+        .env("BERTH_BINARIES", "build")
         .stderr(Stdio::null())
         .spawn()
         .unwrap()

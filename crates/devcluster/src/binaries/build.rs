@@ -1,4 +1,4 @@
-//! Building: one artifact after the other, each under its own lock, each file renamed into place when it is complete.
+//! Building from Go modules, and one from a crate.
 
 use std::{
     fs,
@@ -10,43 +10,27 @@ use std::{
 use anyhow::{Context, Result, bail};
 
 use super::{
-    catalog::{Artifact, Recipe, Selection},
-    directory, go_module,
+    catalog::{Artifact, Recipe},
+    go_module,
 };
-use crate::{deps, files, paths};
+use crate::{deps, files};
 
-/// How the directories begin in which binaries are made before they are moved to their place.
-const STAGING: &str = "staging-";
-
-/// Builds what is selected and not there yet. Prints a line per binary; `go`'s own output goes to a log that errors name.
-pub fn build(selection: &Selection) -> Result<()> {
-    let artifacts = selection.artifacts().map_err(|unknown| {
-        let known: Vec<_> = Selection::All.artifacts().unwrap_or_default().iter().map(Artifact::name).collect();
-        anyhow::anyhow!("nothing to build is called {}; known are {}", unknown.join(", "), known.join(", "))
-    })?;
-    let missing: Vec<_> = artifacts.iter().filter(|a| !a.is_built()).collect();
-    if missing.is_empty() {
-        return Ok(());
-    }
-    deps::check_build()?;
-    let start = Instant::now();
-    for (index, artifact) in missing.iter().enumerate() {
-        eprintln!("[{}/{}] {}", index + 1, missing.len(), artifact.name());
-        build_artifact(artifact).with_context(|| format!("cannot build {}", artifact.name()))?;
-    }
-    eprintln!("built {} of {} artifacts in {} s", missing.len(), artifacts.len(), start.elapsed().as_secs());
-    Ok(())
+/// Fails if what builds one of these is missing, and says what it is needed for.
+pub(super) fn check(artifacts: &[&Artifact]) -> Result<()> {
+    let names = |by: fn(&Artifact) -> bool| -> Vec<String> {
+        artifacts.iter().filter(|artifact| by(artifact)).map(|artifact| artifact.name()).collect()
+    };
+    deps::check_builder("cargo", "Rust: https://rustup.rs", &names(|a| matches!(a.recipe, Recipe::Cargo { .. })))?;
+    deps::check_builder(
+        "go",
+        "Go 1.26 or newer: https://go.dev/dl",
+        &names(|a| !matches!(a.recipe, Recipe::Cargo { .. })),
+    )?;
+    if names(|artifact| artifact.label == "runc").is_empty() { Ok(()) } else { deps::check_c() }
 }
 
-fn build_artifact(artifact: &Artifact) -> Result<()> {
-    let cache = paths::cache();
-    let name = artifact.name();
-    let _lock = files::Lock::acquire(&cache.join("locks").join(&name), &name)?;
-    let target = directory(artifact.component, artifact.version);
-    files::create_dir(&target)?;
-    let work = cache.join("build").join(&name);
-    files::create_dir(&work)?;
-    remove_leftovers(&work)?;
+/// Builds what is missing of an artifact, each program in `staging` first.
+pub(super) fn artifact(artifact: &Artifact, work: &Path, staging: &Path) -> Result<()> {
     let log = work.join("log");
     files::remove(&log)?;
     let module = work.join("module");
@@ -57,25 +41,16 @@ fn build_artifact(artifact: &Artifact) -> Result<()> {
             continue;
         }
         let start = Instant::now();
-        eprint!("      {binary} … ");
         // A directory of its own, since `go install` chooses the file's name itself; on the same file system as the target.
-        let staging = work.join(format!("{STAGING}{}", std::process::id()));
+        let staging = staging.join(format!("{binary}.build"));
         files::create_dir(&staging)?;
-        let result = compile(artifact, binary, package, &module, &staging, &log);
-        if let Err(e) = result.and_then(|built| {
-            fs::rename(&built, &path).with_context(|| format!("cannot move {} to {}", built.display(), path.display()))
-        }) {
-            eprintln!("failed");
-            files::remove(&staging)?;
-            return Err(e);
+        let built = compile(artifact, binary, package, &module, &staging, &log)?;
+        fs::rename(&built, &path).with_context(|| format!("cannot move {} to {}", built.display(), path.display()))?;
+        if artifact.binaries.len() > 1 {
+            eprint!(" {binary} {:.1} s,", start.elapsed().as_secs_f32());
         }
-        files::remove(&staging)?;
-        eprintln!("{:.1} s", start.elapsed().as_secs_f32());
     }
-    if artifact.component == "kwok" {
-        copy_stages(artifact)?;
-    }
-    Ok(())
+    if artifact.has_stages() { copy_stages(artifact) } else { Ok(()) }
 }
 
 /// Runs the compiler; gives the path of the binary within `staging`.
@@ -153,6 +128,7 @@ fn ldflags(artifact: &Artifact) -> String {
             format!("helm.sh/helm/v3/internal/version.version=v{version}"),
             "helm.sh/helm/v3/internal/version.gitTreeState=clean".to_owned(),
         ],
+        "helm4" => vec![format!("helm.sh/helm/v4/internal/version.version={version}")],
         "crane" => vec![format!("github.com/google/go-containerregistry/cmd/crane/cmd.Version=v{version}")],
         "kwok" => vec![format!("sigs.k8s.io/kwok/pkg/consts.Version=v{version}")],
         "cni-plugins" => {
@@ -183,18 +159,6 @@ pub(super) fn run_logged(command: &mut Command, log: &Path) -> Result<()> {
     let lines: Vec<_> = text.lines().collect();
     let tail = lines[lines.len().saturating_sub(12)..].join("\n");
     bail!("{} ended with {status}; the end of {}:\n{tail}", command.get_program().display(), log.display())
-}
-
-/// Removes what killed builds left. The artifact's lock is held, so nobody but a compiler that outlived its `devcluster`
-/// is at work here, and what that makes is never looked at.
-fn remove_leftovers(work: &Path) -> Result<()> {
-    for entry in fs::read_dir(work).with_context(|| format!("cannot list {}", work.display()))? {
-        let entry = entry?;
-        if entry.file_name().to_string_lossy().starts_with(STAGING) {
-            files::remove(&entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// kwok does nothing without stages; they lie beside its sources.

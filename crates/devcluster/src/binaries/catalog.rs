@@ -67,7 +67,12 @@ impl Artifact {
     /// Whether every file is there. kwok also has its stages.
     pub fn is_built(&self) -> bool {
         self.binaries.iter().all(|(name, _)| self.binary(name).exists())
-            && (self.component != "kwok" || self.binary("stages").exists())
+            && (!self.has_stages() || self.binary("stages").exists())
+    }
+
+    /// kwok does nothing without stages: YAML files in a folder `stages` beside it.
+    pub(super) fn has_stages(&self) -> bool {
+        self.component == "kwok"
     }
 
     fn is_for_servers(&self) -> bool {
@@ -135,8 +140,16 @@ fn catalog() -> Vec<Artifact> {
             ..tool("runc", RUNC, "", &[])
         },
         cni_plugins(),
+        // With the plugins of the Corefiles here; a publisher's has all of them.
         Artifact {
-            binaries: vec![("coredns", "github.com/coredns/coredns".to_owned())],
+            binaries: vec![("coredns", String::new())],
+            recipe: Recipe::Source {
+                files: &[
+                    ("main.go", include_str!("coredns/main.go")),
+                    ("go.mod", include_str!("coredns/go.mod")),
+                    ("go.sum", include_str!("coredns/go.sum")),
+                ],
+            },
             ..tool("coredns", COREDNS, "", &[])
         },
         // A web server among much else: what the demo runs on a tenant's nodes.
@@ -294,6 +307,37 @@ mod tests {
         assert_eq!(named("e2e.test-v1.35.4"), "e2e.test-v1.35.4");
         assert_eq!(named("etcd"), "etcd-v3.6.16 etcd-v3.5.35");
         assert_eq!(Selection::Named(vec!["nope".to_owned()]).artifacts().unwrap_err(), ["nope"]);
+    }
+
+    /// Each word that begins a line within a server's block is a plugin, but for `import`.
+    #[test]
+    fn coredns_is_built_with_every_plugin_that_a_corefile_here_uses() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut corefiles = vec![std::fs::read_to_string(root.join("crates/devcluster/src/addons.rs")).unwrap()];
+        for minor in std::fs::read_dir(root.join("templates")).unwrap() {
+            let file = minor.unwrap().path().join("addons/coredns/files/Corefile.j2");
+            corefiles.extend(std::fs::read_to_string(file));
+        }
+        assert!(corefiles.len() > 3, "the templates have Corefiles");
+        let (main, module) = (include_str!("coredns/main.go"), include_str!("coredns/go.mod"));
+        let mut used = 0;
+        for corefile in &corefiles {
+            let from = corefile.find(":53 {").unwrap();
+            let block = corefile[from..].lines().take_while(|line| !line.starts_with("\";"));
+            for word in
+                block.filter_map(|line| line.strip_prefix("    ")).filter(|line| line.starts_with(char::is_alphabetic))
+            {
+                let plugin = match word.split_whitespace().next().unwrap_or_default() {
+                    "import" => continue,
+                    "prometheus" => "metrics",
+                    name => name,
+                };
+                used += 1;
+                assert!(main.contains(&format!("coredns/plugin/{plugin}\"")), "{plugin} is not in coredns/main.go");
+            }
+        }
+        assert!(used > 30, "{used} plugins were found");
+        assert!(module.contains(&format!("github.com/coredns/coredns v{COREDNS}\n")), "go.mod has another version");
     }
 
     #[test]
