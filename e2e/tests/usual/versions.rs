@@ -1,14 +1,16 @@
-//! Older minors, an older etcd and three members; a patch version rolls, the API server first; the minor after the next one is refused.
+//! The oldest minor, an older etcd and three members; a patch version rolls, the API server first; the minor after the next one is refused.
 //!
 //! `make test` runs the oldest and the newest minor: a tenant's pods differ by what a template renders, and what lies between renders
 //! what both of these do (`a_minor_in_between_renders_what_both_neighbours_do`, in crates/render/tests/flags.rs).
 
 use anyhow::{Context, Result, ensure};
-use berth_e2e::{NEWEST, PREVIOUS_PATCH, Tenant, World, apps, core, tenant::condition, until};
+use berth_e2e::{
+    NEWEST, PREVIOUS_PATCH, Tenant, World, apps,
+    tenant::condition,
+    until,
+    versions::{OLDEST, of, works},
+};
 use serde_json::{Value, json};
-
-const OLDEST: &str = "1.34.4";
-const BETWEEN: &str = "1.35.4";
 
 #[test]
 fn the_oldest_and_the_newest_minor_run_and_a_patch_rolls() {
@@ -21,42 +23,6 @@ fn the_oldest_and_the_newest_minor_run_and_a_patch_rolls() {
         old.let_go()?;
         a_patch_rolls(world, &new)
     });
-}
-
-#[test]
-#[ignore = "make test-all: what lies between renders what its neighbours do, and its binaries take minutes to build"]
-fn the_minor_between_and_a_single_member_of_the_oldest_run() {
-    berth_e2e::run("versions", |world| {
-        let single = of(world, "v134-one", OLDEST, "3.5.35", 1)?;
-        let between = of(world, "v135", BETWEEN, "3.6.16", 1)?;
-        works(&single, OLDEST, "3.5.35", 1)?;
-        works(&between, BETWEEN, "3.6.16", 1)?;
-        single.let_go()?;
-        between.let_go()?;
-        let three = of(world, "v135-ha", BETWEEN, "3.6.16", 3)?;
-        works(&three, BETWEEN, "3.6.16", 3)?;
-        three.let_go()
-    });
-}
-
-fn of<'w>(world: &'w World, name: &'w str, version: &str, etcd: &str, members: u32) -> Result<Tenant<'w>> {
-    Tenant::create(world, name, &json!({"version": version, "etcd": {"version": etcd, "replicas": members}}))
-}
-
-/// Every member and every component does what it is there for, and none was started again.
-fn works(tenant: &Tenant<'_>, version: &str, etcd: &str, members: u32) -> Result<()> {
-    let cluster = tenant.wait_ready()?;
-    ensure!(cluster["status"]["version"] == version, "{}", cluster["status"]);
-    let status = &tenant.etcd()?["status"];
-    ensure!(status["version"] == etcd && status["readyMembers"] == format!("{members}/{members}"), "{status}");
-    let api = tenant.api()?;
-    ensure!(api.get("/version")?["gitVersion"] == format!("v{version}"));
-    // The controller-manager works.
-    until("the service account of the namespace default", || {
-        api.get(&format!("{}/default", core("default", "serviceaccounts")))
-    })?;
-    tenant.scheduler_works()?;
-    tenant.nothing_restarted()
 }
 
 fn the_minor_after_the_next_is_refused(tenant: &Tenant<'_>) -> Result<()> {

@@ -4,11 +4,15 @@ use std::thread;
 
 use anyhow::{Result, ensure};
 use berth_api::names;
-use berth_e2e::{Options, Tenant, World, core, until};
+use berth_e2e::{
+    Options, Tenant, World, core,
+    faults::{ERROR, REJECTED, UNSCHEDULABLE, comes_back, delete_pods, is_back, says, uid},
+    until,
+};
 use serde_json::{Value, json};
 
-use crate::{
-    ERROR, REJECTED, UNSCHEDULABLE, comes_back, deployment, is_back, pods, says, uid, webhook,
+use super::{
+    deployment, webhook,
     writes::{ADMISSION, TAKEN_UP, ensure_webhook, no_config_maps},
 };
 
@@ -64,7 +68,7 @@ fn no_room(world: &World, tenant: &Tenant<'_>) -> Result<()> {
     world.install(&Options { values, ..Options::default() })?;
     let named = without_operator(world, || {
         world.kubectl(&["cordon", &node])?;
-        pods::delete(world, tenant, names::SCHEDULER)
+        delete_pods(world, tenant, names::SCHEDULER)
     })
     .and_then(|()| says(tenant, UNSCHEDULABLE, &["kube-scheduler-", "not scheduled"]));
     without_operator(world, || world.kubectl(&["uncordon", &node]).map(drop))?;

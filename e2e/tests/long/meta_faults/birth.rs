@@ -7,7 +7,7 @@ use berth_devcluster::{binaries, versions};
 use berth_e2e::{Options, Tenant, World, core};
 use serde_json::json;
 
-use crate::away::without_operator;
+use super::away::without_operator;
 
 /// A patch release that nobody has built.
 const MISSING: &str = "1.36.98";

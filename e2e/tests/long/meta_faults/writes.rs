@@ -7,10 +7,14 @@ use std::{
 
 use anyhow::{Result, ensure};
 use berth_api::names;
-use berth_e2e::{Tenant, World, core, until};
+use berth_e2e::{
+    Tenant, World, core,
+    faults::{ERROR, REJECTED, comes_back, says},
+    until,
+};
 use serde_json::{Value, json};
 
-use crate::{ERROR, REJECTED, comes_back, deployment, says, webhook};
+use super::{deployment, webhook};
 
 pub(crate) const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
 /// Everything that refuses and is not in a tenant's namespace.

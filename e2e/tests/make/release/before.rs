@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_devcluster::paths as dev;
 use berth_e2e::{make, paths};
 
-use crate::site::{Site, output};
+use super::site::{Site, output};
 
 /// The last commit before Berth could be installed from a registry alone.
 const COMMIT: &str = "a714e80266703c81ef75a8e0f22c1445942f11d1";
