@@ -72,7 +72,7 @@ fn demo() -> Result<()> {
             kubectl(&["-n", "team-a", "get", "clusters.berth.dev", "acme", "-o", "jsonpath={.status.nodes.ready}"])?;
         ensure!(nodes == "2", "{nodes} nodes are counted as ready");
         let first = objects()?;
-        std::thread::sleep(Duration::from_secs(3));
+        std::thread::sleep(Duration::from_secs(2));
         let second = objects()?;
         ensure!(first == second, "changed: {:?}", first.symmetric_difference(&second).collect::<Vec<_>>());
         Ok(second)

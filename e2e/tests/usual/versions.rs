@@ -1,7 +1,7 @@
 //! The oldest minor, an older etcd and three members; a patch version rolls, the API server first; the minor after the next one is refused.
 //!
 //! `make test` runs the oldest and the newest minor: a tenant's pods differ by what a template renders, and what lies between renders
-//! what both of these do (`a_minor_in_between_renders_what_both_neighbours_do`, in crates/render/tests/flags.rs).
+//! what both of these do (`a_minor_in_between_renders_what_both_neighbours_do`, in crates/render/tests/it/flags.rs).
 
 use anyhow::{Context, Result, ensure};
 use berth_e2e::{
