@@ -171,6 +171,12 @@ pub fn certificate_of(kubeconfig: &str) -> Result<Option<Vec<u8>>> {
     user.and_then(|u| u.client_certificate_data).map(|data| STANDARD.decode(data).context("base64")).transpose()
 }
 
+/// The address of the API server in a kubeconfig.
+pub fn server(kubeconfig: &str) -> String {
+    let line = kubeconfig.lines().find_map(|l| l.trim().strip_prefix("server: ")).unwrap_or_default();
+    line.trim_matches('"').to_owned()
+}
+
 /// A kubeconfig whose client knows the API server by another name or address than that at which it connects.
 pub fn under_name(kubeconfig: &str, name: &str) -> Result<String> {
     let mut kubeconfig = Kubeconfig::from_yaml(kubeconfig)?;

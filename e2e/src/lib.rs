@@ -1,4 +1,5 @@
-//! Berth on a real cluster with real pods. One behaviour a file in `tests/`; what they share is here.
+//! Berth on a real cluster with real pods. One behaviour a module in `tests/usual` and `tests/long`, and in `tests/make` what calls `make`;
+//! what they share is here.
 //!
 //! - [`run`] gives a test its [`World`]: the devcluster `e2e`, made once and used by all, with Berth on it and no tenants.
 //! - [`Tenant`] is one `Cluster` and what belongs to it.
@@ -10,6 +11,7 @@ pub mod caller;
 pub mod canary;
 pub mod certs;
 pub mod crowd;
+pub mod faults;
 pub mod images;
 pub mod kube_client;
 pub mod kubectl;
@@ -22,11 +24,14 @@ pub mod operator;
 pub mod outside;
 pub mod pages;
 pub mod paths;
+pub mod renewal;
 pub mod report;
 pub mod revisions;
 pub mod run;
 pub mod s3;
+pub mod suite;
 pub mod tenant;
+pub mod versions;
 pub mod wait;
 pub mod world;
 pub mod writer;

@@ -6,6 +6,7 @@ mod crates;
 mod crds;
 mod demo;
 mod images;
+mod names;
 mod pages;
 mod places;
 mod rbac;
@@ -84,8 +85,13 @@ enum Command {
         /// Another order, and other random walks.
         #[arg(long, default_value_t = 0)]
         seed: u64,
-        /// Only tests whose name, or that of their program, contains one of these.
+        /// Only tests whose name, with its modules, contains one of these.
         filters: Vec<String>,
+    },
+    /// Prints `package path` of each test, from the sources: `diff` compares two commits.
+    TestNames {
+        /// Another checkout. Default: this one.
+        checkout: Option<PathBuf>,
     },
     /// Runs all checks and tests and ends with their count.
     Test {
@@ -122,6 +128,7 @@ fn main() -> ExitCode {
         Command::Bench { args } => bench::run_all(&args),
         Command::BenchDown => bench::down(),
         Command::Upgrade { from, keep } => upgrade::run_all(&from, keep),
+        Command::TestNames { checkout } => names::print(checkout.as_deref().unwrap_or(root())),
         Command::Chaos { seed, filters } => testing::chaos::run(seed, &filters),
         Command::Test { fast: true, only, .. } => testing::run(Extent::Fast, &only),
         Command::Test { all: true, only, .. } => testing::run(Extent::All, &only),

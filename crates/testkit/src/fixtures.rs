@@ -2,6 +2,7 @@
 
 use std::{
     fmt::Debug,
+    path::PathBuf,
     time::{Duration, Instant},
 };
 
@@ -9,6 +10,14 @@ use anyhow::{Result, bail};
 use serde::de::DeserializeOwned;
 
 use crate::patience::patience;
+
+/// Where the package of the test is: what runs may have been built in another checkout with the same sources.
+///
+/// # Panics
+/// If neither cargo nor `make test` runs the test.
+pub fn package() -> PathBuf {
+    std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo and `make test` set CARGO_MANIFEST_DIR").into()
+}
 
 /// An object of the wanted type from YAML.
 ///

@@ -135,7 +135,8 @@ async fn it_goes_on_with_a_new_certificate_and_after_the_api_server() {
 
     server.stop_apiserver();
     logged("Connect").await;
-    tokio::time::sleep(Duration::from_secs(3)).await;
+    // More than one try is in vain.
+    tokio::time::sleep(Duration::from_secs(2)).await;
     server.start_apiserver().await.unwrap();
     ask_as_node(&server, "n1", "two", (&["n1"], &["172.20.0.5"])).await.unwrap();
     until("approval", SOON, async || decided(&client, "two").await).await;

@@ -59,7 +59,7 @@ pub(crate) fn crds() -> Vec<CustomResourceDefinition> {
     berth_api::crds::all()
 }
 
-/// The server of this test binary, with Berth's CRDs and a world that lasts as long as the binary.
+/// The server of this program, with Berth's CRDs and a world that lasts as long as the program.
 pub(crate) async fn server() -> &'static ApiServer {
     static READY: OnceCell<()> = OnceCell::const_new();
     let server = ApiServer::shared().await;
@@ -130,15 +130,20 @@ pub(crate) async fn alone() -> MutexGuard<'static, ()> {
     TURN.lock().await
 }
 
-/// Likewise, at the server of this test binary or at a second one, whichever is free: tests wait for most of their time.
+/// Servers of [`alone_at_a_server`]: tests wait for most of their time.
+const SERVERS: usize = 3;
+
+/// Waits for a server at which no other test has an operator.
 pub(crate) async fn alone_at_a_server() -> (MutexGuard<'static, ()>, &'static ApiServer) {
-    static TURN: Mutex<()> = Mutex::const_new(());
-    static SECOND: OnceCell<&'static ApiServer> = OnceCell::const_new();
-    tokio::select! {
+    static TURNS: [Mutex<()>; SERVERS] = [const { Mutex::const_new(()) }; SERVERS];
+    static ALL: [OnceCell<&'static ApiServer>; SERVERS] = [const { OnceCell::const_new() }; SERVERS];
+    let (turn, place) = tokio::select! {
         biased;
-        turn = alone() => (turn, server().await),
-        turn = TURN.lock() => (turn, SECOND.get_or_init(one_more).await),
-    }
+        turn = TURNS[0].lock() => (turn, 0),
+        turn = TURNS[1].lock() => (turn, 1),
+        turn = TURNS[2].lock() => (turn, 2),
+    };
+    (turn, ALL[place].get_or_init(one_more).await)
 }
 
 async fn one_more() -> &'static ApiServer {

@@ -3,10 +3,9 @@
 use berth_testkit::fixtures::from_yaml;
 use k8s_openapi::api::rbac::v1::Role;
 use serde_json::Value;
-use std::path::Path;
 
 fn template(file: &str) -> String {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../charts/berth/templates").join(file);
+    let file = berth_testkit::fixtures::package().join("../../charts/berth/templates").join(file);
     std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()))
 }
 

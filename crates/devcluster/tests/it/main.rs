@@ -1,0 +1,6 @@
+//! Real clusters, what they are built from, and their CNI plugin.
+#![expect(clippy::unwrap_used, reason = "tests; clippy's own exception does not reach their helpers")]
+
+mod build;
+mod cluster;
+mod cni_meta;

@@ -1,0 +1,15 @@
+//! Tests that get along with each other: one operator in this process and one server for all, and a namespace for each. With them what
+//! has no operator.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod addons;
+mod alerts;
+mod join;
+mod minor;
+mod refusals;
+mod revisions;
+mod vpc;

@@ -1,0 +1,9 @@
+//! The harness itself: servers, faults, sweeps and the world.
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails by panicking")]
+
+mod apiserver;
+mod fault;
+mod fault_matrix;
+mod sweep;
+mod watches;
+mod world;
