@@ -3,8 +3,10 @@
 mod binaries;
 pub(crate) mod chaos;
 mod lanes;
+mod part;
 pub(crate) mod program;
 mod progress;
+mod queue;
 mod report;
 mod results;
 mod steps;
@@ -21,7 +23,7 @@ use steps::Outcome;
 
 use crate::shell::{Result, build_programs, cache, cargo, output, program as built_program, run as shell_run, say, state};
 
-/// The crate whose programs share the cluster `e2e`.
+/// The crate whose tests share the cluster `e2e`.
 const E2E: &str = "berth-e2e";
 
 /// How much is run.
@@ -60,6 +62,8 @@ pub(crate) fn run(extent: Extent, only: &[String]) -> Result<()> {
         packages: tests.then_some(packages),
         prepared,
         binaries: binaries::Binaries::default(),
+        queue: queue::Queue::default(),
+        apart: Mutex::default(),
         report: Mutex::new(report),
     };
     run.all();

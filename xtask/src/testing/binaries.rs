@@ -64,6 +64,17 @@ impl Binaries {
         self.changed.wait_while(self.lock(), waiting).unwrap_or_else(PoisonError::into_inner).0 >= stage
     }
 
+    /// How far it is by now.
+    pub(super) fn there(&self) -> Stage {
+        self.lock().0
+    }
+
+    /// Whether a stage is there; none while that is not known yet.
+    pub(super) fn known(&self, stage: Stage) -> Option<bool> {
+        let (built, building) = *self.lock();
+        if built >= stage { Some(true) } else { (building == Building::Over).then_some(false) }
+    }
+
     fn lock(&self) -> MutexGuard<'_, (Stage, Building)> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -95,6 +106,7 @@ mod tests {
                 });
             });
             assert!(binaries.wait(Stage::Nothing) && binaries.wait(Stage::Server) && binaries.wait(Stage::Cluster));
+            assert_eq!((binaries.known(Stage::Cluster), binaries.known(Stage::Core)), (Some(true), None));
             free.send(()).unwrap();
             assert!(binaries.wait(Stage::Core));
             assert!(!binaries.wait(Stage::All), "nobody builds that");
@@ -106,5 +118,6 @@ mod tests {
         let binaries = Binaries::default();
         binaries.build(Stage::All, |stage| stage == Stage::Server);
         assert!(binaries.wait(Stage::Server) && !binaries.wait(Stage::Cluster));
+        assert_eq!((binaries.known(Stage::Server), binaries.known(Stage::Cluster)), (Some(true), Some(false)));
     }
 }

@@ -2,17 +2,19 @@
 //! and what passed is not run again at the same commit.
 
 use super::alone;
-use super::program::{Program, Screen, built, listed, program};
+use super::program::{Program, Screen, built, program};
 use super::progress::Progress;
 use super::report::{Of, Report};
 use super::steps::{Outcome, check};
-use crate::shell::{Result, cache, cargo, ours, output, say};
+use crate::shell::{Result, cache, cargo, ours, say};
 use anyhow::bail;
 use std::time::Duration;
 
-pub(super) const PACKAGE: &str = "berth-operator";
+const PACKAGE: &str = "berth-operator";
 
-pub(super) const PROGRAMS: &[&str] = &["sweep", "faults", "refusals", "processes", "etcd_life"];
+/// Programs of the operator, and which of their modules are run; all if none is named.
+const PROGRAMS: &[(&str, &[&str])] =
+    &[("alone", &["sweep", "faults", "etcd_life"]), ("shared", &["refusals"]), ("processes", &[])];
 
 /// In the cache: what passed, a file for each commit, and beside these what sweeps keep.
 const FOLDER: &str = "chaos";
@@ -20,7 +22,7 @@ const FOLDER: &str = "chaos";
 /// The longest sweep takes some hours; what takes a day hangs.
 const TIMEOUT: Duration = Duration::from_hours(24);
 
-/// Runs the tests whose name, or that of their program, contains one of the filters; all without any. `seed`: another order, and other
+/// Runs the tests whose name, with its modules, contains one of the filters; all without any. `seed`: another order, and other
 /// walks.
 pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
     let _alone = alone()?;
@@ -28,14 +30,11 @@ pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
     say("building tests");
     let mut found = false;
     for program in build()? {
-        for test in listed(&output(&mut program.command(&["--list", "--format", "terse"]))?) {
-            let name = name(&program, &test);
-            if !wanted(&name, filters) {
-                continue;
-            }
+        for test in program.tests()? {
+            let Some(name) = name(&program, &test).filter(|name| wanted(name, filters)) else { continue };
             found = true;
             let step = step(&name, seed);
-            if report.passed_before(&step, "") {
+            if report.passed_before(&step) {
                 continue;
             }
             let exactly = ["--exact", &test, "--include-ignored", "--nocapture", "--test-threads", "1"];
@@ -59,11 +58,11 @@ fn build() -> Result<Vec<Program>> {
     let _held = ours()?;
     let mut build = cargo();
     build.args(["test", "--locked", "--no-run", "--message-format", "json-render-diagnostics", "-p", PACKAGE]);
-    for program in PROGRAMS {
+    for (program, _) in PROGRAMS {
         build.args(["--test", program]);
     }
     // Its tests bring the agent's program, which runs beside the operator's.
-    build.args(["-p", "berth-agent", "--test", "guard"]);
+    build.args(["-p", "berth-agent", "--test", "it"]);
     let (messages, text) = built(&mut build)?;
     let Some(messages) = messages else { bail!("the tests could not be built:\n{text}") };
     let mut programs: Vec<Program> = messages.lines().filter_map(program).filter(|p| p.package == PACKAGE).collect();
@@ -71,9 +70,14 @@ fn build() -> Result<Vec<Program>> {
     Ok(programs)
 }
 
-/// Such as `processes lease::one_leads`.
-fn name(program: &Program, test: &str) -> String {
-    format!("{} {test}", program.target.strip_prefix("test ").unwrap_or(&program.target))
+/// Such as `processes::lease::one_leads`, and `sweep::a_crash` for what is in a program with others. None: that is not run here.
+fn name(program: &Program, test: &str) -> Option<String> {
+    let target = program.target.strip_prefix("test ")?;
+    let (_, modules) = PROGRAMS.iter().find(|(name, _)| *name == target)?;
+    if modules.is_empty() {
+        return Some(format!("{target}::{test}"));
+    }
+    modules.contains(&test.split("::").next()?).then(|| test.to_owned())
 }
 
 fn wanted(name: &str, filters: &[String]) -> bool {
@@ -97,6 +101,7 @@ fn of(seed: u64, filters: &[String]) -> Of {
 
 #[cfg(test)]
 mod tests {
+    use super::super::program::named;
     use super::*;
 
     fn some(filters: &[&str]) -> Vec<String> {
@@ -104,18 +109,16 @@ mod tests {
     }
 
     #[test]
-    fn tests_are_found_and_named_after_their_program() {
-        let text = "clock::ahead: test\nlease::one_leads: test\nnothing: benchmark\n\n2 tests, 1 benchmark\n";
-        assert_eq!(listed(text), ["clock::ahead", "lease::one_leads"]);
-        let message = r#"{"executable": "/t/processes-1", "profile": {"test": true}, "manifest_path": "/c/operator/Cargo.toml",
-            "package_id": "path+file:///c/operator#berth-operator@0.1.0", "target": {"kind": ["test"], "name": "processes"}}"#;
-        let program = program(message).unwrap();
-        assert_eq!(name(&program, "clock::ahead"), "processes clock::ahead");
+    fn tests_are_named_after_their_program_or_their_module() {
+        let name = |target: &str, test: &str| name(&named(PACKAGE, target), test);
+        assert_eq!(name("test processes", "clock::ahead").as_deref(), Some("processes::clock::ahead"));
+        assert_eq!(name("test alone", "faults::rights::each").as_deref(), Some("faults::rights::each"));
+        assert_eq!([name("test alone", "idle::at_rest"), name("lib berth_operator", "faults::a")], [None, None]);
     }
 
     #[test]
-    fn a_filter_is_a_part_of_the_name_of_a_test_or_of_its_program() {
-        let all = ["processes clock::ahead", "sweep a_crash", "faults rights::each"];
+    fn a_filter_is_a_part_of_the_name_of_a_test_with_its_modules() {
+        let all = ["processes::clock::ahead", "sweep::a_crash", "faults::rights::each"];
         let chosen = |filters: &[&str]| all.iter().filter(|n| wanted(n, &some(filters))).count();
         assert_eq!([chosen(&[]), chosen(&["clock"]), chosen(&["sweep", "rights"]), chosen(&["poison"])], [3, 1, 2, 0]);
     }

@@ -5,31 +5,35 @@
 //! | Go | Kubernetes' binaries, where the cache has none: what most tests need comes first | processors |
 //! | cargo | quick checks, images, test programs, then checks that take longer | processors |
 //! | pods | tests that take turns at the cluster `e2e` | images, their programs, binaries; waits for most of its time |
-//! | others | all other tests; those that call `make` come last | their programs, some of them binaries; waits a lot, too |
+//! | others, twice | all other tests, the longest first; those that call `make` come last | their programs, some of them binaries; waits a lot, too |
 //!
-//! Tests wait for what the first two build, so these have the same priority; checks for which nothing waits have a low one. What a
-//! step printed is printed when it has ended.
+//! Tests come out of one [`Queue`]: who needs binaries that are not there yet keeps nobody waiting. Tests wait for what the first two
+//! build, so these have the same priority; checks for which nothing waits have a low one. What a step printed is printed when it has
+//! ended.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 use super::binaries::{Binaries, Stage};
-use super::program::{Program, Screen, built, listed, program};
+use super::part::Part;
+use super::program::{Program, Screen, built, program};
+use super::queue::{Closing, Queue};
 use super::report::Report;
 use super::steps::{Outcome, check, tests, timed};
 use super::{E2E, Extent, devcluster};
 use crate::crates::PURE;
-use crate::shell::{Result, cache, cargo, ours, output, xtask};
-use crate::{pages, root};
+use crate::shell::{Result, cache, cargo, ours, xtask};
+use crate::{names, pages, root};
 
 /// Whatever is built takes less, also where caches are empty.
 const LONG: Duration = Duration::from_hours(2);
+
+/// Programs without pods that run at once.
+const OTHERS: usize = 2;
 
 /// A run of checks and tests.
 #[derive(Debug)]
@@ -41,24 +45,29 @@ pub(super) struct Run {
     /// Whether Kubernetes' binaries are built, or taken as they are.
     pub(super) prepared: bool,
     pub(super) binaries: Binaries,
+    pub(super) queue: Queue,
+    /// One at a time of those that make a cluster of their own.
+    pub(super) apart: Mutex<()>,
     pub(super) report: Mutex<Report>,
 }
 
 impl Run {
     /// Runs everything.
     pub(super) fn all(&self) {
-        let (pods, with_pods) = channel();
-        let (others, without) = channel();
         thread::scope(|scope| {
+            // As long as this is held, more may come.
+            let more = self.queue.closing();
             scope.spawn(|| self.go());
-            scope.spawn(|| self.cargo(pods, others));
+            scope.spawn(|| self.cargo(more));
             scope.spawn(|| {
-                if self.each(with_pods) > 0 {
-                    // One cluster serves all of these programs.
+                if self.each(|part| part.program.shares_a_cluster()) > 0 {
+                    // One cluster serves all of these tests.
                     self.check("removing the e2e cluster", devcluster(&["down", "--name", "e2e"]));
                 }
             });
-            self.each(without);
+            for _ in 0..OTHERS {
+                scope.spawn(|| self.each(|part| !part.program.shares_a_cluster()));
+            }
         });
     }
 
@@ -67,8 +76,8 @@ impl Run {
     }
 
     /// Runs a step, unless it passed before. Says whether it passed.
-    fn step(&self, name: &str, left_to: &'static str, step: impl FnOnce() -> Outcome) -> bool {
-        if self.report().passed_before(name, left_to) {
+    fn step(&self, name: &str, step: impl FnOnce() -> Outcome) -> bool {
+        if self.report().passed_before(name) {
             return true;
         }
         println!("    begins: {name}");
@@ -81,7 +90,7 @@ impl Run {
     /// A check counts as one.
     fn check(&self, name: &str, command: Command) -> bool {
         let lasting = name.starts_with("lint");
-        self.step(name, "", || Outcome { lasting, ..check(command, LONG, Screen::Kept) })
+        self.step(name, || Outcome { lasting, ..check(command, LONG, Screen::Kept) })
     }
 
     fn go(&self) {
@@ -95,7 +104,7 @@ impl Run {
         });
     }
 
-    fn cargo(&self, pods: Sender<Program>, others: Sender<Program>) {
+    fn cargo(&self, more: Closing<'_>) {
         if self.lint {
             self.check("lint: format", with_cargo(&["fmt", "--all", "--check"]));
             self.check("lint: generated files", xtask(&["gen", "--check"]));
@@ -103,14 +112,16 @@ impl Run {
             self.check("lint: documentation", xtask(&["check-docs"]));
         }
         if let Some(packages) = &self.packages {
-            self.programs(packages, &pods, &others);
+            self.programs(packages);
         }
-        // Nothing more comes.
-        drop((pods, others));
+        drop(more);
         low_priority();
         if self.lint && self.extent != Extent::Fast {
             let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
             self.check("lint: clippy", with_cargo(&clippy));
+            // `--all-targets` leaves out what only `make test-all` builds.
+            let long = ["clippy", "--workspace", "--test", LONG_TESTS, "--locked", "--quiet", "--", "-D", "warnings"];
+            self.check("lint: clippy of what only `make test-all` builds", with_cargo(&long));
             self.book();
             let dependencies =
                 "lint: dependencies (bans, licenses, sources; no advisories: their database is not asked)";
@@ -130,46 +141,48 @@ impl Run {
         }
     }
 
-    /// Builds test programs, and sends them to their lanes: first those that take turns at a cluster, since they take longest.
-    fn programs(&self, packages: &[String], pods: &Sender<Program>, others: &Sender<Program>) {
+    /// Builds test programs, and hands their parts over: first those that take turns at a cluster, since they take longest.
+    fn programs(&self, packages: &[String]) {
         let chosen: Vec<&str> = match (self.extent, packages) {
             (Extent::Fast, []) => PURE.iter().flat_map(|package| ["-p", package]).collect(),
             (_, []) => vec!["--workspace"],
             (_, some) => some.iter().flat_map(|package| ["-p", package]).collect(),
         };
         let with_pods = self.extent != Extent::Fast && (packages.is_empty() || packages.iter().any(|p| p == E2E));
-        let mut sent = BTreeSet::new();
-        let mut parts = vec![("building tests", vec![])];
         // What the e2e tests install, as this checkout has it.
         let images = with_pods && self.check("images of the operator and the agent", xtask(&["demo-images"]));
+        let mut builds = vec![("building tests", &[][..])];
         if images {
-            parts.insert(0, ("building tests with pods", e2e_targets()));
+            let targets: &[&str] = if self.extent == Extent::All { &["usual", LONG_TESTS] } else { &["usual"] };
+            builds.insert(0, ("building tests with pods", targets));
         }
-        for (name, targets) in parts {
-            let mut programs = self.build(name, &chosen, &targets);
-            // What calls `make` waits for cargo, which is at work until all is built.
-            programs.sort_by_key(|p| (p.makes_a_cluster(), p.needs(), p.name()));
-            for program in programs {
-                let later = !targets.is_empty() && !program.shares_a_cluster();
-                if later || !sent.insert(program.file.clone()) {
+        if with_pods && self.extent != Extent::All {
+            self.step("berth-e2e test long, which is not built", || timed(left_to_all));
+        }
+        let mut sent: BTreeSet<PathBuf> = BTreeSet::new();
+        for (name, targets) in builds {
+            for program in self.build(name, &chosen, targets) {
+                if !sent.insert(program.file.clone()) {
                     continue;
                 }
-                if program.package == E2E && with_pods && !images {
-                    self.report()
-                        .add(&program.name(), Outcome::not_run("there are no images of the operator and the agent"));
+                if program.has_pods() && program.package == E2E && with_pods && !images {
+                    let outcome = Outcome::not_run("there are no images of the operator and the agent");
+                    self.report().add(&program.name(), outcome);
                     continue;
                 }
-                let lane = if program.shares_a_cluster() { pods } else { others };
-                // A lane that is gone has panicked, and says so itself.
-                let _ = lane.send(program);
+                let name = program.name();
+                match Part::of(program, self.binaries.there()) {
+                    Ok(parts) => self.queue.add(parts),
+                    Err(error) => self.report().add(&name, Outcome::not_run(&format!("{error:#}"))),
+                }
             }
         }
     }
 
     /// Builds these targets of the packages, or all.
-    fn build(&self, name: &str, packages: &[&str], targets: &[String]) -> Vec<Program> {
+    fn build(&self, name: &str, packages: &[&str], targets: &[&str]) -> Vec<Program> {
         let mut programs = vec![];
-        self.step(name, "", || {
+        self.step(name, || {
             timed(|| {
                 let _held = ours()?;
                 let mut build = cargo();
@@ -186,19 +199,21 @@ impl Run {
         programs
     }
 
-    /// Runs programs as they come; how many.
-    fn each(&self, programs: Receiver<Program>) -> usize {
-        programs.into_iter().map(|program| self.program(&program)).count()
+    /// Runs parts as they come; how many.
+    fn each(&self, mine: impl Fn(&Part) -> bool) -> usize {
+        let next = || self.queue.take(&mine, |part| self.binaries.known(part.needs).is_some());
+        std::iter::from_fn(next).map(|part| self.part(&part)).count()
     }
 
-    fn program(&self, program: &Program) {
-        let there = self.binaries.wait(program.needs());
+    fn part(&self, part: &Part) {
+        let _apart = part.program.makes_a_cluster().then(|| self.apart.lock().unwrap_or_else(PoisonError::into_inner));
         let missing = self.extent == Extent::Fast && !cache().join("bin/kubernetes").exists();
-        self.step(&program.name(), program.left_to(), || {
-            if missing && program.needs() > Stage::Nothing {
-                timed(|| left_to_others(program))
-            } else if there {
-                tests(program, self.extent == Extent::All)
+        self.step(&part.name(), || {
+            if missing && part.needs > Stage::Nothing {
+                // Without Go nobody has these binaries, and what a developer runs in a minute asks for no more than Rust.
+                timed(|| Ok(Outcome::left_out(part.len()?, "make test")))
+            } else if self.binaries.wait(part.needs) {
+                tests(part, self.extent == Extent::All)
             } else {
                 Outcome::not_run("Kubernetes' binaries could not be built")
             }
@@ -206,10 +221,13 @@ impl Run {
     }
 }
 
-/// Without Go nobody has these binaries, and what a developer runs in a minute asks for no more than Rust.
-fn left_to_others(program: &Program) -> Result<Outcome> {
-    let all = listed(&output(&mut program.command(&["--list", "--format", "terse"]))?);
-    Ok(Outcome::left_out(u32::try_from(all.len())?, "make test"))
+/// The program of e2e that only `make test-all` builds.
+const LONG_TESTS: &str = "long";
+
+/// How many tests that program has, by its sources.
+fn left_to_all() -> Result<Outcome> {
+    let tests = names::in_folder(E2E, &root().join("e2e/tests").join(LONG_TESTS))?;
+    Ok(Outcome { lasting: true, ..Outcome::left_out(u32::try_from(tests.len())?, "make test-all") })
 }
 
 /// For this thread and what it starts: tests come first.
@@ -223,11 +241,4 @@ fn with_cargo(arguments: &[&str]) -> Command {
     let mut command = cargo();
     command.args(arguments);
     command
-}
-
-/// Names of the e2e test programs.
-fn e2e_targets() -> Vec<String> {
-    let files: Vec<PathBuf> =
-        fs::read_dir(root().join("e2e/tests")).into_iter().flatten().flatten().map(|e| e.path()).collect();
-    files.iter().filter_map(|file| Some(file.file_stem()?.to_str()?.to_owned())).collect()
 }

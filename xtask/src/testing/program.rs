@@ -9,11 +9,9 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::binaries::Stage;
+use super::E2E;
 use super::results::Results;
-use super::{E2E, chaos};
-use crate::crates::PURE;
-use crate::shell::{Result, in_checkout};
+use crate::shell::{Result, in_checkout, output};
 
 /// Nothing that `make test` runs takes longer; what does hangs.
 pub(super) const TIMEOUT: Duration = Duration::from_mins(40);
@@ -52,37 +50,27 @@ impl Program {
 
     /// Real pods are slow where a machine is busy: a test that failed is run again.
     pub(super) fn has_pods(&self) -> bool {
-        [E2E, "berth-devcluster"].contains(&&*self.package)
+        self.is_integration() && [E2E, "berth-devcluster"].contains(&&*self.package)
+    }
+
+    /// Its unit tests are not: these wait for nothing.
+    pub(super) fn is_integration(&self) -> bool {
+        self.target.starts_with("test ")
     }
 
     /// Its tests take turns at the cluster `e2e`.
     pub(super) fn shares_a_cluster(&self) -> bool {
-        self.package == E2E && !self.makes_a_cluster()
+        self.package == E2E && self.is_integration() && !self.makes_a_cluster()
     }
 
     /// It calls `make`, which waits as long as cargo builds something else.
     pub(super) fn makes_a_cluster(&self) -> bool {
-        self.package == E2E && ["test demo", "test given", "test release", "test reproducible"].contains(&&*self.target)
+        self.package == E2E && self.target == "test make"
     }
 
-    /// The command that runs what of it is `#[ignore]`d.
-    pub(super) fn left_to(&self) -> &'static str {
-        let chaos = self.package == chaos::PACKAGE
-            && self.target.strip_prefix("test ").is_some_and(|name| chaos::PROGRAMS.contains(&name));
-        if chaos { "make chaos" } else { "make test-all" }
-    }
-
-    /// What has to be built of Kubernetes before it can run.
-    pub(super) fn needs(&self) -> Stage {
-        match (&*self.package, &*self.target) {
-            (E2E, "test versions" | "test conformance")
-            | ("berth-render", "test flags")
-            | ("berth-etcdio", "test real_etcd") => Stage::Core,
-            (E2E | "berth-devcluster", _) => Stage::Cluster,
-            (package, _) if PURE.contains(&package) => Stage::Nothing,
-            (_, target) if target.starts_with("test ") => Stage::Server,
-            _ => Stage::Nothing,
-        }
+    /// Names of its tests, also of those that are ignored.
+    pub(super) fn tests(&self) -> Result<Vec<String>> {
+        Ok(listed(&output(&mut self.command(&["--list", "--format", "terse"]))?))
     }
 }
 
@@ -111,7 +99,7 @@ pub(crate) fn program(line: &str) -> Option<Program> {
 }
 
 /// Tests, from what a test program says of itself.
-pub(super) fn listed(text: &str) -> Vec<String> {
+fn listed(text: &str) -> Vec<String> {
     text.lines().filter_map(|line| line.strip_suffix(": test")).map(ToOwned::to_owned).collect()
 }
 
@@ -179,14 +167,22 @@ pub(super) fn execute(mut command: Command, timeout: Duration, screen: Screen) -
     Ok(Ran { status, results, text })
 }
 
+/// One for tests.
+#[cfg(test)]
+pub(super) fn named(package: &str, target: &str) -> Program {
+    named_at(package, target, std::path::Path::new("/t"))
+}
+
+/// Likewise, that can be run.
+#[cfg(test)]
+pub(super) fn named_at(package: &str, target: &str, file: &std::path::Path) -> Program {
+    Program { package: package.into(), target: target.into(), file: file.into(), dir: "/".into() }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::results::Count;
     use super::*;
-
-    fn named(package: &str, target: &str) -> Program {
-        Program { package: package.into(), target: target.into(), file: "/t".into(), dir: "/".into() }
-    }
 
     #[test]
     fn what_a_program_left_running_costs_no_count() {
@@ -209,19 +205,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_out_of_the_long_fault_runs_is_left_to_them() {
-        assert_eq!(named("berth-operator", "test faults").left_to(), "make chaos");
-        for (package, target) in [("berth-operator", "test idle"), ("berth-testkit", "test sweep"), (E2E, "test ha")] {
-            assert_eq!(named(package, target).left_to(), "make test-all", "{package} {target}");
-        }
+    fn tests_are_found_in_what_a_program_says() {
+        let text = "clock::ahead: test\nlease::one_leads: test\nnothing: benchmark\n\n2 tests, 1 benchmark\n";
+        assert_eq!(listed(text), ["clock::ahead", "lease::one_leads"]);
     }
 
     #[test]
-    fn what_needs_only_a_processor_waits_for_no_binaries() {
-        assert_eq!(named("berth-plan", "lib berth_plan").needs(), Stage::Nothing);
-        assert_eq!(named("berth-operator", "lib berth_operator").needs(), Stage::Nothing);
-        assert_eq!(named("berth-operator", "test faults").needs(), Stage::Server);
-        assert_eq!(named(E2E, "test create").needs(), Stage::Cluster);
-        assert_eq!(named(E2E, "test versions").needs(), Stage::Core);
+    fn one_with_pods_takes_its_turn_unless_it_calls_make() {
+        let turns = |target: &str| {
+            let program = named(E2E, target);
+            (program.has_pods(), program.shares_a_cluster(), program.makes_a_cluster())
+        };
+        assert_eq!(turns("test usual"), (true, true, false));
+        assert_eq!(turns("test make"), (true, false, true));
+        assert_eq!(turns("lib berth_e2e"), (false, false, false));
     }
 }

@@ -1,6 +1,6 @@
 //! What of a long run has passed already, so that a run that was cut off goes on where it was.
 
-use super::results::Count;
+use super::results::{Count, LeftTo};
 use crate::shell::{Result, cache, output};
 use anyhow::Context as _;
 use std::fs;
@@ -10,9 +10,10 @@ use std::process::Command;
 use std::time::Duration;
 
 /// What a step came to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step {
     pub(super) count: Count,
+    pub(super) left_to: LeftTo,
     pub(super) time: Duration,
 }
 
@@ -55,28 +56,31 @@ impl Progress {
 
     /// What a step came to when it passed before.
     pub(super) fn before(&self, name: &str) -> Option<Step> {
-        self.passed.iter().find(|(n, _)| n == name).map(|(_, step)| *step)
+        self.passed.iter().find(|(n, _)| n == name).map(|(_, step)| step.clone())
     }
 
     /// Keeps that a step passed.
-    pub(super) fn keep(&self, name: &str, step: Step) -> Result<()> {
+    pub(super) fn keep(&self, name: &str, step: &Step) -> Result<()> {
         let Some(file) = self.file.as_ref().filter(|_| step.count.failed == 0) else { return Ok(()) };
         let dir = file.parent().context("a file in a folder")?;
         fs::create_dir_all(dir)?;
         let mut file = fs::File::options().create(true).append(true).open(file)?;
-        let Count { passed, skipped, flaky, .. } = step.count;
-        writeln!(file, "{passed}\t{skipped}\t{flaky}\t{}\t{name}", step.time.as_millis())?;
+        let Count { passed, flaky, .. } = step.count;
+        let left: Vec<_> = step.left_to.iter().map(|(command, n)| format!("{command}={n}")).collect();
+        writeln!(file, "{passed}\t{}\t{flaky}\t{}\t{name}", left.join(","), step.time.as_millis())?;
         Ok(())
     }
 }
 
 /// A line that was cut off has no name, and is passed over.
 fn line(text: &str) -> Option<(String, Step)> {
-    let mut parts = text.splitn(5, '\t');
-    let mut number = || parts.next()?.parse().ok();
-    let count = Count { passed: number()?, failed: 0, skipped: number()?, flaky: number()? };
-    let time = Duration::from_millis(number()?.into());
-    Some((parts.next()?.to_owned(), Step { count, time }))
+    let [passed, left, flaky, time, name] = text.splitn(5, '\t').collect::<Vec<_>>().try_into().ok()?;
+    let left = left.split(',').filter_map(|one| one.split_once('='));
+    let left_to: LeftTo =
+        left.map(|(command, n)| Some((command.to_owned(), n.parse().ok()?))).collect::<Option<_>>()?;
+    let skipped = left_to.values().sum();
+    let count = Count { passed: passed.parse().ok()?, failed: 0, skipped, flaky: flaky.parse().ok()? };
+    Some((name.to_owned(), Step { count, left_to, time: Duration::from_millis(time.parse().ok()?) }))
 }
 
 #[cfg(test)]
@@ -90,16 +94,17 @@ mod tests {
         let progress = Progress::at(&file);
         let step = |passed, failed| {
             let count = Count { passed, failed, skipped: 3, flaky: 1 };
-            Step { count, time: Duration::from_millis(2500) }
+            let left_to = [("make chaos".to_owned(), 2), ("make test-all".to_owned(), 1)].into();
+            Step { count, left_to, time: Duration::from_millis(2500) }
         };
-        progress.keep("berth-e2e test ha", step(2, 0)).unwrap();
-        progress.keep("berth-e2e test drift", step(1, 1)).unwrap();
+        progress.keep("berth-e2e test long ha", &step(2, 0)).unwrap();
+        progress.keep("berth-e2e test usual drift", &step(1, 1)).unwrap();
         fs::File::options().append(true).open(&file).unwrap().write_all(b"3\t0\t0\t17").unwrap();
         let again = Progress::at(&file);
-        assert_eq!(again.before("berth-e2e test ha"), Some(step(2, 0)));
-        assert_eq!(again.before("berth-e2e test drift"), None);
+        assert_eq!(again.before("berth-e2e test long ha"), Some(step(2, 0)));
+        assert_eq!(again.before("berth-e2e test usual drift"), None);
         assert_eq!(again.passed.len(), 1);
         assert_eq!(again.commit().as_deref(), Some("c0ffee"));
-        Progress::default().keep("a", Step::default()).unwrap();
+        Progress::default().keep("a", &Step::default()).unwrap();
     }
 }

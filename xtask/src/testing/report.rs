@@ -1,12 +1,11 @@
 //! What is counted and timed, and what is said of it at the end.
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use super::progress::{Progress, Step};
-use super::results::Count;
+use super::results::{Count, LeftTo};
 use super::steps::Outcome;
 use crate::shell::{output, say};
 
@@ -18,8 +17,7 @@ pub(super) struct Report {
     progress: Progress,
     failures: Vec<String>,
     flaky: Vec<String>,
-    /// By the command that runs it: how much was left out.
-    left_to: BTreeMap<&'static str, u32>,
+    left_to: LeftTo,
     times: Vec<(String, Duration)>,
     /// How long that took which passed in a run before that was cut off.
     before: Duration,
@@ -42,19 +40,19 @@ impl Report {
             progress,
             failures: vec![],
             flaky: vec![],
-            left_to: BTreeMap::new(),
+            left_to: LeftTo::new(),
             times: vec![],
             before: Duration::ZERO,
             of,
         }
     }
 
-    /// Whether a step passed before at this commit: then it counts, and need not be run. `left_to` runs what it leaves out.
-    pub(super) fn passed_before(&mut self, name: &str, left_to: &'static str) -> bool {
+    /// Whether a step passed before at this commit: then it counts, and need not be run.
+    pub(super) fn passed_before(&mut self, name: &str) -> bool {
         let Some(step) = self.progress.before(name) else { return false };
         println!("passed before at this commit: {name}");
         self.before += step.time;
-        self.count(step.count, left_to);
+        self.count(step.count, &step.left_to);
         true
     }
 
@@ -70,18 +68,18 @@ impl Report {
         }
         self.failures.extend(failures.iter().map(|f| format!("{name} {f}").trim_end().to_owned()));
         self.flaky.extend(flaky.iter().map(|f| format!("{name} {f}")));
-        self.count(count, left_to);
+        self.count(count, &left_to);
         self.times.push((name.to_owned(), time));
-        if lasting && let Err(error) = self.progress.keep(name, Step { count, time }) {
+        if lasting && let Err(error) = self.progress.keep(name, &Step { count, left_to, time }) {
             println!("it will be run again, since that it passed cannot be kept: {error:#}");
         }
         let _ = std::io::stdout().flush();
     }
 
-    fn count(&mut self, count: Count, left_to: &'static str) {
+    fn count(&mut self, count: Count, left_to: &LeftTo) {
         self.total += count;
-        if count.skipped > 0 {
-            *self.left_to.entry(left_to).or_default() += count.skipped;
+        for (command, n) in left_to {
+            *self.left_to.entry(command.clone()).or_default() += n;
         }
     }
 
@@ -156,6 +154,10 @@ mod tests {
         Outcome { count: Count { passed, failed, skipped, flaky }, ..Outcome::default() }
     }
 
+    fn left(to: &[(&str, u32)]) -> LeftTo {
+        to.iter().map(|(command, n)| ((*command).to_owned(), *n)).collect()
+    }
+
     #[test]
     fn a_run_ends_with_a_line_that_programs_read() {
         assert_eq!(report(&[("a", counted(630, 0, 0, 0))]).closing(), "\n630 passed, 0 failed, 0 skipped");
@@ -163,8 +165,13 @@ mod tests {
 
     #[test]
     fn what_was_left_out_and_what_passed_at_the_second_try_has_not_passed() {
-        let flaky = Outcome { flaky: vec!["b::c".into()], left_to: "make test-all", ..counted(3, 0, 2, 1) };
-        let failed = Outcome { failures: vec!["d".into()], left_to: "make chaos", ..counted(0, 1, 1, 0) };
+        let flaky = Outcome {
+            flaky: vec!["b::c".into()],
+            left_to: left(&[("make chaos", 1), ("make test-all", 1)]),
+            ..counted(3, 0, 2, 1)
+        };
+        let failed =
+            Outcome { failures: vec!["d".into()], left_to: left(&[("make test-all", 1)]), ..counted(0, 1, 1, 0) };
         assert_eq!(
             report(&[("x test e", flaky), ("y test f", failed)]).closing(),
             "FLAKY  x test e b::c\nFAILED y test f d\n\n\
@@ -197,8 +204,9 @@ mod tests {
         let file = dir.path().join("c0ffee");
         let run = |name: &str, outcome: Outcome| {
             let mut report = Report::new(Progress::at(&file), None);
-            if !report.passed_before(name, "make chaos") {
-                report.add(name, Outcome { lasting: true, left_to: "make chaos", ..outcome });
+            if !report.passed_before(name) {
+                let left_to = left(&[("make chaos", outcome.count.skipped)]);
+                report.add(name, Outcome { lasting: true, left_to, ..outcome });
             }
             (report.total, report.left_to.values().sum::<u32>(), report.times.len())
         };

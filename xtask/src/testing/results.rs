@@ -1,5 +1,6 @@
 //! What a test program prints, understood line by line.
 
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 
 /// What was counted.
@@ -22,6 +23,9 @@ impl AddAssign for Count {
         self.flaky += other.flaky;
     }
 }
+
+/// By the command that runs it: how much was left out.
+pub(super) type LeftTo = BTreeMap<String, u32>;
 
 /// What a test program has said so far. A program that is cut off has said no result; then its tests were counted one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
