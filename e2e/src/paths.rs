@@ -22,10 +22,7 @@ pub fn program(name: &str) -> Result<PathBuf> {
         None => built()?.join(name),
     };
     if !path.is_file() {
-        bail!(
-            "there is no {}: run `cargo build -p {name}` or set {variable} (`make test` builds it)",
-            path.display()
-        );
+        bail!("there is no {}: run `cargo build -p {name}` or set {variable} (`make test` builds it)", path.display());
     }
     Ok(path)
 }

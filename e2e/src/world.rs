@@ -8,6 +8,7 @@ use std::{
 use anyhow::{Context, Result, bail, ensure};
 use berth_api::labels;
 use berth_devcluster::{Cluster, Config, paths};
+use berth_testkit::patience::patience;
 use serde_json::{Value, json};
 
 use crate::{Kube, Options, Tenant, berth, core, images, until};
@@ -51,6 +52,7 @@ impl World {
         // A second call in one process finds it installed.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let turn = turn()?;
+        config.timeout = patience(config.timeout);
         let cluster = Cluster::up(&config)?;
         images::load_upstream(&cluster)?;
         let kube = Kube::new(&fs::read_to_string(cluster.kubeconfig())?)?;

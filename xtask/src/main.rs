@@ -19,10 +19,10 @@ mod upgrade;
 
 use anyhow::bail;
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
-use std::process::ExitCode;
 use images::Profile;
 use shell::root;
+use std::path::PathBuf;
+use std::process::ExitCode;
 use testing::Extent;
 
 #[derive(Parser)]

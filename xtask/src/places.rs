@@ -15,14 +15,22 @@ const FOLDERS: [&str; 4] = ["bench", "crates", "e2e", "xtask"];
 
 pub(crate) fn check() -> Result<()> {
     let mut wrong = vec![];
-    for file in FOLDERS.iter().map(|folder| root().join(folder)).map(|folder| sources(&folder)).collect::<Result<Vec<_>>>()?.concat() {
+    for file in FOLDERS
+        .iter()
+        .map(|folder| root().join(folder))
+        .map(|folder| sources(&folder))
+        .collect::<Result<Vec<_>>>()?
+        .concat()
+    {
         let text = fs::read_to_string(&file).with_context(|| format!("cannot read {}", file.display()))?;
         let name = file.strip_prefix(root()).unwrap_or(&file).display().to_string();
         wrong.extend(lines(&text).map(|line| format!("{name}:{line}")));
     }
     if !wrong.is_empty() {
         let at = wrong.join("\n  ");
-        bail!("read the variable CARGO_MANIFEST_DIR when the test runs, in place of {COMPILED} (docs/adr/0052):\n  {at}");
+        bail!(
+            "read the variable CARGO_MANIFEST_DIR when the test runs, in place of {COMPILED} (docs/adr/0052):\n  {at}"
+        );
     }
     Ok(())
 }
@@ -52,7 +60,8 @@ mod tests {
 
     #[test]
     fn a_place_that_is_compiled_in_is_found_and_a_file_that_is_included_is_none() {
-        let text = format!("fn a() {{}}\nlet dir = {COMPILED};\nlet text = include_str!(concat!({COMPILED}, \"/a\"));\n");
+        let text =
+            format!("fn a() {{}}\nlet dir = {COMPILED};\nlet text = include_str!(concat!({COMPILED}, \"/a\"));\n");
         assert_eq!(lines(&text).collect::<Vec<_>>(), [2]);
     }
 }

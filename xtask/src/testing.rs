@@ -9,19 +9,24 @@ mod progress;
 mod queue;
 mod report;
 mod results;
+mod running;
+mod speed;
 mod steps;
 
 use anyhow::Context as _;
 use lanes::Run;
 use progress::Progress;
 use report::{Of, Report};
+use running::Running;
 use std::fs;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 use steps::Outcome;
 
-use crate::shell::{Result, build_programs, cache, cargo, output, program as built_program, run as shell_run, say, state};
+use crate::shell::{
+    Result, build_programs, cache, cargo, output, program as built_program, run as shell_run, say, state,
+};
 
 /// The crate whose tests share the cluster `e2e`.
 const E2E: &str = "berth-e2e";
@@ -45,6 +50,9 @@ pub(crate) fn run(extent: Extent, only: &[String]) -> Result<()> {
         report = Report::new(Progress::of_checkout("test-all")?, only.is_empty().then_some(all));
     }
     let _alone = if extent == Extent::Fast { None } else { Some(alone()?) };
+    if extent != Extent::Fast {
+        speed::begin();
+    }
 
     let prepared = extent != Extent::Fast && wanted("prepare");
     if prepared {
@@ -64,6 +72,7 @@ pub(crate) fn run(extent: Extent, only: &[String]) -> Result<()> {
         binaries: binaries::Binaries::default(),
         queue: queue::Queue::default(),
         apart: Mutex::default(),
+        running: Running::default(),
         report: Mutex::new(report),
     };
     run.all();

@@ -23,7 +23,10 @@ mod tests {
     #[test]
     fn no_word_makes_a_deadline_shorter_or_endless() {
         let of = |text| (factor(Some(text)) * 10.0).round();
-        assert_eq!([of("1.5"), of("0.2"), of("1e9"), of("-3"), of("inf"), of("slow")], [15.0, 10.0, 100.0, 10.0, 10.0, 10.0]);
+        assert_eq!(
+            [of("1.5"), of("0.2"), of("1e9"), of("-3"), of("inf"), of("slow")],
+            [15.0, 10.0, 100.0, 10.0, 10.0, 10.0]
+        );
         assert!((factor(None) - 1.0).abs() < f64::EPSILON);
     }
 }

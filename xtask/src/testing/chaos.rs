@@ -26,6 +26,7 @@ const TIMEOUT: Duration = Duration::from_hours(24);
 /// walks.
 pub(crate) fn run(seed: u64, filters: &[String]) -> Result<()> {
     let _alone = alone()?;
+    super::speed::begin();
     let mut report = Report::new(Progress::of_checkout(FOLDER)?, Some(of(seed, filters)));
     say("building tests");
     let mut found = false;

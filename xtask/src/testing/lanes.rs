@@ -12,8 +12,10 @@
 //! ended.
 
 use std::collections::BTreeSet;
+use std::mem;
 use std::path::PathBuf;
 use std::process::Command;
+use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
@@ -21,8 +23,11 @@ use std::time::Duration;
 use super::binaries::{Binaries, Stage};
 use super::part::Part;
 use super::program::{Program, Screen, built, program};
+use super::progress::Progress;
 use super::queue::{Closing, Queue};
 use super::report::Report;
+use super::running::{self, Running};
+use super::speed;
 use super::steps::{Outcome, check, tests, timed};
 use super::{E2E, Extent, devcluster};
 use crate::crates::PURE;
@@ -48,12 +53,47 @@ pub(super) struct Run {
     pub(super) queue: Queue,
     /// One at a time of those that make a cluster of their own.
     pub(super) apart: Mutex<()>,
+    /// What is under way.
+    pub(super) running: Running,
     pub(super) report: Mutex<Report>,
 }
 
+/// What the message of a missed deadline begins with, in the tests: as in testkit's fixtures.
+const LATE: &str = "LATE:";
+
 impl Run {
-    /// Runs everything.
+    /// Runs everything. One that takes longer than it may is ended with a word about what took so long.
     pub(super) fn all(&self) {
+        let (over, ended) = channel::<()>();
+        thread::scope(|scope| {
+            scope.spawn(move || {
+                if let Some(limit) = running::limit()
+                    && ended.recv_timeout(limit) == Err(RecvTimeoutError::Timeout)
+                {
+                    self.stop(limit);
+                }
+            });
+            self.everything();
+            drop(over);
+        });
+    }
+
+    /// Ends the run with what has come of it.
+    fn stop(&self, limit: Duration) {
+        let mut report = mem::replace(&mut *self.report(), Report::new(Progress::default(), None));
+        let minutes = limit.as_secs() / 60;
+        let under_way = self.running.beside("");
+        running::end_children();
+        report.add(
+            &format!("a run that may take {minutes} minutes"),
+            Outcome::failed(format!(
+                "(stopped; it was at: {under_way}. What took longest is listed above: shorten that)"
+            )),
+        );
+        report.end();
+    }
+
+    fn everything(&self) {
         thread::scope(|scope| {
             // As long as this is held, more may come.
             let more = self.queue.closing();
@@ -81,7 +121,12 @@ impl Run {
             return true;
         }
         println!("    begins: {name}");
-        let outcome = step();
+        let running = self.running.begin(name);
+        let mut outcome = step();
+        if outcome.text.contains(LATE) {
+            outcome.late = late(&outcome.text, &self.running.beside(name));
+        }
+        drop(running);
         let passed = outcome.failures.is_empty();
         self.report().add(name, outcome);
         passed
@@ -219,6 +264,14 @@ impl Run {
             }
         });
     }
+}
+
+/// Each deadline that was missed, and what else ran when the step ended.
+fn late(text: &str, beside: &str) -> Vec<String> {
+    let lines = text.lines().filter_map(|line| Some(line.split_once(LATE)?.1.trim()));
+    let lines: BTreeSet<&str> = lines.collect();
+    let factor = speed::factor();
+    lines.into_iter().map(|line| format!("{line} (deadlines {factor:.1} times as long; beside it: {beside})")).collect()
 }
 
 /// The program of e2e that only `make test-all` builds.

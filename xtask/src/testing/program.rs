@@ -11,6 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::E2E;
 use super::results::Results;
+use super::running::Child;
+use super::speed;
 use crate::shell::{Result, in_checkout, output};
 
 /// Nothing that `make test` runs takes longer; what does hangs.
@@ -41,7 +43,7 @@ impl Program {
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.file);
         command.args(arguments).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir).env("BERTH_REAL", "1");
-        command.env("INSTA_WORKSPACE_ROOT", crate::root());
+        command.env("INSTA_WORKSPACE_ROOT", crate::root()).env(speed::VARIABLE, speed::factor().to_string());
         if !self.has_pods() {
             command.env("RUST_TEST_THREADS", AT_ONCE);
         }
@@ -126,6 +128,7 @@ pub(super) fn execute(mut command: Command, timeout: Duration, screen: Screen) -
     let (reader, writer) = std::io::pipe()?;
     command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
     let mut child = command.spawn().with_context(|| format!("cannot run {}", command.get_program().display()))?;
+    let _child = Child::new(child.id());
     // The command holds the writing end; without it the reader would wait for ever.
     drop(command);
     let said = Arc::new(Mutex::new((Results::default(), String::new())));
@@ -144,6 +147,7 @@ pub(super) fn execute(mut command: Command, timeout: Duration, screen: Screen) -
             line.clear();
         }
     });
+    let timeout = timeout.mul_f64(speed::factor());
     let deadline = Instant::now() + timeout;
     let mut late = false;
     let status = loop {

@@ -1,5 +1,6 @@
 //! What is counted and timed, and what is said of it at the end.
 
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -17,6 +18,7 @@ pub(super) struct Report {
     progress: Progress,
     failures: Vec<String>,
     flaky: Vec<String>,
+    late: Vec<String>,
     left_to: LeftTo,
     times: Vec<(String, Duration)>,
     /// How long that took which passed in a run before that was cut off.
@@ -40,6 +42,7 @@ impl Report {
             progress,
             failures: vec![],
             flaky: vec![],
+            late: vec![],
             left_to: LeftTo::new(),
             times: vec![],
             before: Duration::ZERO,
@@ -58,7 +61,7 @@ impl Report {
 
     /// Takes in what came of a step, and prints what it said.
     pub(super) fn add(&mut self, name: &str, outcome: Outcome) {
-        let Outcome { count, failures, flaky, text, left_to, time, lasting } = outcome;
+        let Outcome { count, failures, late, flaky, text, left_to, time, lasting } = outcome;
         say(&format!("{name} ({:.1} s)", time.as_secs_f32()));
         if !text.is_empty() {
             println!("{}", text.trim_end());
@@ -68,6 +71,7 @@ impl Report {
         }
         self.failures.extend(failures.iter().map(|f| format!("{name} {f}").trim_end().to_owned()));
         self.flaky.extend(flaky.iter().map(|f| format!("{name} {f}")));
+        self.late.extend(late.iter().map(|l| format!("{name}: {l}")));
         self.count(count, &left_to);
         self.times.push((name.to_owned(), time));
         if lasting && let Err(error) = self.progress.keep(name, &Step { count, left_to, time }) {
@@ -104,6 +108,7 @@ impl Report {
         let flaky_ones = self.flaky.iter().map(|name| format!("FLAKY  {name}"));
         let mut lines: Vec<String> =
             flaky_ones.chain(self.failures.iter().map(|name| format!("FAILED {name}"))).collect();
+        lines.extend(self.late.iter().map(|late| format!("LATE   {late}")));
         lines.push(String::new());
         if flaky > 0 {
             lines.push(format!("{flaky} passed at the second try, after a failure: not counted as passed."));
@@ -124,6 +129,7 @@ impl Report {
         for (name, time) in self.times.iter().take(12) {
             println!("{:>6.1} s  {name}", time.as_secs_f32());
         }
+        println!("by part, of which several run at once: {}", by_part(&self.times));
         let today = output(Command::new("date").args(["-u", "+%F"]));
         if let (Some(of), Some(commit), Ok(today)) = (&self.of, self.progress.commit(), today) {
             say("for docs/test-results.md");
@@ -138,9 +144,42 @@ impl Report {
     }
 }
 
+/// Minutes of each part of a run.
+fn by_part(times: &[(String, Duration)]) -> String {
+    let of = |name: &str| match name {
+        _ if name.starts_with("Kubernetes' binaries") => "Kubernetes' binaries",
+        _ if name.starts_with("lint") => "checks",
+        _ if name.starts_with("berth-e2e test") || name.starts_with("berth-devcluster test") => "tests with pods",
+        _ if name.starts_with("berth-") || name.starts_with("xtask ") => "other tests",
+        _ => "builds and the rest",
+    };
+    let mut parts: BTreeMap<&str, Duration> = BTreeMap::new();
+    for (name, time) in times {
+        *parts.entry(of(name)).or_default() += *time;
+    }
+    let minutes = |(part, time): (&str, Duration)| format!("{part} {:.1} min", time.as_secs_f32() / 60.0);
+    parts.into_iter().map(minutes).collect::<Vec<_>>().join(", ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_runs_time_is_told_by_part() {
+        let step = |name: &str, seconds| (name.to_owned(), Duration::from_secs(seconds));
+        let times = [
+            step("berth-e2e test usual create", 90),
+            step("berth-plan lib berth_plan", 30),
+            step("berth-e2e test usual ha", 90),
+            step("lint: clippy", 60),
+            step("building tests", 6),
+        ];
+        assert_eq!(
+            by_part(&times),
+            "builds and the rest 0.1 min, checks 1.0 min, other tests 0.5 min, tests with pods 3.0 min"
+        );
+    }
 
     fn report(of: &[(&str, Outcome)]) -> Report {
         let mut report = Report::new(Progress::default(), None);

@@ -5,13 +5,33 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::Write as _;
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::shell::{Result, cache};
 
-/// What the tests read it from.
+/// What tests read the factor from.
 pub(super) const VARIABLE: &str = "BERTH_SLOWNESS";
+
+/// The factor of this run, once it is measured.
+static FACTOR: OnceLock<f64> = OnceLock::new();
+
+/// What deadlines are multiplied with in this run.
+pub(super) fn factor() -> f64 {
+    FACTOR.get().copied().unwrap_or(1.0)
+}
+
+/// Measures, says what came of it, and keeps the factor for whatever is started from now on.
+pub(super) fn begin() {
+    match Speed::measure() {
+        Ok(speed) => {
+            println!("{speed}");
+            let _ = FACTOR.set(speed.factor());
+        }
+        Err(error) => println!("how slow this machine is could not be measured: {error:#}"),
+    }
+}
 
 /// Milliseconds that each piece takes on two cores of a quiet machine, for which the deadlines of tests are written.
 const TABLE: [(&str, fn() -> Result<()>, f64); 3] =
@@ -51,7 +71,12 @@ impl Speed {
 impl fmt::Display for Speed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let pieces: Vec<_> = self.pieces.iter().map(|(name, factor)| format!("{name} {factor:.1}")).collect();
-        write!(f, "this machine takes {:.1} times as long as the one of the deadlines ({})", self.factor(), pieces.join(", "))
+        write!(
+            f,
+            "this machine takes {:.1} times as long as the one of the deadlines ({})",
+            self.factor(),
+            pieces.join(", ")
+        )
     }
 }
 
@@ -74,9 +99,8 @@ fn processes() -> Result<()> {
 /// As etcd writes: small, and on the disk before it goes on.
 fn writes() -> Result<()> {
     let path = cache().join(format!("speed-{}", std::process::id()));
-    let written = File::create(&path).and_then(|mut file| {
-        (0..20).try_for_each(|_| file.write_all(&[7; 4096]).and_then(|()| file.sync_data()))
-    });
+    let written = File::create(&path)
+        .and_then(|mut file| (0..20).try_for_each(|_| file.write_all(&[7; 4096]).and_then(|()| file.sync_data())));
     let _ = fs::remove_file(&path);
     Ok(written?)
 }
@@ -94,6 +118,8 @@ mod tests {
         let factors = [of([0.5, 0.4, 0.9]), of([1.0, 2.5, 1.2]), of([100.0, 1.0, 1.0])].map(|speed| speed.factor());
         assert_eq!(factors.map(|f| (f * 10.0).round()), [10.0, 25.0, 60.0]);
         let said = of([1.0, 2.54, 1.2]).to_string();
-        assert!(said.ends_with("2.5 times as long as the one of the deadlines (processors 1.0, processes 2.5, disk 1.2)"));
+        assert!(
+            said.ends_with("2.5 times as long as the one of the deadlines (processors 1.0, processes 2.5, disk 1.2)")
+        );
     }
 }

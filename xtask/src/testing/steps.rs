@@ -14,6 +14,8 @@ pub(super) struct Outcome {
     pub(super) count: Count,
     /// What failed of it; an empty name where it has no parts.
     pub(super) failures: Vec<String>,
+    /// Deadlines that were missed, and what else ran.
+    pub(super) late: Vec<String>,
     /// What failed, and passed when it was run again.
     pub(super) flaky: Vec<String>,
     /// What it printed, where that was not on the screen at once.

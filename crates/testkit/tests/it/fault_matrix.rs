@@ -1,6 +1,5 @@
 //! The tests that docs/fault-matrix.md and docs/releases-shown.md name are there.
 
-
 /// The page, once each test that it names exists.
 fn checked(page: &str, least: usize) -> String {
     let root = berth_testkit::fixtures::package().join("../..");
