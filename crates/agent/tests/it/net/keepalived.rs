@@ -144,6 +144,8 @@ fn one_that_joins_is_answered_as_it_speaks() {
         assert!(took.elapsed() < Duration::from_secs(5), "it does not give it up");
         thread::sleep(Duration::from_millis(10));
     }
+    // It had told the network that the address is there.
+    moves_to(&vpc, "first", Duration::from_secs(5));
     vpc.stays_with("first");
     assert!(!vpc.has(1), "it gave it up");
 }
