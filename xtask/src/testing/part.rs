@@ -104,6 +104,8 @@ fn needs(program: &Program, module: &str) -> Stage {
         | ("berth-backup", _)
         // Its tests leave out a version that is not there.
         | ("berth-etcdio", _) => Stage::Core,
+        // They make what they fetch.
+        ("berth-devcluster", "binaries") => Stage::Nothing,
         (E2E | "berth-devcluster", _) => Stage::Cluster,
         (package, _) if PURE.contains(&package) => Stage::Nothing,
         _ => Stage::Server,

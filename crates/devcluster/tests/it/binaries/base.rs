@@ -9,7 +9,7 @@ use std::{
     thread,
 };
 
-use crate::world::{World, foreign, linked, program, said, sum};
+use super::world::{World, foreign, linked, program, said, sum};
 
 /// A cache with programs and the list that `devcluster sums` writes of it.
 fn served() -> (World, PathBuf) {
@@ -165,7 +165,7 @@ fn the_list_leaves_out_what_is_not_what_its_name_says() {
     assert!(said.ok);
     said.has(&["left out: tools/helm-3.22.0/helm is to be version 3.22.0", "SHA256SUMS: 4 files"]);
     assert!(!fs::read_to_string(bin.join("SHA256SUMS")).unwrap().contains("helm"));
-    let said = crate::world::said(&World::new().devcluster(&["sums"], &[]).output().unwrap());
+    let said = super::world::said(&World::new().devcluster(&["sums"], &[]).output().unwrap());
     assert!(!said.ok);
     said.has(&["there is nothing in", "devcluster build"]);
 }

@@ -2,12 +2,12 @@
 
 use std::{fs, process::Command};
 
-use crate::world::{World, program, said, sum};
+use super::world::{World, program, said, sum};
 
 const HELM: &str = "tools/helm-3.22.0/helm";
 
 /// Runs a script with a file system of a mebibyte as its cache, in a mount namespace of its own.
-fn on_a_small_disk(world: &World, script: &str) -> crate::world::Said {
+fn on_a_small_disk(world: &World, script: &str) -> super::world::Said {
     fs::create_dir_all(world.path("cache")).unwrap();
     let base = world.path("base");
     fs::create_dir_all(base.join(HELM).parent().unwrap()).unwrap();

@@ -8,7 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
+use super::{
     publishers::{Answer, Publishers, Way},
     world::{Said, World, arch, archive, foreign, program, said, sum},
 };

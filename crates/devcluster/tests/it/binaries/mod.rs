@@ -1,7 +1,5 @@
 //! Where binaries come from: publishers and other caches on loopback, and never a wrong program.
 
-#![expect(clippy::unwrap_used, reason = "tests; clippy's own exception does not reach their helpers")]
-
 mod base;
 mod disk;
 mod official;
