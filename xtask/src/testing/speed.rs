@@ -82,8 +82,8 @@ impl fmt::Display for Speed {
 
 /// Both cores at once.
 fn digests() -> Result<()> {
-    let block = vec![7u8; 1 << 20];
-    let work = || (0..8).fold(Sha256::new(), |digest, _| digest.chain_update(&block)).finalize();
+    let block = vec![7u8; 16 << 20];
+    let work = || (0..16).fold(Sha256::new(), |digest, _| digest.chain_update(&block)).finalize();
     thread::scope(|scope| {
         let other = scope.spawn(work);
         let ours = work();
