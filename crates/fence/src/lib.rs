@@ -3,6 +3,7 @@
 //! Nothing in the operator has a client that is not a [`FencedClient`]: `clippy.toml` of the crates above refuses to make one.
 
 mod client;
+pub mod clock;
 
 pub use client::FencedClient;
 
@@ -19,7 +20,7 @@ pub struct Moment {
 impl Moment {
     /// This one.
     pub fn now() -> Self {
-        Self { monotonic: Instant::now(), wall: SystemTime::now() }
+        Self { monotonic: Instant::now(), wall: clock::wall() }
     }
 
     /// How long ago it was, by the monotonic clock.

@@ -30,12 +30,17 @@ pub async fn follow(ctx: Arc<Context>, mut answered: bool, stop: CancellationTok
     }
 }
 
+/// Now, by this machine's clock.
+pub fn wall() -> Timestamp {
+    Timestamp::try_from(berth_fence::clock::wall()).unwrap_or_else(|_| Timestamp::now())
+}
+
 /// Sets how far this clock is ahead, and logs it if that is much. False: the API server did not say its time.
 pub async fn refresh(ctx: &Context) -> bool {
     let answer = tokio::time::timeout(DEADLINE, date(ctx.io.client())).await.ok().flatten();
     let Some(theirs) = answer else { return false };
     ctx.set_time(theirs);
-    let ahead = Timestamp::now().duration_since(theirs);
+    let ahead = wall().duration_since(theirs);
     ctx.metrics.clock_ahead.set(ahead.as_secs_f64());
     // Statuses say it: not again every second.
     if (ahead - ctx.meta().clock_ahead).abs() > STEADY {

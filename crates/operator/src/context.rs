@@ -132,7 +132,7 @@ impl Context {
     /// Ages are counted from what the API server wrote down, and of a node whose clock is set a certificate must know nothing.
     pub fn now(&self) -> Timestamp {
         let told = *self.clock.read().unwrap_or_else(PoisonError::into_inner);
-        told.and_then(|(at, time)| time.checked_add(at.elapsed()).ok()).unwrap_or_else(Timestamp::now)
+        told.and_then(|(at, time)| time.checked_add(at.elapsed()).ok()).unwrap_or_else(crate::clock::wall)
     }
 
     /// The API server said this time just now. One that its clock was set to is no age of anything.

@@ -194,7 +194,7 @@ impl Candidate {
     }
 
     async fn try_take(&mut self) -> anyhow::Result<bool> {
-        let now = MicroTime(Timestamp::now());
+        let now = MicroTime(crate::clock::wall());
         let Some(mut lease) = self.api.get_opt(&self.name).await.context("get")? else {
             let lease = Lease {
                 metadata: ObjectMeta { name: Some(self.name.clone()), ..ObjectMeta::default() },

@@ -7,14 +7,13 @@ use crate::{Operator, holder, system};
 use berth_api::conditions::ConditionType;
 use berth_api::names;
 use berth_testkit::oracle::{SecretKeys, secret_keys};
-use berth_testkit::{ApiServer, World, debian, fixtures::until};
+use berth_testkit::{ApiServer, World, fixtures::until};
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::Secret;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use rustix::process::Signal;
-use std::path::PathBuf;
 use std::time::Duration;
 
 /// Minutes that it is ahead. The sample of `make test`: those that a certificate's five minutes do not cover.
@@ -22,24 +21,10 @@ fn offsets() -> &'static [i64] {
     if full() { &[-15, -4, 4, 15] } else { &[-15, 15] }
 }
 
-fn faketime() -> PathBuf {
-    let lib = debian::package("libfaketime").expect("libfaketime").join("usr/lib");
-    let folders = std::fs::read_dir(&lib).expect("the package has libraries").flatten();
-    let found = folders.map(|d| d.path().join("faketime/libfaketimeMT.so.1")).find(|f| f.exists());
-    found.expect("the library for threads")
-}
-
+/// Only the wall clock is wrong: timers go by the other one.
 fn start(server: &ApiServer, name: &'static str, address: &str, minutes: i64) -> Operator {
-    let (library, time) = (faketime().display().to_string(), format!("{minutes:+}m"));
-    let faked = [
-        ("LD_PRELOAD", &*library),
-        ("FAKETIME", &*time),
-        // Timers go by the other clock, as with a wrong one.
-        ("FAKETIME_DONT_FAKE_MONOTONIC", "1"),
-        ("DONT_FAKE_MONOTONIC", "1"),
-    ];
-    let listen = format!("--listen={address}");
-    Operator::start_with(server, name, &[&listen], if minutes == 0 { &[] } else { &faked })
+    let (listen, seconds) = (format!("--listen={address}"), (60 * minutes).to_string());
+    Operator::start_with(server, name, &[&listen], &[(berth_fence::clock::TEST_AHEAD, &seconds)])
 }
 
 /// Leads, has made a tenant of its own, and has looked at the other one.
