@@ -1,5 +1,6 @@
 //! The sidecar as a container runtime starts it: two capabilities, and nothing to be written in /proc/sys.
 
+use berth_testkit::patience::patience;
 use std::{
     fs::{self, File},
     path::{Path, PathBuf},
@@ -92,7 +93,7 @@ impl Sidecar {
     }
 
     pub(crate) fn wait_until(&self, what: &str, done: impl Fn(&Self) -> bool) {
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + patience(Duration::from_secs(20));
         while !done(self) {
             let said = String::from_utf8_lossy(&self.check().stderr).into_owned();
             assert!(Instant::now() < end, "not in 20 s: {what}; check: {said}; log:\n{}", self.log());
@@ -117,7 +118,7 @@ impl Sidecar {
 
     /// How it ended; none if it did not within this time.
     pub(crate) fn ended(&mut self, within: Duration) -> Option<i32> {
-        let end = Instant::now() + within;
+        let end = Instant::now() + patience(within);
         let child = self.child.as_mut()?;
         while Instant::now() < end {
             if let Some(status) = child.try_wait().unwrap() {

@@ -1,5 +1,6 @@
 //! Who has the virtual IP, and for how long nobody has.
 
+use berth_testkit::patience::patience;
 use std::{
     fs, thread,
     time::{Duration, Instant},
@@ -32,11 +33,14 @@ impl Tenant {
         };
         let mut sidecars: Vec<_> = (0..3).map(new).collect();
         let watch = Watch::over(&vpc);
-        for sidecar in &mut sidecars {
+        // The first has it before there is another one: whoever is quicker on a busy machine would keep it.
+        sidecars[0].start();
+        let mut tenant = Self { watch, sidecars, servers, vpc };
+        tenant.moves_to("first", Duration::from_secs(8));
+        for sidecar in &mut tenant.sidecars[1..] {
             sidecar.start();
         }
-        let tenant = Self { watch, sidecars, servers, vpc };
-        tenant.moves_to("first", Duration::from_secs(8));
+        tenant.sidecars[1..].iter().for_each(|sidecar| sidecar.takes_part(1));
         tenant
     }
 
@@ -44,7 +48,7 @@ impl Tenant {
     fn asked(&self, server: usize, requests: usize) {
         let start = Instant::now();
         while self.servers[server].counts()[1] < requests {
-            assert!(start.elapsed() < Duration::from_secs(10), "it asks once a second");
+            assert!(start.elapsed() < patience(Duration::from_secs(10)), "it asks once a second");
             thread::sleep(Duration::from_millis(10));
         }
     }
@@ -54,7 +58,12 @@ impl Tenant {
         let start = Instant::now();
         while self.vpc.answers() != name {
             let logs: Vec<_> = self.sidecars.iter().map(Sidecar::log).collect();
-            assert!(start.elapsed() < within, "{name} does not answer after {within:?}:\n{}", logs.join("\n---\n"));
+            let within = patience(within);
+            assert!(
+                start.elapsed() < within,
+                "LATE: {name} does not answer after {within:?}:\n{}",
+                logs.join("\n---\n")
+            );
             thread::sleep(Duration::from_millis(10));
         }
         start.elapsed()
