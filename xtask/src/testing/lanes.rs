@@ -151,7 +151,10 @@ impl Run {
 
     fn cargo(&self, more: Closing<'_>) {
         if self.lint {
-            self.check("lint: format", with_cargo(&["fmt", "--all", "--check"]));
+            let mut format = with_cargo(&["fmt", "--all", "--check"]);
+            // Names of files are those of the checkout.
+            format.current_dir(root());
+            self.check("lint: format", format);
             self.check("lint: generated files", xtask(&["gen", "--check"]));
             self.check("lint: rules between crates", xtask(&["check-crates"]));
             self.check("lint: documentation", xtask(&["check-docs"]));
@@ -163,10 +166,13 @@ impl Run {
         low_priority();
         if self.lint && self.extent != Extent::Fast {
             let clippy = ["clippy", "--workspace", "--all-targets", "--locked", "--quiet", "--", "-D", "warnings"];
+            // An error to wait for the place is one that clippy will have, too.
+            let held = ours().ok();
             self.check("lint: clippy", with_cargo(&clippy));
             // `--all-targets` leaves out what only `make test-all` builds.
             let long = ["clippy", "--workspace", "--test", LONG_TESTS, "--locked", "--quiet", "--", "-D", "warnings"];
             self.check("lint: clippy of what only `make test-all` builds", with_cargo(&long));
+            drop(held);
             self.book();
             let dependencies =
                 "lint: dependencies (bans, licenses, sources; no advisories: their database is not asked)";
