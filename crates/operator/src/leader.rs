@@ -5,7 +5,6 @@
 
 use anyhow::Context as _;
 use berth_fence::{Fence, Moment};
-use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use kube::api::{ObjectMeta, PostParams};
