@@ -176,7 +176,7 @@ fn messages() -> anyhow::Result<()> {
         testing::program::built(shell::cargo().args(build).args(["-p", "berth-plan", "--lib"]))?
     };
     let (messages, said) = built;
-    let programs = messages.iter().flat_map(|m| m.lines()).filter_map(testing::program::program);
-    let Some(program) = programs.last() else { bail!("the tests of plan do not compile:\n{said}") };
+    let mut programs = messages.iter().flat_map(|m| m.lines()).filter_map(testing::program::program);
+    let Some(program) = programs.next_back() else { bail!("the tests of plan do not compile:\n{said}") };
     shell::run(program.command(&["--quiet", "messages::"]).env("BERTH_GEN", "1"))
 }

@@ -100,10 +100,8 @@ fn needs(program: &Program, module: &str) -> Stage {
         (E2E, "versions" | "conformance")
         | ("berth-render", "flags")
         | ("berth-operator", "etcd_versions" | "minor")
-        // An S3 server.
-        | ("berth-backup", _)
-        // Its tests leave out a version that is not there.
-        | ("berth-etcdio", _) => Stage::Core,
+        // An S3 server; and tests that leave out a version that is not there.
+        | ("berth-backup" | "berth-etcdio", _) => Stage::Core,
         // They make what they fetch.
         ("berth-devcluster", "binaries") => Stage::Nothing,
         (E2E | "berth-devcluster", _) => Stage::Cluster,

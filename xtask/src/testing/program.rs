@@ -15,8 +15,8 @@ use super::running::Child;
 use super::speed;
 use crate::shell::{Result, in_checkout, output};
 
-/// Nothing that `make test` runs takes longer; what does hangs.
-pub(super) const TIMEOUT: Duration = Duration::from_mins(40);
+/// Nothing that `make test` runs takes longer, beside whatever else runs; what does hangs.
+pub(super) const TIMEOUT: Duration = Duration::from_mins(75);
 
 /// Tests of one program at once, where they have no pods: they wait for most of their time.
 const AT_ONCE: &str = "3";
