@@ -62,7 +62,7 @@ fn demo() -> Result<()> {
     let answers = said.split_once("what the tenant answers").context("no answer of the tenant")?.1;
     ensure!(answers.contains("kube-system") && answers.contains("Server Version: v1.36"), "{said}");
     let files = dir();
-    for name in ["bin/kubectl", "bin/kubectl-berth", "meta.kubeconfig", "acme.kubeconfig", "s3.env"] {
+    for name in ["bin/kubectl", "bin/kubectl-berth", "meta.kubeconfig", "acme.kubeconfig"] {
         ensure!(files.join(name).is_file(), "{name} is missing");
     }
 
@@ -108,7 +108,7 @@ fn in_a_checkout(page: &str, prepare: impl FnOnce(&mut Command)) -> Result<()> {
     fs::create_dir_all(place.join("target"))?;
     std::os::unix::fs::symlink(root.join("examples"), place.join("examples"))?;
     std::os::unix::fs::symlink(dir(), place.join("target/demo"))?;
-    let makefile = format!("demo demo-down:\n\t@$(MAKE) -C {} $@ BERTH_CLUSTER={NAME}\n", root.display());
+    let makefile = format!("demo demo-store demo-down:\n\t@$(MAKE) -C {} $@ BERTH_CLUSTER={NAME}\n", root.display());
     fs::write(place.join("Makefile"), makefile)?;
     let mut bash = Command::new("bash");
     prepare(building(&mut bash).current_dir(&place));
