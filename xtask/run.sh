@@ -2,6 +2,7 @@
 # What make calls: builds xtask, and runs it. Whatever is built is built in one place in the cache (sync.sh).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
+: "${BERTH_CACHE:?make sets it}" "${CARGO_TARGET_DIR:?make sets it}"
 "$root/xtask/prepare.sh"
 export BERTH_ROOT=$root BERTH_SRC=$BERTH_CACHE/src
 mkdir -p "$BERTH_CACHE"

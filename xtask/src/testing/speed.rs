@@ -34,7 +34,7 @@ pub(super) fn begin() {
 }
 
 /// Milliseconds that each piece takes on two cores of a quiet machine, for which the deadlines of tests are written.
-const TABLE: [Piece; 3] = [("processors", digests, 900.0), ("processes", processes, 250.0), ("disk", writes, 60.0)];
+const TABLE: [Piece; 3] = [("processors", digests, 220.0), ("processes", processes, 85.0), ("disk", writes, 20.0)];
 
 /// A name, what is done, and the milliseconds of the table.
 type Piece = (&'static str, fn() -> Result<()>, f64);
