@@ -30,7 +30,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use team::Team;
 
 /// How long anything may take that is expected to happen: other builds may have the machine.
-pub(crate) const SOON: Duration = Duration::from_secs(90);
+pub(crate) const SOON: Duration = Duration::from_mins(3);
 
 /// Whether everything is wanted, and not the sample of `make test`.
 pub(crate) fn full() -> bool {

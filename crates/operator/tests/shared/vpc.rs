@@ -129,7 +129,7 @@ async fn a_tenant_in_a_vpc_has_an_api_server_for_each_address() {
     // Another template: the same end, and new pods. One after the other: a spare that proves it, and two slots.
     let before = pod.metadata.uid;
     team.spec(json!({"apiServer": {"extraArgs": [{"name": "v", "value": "1"}]}})).await.expect("patch");
-    eventually(3 * crate::common::SOON, "new arguments", async || -> Result<()> {
+    eventually(2 * crate::common::SOON, "new arguments", async || -> Result<()> {
         for slot in 0..2 {
             let pod = team.inside::<Pod>().get(&format!("kube-apiserver-{slot}-0")).await?;
             let args = pod.spec.and_then(|s| s.containers.into_iter().next()?.args).unwrap_or_default();

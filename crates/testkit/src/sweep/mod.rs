@@ -72,7 +72,7 @@ impl Sweep {
     /// If `BERTH_SWEEP` or `BERTH_SWEEP_SEED` is set to something else than the table says.
     pub fn new(name: &str, one_in: u64) -> Self {
         let faults = vec![Fault::StopBefore, Fault::StopAfter, Fault::LoseReply];
-        Self { name: name.to_owned(), choice: Choice::new(name, one_in), faults, timeout: Duration::from_mins(5) }
+        Self { name: name.to_owned(), choice: Choice::new(name, one_in), faults, timeout: Duration::from_mins(15) }
     }
 
     /// Other faults than a stop before, a stop after and a lost reply.
