@@ -93,6 +93,8 @@ enum Command {
         /// Another checkout. Default: this one.
         checkout: Option<PathBuf>,
     },
+    /// Prints the record of runs of the tests on this machine, and which tests failed at the first try most often.
+    Runs,
     /// Runs all checks and tests and ends with their count.
     Test {
         /// Only what a developer runs in a minute.
@@ -129,6 +131,7 @@ fn main() -> ExitCode {
         Command::BenchDown => bench::down(),
         Command::Upgrade { from, keep } => upgrade::run_all(&from, keep),
         Command::TestNames { checkout } => names::print(checkout.as_deref().unwrap_or(root())),
+        Command::Runs => testing::runs::print(),
         Command::Chaos { seed, filters } => testing::chaos::run(seed, &filters),
         Command::Test { fast: true, only, .. } => testing::run(Extent::Fast, &only),
         Command::Test { all: true, only, .. } => testing::run(Extent::All, &only),

@@ -10,6 +10,7 @@ mod queue;
 mod report;
 mod results;
 mod running;
+pub(crate) mod runs;
 mod speed;
 mod steps;
 

@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::progress::{Progress, Step};
 use super::results::{Count, LeftTo};
+use super::runs::Run;
+use super::speed;
 use super::steps::Outcome;
-use crate::shell::{output, say};
+use crate::shell::{Result, output, say};
 
 /// What a run has come to.
 #[derive(Debug)]
@@ -121,6 +123,20 @@ impl Report {
         lines.join("\n")
     }
 
+    fn record(&self, date: &str, time: Duration) -> Result<()> {
+        let Some(factor) = speed::measured() else { return Ok(()) };
+        let run = Run {
+            date: date.to_owned(),
+            commit: head()?,
+            time,
+            factor,
+            passed: self.total.passed,
+            failed: self.failures.clone(),
+            flaky: self.flaky.clone(),
+        };
+        run.keep()
+    }
+
     /// Prints it, and ends with exit code 1 if anything failed.
     pub(super) fn end(mut self) {
         self.times.sort_by_key(|(_, t)| std::cmp::Reverse(*t));
@@ -131,9 +147,12 @@ impl Report {
         }
         println!("by part, of which several run at once: {}", by_part(&self.times));
         let today = output(Command::new("date").args(["-u", "+%F"]));
-        if let (Some(of), Some(commit), Ok(today)) = (&self.of, self.progress.commit(), today) {
+        if let (Some(of), Some(commit), Ok(today)) = (&self.of, self.progress.commit(), &today) {
             say("for docs/test-results.md");
             println!("{}", self.row(of, &commit, today.trim(), time));
+        }
+        if let Err(error) = self.record(today.unwrap_or_default().trim(), time) {
+            println!("this run is not in the record: {error:#}");
         }
         println!("{}", self.closing());
         let _ = std::io::stdout().flush();
@@ -142,6 +161,13 @@ impl Report {
             std::process::exit(1);
         }
     }
+}
+
+/// The commit that is checked out; with a `+` if that is not all.
+fn head() -> Result<String> {
+    let git = |args: &[&str]| output(Command::new("git").current_dir(crate::root()).args(args));
+    let more = if git(&["status", "--porcelain"])?.trim().is_empty() { "" } else { "+" };
+    Ok(format!("{}{more}", git(&["rev-parse", "--short=12", "HEAD"])?.trim()))
 }
 
 /// Minutes of each part of a run.

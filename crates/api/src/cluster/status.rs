@@ -183,6 +183,9 @@ pub struct RolloutStatus {
 pub struct CanaryStatus {
     /// Its pod.
     pub pod: String,
+    /// Its UID: another pod may get its name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uid: Option<String>,
     /// Since when that is ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Time>")]

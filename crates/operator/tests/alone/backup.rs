@@ -330,7 +330,8 @@ async fn a_backup_in_a_teams_own_store_is_looked_into_in_a_new_stand_alone_etcd(
     eventually(SOON, "the new etcd", async || formed().await.map(drop)).await.unwrap_or_else(|e| panic!("{e:#}"));
     let fish = restore(json!({"etcdClusterRef": {"name": "scratch"}}), &formed().await.unwrap());
     restores.create(&post, &serde_json::from_value(fish).unwrap()).await.unwrap();
-    let home = Team { cp_namespace: team.ns.clone(), ..team.clone() };
+    let mut home = team.clone();
+    home.cp_namespace.clone_from(&team.ns);
     let task = ends(&home, "restore-fish-check", "Complete", &Outcome::Checked(manifest)).await;
     assert!(matches!(&task, Task::Check(check) if check.into.identity == identity), "{task:?}");
     let task = ends(&home, "restore-fish", "Complete", &Outcome::Restored).await;

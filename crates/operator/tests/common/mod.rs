@@ -11,6 +11,7 @@ pub(crate) mod roles;
 pub(crate) mod state;
 pub(crate) mod team;
 pub(crate) mod tenant;
+mod told;
 
 use anyhow::Result;
 use berth_api::backup::Store;

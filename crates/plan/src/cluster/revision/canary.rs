@@ -7,9 +7,11 @@ use crate::asked::Answers;
 use crate::cluster::subject::Tenant;
 use crate::observed::{deleting, label};
 use crate::workload::ready_since;
+use berth_api::cluster::CanaryStatus;
 use berth_api::{labels, names};
 use berth_render::Kind;
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -51,9 +53,15 @@ impl Canary {
     }
 
     /// The pod that serves the longest, and since when.
-    pub(in crate::cluster) fn serving<'a>(self, t: &'a Tenant<'_>) -> Option<(&'a str, Timestamp)> {
-        let ready = self.pods(t).into_iter().filter_map(|pod| Some((name(pod)?, ready_since(pod)?)));
-        ready.min_by_key(|(name, since)| (*since, *name))
+    fn serving<'a>(self, t: &'a Tenant<'_>) -> Option<(&'a Value, Timestamp)> {
+        let ready = self.pods(t).into_iter().filter_map(|pod| Some((pod, ready_since(pod)?)));
+        ready.min_by_key(|(pod, since)| (*since, name(pod)))
+    }
+
+    /// What is recorded of it while it is to serve alone.
+    pub(super) fn status(self, t: &Tenant<'_>) -> Option<CanaryStatus> {
+        let (pod, since) = self.serving(t).filter(|_| self.until(t).is_some())?;
+        Some(CanaryStatus { pod: name(pod)?.to_owned(), uid: uid(pod).map(str::to_owned), since: Some(Time(since)) })
     }
 
     /// Whether that pod has served for long enough.
@@ -70,7 +78,7 @@ impl Canary {
     /// How the pod that serves fails its clients, if it does more than the old ones. Once it has served for long enough, that is not asked.
     pub(super) fn answers_badly(self, t: &Tenant<'_>) -> Option<String> {
         self.until(t)?;
-        let (pod, _) = self.serving(t)?;
+        let pod = name(self.serving(t)?.0)?;
         let of_release: Vec<&str> = self.pods(t).into_iter().filter_map(name).collect();
         let new = t.observed.answers.get(pod)?;
         let old = t.observed.answers.iter().filter(|(name, _)| !of_release.contains(&&***name));
@@ -84,9 +92,13 @@ impl Canary {
     }
 
     /// Whether the pod that was ready then, and did not serve for long enough, was lost by its own doing: it restarted, or is not ready any
-    /// more. One that somebody deleted, or its node evicted, is made anew.
-    pub(super) fn has_failed(self, t: &Tenant<'_>, pod: &str, since: Timestamp) -> bool {
-        let Some(live) = self.pods(t).into_iter().find(|live| name(live) == Some(pod)) else { return false };
+    /// more. One that somebody deleted, its node evicted or another change replaced, is made anew; in a slot under the same name.
+    pub(super) fn has_failed(self, t: &Tenant<'_>, recorded: &CanaryStatus) -> bool {
+        let Some(Time(since)) = recorded.since else { return false };
+        let same = |pod: &Value| {
+            name(pod) == Some(&recorded.pod) && recorded.uid.as_deref().is_none_or(|recorded| uid(pod) == Some(recorded))
+        };
+        let Some(live) = self.pods(t).into_iter().find(|pod| same(pod)) else { return false };
         // A pod that always restarts ends only where its node ends it.
         if live["status"]["phase"] == "Failed" {
             return false;
@@ -107,4 +119,8 @@ fn lost_at(pod: &Value) -> Option<Timestamp> {
 
 fn name(pod: &Value) -> Option<&str> {
     pod.pointer("/metadata/name")?.as_str()
+}
+
+fn uid(pod: &Value) -> Option<&str> {
+    pod.pointer("/metadata/uid")?.as_str()
 }

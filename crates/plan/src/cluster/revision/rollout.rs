@@ -133,8 +133,7 @@ fn soaks(t: &Tenant<'_>, name: &str) -> SignedDuration {
 /// The canary that is recorded, if it failed.
 fn failed<'a>(t: &Tenant<'_>, canary: Option<Canary>, rollout: &'a RolloutStatus) -> Option<&'a CanaryStatus> {
     let recorded = rollout.canary.as_ref()?;
-    let Time(since) = recorded.since.as_ref()?;
-    canary?.has_failed(t, &recorded.pod, *since).then_some(recorded)
+    canary?.has_failed(t, recorded).then_some(recorded)
 }
 
 /// Whether the component serves as it did before, by pods of an earlier template. A slot is changed in its place, so one is not there; of a
@@ -211,8 +210,7 @@ fn serving(t: &Tenant<'_>, canary: Canary, recorded: Option<&RolloutStatus>) -> 
     if let Some(failed) = recorded.and_then(|recorded| failed(t, Some(canary), recorded)) {
         return Some(failed.clone());
     }
-    let (pod, since) = canary.serving(t)?;
-    canary.until(t).map(|_| CanaryStatus { pod: pod.to_owned(), since: Some(Time(since)) })
+    canary.status(t)
 }
 
 /// When time alone changes what is decided.

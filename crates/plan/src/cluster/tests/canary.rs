@@ -15,7 +15,9 @@ impl Fixture {
         let key = Self::key(Kind::Pod, name);
         let made = self.world.observed.get(&key).map(|pod| pod["metadata"]["creationTimestamp"].clone());
         let labels = json!({(labels::COMPONENT): names::APISERVER, "pod-template-hash": hash});
-        let meta = json!({"name": name, "labels": labels, "creationTimestamp": made.unwrap_or(json!(now))});
+        let made = made.unwrap_or(json!(now));
+        let uid = format!("{name} of {made}");
+        let meta = json!({"name": name, "uid": uid, "labels": labels, "creationTimestamp": made});
         let condition =
             json!({"type": "Ready", "status": if ready { "True" } else { "False" }, "lastTransitionTime": now});
         self.world.put(key, json!({"metadata": meta, "status": {"conditions": [condition]}}));
@@ -196,6 +198,21 @@ fn one_that_was_deleted_is_made_anew_and_serves_as_long() {
     f.seconds(10);
     f.reconcile();
     assert_eq!((f.condition("Ready").1, f.soaks(names::APISERVER)), ("RollingOut".into(), None));
+}
+
+/// As a slot's pod is, when its template changes once more.
+#[test]
+fn one_that_another_replaced_under_its_name_has_not_failed() {
+    for ready in [false, true] {
+        let mut f = serving(two());
+        let before = f.canary();
+        f.seconds(20);
+        f.world.remove(&Fixture::key(Kind::Pod, POD));
+        f.pod(POD, "newer", ready);
+        f.reconcile();
+        assert_eq!(f.condition("Ready").1, "RollingOut");
+        assert_eq!(f.canary().map(|now| now.uid != before.unwrap().uid), ready.then_some(true), "it begins anew");
+    }
 }
 
 #[test]
