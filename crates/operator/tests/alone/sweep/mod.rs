@@ -131,7 +131,9 @@ async fn minor(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     team.create(json!({"version": "1.35.4", "upgrade": {"finalizeAfter": "0s", "soak": "0s"}})).await?;
     let before = FaultPlan::new();
     let made = async {
-        // What stands in the way of the next minor is written once it was looked at.
+        // What stands in the way of the next minor is written once it was looked at: with the next reconcile, which would be in a minute.
+        team.ready().await?;
+        team.touch().await;
         let looked = async || {
             let status = team.ready().await?.status.unwrap_or_default();
             let known = status.conditions.iter().any(|c| c.type_ == "UpgradeReady" && c.status != "Unknown");

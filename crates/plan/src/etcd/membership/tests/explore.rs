@@ -20,7 +20,7 @@ const ENOUGH: usize = 400;
 pub(super) fn explore(from: i32, to: i32, faults: u32, bug: Bug) -> Result<Report, String> {
     let first = State::new(from, to, faults);
     let mut seen = BTreeSet::from([first.clone()]);
-    let (mut open, mut ends) = (vec![first], 0);
+    let (mut open, mut ends, mut well) = (vec![first], 0, BTreeSet::new());
     while let Some(state) = open.pop() {
         ends += usize::from(state.is_done());
         for next in successors(&state, from, bug).map_err(|why| format!("{why}; in {state:#?}"))? {
@@ -29,7 +29,7 @@ pub(super) fn explore(from: i32, to: i32, faults: u32, bug: Bug) -> Result<Repor
             }
         }
         if bug == Bug::None {
-            ends_well(&state).map_err(|why| format!("{why}; from {state:#?}"))?;
+            ends_well(&state, &mut well).map_err(|why| format!("{why}; from {state:#?}"))?;
         }
     }
     Ok(Report { states: seen.len(), ends })
@@ -94,17 +94,22 @@ fn successors(state: &State, from: i32, bug: Bug) -> Result<Vec<State>, String> 
     Ok(all)
 }
 
-/// Once nothing more goes wrong, what was asked for comes, if a quorum is there and etcd lists nobody whom the record does not know.
-fn ends_well(state: &State) -> Result<(), String> {
-    let mut state = State { late: None, ..state.clone() };
+/// Once nothing more goes wrong, what was asked for comes, if a quorum is there and etcd lists nobody whom the record does not know. From
+/// what is in `well` it does.
+fn ends_well(state: &State, well: &mut BTreeSet<State>) -> Result<(), String> {
+    let mut state = State { late: None, faults: 0, ..state.clone() };
+    let mut way = vec![];
     for _ in 0..ENOUGH {
-        state.tick(Bug::None)?;
-        if state.is_done() {
+        if well.contains(&state) {
+            well.extend(way);
             return Ok(());
         }
+        way.push(state.clone());
+        state.tick(Bug::None)?;
         let (_, data, of) = state.voters();
         let step = state.decide(Bug::None);
-        if data * 2 <= of || matches!(step, Step::Stop(..)) {
+        if state.is_done() || data * 2 <= of || matches!(step, Step::Stop(..)) {
+            well.extend(way);
             return Ok(());
         }
         state.carry_out(&step, Bug::None)?;
