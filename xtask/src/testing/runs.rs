@@ -67,7 +67,9 @@ pub(crate) fn print() -> Result<()> {
     for run in &runs {
         let Run { date, commit, time, factor, passed, failed, flaky } = run;
         let (minutes, failed, flaky) = (time.as_secs_f32() / 60.0, failed.len(), flaky.len());
-        println!("{date}  {commit}  {minutes:.1} min, machine {factor:.1} times as slow: {passed} passed, {failed} failed, {flaky} at the second try");
+        println!(
+            "{date}  {commit}  {minutes:.1} min, machine {factor:.1} times as slow: {passed} passed, {failed} failed, {flaky} at the second try"
+        );
     }
     for (name, failed, flaky) in worst(&runs) {
         println!("{name}: failed in {failed} of {} runs, passed at the second try in {flaky}", runs.len());

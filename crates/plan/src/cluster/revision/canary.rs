@@ -96,7 +96,8 @@ impl Canary {
     pub(super) fn has_failed(self, t: &Tenant<'_>, recorded: &CanaryStatus) -> bool {
         let Some(Time(since)) = recorded.since else { return false };
         let same = |pod: &Value| {
-            name(pod) == Some(&recorded.pod) && recorded.uid.as_deref().is_none_or(|recorded| uid(pod) == Some(recorded))
+            name(pod) == Some(&recorded.pod)
+                && recorded.uid.as_deref().is_none_or(|recorded| uid(pod) == Some(recorded))
         };
         let Some(live) = self.pods(t).into_iter().find(|pod| same(pod)) else { return false };
         // A pod that always restarts ends only where its node ends it.
