@@ -128,7 +128,7 @@ pub(crate) struct JoinCommand {
     /// Name of the Cluster.
     pub(crate) name: String,
     /// How long the token can be used, such as 2h or 30m.
-    #[arg(long, default_value = "24h", value_name = "DURATION", value_parser = crate::join::ttl)]
+    #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = crate::join::ttl)]
     pub(crate) ttl: jiff::SignedDuration,
 }
 

@@ -16,6 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -46,7 +47,9 @@ pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outco
         );
     };
     // Nodes may reach the API elsewhere than people do: in the tenant's VPC.
-    let server = server(&found).with_context(|| format!("{info} in the tenant names no server"))?;
+    let server = server(&found).with_context(|| {
+        format!("{info} in the tenant names no server as https://host:port, so no command is printed")
+    })?;
     let token = BootstrapToken::generate()?;
     let until = Timestamp::now() + args.ttl;
     let (key, secret) = secret(&token, until);
@@ -65,7 +68,25 @@ pub(crate) async fn run(meta: &Meta, args: &JoinCommand) -> anyhow::Result<Outco
 /// `host:port` for nodes, from the ConfigMap `cluster-info`.
 fn server(info: &Value) -> Option<String> {
     let file = kubeconfig::parsed(info["data"]["kubeconfig"].as_str()?).ok()?;
-    file["clusters"][0]["cluster"]["server"].as_str()?.strip_prefix("https://").map(str::to_owned)
+    let server = file["clusters"][0]["cluster"]["server"].as_str()?.strip_prefix("https://")?;
+    is_authority(server).then(|| server.to_owned())
+}
+
+/// Whether it is an address or a name, with a port, and nothing else: the tenant's administrators write it, and a root shell reads it.
+fn is_authority(text: &str) -> bool {
+    if text.parse::<SocketAddr>().is_ok_and(|at| at.port() > 0) {
+        return true;
+    }
+    let Some((host, port)) = text.rsplit_once(':') else { return false };
+    let is_label = |label: &str| {
+        !label.is_empty()
+            && label.len() <= 63
+            && label.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-')
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+    };
+    let is_port = port.bytes().all(|b| b.is_ascii_digit()) && port.parse::<u16>().is_ok_and(|port| port > 0);
+    is_port && host.len() <= 253 && host.split('.').all(is_label)
 }
 
 /// `host:port`, and the digest of the CA's public key as kubeadm counts it.
@@ -99,7 +120,7 @@ fn secret(token: &BootstrapToken, until: Timestamp) -> (ObjectKey, Value) {
 
 /// A time to live: positive, such as `2h` or `30m`.
 pub(crate) fn ttl(text: &str) -> Result<SignedDuration, String> {
-    let ttl: SignedDuration = text.parse().map_err(|_| format!("{text}: write it such as 24h or 30m"))?;
+    let ttl: SignedDuration = text.parse().map_err(|_| format!("{text}: write it such as 2h or 30m"))?;
     if ttl < SignedDuration::from_mins(1) || ttl > SignedDuration::from_hours(24 * 365) {
         return Err(format!("{text}: it must be between 1m and 8760h"));
     }
@@ -131,6 +152,56 @@ mod tests {
         };
         assert_eq!(info("https://172.20.0.2:6443").as_deref(), Some("172.20.0.2:6443"));
         assert_eq!(info("http://172.20.0.2:6443"), None);
+        for good in ["[fd00::1]:6443", "acme.example.com:6443", "ACME-1:443"] {
+            assert_eq!(info(&format!("https://{good}")).as_deref(), Some(good));
+        }
+    }
+
+    #[test]
+    fn nothing_of_a_tenants_text_but_an_address_reaches_a_root_shell() {
+        let inserts = [
+            ";id>/tmp/owned;",
+            "$(id)",
+            "`id`",
+            "|id",
+            "&&id",
+            " --config=x",
+            "'",
+            "\"",
+            "\u{1b}[8m",
+            "\u{9b}1A",
+            "\n",
+            "\r\n",
+            "\0",
+        ];
+        let long = "a".repeat(1 << 20);
+        for text in inserts.into_iter().chain([&*long]) {
+            for at in [
+                format!("192.0.2.1:6443{text}"),
+                format!("192.0.2.1{text}:6443"),
+                format!("{text}192.0.2.1:6443"),
+                format!("acme.example.com{text}:6443"),
+                format!("{text}:6443"),
+            ] {
+                let file = json!({"clusters": [{"name": "", "cluster": {"server": format!("https://{at}")}}]});
+                let info = json!({"data": {"kubeconfig": file.to_string()}});
+                assert_eq!(server(&info), None, "{at:.80}");
+            }
+        }
+        for text in [
+            "192.0.2.1",
+            "192.0.2.1:",
+            "192.0.2.1:0",
+            "192.0.2.1:+1",
+            "192.0.2.1:65536",
+            ":6443",
+            "-x:6443",
+            "a..b:1",
+            "u@h:1",
+            "h:1/p",
+        ] {
+            assert!(!is_authority(text), "{text}");
+        }
     }
 
     #[test]
