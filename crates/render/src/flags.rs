@@ -59,6 +59,11 @@ const HEADERS: &[&str] =
 /// Admission plugins without which nodes, and whoever may ask for certificates, could take another identity.
 const IDENTITY_PLUGINS: [&str; 2] = ["CertificateSubjectRestriction", "NodeRestriction"];
 
+/// Whether a plugin may be turned off. kube-apiserver reads the list as CSV, so a name in quotes is that name, too: plain names only.
+fn is_free(plugin: &str) -> bool {
+    plugin.bytes().all(|b| b.is_ascii_alphanumeric()) && !IDENTITY_PLUGINS.contains(&plugin)
+}
+
 const AUTHORIZERS: &str = "the authorizers are Node and RBAC, which Berth's own access needs";
 const CERTIFICATES: &str = "Berth issues and mounts every certificate and key";
 const EMULATION: &str =
@@ -147,7 +152,7 @@ pub const FLAGS: &[Flag] = &[
     Flag {
         components: API_SERVER,
         names: &["disable-admission-plugins"],
-        source: Source::Except(|value| value.split(',').any(|plugin| IDENTITY_PLUGINS.contains(&plugin.trim()))),
+        source: Source::Except(|value| value.split(',').map(str::trim).any(|name| !is_free(name))),
         instead: "NodeRestriction and CertificateSubjectRestriction keep nodes and certificates from taking another identity",
     },
     template(API_SERVER, &["kubelet-preferred-address-types"], "kubelets are reached at their InternalIP first"),
@@ -321,6 +326,22 @@ mod tests {
         assert!(disable("PodSecurity").is_ok());
         let why = disable("PodSecurity, NodeRestriction").unwrap_err();
         assert!(why.starts_with("--disable-admission-plugins may not be PodSecurity, NodeRestriction; "), "{why}");
+        for name in IDENTITY_PLUGINS {
+            for spelling in [
+                name.to_owned(),
+                format!("\"{name}\""),
+                format!("PodSecurity,\"{name}\""),
+                format!("\"PodSecurity\",\"{name}\""),
+                format!("\"PodSecurity,{name}\""),
+                format!("PodSecurity, {name}"),
+                format!("PodSecurity\n{name}"),
+                format!("\"{name}"),
+                format!("{name}\u{200b}"),
+            ] {
+                disable(&spelling).expect_err(&spelling);
+            }
+        }
+        assert!(disable("PodSecurity,ServiceAccount").is_ok());
         for free in ["v", "feature-gates", "goaway-chance", "runtime-config", "config"] {
             let args = extra_args(FLAGS, ApiServer, &spec, &own(&[(free, "x")])).unwrap();
             assert_eq!(args, [ExtraArg { name: free.to_owned(), value: "x".to_owned() }]);
