@@ -62,7 +62,7 @@ fn file() -> PathBuf {
 
 /// Prints each run, and then the tests that failed at the first try, the most frequent first.
 pub(crate) fn print() -> Result<()> {
-    let text = fs::read_to_string(file()).unwrap_or_default();
+    let text = fs::read_to_string(file()).with_context(|| format!("no run is recorded: {}", file().display()))?;
     let runs: Vec<Run> = text.lines().filter_map(Run::read).collect();
     for run in &runs {
         let Run { date, commit, time, factor, passed, failed, flaky } = run;
