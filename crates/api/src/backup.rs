@@ -49,6 +49,8 @@ pub use berth_contract::backup::*;
     {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdBackup"},
     {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdBackup"},
     {"rule": "(has(self.withoutQuorum) && self.withoutQuorum) == (has(oldSelf.withoutQuorum) && oldSelf.withoutQuorum)", "message": "withoutQuorum is immutable: create another EtcdBackup"},
+    {"rule": "has(self.members) == has(oldSelf.members) && (!has(self.members) || self.members == oldSelf.members)", "message": "members is immutable: create another EtcdBackup"},
+    {"rule": "!has(self.members) || (has(self.withoutQuorum) && self.withoutQuorum)", "message": "members goes with withoutQuorum: true"},
     {"rule": "has(self.store) == has(oldSelf.store) && (!has(self.store) || self.store == oldSelf.store)", "message": "store is immutable: create another EtcdBackup"},
     {"rule": "has(self.secretRef) == has(oldSelf.secretRef) && (!has(self.secretRef) || self.secretRef == oldSelf.secretRef)", "message": "secretRef is immutable: create another EtcdBackup"},
     {"rule": "has(self.claimRef) == has(oldSelf.claimRef) && (!has(self.claimRef) || self.claimRef == oldSelf.claimRef)", "message": "claimRef is immutable: create another EtcdBackup"}
@@ -77,6 +79,11 @@ pub struct EtcdBackupSpec {
     /// etcd that serves are preferred. Default false.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub without_quorum: bool,
+    /// With `withoutQuorum`: members each of which has to answer, by name, such as `etcd-1`, since any of them may hold what was acknowledged
+    /// last. The snapshot is of the furthest. Default: whoever answers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 9), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub members: Vec<String>,
     /// What happens to the snapshot in the store when the EtcdBackup is deleted. Retain leaves it there. Delete deletes it, if a newer
     /// backup of the same data was proven and is kept; the last one always stays. Default Retain.
     #[serde(default)]

@@ -299,6 +299,10 @@ pub struct EtcdMember {
     pub id: Option<String>,
     /// True if it answered and is no learner.
     pub ready: bool,
+    /// Whether what it holds can be read: Answers; Away if it does not answer, and its data is not known to be lost; DataLost if its volume was
+    /// found empty, or is gone. None: an earlier Berth wrote this.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<MemberState>,
     /// Bytes of its database, roughly: it changes with every write, and the status only when it has changed by a fifth.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub db_size: Option<i64>,
@@ -311,6 +315,17 @@ pub struct EtcdMember {
     /// Why it is not ready.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+}
+
+/// Whether what a member holds can be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum MemberState {
+    /// It answers.
+    Answers,
+    /// It does not answer, and its data is not known to be lost.
+    Away,
+    /// Its volume was found empty, or is gone.
+    DataLost,
 }
 
 /// Address of a member.

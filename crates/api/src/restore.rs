@@ -41,7 +41,9 @@ use serde_json::json;
     {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdRestore"},
     {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdRestore"},
     {"rule": "self.source == oldSelf.source", "message": "source is immutable: create another EtcdRestore"},
-    {"rule": "!has(self.source.of) || has(self.etcdClusterRef)", "message": "source.of: data of another etcd goes into a stand-alone EtcdCluster only; set etcdClusterRef"}
+    {"rule": "!has(self.source.of) || has(self.etcdClusterRef)", "message": "source.of: data of another etcd goes into a stand-alone EtcdCluster only; set etcdClusterRef"},
+    {"rule": "!has(self.source.survivors) || !has(self.source.survivors.claimRef) || has(self.etcdClusterRef)", "message": "source.survivors.claimRef: only backups of a stand-alone EtcdCluster go to a volume; set etcdClusterRef, or store instead of claimRef"},
+    {"rule": "!has(self.withoutMembers) || has(self.source.survivors)", "message": "withoutMembers goes with source.survivors"}
 ])))]
 pub struct EtcdRestoreSpec {
     /// The `Cluster` whose etcd it is, in this namespace.
@@ -52,15 +54,21 @@ pub struct EtcdRestoreSpec {
     pub etcd_cluster_ref: Option<BackupRef>,
     /// Which backup.
     pub source: RestoreSource,
-    /// etcd's cluster ID (`status.clusterId` of the `EtcdCluster`), as a sign that what it holds may be lost. Required as long as that etcd
-    /// answers, and with `source.of`; it can be set later. Default: none.
+    /// etcd's cluster ID (`status.clusterId` of the `EtcdCluster`), as a sign that what its members hold may be lost. Required with
+    /// `source.of`, and unless all that any member holds is kept, or every member's data is lost (`status.members[].state` of the
+    /// `EtcdCluster`); it can be set later. Default: none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 16), regex(pattern = r"^[0-9a-f]+$"))]
     pub confirm: Option<String>,
-    /// Whether another backup is taken and verified first, in the same store, of an etcd that answers: `before-<name>`. Default true. Set it
-    /// to false, also later, if that etcd can give none.
+    /// Whether another backup is taken and verified first, in the same store, of the members that answer: `before-<name>`. Default true. Set
+    /// it to false, also later, if they can give none.
     #[serde(default = "yes")]
     pub backup_first: bool,
+    /// Members whose data is given up, by name, such as `etcd-1`: `source.survivors` does not wait for them. It can be set later. Default:
+    /// none, so that each member whose data is not lost has to answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 9), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
+    pub without_members: Vec<String>,
 }
 
 fn yes() -> bool {
@@ -70,7 +78,7 @@ fn yes() -> bool {
 impl Default for EtcdRestoreSpec {
     fn default() -> Self {
         let (cluster_ref, etcd_cluster_ref, source) = (None, None, RestoreSource::default());
-        Self { cluster_ref, etcd_cluster_ref, source, confirm: None, backup_first: true }
+        Self { cluster_ref, etcd_cluster_ref, source, confirm: None, backup_first: true, without_members: vec![] }
     }
 }
 
@@ -90,7 +98,8 @@ pub struct RestoreSource {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(extend("maxLength" = 40))]
     pub latest_before: Option<Time>,
-    /// What the members hold that are left of an etcd without a quorum. A backup of it is taken and verified first: `survivors-<name>`.
+    /// What the members hold that are left of an etcd without a quorum. Each of them has to answer, unless `withoutMembers` names it. A backup
+    /// of the furthest is taken and verified first: `survivors-<name>`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub survivors: Option<Survivors>,
     /// A snapshot in a store that this namespace's backups were kept in, also if its `EtcdBackup` is gone.
@@ -142,10 +151,21 @@ pub struct BackupOf {
 /// Members that are left.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = json!([
+    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "survivors: set one of store, secretRef and claimRef"}
+])))]
 pub struct Survivors {
     /// Where the backup of them is kept: the name of a store of the platform.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub store: String,
+    /// Where the backup of them is kept, if that is a store of this team's own: a Secret of type `berth.dev/object-store`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<StoreSecret>,
+    /// Where the backup of them is kept, if that is a volume: a PersistentVolumeClaim with the label `berth.dev/backup-store: "true"`. Only with
+    /// `etcdClusterRef`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claim_ref: Option<StoreClaim>,
 }
 
 /// What became of a restore.

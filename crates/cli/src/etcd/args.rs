@@ -106,12 +106,20 @@ pub(crate) struct Restore {
     /// With --key: the store of the platform that it is in.
     #[arg(long, value_name = "STORE", conflicts_with_all = ["secret", "claim", "backup", "latest", "latest_before", "survivors"])]
     pub(crate) store: Option<String>,
-    /// With --key: the Secret of type berth.dev/object-store of the store of your own that it is in.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["claim", "backup", "latest", "latest_before", "survivors"])]
+    /// With --key: the Secret of type berth.dev/object-store of the store of your own that it is in. With --survivors: of the one that the
+    /// backup of them goes to.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["claim", "backup", "latest", "latest_before"])]
     pub(crate) secret: Option<String>,
-    /// With --key: the PersistentVolumeClaim of the volume that it is on.
-    #[arg(long, value_name = "NAME", requires = "stand_alone", conflicts_with_all = ["backup", "latest", "latest_before", "survivors"])]
+    /// With --key: the PersistentVolumeClaim of the volume that it is on. With --survivors: of the one that the backup of them goes to.
+    #[arg(long, value_name = "NAME", requires = "stand_alone", conflicts_with_all = ["backup", "latest", "latest_before"])]
     pub(crate) claim: Option<String>,
+    /// With --survivors: a member that is not waited for. What only it holds is lost. Can be given several times.
+    #[arg(long = "without", value_name = "MEMBER", requires = "survivors")]
+    pub(crate) without: Vec<String>,
+    /// etcd's cluster ID, to confirm that what its members hold may be lost, where it does not answer and their data is not lost: --yes does
+    /// not confirm that.
+    #[arg(long, value_name = "CLUSTER-ID")]
+    pub(crate) confirm: Option<String>,
     /// The backup is one of another etcd: of the Cluster NAME, or of the EtcdCluster with etcdcluster/NAME. Only with --stand-alone: it goes
     /// into an EtcdCluster that nothing uses.
     #[arg(long = "of", value_name = "NAME", requires = "stand_alone", conflicts_with = "survivors", value_parser = parse_other)]
@@ -142,8 +150,9 @@ pub(crate) struct Source {
     /// The newest one whose snapshot was taken until then, such as 2026-01-05T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub(crate) latest_before: Option<jiff::Timestamp>,
-    /// What the members hold that are left without a quorum; a backup of it is kept in this store.
-    #[arg(long, value_name = "STORE")]
+    /// What the members hold that are left without a quorum; a backup of it is kept in this store of the platform, or where --secret or
+    /// --claim says.
+    #[arg(long, value_name = "STORE", num_args = 0..=1, default_missing_value = "")]
     pub(crate) survivors: Option<String>,
     /// A snapshot by its key in a store, also if its EtcdBackup is gone; --store, --secret or --claim says which store.
     #[arg(long, value_name = "KEY")]

@@ -10,8 +10,9 @@ use crate::{Outcome, output};
 use anyhow::{anyhow, bail};
 use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
-use berth_api::restore::phase;
+use berth_api::restore::{RestoreSource, phase};
 use berth_api::{EtcdCluster, EtcdRestore};
+use berth_plan::restore::{Held, Intent, answers, gives_up};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -19,18 +20,17 @@ use serde_json::{Value, json};
 /// Asks, creates it, and waits.
 pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outcome> {
     let Found { etcd, key, .. } = find(access, &args.of).await?;
-    let confirm = confirmation(args, &etcd, &key)?;
-    if args.source.key.is_some() && args.store.is_none() && args.secret.is_none() && args.claim.is_none() {
-        bail!("--key needs --store, --secret or --claim: which store the snapshot is in. Nothing was changed");
-    }
+    has_store(args)?;
     let newest = if args.source.latest { Some(newest(access, args).await?) } else { None };
     let args = &with(args, newest.as_ref());
-    output::print(&explanation(args, newest.as_ref(), &etcd, &key.to_string()))?;
+    let given_up = given_up(args, newest.as_ref(), &etcd)?;
+    output::print(&explanation(args, newest.as_ref(), &etcd, &key.to_string(), given_up.as_deref()))?;
     let what = if args.of.stand_alone { "EtcdCluster's name" } else { "Cluster's name" };
     let to = if args.of_other.is_some() { "replace its data" } else { "restore its etcd" };
     if !args.yes && !confirmed_by(what, &args.of.name, to)? {
         bail!("{key}: nothing was changed");
     }
+    let confirm = confirmation(args, &etcd, &key, given_up.is_some())?;
     let now = Timestamp::now();
     let name = args.called.clone().unwrap_or_else(|| super::default_name(&args.of.name, now));
     let key = ObjectKey::namespaced(Kind::EtcdRestore, &access.namespace, &*name);
@@ -71,55 +71,106 @@ fn with(args: &Restore, newest: Option<&Proven>) -> Restore {
     args
 }
 
-fn explanation(args: &Restore, newest: Option<&Proven>, etcd: &EtcdCluster, key: &str) -> String {
+/// Whether the store is named that a snapshot is in, or that a backup of what is left goes to.
+fn has_store(args: &Restore) -> anyhow::Result<()> {
+    let own = usize::from(args.secret.is_some()) + usize::from(args.claim.is_some());
+    if args.source.key.is_some() && own == 0 && args.store.is_none() {
+        bail!("--key needs --store, --secret or --claim: which store the snapshot is in. Nothing was changed");
+    }
+    let named = args.source.survivors.as_ref().map(|store| usize::from(!store.is_empty()) + own);
+    match named {
+        None | Some(1) => Ok(()),
+        _ => bail!(
+            "--survivors needs one of a store of the platform, --secret and --claim: where the backup of what is left goes to. Nothing was changed"
+        ),
+    }
+}
+
+/// What it gives up of what members hold, as the operator sees it.
+fn given_up(args: &Restore, newest: Option<&Proven>, etcd: &EtcdCluster) -> anyhow::Result<Option<String>> {
+    let source: RestoreSource = serde_json::from_value(source(args))?;
+    let taken = newest.map(|newest| newest.taken_at);
+    Ok(gives_up(etcd, Intent { source: &source, without: &args.without, taken }))
+}
+
+fn explanation(
+    args: &Restore,
+    newest: Option<&Proven>,
+    etcd: &EtcdCluster,
+    key: &str,
+    given_up: Option<&str>,
+) -> String {
     let source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
         (Some(backup), ..) => {
             let taken = newest.map(|newest| format!(", the newest verified one, taken at {}", newest.taken_at));
             format!("EtcdBackup {backup}{}", taken.unwrap_or_default())
         }
-        (_, Some(_), _) => "what the members hold that are left".to_owned(),
+        (_, Some(_), _) => return survivors(args, etcd, key, given_up),
         (_, _, Some(key)) => format!("the snapshot {key}"),
         _ => {
             let until = args.source.latest_before.map(|t| format!(" until {t}"));
             format!("the newest verified EtcdBackup{}", until.unwrap_or_default())
         }
     };
+    let held = Held::of(etcd);
     let first = match (answers(etcd), args.no_backup_first) {
-        (None, _) => "it does not answer, so no backup is taken first",
-        (Some(_), true) => "no backup of what it has is taken first",
-        (Some(_), false) => "a backup of what it has is taken first",
+        (_, true) => "no backup of what it has is taken first".to_owned(),
+        (true, false) => "a backup of what it has is taken first".to_owned(),
+        (false, false) if held.answer.is_empty() => "no member answers, so no backup is taken first".to_owned(),
+        (false, false) => format!("a backup of what {} holds is taken first", held.answer.join(", ")),
     };
     if let Some(of) = &args.of_other {
         return format!(
             "{key} gets the data of another etcd: {source} of {of}. All that it holds is replaced, and it does not answer meanwhile; {first}\n"
         );
     }
+    let warning = given_up.filter(|_| !answers(etcd)).map(|text| format!("WARNING: {text}.\n")).unwrap_or_default();
     format!(
-        "{key} goes back to {source}. What was written since then is lost, and the API does not answer meanwhile; {first}\n"
+        "{warning}{key} goes back to {source}. What was written since then is lost, and the API does not answer meanwhile; {first}\n"
     )
 }
 
-/// Its cluster ID, if it answers.
-fn answers(etcd: &EtcdCluster) -> Option<String> {
-    let status = etcd.status.as_ref()?;
-    let available = find_condition(&status.conditions, ConditionType::Available);
-    status.cluster_id.clone().filter(|_| available.is_none_or(|c| c.status != "False"))
+/// Of a restore of what is left.
+fn survivors(args: &Restore, etcd: &EtcdCluster, key: &str, given_up: Option<&str>) -> String {
+    let Held { lost, away, answer } = Held::of(etcd);
+    let away: Vec<String> = away.into_iter().filter(|m| !args.without.contains(m)).collect();
+    let list = |names: &[String], what: &str| {
+        if names.is_empty() { String::new() } else { format!("\n  {what}: {}", names.join(", ")) }
+    };
+    let members = [
+        list(&answer, "answers"),
+        list(&away, "does not answer, and is waited for"),
+        list(&args.without, "is left out"),
+        list(&lost, "lost its data"),
+    ];
+    let warning = given_up.map(|text| format!("WARNING: {text}.\n")).unwrap_or_default();
+    format!(
+        "{warning}{key} gets what its surviving members hold. First that is saved as EtcdBackup survivors-NAME, and proven. Writes that no survivor received are lost, and the API does not answer meanwhile{}\n",
+        members.concat()
+    )
 }
 
-/// What confirms that what it holds may be lost: its cluster ID, if it answers, and always if data of another etcd replaces its own.
-fn confirmation(args: &Restore, etcd: &EtcdCluster, key: &ObjectKey) -> anyhow::Result<Option<String>> {
-    if args.of_other.is_none() {
-        return Ok(answers(etcd));
+/// What confirms that what it holds may be lost: its cluster ID. Of an etcd that does not answer, and whose members' data is not lost, --yes
+/// alone does not: it would be said before anybody saw what would be lost.
+fn confirmation(args: &Restore, etcd: &EtcdCluster, key: &ObjectKey, gives_up: bool) -> anyhow::Result<Option<String>> {
+    if args.confirm.is_some() || !gives_up {
+        return Ok(args.confirm.clone());
+    }
+    if args.yes && args.of_other.is_none() && !answers(etcd) {
+        return Ok(None);
     }
     let id = etcd.status.as_ref().and_then(|s| s.cluster_id.clone());
     id.map(Some).ok_or_else(|| anyhow!("{key} has no cluster ID (status.clusterId): wait until it is Ready"))
 }
 
-fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>) -> Value {
-    let field = args.of.as_other().field;
+fn source(args: &Restore) -> Value {
     let mut source = match (&args.source.backup, &args.source.survivors, &args.source.key) {
         (Some(backup), ..) => json!({"backup": backup}),
-        (None, Some(store), _) => json!({"survivors": {"store": store}}),
+        (None, Some(store), _) => {
+            let mut at = json!({});
+            kept(&mut at, Some(store).filter(|store| !store.is_empty()), args.secret.as_ref(), args.claim.as_ref());
+            json!({"survivors": at})
+        }
         (None, None, Some(key)) => {
             let mut at = json!({"key": key});
             kept(&mut at, args.store.as_ref(), args.secret.as_ref(), args.claim.as_ref());
@@ -130,11 +181,19 @@ fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>) 
     if let Some(of) = &args.of_other {
         source["of"] = json!({of.field: {"name": of.name}});
     }
+    source
+}
+
+fn object(args: &Restore, name: &str, namespace: &str, confirm: Option<String>) -> Value {
+    let field = args.of.as_other().field;
     let mut object = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore",
         "metadata": {"name": name, "namespace": namespace},
-        "spec": {field: {"name": args.of.name}, "source": source, "backupFirst": !args.no_backup_first},
+        "spec": {field: {"name": args.of.name}, "source": source(args), "backupFirst": !args.no_backup_first},
     });
+    if !args.without.is_empty() {
+        object["spec"]["withoutMembers"] = json!(args.without);
+    }
     if let Some(id) = confirm {
         object["spec"]["confirm"] = id.into();
     }
@@ -191,15 +250,22 @@ mod tests {
         let spec = |text, available| {
             let (args, etcd) = (args(text).unwrap(), etcd(available));
             let key = ObjectKey::namespaced(Kind::EtcdCluster, "team-a", "etcd");
-            let confirm = confirmation(&args, &etcd, &key).unwrap();
+            let gives_up = given_up(&args, None, &etcd).unwrap().is_some();
+            let confirm = confirmation(&args, &etcd, &key, gives_up).unwrap();
             object(&with(&args, Some(&proven()).filter(|_| args.source.latest)), "n", "team-a", confirm)["spec"].clone()
         };
         let wanted =
             json!({"clusterRef": {"name": "acme"}, "source": {"backup": "b"}, "backupFirst": true, "confirm": "c1"});
         assert_eq!(spec("--backup b", "True"), wanted);
-        let wanted =
-            json!({"clusterRef": {"name": "acme"}, "source": {"survivors": {"store": "main"}}, "backupFirst": true});
+        let wanted = json!({"clusterRef": {"name": "acme"}, "source": {"survivors": {"store": "main"}}, "backupFirst": true, "confirm": "c1"});
         assert_eq!(spec("--survivors main", "False"), wanted);
+        let own = spec("--survivors --secret mine --without etcd-1 --yes", "False");
+        assert_eq!(own["source"], json!({"survivors": {"secretRef": {"name": "mine"}}}));
+        assert_eq!((&own["withoutMembers"], &own["confirm"]), (&json!(["etcd-1"]), &Value::Null));
+        // Nobody has seen what would be lost.
+        assert_eq!(spec("--latest --yes", "False")["confirm"], Value::Null);
+        assert_eq!(spec("--latest --yes --confirm c1", "False")["confirm"], "c1");
+        assert_eq!(spec("--latest --yes", "True")["confirm"], "c1");
         let newest = spec("--latest --no-backup-first --stand-alone", "True");
         assert_eq!(newest["source"], json!({"backup": "nightly"}));
         assert_eq!((&newest["backupFirst"], &newest["etcdClusterRef"]["name"]), (&json!(false), &json!("acme")));
@@ -223,16 +289,25 @@ mod tests {
             "--latest --of acme",
             "--latest --stand-alone --of pod/acme",
             "--survivors main --stand-alone --of acme",
+            "--latest --without etcd-1",
         ] {
             assert!(args(wrong).is_err(), "{wrong}");
         }
+        for (text, is_named) in [
+            ("--survivors", false),
+            ("--survivors main --secret s", false),
+            ("--survivors --secret s", true),
+            ("--key a.db", false),
+        ] {
+            assert_eq!(has_store(&args(text).unwrap()).is_ok(), is_named, "{text}");
+        }
         let unformed = EtcdCluster { status: None, ..etcd("True") };
         let key = ObjectKey::namespaced(Kind::EtcdCluster, "team-a", "scratch");
-        let why = confirmation(&args("--latest --stand-alone --of acme").unwrap(), &unformed, &key).unwrap_err();
+        let why = confirmation(&args("--latest --stand-alone --of acme").unwrap(), &unformed, &key, true).unwrap_err();
         assert!(why.to_string().contains("status.clusterId"), "{why}");
         let said = |text: &str, key: &str| {
             let args = with(&args(text).unwrap(), Some(&proven()));
-            explanation(&args, Some(&proven()), &etcd("True"), key)
+            explanation(&args, Some(&proven()), &etcd("True"), key, None)
         };
         let fished = said("--latest --stand-alone --of acme", "EtcdCluster a/s");
         assert!(fished.contains("of Cluster acme. All that it holds is replaced"), "{fished}");

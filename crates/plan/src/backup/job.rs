@@ -2,13 +2,12 @@
 //! the agent is in the members (ADR 13). It has no token, and nothing of it is pinned: it is over before the next operator comes.
 
 use super::outcome::CONTAINER;
-use super::place::Place;
+use super::place::{self, Place};
 use super::store::Kept;
 use super::{Input, Owner};
-use berth_api::backup::{Delete, EtcdBackup, GIVE_UP, TASK, Take, Task};
+use berth_api::EtcdCluster;
+use berth_api::backup::{Delete, GIVE_UP, TASK, Take, Task};
 use berth_api::common::AgentDelivery;
-use berth_api::etcd_cluster::{EtcdClusterStatus, EtcdEndpoint};
-use berth_api::{EtcdCluster, labels};
 use berth_render::{Object, ObjectKey};
 use serde_json::{Value, json};
 
@@ -25,14 +24,14 @@ pub(super) fn take(input: Input<'_>, place: &Place, key: &ObjectKey) -> Result<O
     let of = place.subject.clone();
     let parts = [&*place.store.prefix, &of.namespace, &of.name, &of.identity];
     let prefix: Vec<&str> = parts.into_iter().filter(|part| !part.is_empty()).collect();
-    let members = left(input, &status).unwrap_or(&status.endpoints);
+    let members = place::members(input.backup, &status).unwrap_or_default();
     let task = Task::Take(Take {
         store: place.store.store.clone(),
         prefix: prefix.join("/"),
         members: members.iter().map(|e| e.url.clone()).collect(),
         of,
         without_quorum: input.backup.spec.without_quorum,
-        all: left(input, &status).is_some(),
+        all: place::names_members(input.backup),
     });
     let aliases: Vec<Value> = members.iter().map(|e| json!({"ip": e.address, "hostnames": [e.host]})).collect();
     let mut object = job(&input.owner(), &task, &place.store, key, &place.image, Some(&place.etcd))?;
@@ -40,19 +39,6 @@ pub(super) fn take(input: Input<'_>, place: &Place, key: &ObjectKey) -> Result<O
     pod["hostAliases"] = aliases.into();
     add(pod, "etcd", "/etc/berth/etcd", json!({"secret": {"secretName": place.client, "defaultMode": 0o440}}));
     Object::new(object)
-}
-
-/// The members that are left, where Berth restores what they hold by itself. Clients need not know all of them: a change of members may have
-/// been under way.
-fn left<'s>(input: Input<'_>, status: &'s EtcdClusterStatus) -> Option<&'s Vec<EtcdEndpoint>> {
-    let recovery = status.recovery.as_ref().filter(|_| is_for_a_recovery(input.backup))?;
-    Some(&recovery.left).filter(|left| !left.is_empty())
-}
-
-/// Whether Berth takes it by itself of the members that are left without a quorum.
-pub(super) fn is_for_a_recovery(backup: &EtcdBackup) -> bool {
-    let labels = backup.metadata.labels.as_ref();
-    backup.spec.without_quorum && labels.is_some_and(|labels| labels.contains_key(labels::RECOVERY))
 }
 
 /// The Job that deletes a backup in the store.

@@ -8,6 +8,7 @@ use crate::settings::Settings;
 use crate::workload::image_of;
 use berth_api::backup::{EtcdBackup, Subject};
 use berth_api::conditions::Reason;
+use berth_api::etcd_cluster::{EtcdClusterStatus, EtcdEndpoint};
 use berth_api::version::Version;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_render::{Binary, Kind, ObjectKey, image};
@@ -75,11 +76,7 @@ pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
     let Some(identity) = status.identity.clone().filter(|_| formed) else {
         return Err(State::waiting(format!("{} to be formed", asks.etcd)));
     };
-    // It says so when it begins, and may have ended before that.
-    let left = status.recovery.as_ref().map(|recovery| recovery.left.as_slice()).unwrap_or_default();
-    if super::job::is_for_a_recovery(input.backup) && left.is_empty() {
-        return Err(State::waiting(format!("{} to say which members are left (status.recovery)", asks.etcd)));
-    }
+    members(input.backup, &status).map_err(|who| State::waiting(format!("{} to say {who}", asks.etcd)))?;
     let Some(client) = status.clients.iter().find(|c| c.name == names::BACKUP_CLIENT) else {
         let how = if cluster.is_some() {
             String::new()
@@ -112,6 +109,47 @@ pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
         },
         etcd,
     })
+}
+
+/// Where the members are that are asked for a snapshot. Of an etcd that lost its quorum clients need not know all of them: a change of
+/// members may have been under way. Err: what is not known yet.
+pub(super) fn members(backup: &EtcdBackup, status: &EtcdClusterStatus) -> Result<Vec<EtcdEndpoint>, String> {
+    let left = || status.recovery.iter().flat_map(|recovery| &recovery.left);
+    let named = &backup.spec.members;
+    if named.is_empty() && is_of_an_earlier_recovery(backup) {
+        let left: Vec<EtcdEndpoint> = left().cloned().collect();
+        return Some(left).filter(|left| !left.is_empty()).ok_or("which members are left (status.recovery)".into());
+    }
+    if named.is_empty() {
+        return Ok(status.endpoints.clone());
+    }
+    let find = |name: &String| left().chain(&status.endpoints).find(|e| e.name == *name).cloned();
+    let find =
+        |name: &String| find(name).ok_or_else(|| format!("where member {name} (spec.members) is (status.endpoints)"));
+    named.iter().map(find).collect()
+}
+
+/// Whether each of the members that are asked has to answer.
+pub(super) fn names_members(backup: &EtcdBackup) -> bool {
+    !backup.spec.members.is_empty() || is_of_an_earlier_recovery(backup)
+}
+
+/// Whether an earlier Berth created it for a recovery: it named no members, and meant each that is left.
+fn is_of_an_earlier_recovery(backup: &EtcdBackup) -> bool {
+    backup.spec.without_quorum && backup.metadata.labels.as_ref().is_some_and(|own| own.contains_key(labels::RECOVERY))
+}
+
+/// Whether Berth takes it by itself of the members that are left: the etcd's own status names the `EtcdRestore` that it is for.
+pub(super) fn is_for_a_recovery(input: Input<'_>) -> bool {
+    let asks = asks(input.backup, input.settings);
+    let etcd = input.observed.get(&asks.etcd).and_then(|o| serde_json::from_value::<EtcdCluster>(o.clone()).ok());
+    let recovery = etcd.and_then(|etcd| etcd.status?.recovery).filter(|r| r.begun.is_some() && r.goes_on());
+    let restore = recovery.and_then(|r| r.restore);
+    let restore = restore.as_deref().and_then(|own| own.split_once('/'));
+    input.backup.spec.without_quorum
+        && restore.is_some_and(|(namespace, name)| {
+            namespace == input.namespace() && names::restore_survivors(name) == input.name()
+        })
 }
 
 /// The store that the spec names.

@@ -2,7 +2,7 @@
 //! those that are ready to, a team's first one before another team's second one, by age. One that waits for something else holds up nobody.
 
 use super::Input;
-use super::job::is_for_a_recovery;
+use super::place::is_for_a_recovery;
 use crate::observed::deleting;
 use berth_api::backup::phase;
 use berth_render::{Kind, ObjectKey};
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 ///
 /// What Berth takes of the members that are left of a lost etcd waits for nobody: `recovery.maxPerHour` bounds it.
 pub(super) fn ahead(input: Input<'_>) -> Option<usize> {
-    if is_for_a_recovery(input.backup) {
+    if is_for_a_recovery(input) {
         return None;
     }
     let own = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), input.name());

@@ -1,16 +1,16 @@
 //! How the members are: what they said themselves, and what their pods show.
 
 use super::subject::{Subject, name_of};
-use super::{newer, stranded};
-use crate::observed::{EtcdProbe, MemberProbe, deleting};
-use crate::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
+use super::{newer, stranded, way_back};
+use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
+use crate::workload::{SLOW_START, has_lost_its_data, pod_problem, pod_ready, pod_start};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::etcd_recovery::Recovery;
 use berth_api::{labels, names};
 use berth_render::Kind;
-use serde_json::{Value, json};
+use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -48,6 +48,8 @@ pub struct Member {
     pub leader: bool,
     /// It answered.
     pub answered: bool,
+    /// It does not answer, and its data is lost: its volume was found empty, or is gone.
+    pub lost: bool,
     /// It answered as one of those in a quorum's list: from now on its volume holds what others count on.
     pub joined: bool,
     /// Why it is not ready. None: it is.
@@ -105,6 +107,7 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
             }
             member.problem = Some(why);
         }
+        member.lost = has_lost(s, &name);
         out.members.push(member);
     }
     let answers: Vec<&MemberProbe> = probe.iter().flat_map(|p| p.members.values()).flatten().collect();
@@ -174,6 +177,19 @@ fn deleting_volume(s: &Subject<'_>) -> Option<String> {
     })
 }
 
+/// Whether a member's data is lost, as far as that is proven: its guard found the volume empty, or the claim has lost its volume.
+pub(super) fn has_lost(s: &Subject<'_>, name: &str) -> bool {
+    let answers = s.observed.etcd.as_ref().is_some_and(|p| matches!(p.members.get(name), Some(Ok(_))));
+    let is_gone =
+        claim(s, name).is_some_and(|(_, claim)| is_lost(claim) && label(claim, labels::ETCD_CLUSTER) == Some(s.name));
+    !answers && (is_gone || s.pod(name).is_some_and(has_lost_its_data))
+}
+
+/// A claim whose volume is gone.
+pub(super) fn is_lost(claim: &Value) -> bool {
+    claim["status"]["phase"] == "Lost"
+}
+
 /// From what the members said.
 fn from_probe(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
     let mut member = Member { name: name.to_owned(), ..Member::default() };
@@ -230,24 +246,15 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         (found.0 != Reason::DataLost || !replaced(&m)).then_some((m, found))
     })?;
     let volume = format!("data-{member}");
-    let is_lost = |m: &String| s.pod(m).and_then(pod_problem).is_some_and(|(r, _)| r == Reason::DataLost);
-    let lost = s.members().iter().filter(|m| is_lost(m)).count();
+    let (lost, left): (Vec<String>, Vec<String>) = s.members().into_iter().partition(|m| has_lost(s, m));
+    let is_quorum_lost = reason == Reason::DataLost && lost.len() * 2 >= s.members().len();
     let is_automatic = s.etcd.spec.recovery == Recovery::Automatic;
-    let way_out = if is_automatic && reason == Reason::DataLost && lost * 2 >= s.members().len() {
+    let way_out = if is_automatic && is_quorum_lost {
         "Berth restores etcd by itself (spec.recovery); the condition Ready says how far that is".to_owned()
-    } else if s.record.replicas == 1 && reason == Reason::DataLost {
-        format!(
-            "Restore the newest backup: {}. Or restore volume {volume} and delete pod {member}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again",
-            restore(s)
-        )
+    } else if is_quorum_lost {
+        way_back::of(s, &lost, &left)
     } else if s.record.replicas == 1 {
         format!("Restore volume {volume} from a backup and delete pod {member}")
-    } else if reason == Reason::DataLost && lost * 2 >= s.members().len() {
-        format!(
-            "{lost} of {} members lost their data, so there is no quorum that could replace them. Restore the newest backup: {}",
-            s.members().len(),
-            restore(s)
-        )
     } else if reason == Reason::DataLost && s.can_join() {
         "Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes".to_owned()
     } else if s.can_join() {
@@ -292,16 +299,6 @@ pub(super) fn home(etcd: &EtcdCluster) -> Home<'_> {
         }
         _ => Home { namespace: within, field: "etcdClusterRef", name: own },
     }
-}
-
-/// What a person runs to restore the newest backup.
-fn restore(s: &Subject<'_>) -> String {
-    let Home { namespace, field: of, name } = Home::of(s);
-    let manifest = json!({
-        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"generateName": "newest-"},
-        "spec": {of: {"name": name}, "source": {"latestBefore": "2100-01-01T00:00:00Z"}},
-    });
-    format!("echo '{manifest}' | kubectl -n {namespace} create -f -")
 }
 
 fn mixed_clusters(s: &Subject<'_>, recorded: Option<&str>) -> String {

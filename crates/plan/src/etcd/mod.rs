@@ -26,6 +26,7 @@ pub(crate) mod unread;
 mod upgrade;
 mod upkeep;
 mod validate;
+mod way_back;
 
 #[cfg(test)]
 pub(crate) mod tests;

@@ -1,13 +1,15 @@
 //! Backups that a restore takes itself: of an etcd that answers, before its data is replaced, so that what goes wrong is undone by restoring
 //! that one; and of the members that are left without a quorum, which is what is restored then.
 
-use super::{Input, Place, is_automatic};
+use super::held::Held;
+use super::place::answers;
+use super::{Input, Place, asks, is_automatic};
 use crate::model::{Action, Stage, State};
 use crate::observed::{deleting, label, uid};
 use crate::secrets::foreign;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::conditions::{self, ConditionType, Reason};
-use berth_api::{labels, names};
+use berth_api::{EtcdCluster, labels, names};
 use berth_render::{Kind, Object, ObjectKey};
 use serde_json::json;
 
@@ -26,7 +28,15 @@ pub(super) fn backup(input: Input<'_>, place: &Place<'_>, stage: &mut Stage) -> 
     }
     let key = key(input, names::restore_backup(input.name()));
     let what = format!("{key}, which is taken before etcd's data is replaced");
-    match taken(input, stage, &key, &what, &place.store.spec) {
+    let mut spec = place.store.spec.clone();
+    if !answers(&place.etcd) {
+        // What is left is in the backup that is restored, or nobody can be asked.
+        if input.restore.spec.source.survivors.is_some() || Held::of(&place.etcd).answer.is_empty() {
+            return None;
+        }
+        spec["withoutQuorum"] = true.into();
+    }
+    match taken(input, stage, &key, &what, &spec) {
         Taken::Not(state) => Some(state),
         Taken::Verified => None,
         Taken::Failed(said) => Some(State::blocked(
@@ -44,11 +54,60 @@ pub(super) fn survivors(input: Input<'_>, stage: &mut Stage) -> Result<Option<St
     let Some(survivors) = input.restore.spec.source.survivors.as_ref().filter(|_| !chosen) else { return Ok(None) };
     let key = key(input, names::restore_survivors(input.name()));
     let what = format!("{key}, a backup of the members that are left");
-    match taken(input, stage, &key, &what, &json!({"store": survivors.store, "withoutQuorum": true})) {
+    let mut spec = json!(survivors);
+    spec["withoutQuorum"] = true.into();
+    // One that is there goes its way, whoever is away by now.
+    if input.observed.get(&key).is_none() {
+        match left(input) {
+            Left::Wait(state) => return Ok(Some(state)),
+            Left::Nobody => {
+                return Err("no member is left whose data could be restored: restore the newest backup".into());
+            }
+            Left::Whoever => {}
+            Left::Members(members) => spec["members"] = json!(members),
+        }
+    }
+    match taken(input, stage, &key, &what, &spec) {
         Taken::Not(state) => Ok(Some(state)),
         Taken::Verified => Ok(None),
         Taken::Failed(said) => Err(format!("{what}, failed{said}")),
     }
+}
+
+/// Who has to answer for a backup of what is left.
+enum Left {
+    Wait(State),
+    Nobody,
+    /// A quorum serves, and the others have nothing that it does not have.
+    Whoever,
+    Members(Vec<String>),
+}
+
+fn left(input: Input<'_>) -> Left {
+    let key = asks(input.restore).etcd;
+    let etcd = input.observed.get(&key).and_then(|o| serde_json::from_value::<EtcdCluster>(o.clone()).ok());
+    let Some(etcd) = etcd else { return Left::Wait(State::waiting(format!("{key}, which does not exist"))) };
+    if is_automatic(input) {
+        let recovery = etcd.status.and_then(|s| s.recovery);
+        let left: Vec<String> = recovery.into_iter().flat_map(|r| r.left).map(|member| member.name).collect();
+        // It says so when it begins, and may have ended before that.
+        let wait = || Left::Wait(State::waiting(format!("{key} to say which members are left (status.recovery)")));
+        return if left.is_empty() { wait() } else { Left::Members(left) };
+    }
+    if answers(&etcd) {
+        return Left::Whoever;
+    }
+    let without = &input.restore.spec.without_members;
+    let held = Held::of(&etcd);
+    if let Some(away) = held.awaited(without).first() {
+        let all: Vec<&String> = without.iter().chain([away]).collect();
+        return Left::Wait(State::waiting(format!(
+            "member {away} to answer: its data is not known to be lost, and it may hold what the others do not have. If it cannot come back, leave it out, and what only it holds is lost: {}",
+            input.patch(&json!({"withoutMembers": all}))
+        )));
+    }
+    let left: Vec<String> = held.answer.into_iter().filter(|m| !without.contains(m)).collect();
+    if left.is_empty() { Left::Nobody } else { Left::Members(left) }
 }
 
 fn key(input: Input<'_>, name: String) -> ObjectKey {
@@ -64,10 +123,6 @@ fn taken(input: Input<'_>, stage: &mut Stage, key: &ObjectKey, what: &str, spec:
         labels.remove(labels::COMPONENT);
         // One that is created anew under this name takes another backup.
         labels.insert(labels::ETCD_RESTORE_UID.into(), input.uid().into());
-        // Nobody has decided that one of the members that are left may be left out.
-        if is_automatic(input.restore) {
-            labels.insert(labels::RECOVERY.into(), input.name().into());
-        }
         let mut object = json!({
             "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
             "metadata": {"name": key.name, "namespace": key.namespace, "labels": labels},

@@ -4,6 +4,7 @@
 
 mod before;
 mod deletion;
+mod held;
 mod job;
 mod place;
 mod ran;
@@ -29,7 +30,8 @@ use place::Place;
 use ran::{Ran, run, task_of};
 use serde_json::{Value, json};
 
-pub use place::{Asks, asks, claim, credentials};
+pub use held::{Held, Intent, gives_up};
+pub use place::{Asks, answers, asks, claim, credentials};
 
 /// What a plan for an `EtcdRestore` is made from.
 #[derive(Clone, Copy, Debug)]
@@ -102,6 +104,12 @@ impl<'a> Input<'a> {
         has_ended(self.restore)
     }
 
+    /// The command that sets fields of its spec.
+    fn patch(&self, spec: &Value) -> String {
+        let patch = json!({"spec": spec});
+        format!("kubectl -n {} patch etcdrestore {} --type=merge -p '{patch}'", self.namespace(), self.name())
+    }
+
     /// What it asks of the etcd, if that was told.
     fn request(&self) -> Option<RestoreRequest> {
         let etcd = self.observed.get(&asks(self.restore).etcd)?;
@@ -128,16 +136,23 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Whether Berth created it by itself, and nobody says that what etcd holds may be lost.
-fn is_automatic(restore: &EtcdRestore) -> bool {
+/// Whether it says that Berth created it by itself, and nobody says that what etcd holds may be lost.
+fn claims_automatic(restore: &EtcdRestore) -> bool {
     restore.spec.confirm.is_none()
         && restore.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::RECOVERY))
+}
+
+/// Whether Berth created it by itself: anybody may write its label, and only Berth the status of the etcd.
+fn is_automatic(input: Input<'_>) -> bool {
+    let own = format!("{}/{}", input.namespace(), input.name());
+    let named = |etcd: &Value| etcd.pointer("/status/recovery/restore").and_then(Value::as_str) == Some(own.as_str());
+    claims_automatic(input.restore) && input.observed.get(&asks(input.restore).etcd).is_some_and(named)
 }
 
 /// Why one that Berth created by itself restores nothing, as long as etcd has not stopped: it answers again, or did so since.
 fn answers_again(input: Input<'_>) -> Option<String> {
     let key = asks(input.restore).etcd;
-    let etcd = input.observed.get(&key).filter(|_| is_automatic(input.restore))?;
+    let etcd = input.observed.get(&key).filter(|_| is_automatic(input))?;
     let etcd: EtcdCluster = serde_json::from_value(etcd.clone()).ok()?;
     let status = etcd.status.as_ref()?;
     let operation = status.operation.as_ref().filter(|o| o.kind == OperationKind::Restore);
@@ -205,6 +220,13 @@ pub fn plan(input: Input<'_>) -> RestorePlan {
 }
 
 fn step(input: Input<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static str, State) {
+    if claims_automatic(input.restore) && !is_automatic(input) {
+        let etcd = asks(input.restore).etcd;
+        return (
+            phase::WAITING,
+            State::waiting(format!("{etcd} to say that it created this (status.recovery.restore)")),
+        );
+    }
     if let Some(why) = answers_again(input) {
         return fails(out, why);
     }
@@ -216,9 +238,7 @@ fn step(input: Input<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static
     match place::find(input) {
         Ok(place) => go_on(input, &place, stage, out),
         // Nobody corrects it, and what else could be restored waits for it.
-        Err(State::Blocked { reason: Reason::RestoreFailed, message }) if is_automatic(input.restore) => {
-            fails(out, message)
-        }
+        Err(State::Blocked { reason: Reason::RestoreFailed, message }) if is_automatic(input) => fails(out, message),
         Err(state) => (phase::WAITING, state),
     }
 }
@@ -263,17 +283,17 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     }
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
-    let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input.restore);
+    let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input);
     if is_unsure && place::answers(&place.etcd) && !input.has_stopped_it() {
         // Nobody said that what it holds may be lost.
         input.withdraw(stage);
         return (phase::CHECKED, State::waiting(format!("{} to go on: it answers again", place.asks.etcd)));
     }
     if request.is_none() {
-        let gone = is_automatic(input.restore) || place::is_gone(&place.etcd, input.restore);
-        let unconfirmed = if !gone || place.is_anothers { unconfirmed(input, place) } else { None };
-        let before = || if gone { None } else { before::backup(input, place, stage) };
-        if let Some(state) = unconfirmed.or_else(before) {
+        let given_up = if is_automatic(input) { None } else { gives_up(&place.etcd, intent(input, place)) };
+        if let Some(given_up) = given_up
+            && let Some(state) = unconfirmed(input, place, &given_up).or_else(|| before::backup(input, place, stage))
+        {
             return (phase::CHECKED, state);
         }
         ask(input, place, stage, None);
@@ -299,33 +319,20 @@ fn is_confirmed(input: Input<'_>, place: &Place<'_>) -> bool {
     id.is_some() && input.restore.spec.confirm.as_ref() == id
 }
 
-/// Why it does not begin: what etcd holds would be lost, and nobody said that it may be.
-fn unconfirmed(input: Input<'_>, place: &Place<'_>) -> Option<State> {
+fn intent<'a>(input: Input<'a>, place: &Place<'_>) -> Intent<'a> {
+    let spec = &input.restore.spec;
+    let taken = place.backup.status.as_ref().and_then(|s| Some(s.taken_at.as_ref()?.0));
+    Intent { source: &spec.source, without: &spec.without_members, taken }
+}
+
+/// Why it does not begin: what members hold would be lost, and nobody said that it may be.
+fn unconfirmed(input: Input<'_>, place: &Place<'_>, given_up: &str) -> Option<State> {
     let id = place.etcd.status.as_ref()?.cluster_id.clone()?;
     if is_confirmed(input, place) {
         return None;
     }
-    let taken = place.backup.status.as_ref().and_then(|s| s.taken_at.as_ref());
-    let taken = taken.map_or_else(|| "the backup".to_owned(), |at| at.0.to_string());
-    let command = format!(
-        "kubectl -n {} patch etcdrestore {} --type=merge -p '{{\"spec\":{{\"confirm\":\"{id}\"}}}}'",
-        input.namespace(),
-        input.name()
-    );
-    let what = if place.is_anothers {
-        "all that it holds will be replaced by data of another etcd".to_owned()
-    } else {
-        format!("all that was written since {taken} will be lost")
-    };
-    let answers = match (place::answers(&place.etcd), place.is_anothers) {
-        (true, _) => "answers",
-        (false, true) => "has data",
-        (false, false) => "answered when this EtcdRestore was created, or did since",
-    };
-    let on = format!(
-        "spec.confirm: {} {answers}, and {what}. Confirm that with etcd's cluster ID: {command}",
-        place.asks.etcd
-    );
+    let command = input.patch(&json!({"confirm": id}));
+    let on = format!("spec.confirm: {given_up}. Or confirm that with etcd's cluster ID: {command}");
     Some(State::Waiting { reason: Reason::ConfirmationRequired, on })
 }
 

@@ -101,16 +101,15 @@ impl Place<'_> {
     }
 }
 
-/// Whether the etcd holds something that somebody can still read.
-pub(super) fn answers(etcd: &EtcdCluster) -> bool {
+/// Whether the etcd serves, as far as is known.
+pub fn answers(etcd: &EtcdCluster) -> bool {
     let Some(status) = &etcd.status else { return false };
     let available = conditions::find(&status.conditions, ConditionType::Available);
     status.cluster_id.is_some() && available.is_none_or(|c| c.status != "False")
 }
 
-/// Whether it has not answered since before the restore was created: who created it knew. One that was left over from another outage, and
-/// one that was created while etcd answered, say nothing of this outage, which may be a restart.
-pub(super) fn is_gone(etcd: &EtcdCluster, restore: &EtcdRestore) -> bool {
+/// Whether it has not answered since before the restore was created.
+fn is_gone(etcd: &EtcdCluster, restore: &EtcdRestore) -> bool {
     let Some(status) = &etcd.status else { return true };
     let available = conditions::find(&status.conditions, ConditionType::Available);
     let since = available.filter(|c| c.status == "False").map(|c| &c.last_transition_time.0);
@@ -203,7 +202,7 @@ fn home(input: Input<'_>, asks: &Asks, cluster: &ObjectKey) -> Result<(), State>
 fn no_minor_changes(input: Input<'_>, asks: &Asks, cluster: &ObjectKey, etcd: &EtcdCluster) -> Result<(), State> {
     let namespace = input.observed.get(&ObjectKey::cluster(Kind::Namespace, &*asks.namespace));
     let changes = namespace.is_some_and(|n| annotation(n, labels::UPGRADE).is_some());
-    if !changes || input.request().is_some() || is_automatic(input.restore) || is_gone(etcd, input.restore) {
+    if !changes || input.request().is_some() || is_automatic(input) || is_gone(etcd, input.restore) {
         return Ok(());
     }
     Err(State::waiting(format!(

@@ -64,7 +64,11 @@ pub(crate) fn situations() -> Vec<Situation> {
         }),
         ("the pod of its Job is deleted at its end", |w| w.ends("backup-one", Some("Complete"), &[])),
         ("it is proven", |w| w.ends("backup-one", Some("Complete"), &[verified()])),
-        ("Berth takes it of the members that are left, and their etcd does not say who that is yet", |w| {
+        ("it is to be of members that are left, and their etcd does not say where one of them is", |w| {
+            w.backup.spec.without_quorum = true;
+            w.backup.spec.members = vec!["etcd-4".into()];
+        }),
+        ("an earlier Berth takes it of the members that are left, and their etcd does not say who that is yet", |w| {
             w.backup.spec.without_quorum = true;
             w.backup.metadata.labels = Some([(berth_api::labels::RECOVERY.to_owned(), "r".to_owned())].into());
         }),

@@ -136,7 +136,7 @@ fn keys_of_the_platform_are_put_beside_no_team_that_it_does_not_name() {
 
 /// Members that clients were not told of count, too, and none of those that are left is left out.
 #[test]
-fn what_berth_takes_by_itself_names_all_members_that_are_left() {
+fn members_that_are_named_are_all_asked_and_each_has_to_answer() {
     let mut w = Fixture::new();
     w.backup.spec.without_quorum = true;
     let task = |w: &Fixture| {
@@ -147,19 +147,28 @@ fn what_berth_takes_by_itself_names_all_members_that_are_left() {
         let said = conditions::find(&said, ConditionType::Ready).map(|c| c.message.clone()).unwrap_or_default();
         job.map(|job| job.to_string()).ok_or(said)
     };
-    assert!(!task(&w).unwrap().contains(r#"\"all\":true"#), "a person decides who counts");
-    w.backup.metadata.labels = Some([(berth_api::labels::RECOVERY.to_owned(), "r".to_owned())].into());
+    assert!(!task(&w).unwrap().contains(r#"\"all\":true"#), "whoever answers");
+    w.backup.spec.members = vec!["etcd-2".into(), "etcd-4".into()];
     let said = task(&w).unwrap_err();
-    assert!(said.contains("to say which members are left"), "{said}");
+    assert!(said.contains("to say where member etcd-") && said.contains("spec.members"), "{said}");
     let endpoint = |name: &str| json!({"name": name, "url": format!("https://{name}.x:2379"), "host": format!("{name}.x"), "address": "10.96.9.9"});
     let left = [endpoint("etcd-2"), endpoint("etcd-4")];
     let recovery = json!({"since": "2026-01-01T00:00:00Z", "epoch": 1, "begun": "2026-01-01T00:00:30Z", "left": left});
-    let etcd = w.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::EtcdCluster).unwrap().1;
-    etcd["status"]["recovery"] = recovery;
+    fn etcd(w: &mut Fixture) -> &mut Value {
+        w.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::EtcdCluster).unwrap().1
+    }
+    etcd(&mut w)["status"]["recovery"] = recovery;
     let job = task(&w).unwrap();
     let members = r#"\"members\":[\"https://etcd-2.x:2379\",\"https://etcd-4.x:2379\"]"#;
     assert!(job.contains(members) && job.contains(r#"\"all\":true"#), "{job}");
     assert!(job.contains("etcd-4.x") && job.contains("10.96.9.9"), "{job}");
+    // As an earlier Berth asked for it.
+    w.backup.spec.members.clear();
+    w.backup.metadata.labels = Some([(berth_api::labels::RECOVERY.to_owned(), "r".to_owned())].into());
+    assert_eq!(task(&w).unwrap(), job);
+    etcd(&mut w)["status"]["recovery"]["left"] = json!([]);
+    let said = task(&w).unwrap_err();
+    assert!(said.contains("to say which members are left"), "{said}");
 }
 
 impl Fixture {

@@ -19,36 +19,26 @@ use berth_render::{Kind, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::DeserializeOwned;
 
-/// Whether restores, backups and other etcds have to be read for a plan, and of which namespace.
+/// Whether restores, backups and other etcds have to be read for a plan, and of which namespace: a person is told what there is, too.
 pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
     let (name, namespace) = crate::etcd::subject::name_of(etcd);
-    if etcd.spec.recovery != Recovery::Automatic || etcd.metadata.deletion_timestamp.is_some() {
+    if etcd.metadata.deletion_timestamp.is_some() {
         return None;
     }
-    let status = etcd.status.as_ref();
+    let status = etcd.status.as_ref().filter(|_| etcd.spec.recovery == Recovery::Automatic);
     let goes_on = status.and_then(|s| s.recovery.as_ref()).is_some_and(RecoveryStatus::goes_on);
     let pods = crate::workload::pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
     let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
     let lost = pods.into_iter().any(|(_, pod)| has_lost_its_data(pod))
-        || claims.into_iter().any(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && is_lost(c));
+        || claims.into_iter().any(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && health::is_lost(c));
     (goes_on || lost).then(|| health::home(etcd).namespace.to_owned())
-}
-
-/// Its volume is gone.
-fn is_lost(claim: &serde_json::Value) -> bool {
-    claim["status"]["phase"] == "Lost"
 }
 
 /// The view of a reconcile.
 pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
-    let Home { namespace, name, field } = Home::of(s);
-    let backups = &s.settings.backups;
+    let Home { namespace, name, .. } = Home::of(s);
     let newest = newest(s, namespace);
-    let stands_alone_in = (field == "etcdClusterRef").then_some(namespace);
-    let may = backups.stores.iter().filter(|store| store.serves(stands_alone_in));
-    let kept_at = newest.as_ref().map(|(backup, _)| &backup.spec.store);
-    let known = may.clone().find(|store| Some(&store.name) == kept_at);
-    let store = known.or_else(|| may.clone().next()).map(|store| store.name.clone());
+    let store = store(s, newest.as_ref().map(|(backup, _)| backup));
     let status = s.etcd.status.as_ref();
     let old = status.and_then(|s| s.recovery.clone());
     let attempts = attempts(s, namespace);
@@ -62,7 +52,7 @@ pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
         loss: if s.is_restored() { stopped(s, &attempts).filter(|_| goes_on) } else { lost(s, health) },
         serves: health.quorum == Some(true) && !s.is_stopped(),
         is_restored: s.is_restored(),
-        store: store.filter(|_| !backups.image.is_empty()),
+        store,
         newest: newest.and_then(|(backup, taken_at)| Some(Newest { name: backup.metadata.name?, taken_at })),
         others: others(s, old.as_ref().and_then(|old| old.queued.clone())),
         most: s.settings.recoveries_per_hour,
@@ -110,7 +100,7 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
 
 /// The verified backup of this data that is furthest: revisions grow with every epoch. Of the members that are left it is not always the
 /// last one taken.
-fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
+pub(in crate::etcd) fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
     let of = Home::of(s);
     let identity = |b: &EtcdBackup| b.status.as_ref()?.identity.clone();
     let fit = all::<EtcdBackup>(s, Kind::EtcdBackup, namespace).filter(|b| {
@@ -122,6 +112,16 @@ fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
     let revision = |b: &EtcdBackup| b.status.as_ref().and_then(|s| s.revision);
     let fit = fit.filter_map(|b| Some((revision(&b), source::taken(&b)?.clone(), b)));
     fit.max_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1))).map(|(_, at, b)| (b, at))
+}
+
+/// The store that a backup of what is left goes to: where the newest one is, or the first that it may use.
+pub(in crate::etcd) fn store(s: &Subject<'_>, newest: Option<&EtcdBackup>) -> Option<String> {
+    let Home { namespace, field, .. } = Home::of(s);
+    let backups = &s.settings.backups;
+    let stands_alone_in = (field == "etcdClusterRef").then_some(namespace);
+    let may = backups.stores.iter().filter(|store| store.serves(stands_alone_in) && !backups.image.is_empty());
+    let known = may.clone().find(|store| newest.is_some_and(|newest| newest.spec.store == store.name));
+    known.or_else(|| may.clone().next()).map(|store| store.name.clone())
 }
 
 /// A restore of ours failed, or is gone, after it had stopped etcd and begun a new epoch.
@@ -144,11 +144,7 @@ fn lost(s: &Subject<'_>, health: &Health) -> Option<Loss> {
     }
     let probe = s.observed.etcd.as_ref();
     let answer = |name: &String| probe.and_then(|p| p.members.get(name)?.as_ref().ok());
-    let is_lost = |name: &String| {
-        let claim = s.observed.get(&s.key(Kind::PersistentVolumeClaim, format!("data-{name}")));
-        let gone = claim.filter(|c| label(c, labels::ETCD_CLUSTER) == Some(s.name)).is_some_and(is_lost);
-        answer(name).is_none() && (gone || s.pod(name).is_some_and(has_lost_its_data))
-    };
+    let is_lost = |name: &String| health::has_lost(s, name);
     let journal = &s.record.bootstrap.members;
     let stage = |stage: MemberStage| journal.iter().filter(move |m| m.stage == stage).map(|m| m.name.clone());
     let certain: Vec<String> = if journal.is_empty() { s.members() } else { stage(MemberStage::Voter).collect() };

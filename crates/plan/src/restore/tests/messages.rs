@@ -75,6 +75,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("no backup can be taken of the members that are left", |w| survivors(w, &json!({"phase": "Failed"}))),
     ];
     all.extend(left.iter().map(|(text, change)| of(of_survivors(), text, *change)));
+    all.push(of(of_survivors(), "a member is away whose data is not known to be lost", |w| {
+        w.members(&["DataLost", "DataLost", "Answers", "Away"]);
+    }));
+    all.push(of(of_survivors(), "what is left is to be restored, and no member is left", |w| {
+        w.members(&["DataLost"; 3]);
+    }));
     let anothers: &[(&str, Change)] = &[
         ("a backup is of another etcd than spec.source.of names", |w| {
             w.restore.spec.source.of = serde_json::from_value(json!({"etcdClusterRef": {"name": "acme"}})).unwrap();
@@ -111,11 +117,15 @@ pub(crate) fn situations() -> Vec<Situation> {
         },
     ));
     all.push(of(others::by_key("prod/team-b/acme/id/1.db"), "spec.source.key is another namespace's", |_| {}));
-    let outage: Change = |w| {
-        w.restore.spec.confirm = None;
-        available(w, "False", "2026-01-02T00:00:30Z");
-    };
-    all.push(of(Fixture::checked(), "etcd does not answer, and did when the EtcdRestore was created", outage));
+    all.push(of(Fixture::checked(), "etcd does not answer, and no member is known to have lost its data", |w| {
+        outage(w, &["Away", "Away", "Answers"]);
+    }));
+    all.push(of(Fixture::checked(), "a majority lost its data, and a member that is left answers", |w| {
+        outage(w, &["DataLost", "DataLost", "Answers"]);
+    }));
+    all.push(of(Fixture::checked(), "a majority lost its data, and a member that is left is away", |w| {
+        outage(w, &["DataLost", "DataLost", "Away"]);
+    }));
     all.push(of(Fixture::told(None, "WaitingForClients", 1), "nobody confirmed it, and etcd answers again", |w| {
         w.restore.spec.confirm = None;
         let request = json!({"namespace": TEAM, "name": "back", "uid": "r1", "unconfirmed": true}).to_string();
@@ -138,7 +148,14 @@ pub(crate) fn situations() -> Vec<Situation> {
     let again: Change = |w| {
         w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
         w.restore.spec.confirm = None;
+        let since = "2026-01-02T00:00:00Z";
+        w.live(Kind::EtcdCluster)["status"]["recovery"] =
+            json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back"});
     };
+    all.push(of(Fixture::checked(), "its label says that Berth created it, and the etcd does not", |w| {
+        w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
+        w.restore.spec.confirm = None;
+    }));
     all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));
     let told: Vec<(&str, Fixture, Change)> = vec![
         ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),
@@ -177,6 +194,13 @@ pub(crate) fn situations() -> Vec<Situation> {
         all.push(of(w, text, |_| {}));
     }
     all
+}
+
+/// etcd does not answer, and nobody confirmed.
+fn outage(w: &mut Fixture, members: &[&str]) {
+    w.restore.spec.confirm = None;
+    available(w, "False", "2026-01-02T00:00:30Z");
+    w.members(members);
 }
 
 fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {

@@ -115,6 +115,12 @@ impl Fixture {
         );
     }
 
+    /// What is known of the members' data.
+    fn members(&mut self, states: &[&str]) {
+        let member = |(i, state): (usize, &&str)| json!({"name": format!("etcd-{i}"), "ready": *state == "Answers", "state": state});
+        self.live(Kind::EtcdCluster)["status"]["members"] = states.iter().enumerate().map(member).collect();
+    }
+
     fn put(&mut self, kind: Kind, mut object: Value) {
         if object["metadata"]["uid"].is_null() {
             object["metadata"]["uid"] = "u".into();
@@ -317,16 +323,45 @@ fn revisions_grow_with_every_epoch_since_the_backup() {
 
 #[test]
 fn over_an_etcd_that_answers_it_wants_a_confirmation() {
-    for (confirm, available, tells) in
-        [(None, "True", false), (Some("c2"), "True", false), (Some("c1"), "True", true), (None, "False", true)]
-    {
+    for (confirm, available, members, tells) in [
+        (None, "True", ["Answers"; 3], false),
+        (Some("c2"), "True", ["Answers"; 3], false),
+        (Some("c1"), "True", ["Answers"; 3], true),
+        (None, "False", ["DataLost"; 3], true),
+        (None, "False", ["DataLost", "DataLost", "Answers"], false),
+        (None, "False", ["DataLost", "DataLost", "Away"], false),
+        (None, "False", ["Away"; 3], false),
+        (Some("c1"), "False", ["Away"; 3], true),
+    ] {
         let mut w = Fixture::checked();
+        w.members(&members);
         w.restore.spec.confirm = confirm.map(str::to_owned);
         let condition = json!({"type": "Available", "status": available, "reason": "x", "message": "", "lastTransitionTime": "2026-01-02T00:00:00Z"});
         w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
         let (planned, _) = w.reconcile();
-        assert_eq!(annotation_of(&planned).is_some(), tells, "{confirm:?} {available}");
+        assert_eq!(annotation_of(&planned).is_some(), tells, "{confirm:?} {available} {members:?}");
     }
+}
+
+/// Of a member that is left without a quorum what it holds is saved first, even if somebody says that it may be lost.
+#[test]
+fn what_a_living_member_holds_is_saved_before_a_backup_replaces_it() {
+    let mut w = Fixture::fit();
+    available(&mut w, "False", "2026-01-02T00:00:00Z");
+    w.members(&["DataLost", "DataLost", "Answers"]);
+    w.restore.spec.confirm = None;
+    let said = w.says();
+    assert!(said.contains("ConfirmationRequired") && said.contains("etcd-2 answers and may hold more"), "{said}");
+    assert!(said.contains("--survivors") && said.contains(r#"-p '{"spec":{"confirm":"c1"}}'"#), "{said}");
+    w.restore.spec.confirm = Some("c1".into());
+    let (planned, _) = w.reconcile();
+    let backup = job_of(&planned);
+    assert_eq!(backup["metadata"]["name"], "before-back");
+    assert_eq!(backup["spec"], json!({"clusterRef": {"name": "acme"}, "store": "main", "withoutQuorum": true}));
+    assert_eq!(annotation_of(&planned), None);
+    // Nobody could be asked.
+    w.members(&["DataLost", "DataLost", "Away"]);
+    assert!(annotation_of(&w.reconcile().0).is_some());
 }
 
 fn available(w: &mut Fixture, status: &str, since: &str) {
@@ -335,16 +370,18 @@ fn available(w: &mut Fixture, status: &str, since: &str) {
     w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([condition]);
 }
 
-/// One that was left over, or that waits for a backup, does not take a restart for a loss.
+/// Whenever it was created: nobody but the members' guards can tell a loss from a restart.
 #[test]
-fn one_from_before_an_outage_does_not_begin_in_it() {
-    for (confirm, says) in [(None, "ConfirmationRequired"), (Some("c1"), "before-back")] {
+fn an_outage_is_no_loss() {
+    for created in ["2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z"] {
         let mut w = Fixture::fit();
-        w.restore.spec.confirm = confirm.map(str::to_owned);
+        w.restore.spec.confirm = None;
+        w.restore.metadata.creation_timestamp = serde_json::from_value(json!(created)).unwrap();
         available(&mut w, "False", "2026-01-02T00:00:30Z");
+        w.members(&["Away", "Away", "Answers"]);
         let said = w.says();
-        assert!(said.contains(says), "{said}");
-        assert_eq!(annotation_of(&plan(w.input())), None, "{confirm:?}");
+        assert!(said.contains("ConfirmationRequired") && said.contains("serves again once they run"), "{said}");
+        assert_eq!(annotation_of(&plan(w.input())), None, "{created}");
     }
 }
 
@@ -354,6 +391,7 @@ fn amid_a_change_of_the_minor_only_a_lost_etcd_is_restored() {
         let mut w = Fixture::checked();
         w.live(Kind::Namespace)["metadata"]["annotations"] = json!({labels::UPGRADE: "{}"});
         available(&mut w, status, "2026-01-02T00:00:00Z");
+        w.members(&["DataLost"]);
         assert_eq!(annotation_of(&w.reconcile().0).is_some(), tells, "{status}");
     }
 }
@@ -363,6 +401,7 @@ fn one_that_nobody_confirmed_turns_back_as_soon_as_etcd_answers() {
     let mut w = Fixture::checked();
     w.restore.spec.confirm = None;
     available(&mut w, "False", "2026-01-02T00:00:00Z");
+    w.members(&["DataLost"]);
     let told = annotation_of(&w.reconcile().0).flatten().unwrap();
     assert_eq!(told["unconfirmed"], true);
     for (phase, turns) in [("", true), ("WaitingForClients", true), ("Stop", true), ("Restore", false)] {

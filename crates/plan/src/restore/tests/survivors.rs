@@ -7,6 +7,8 @@ pub(super) fn of_survivors() -> Fixture {
     let mut w = Fixture::new();
     w.restore.spec.source = serde_json::from_value(json!({"survivors": {"store": "main"}})).unwrap();
     w.live(Kind::EtcdBackup)["status"]["revision"] = 7.into();
+    is_available(&mut w, "False");
+    w.members(&["DataLost", "DataLost", "Answers"]);
     w
 }
 
@@ -25,12 +27,15 @@ fn what_members_hold_that_are_left_is_backed_up_first_and_the_further_one_counts
     let (planned, _) = w.reconcile();
     let backup = job_of(&planned);
     assert_eq!(backup["metadata"]["name"], "survivors-back");
-    assert_eq!(backup["spec"], json!({"clusterRef": {"name": "acme"}, "store": "main", "withoutQuorum": true}));
-    assert!(backup["metadata"]["labels"][labels::RECOVERY].is_null(), "a person decides who counts");
+    let spec = |members: &[&str]| json!({"clusterRef": {"name": "acme"}, "store": "main", "withoutQuorum": true, "members": members});
+    assert_eq!(backup["spec"], spec(&["etcd-2"]));
+    // Members that clients were not told of count, too.
     let mut own = automatic(of_survivors());
-    is_available(&mut own, "False");
-    let own = job_of(&own.reconcile().0);
-    assert_eq!(own["metadata"]["labels"][labels::RECOVERY], "back");
+    let said = own.says();
+    assert!(said.contains("to say which members are left"), "{said}");
+    let left = ["etcd-2", "etcd-4"].map(|name| json!({"name": name, "url": "u", "host": "h", "address": "a"}));
+    own.live(Kind::EtcdCluster)["status"]["recovery"]["left"] = json!(left);
+    assert_eq!(job_of(&own.reconcile().0)["spec"], spec(&["etcd-2", "etcd-4"]));
     survivors(&mut w, &json!({"phase": "Running"}));
     assert!(w.says().contains("survivors-back"), "{}", w.says());
     for (revision, epoch, chosen) in
@@ -46,11 +51,65 @@ fn what_members_hold_that_are_left_is_backed_up_first_and_the_further_one_counts
     assert!(described(&w.reconcile().0).is_empty(), "it ends there");
 }
 
+#[test]
+fn whoever_may_hold_more_is_waited_for_unless_a_person_leaves_it_out() {
+    let mut w = of_survivors();
+    w.members(&["DataLost", "DataLost", "Answers", "Away"]);
+    let said = w.says();
+    let command =
+        r#"kubectl -n team-a patch etcdrestore back --type=merge -p '{"spec":{"withoutMembers":["etcd-3"]}}'"#;
+    assert!(said.contains("member etcd-3 to answer") && said.contains(command), "{said}");
+    assert!(plan(w.input()).plan.is_empty());
+    w.restore.spec.without_members = vec!["etcd-3".into()];
+    assert_eq!(job_of(&w.reconcile().0)["spec"]["members"], json!(["etcd-2"]));
+    // It is said that what only it holds is lost.
+    w.restore.spec.confirm = None;
+    survivors(&mut w, &json!({"revision": 9, "epoch": 1}));
+    w.ends(CHECK, Some("Complete"), Some(&checked()));
+    w.reconcile();
+    let said = w.says();
+    assert!(said.contains("ConfirmationRequired") && said.contains("what only etcd-3 of"), "{said}");
+    // Without it, and without another one that is left, nothing is.
+    let mut w = of_survivors();
+    w.members(&["DataLost"; 3]);
+    assert!(w.says().contains("no member is left"), "{}", w.says());
+}
+
+/// All that is left is in its backup.
+#[test]
+fn what_is_left_is_restored_without_a_confirmation_where_the_quorum_is_lost_for_good() {
+    for (members, tells) in [(["DataLost", "DataLost", "Answers"], true), (["DataLost", "Answers", "Answers"], false)] {
+        let mut w = of_survivors();
+        w.restore.spec.confirm = None;
+        w.members(&members);
+        survivors(&mut w, &json!({"revision": 9, "epoch": 1}));
+        w.ends(CHECK, Some("Complete"), Some(&checked()));
+        w.reconcile();
+        let (planned, status) = w.reconcile();
+        assert_eq!(annotation_of(&planned).is_some(), tells, "{members:?}: {status:?}");
+    }
+}
+
 /// Created by Berth, without a confirmation.
 fn automatic(mut w: Fixture) -> Fixture {
     w.restore.metadata.labels = Some([(labels::RECOVERY.to_owned(), "id".to_owned())].into());
     w.restore.spec.confirm = None;
+    let since = "2026-01-02T00:00:00Z";
+    let recovery = json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back"});
+    w.live(Kind::EtcdCluster)["status"]["recovery"] = recovery;
     w
+}
+
+/// Anybody may write a label.
+#[test]
+fn a_label_alone_makes_none_that_berth_created() {
+    let mut w = automatic(Fixture::checked());
+    is_available(&mut w, "False");
+    w.members(&["Away"; 3]);
+    w.live(Kind::EtcdCluster)["status"]["recovery"]["restore"] = "team-a/another".into();
+    let said = w.says();
+    assert!(said.contains("to say that it created this"), "{said}");
+    assert_eq!(annotation_of(&plan(w.input())), None);
 }
 
 fn is_available(w: &mut Fixture, status: &str) {
@@ -98,7 +157,6 @@ fn one_whose_loss_has_ended_does_nothing_at_the_next_one() {
         (json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back"}), false),
         (json!({"since": since, "epoch": 1, "begun": since, "restore": "team-a/back", "ended": since}), true),
         (json!({"since": since, "epoch": 1, "round": 2, "restore": "team-a/back"}), true),
-        (json!({"since": since, "epoch": 1, "queued": since}), false),
     ] {
         let mut w = automatic(Fixture::checked());
         is_available(&mut w, "False");

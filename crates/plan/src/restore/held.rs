@@ -1,0 +1,195 @@
+//! What members hold, and what of it a restore gives up: it begins without a confirmation only if that is nothing.
+
+use super::place::answers;
+use berth_api::EtcdCluster;
+use berth_api::etcd_cluster::MemberState;
+use berth_api::restore::RestoreSource;
+use jiff::Timestamp;
+
+/// Members of an etcd, by what is known of their data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// It is lost.
+    pub lost: Vec<String>,
+    /// They do not answer, and it is not known to be lost.
+    pub away: Vec<String>,
+    /// They answer.
+    pub answer: Vec<String>,
+}
+
+impl Held {
+    /// As the etcd says it. Of whom it says nothing, nothing is known to be lost.
+    pub fn of(etcd: &EtcdCluster) -> Self {
+        let mut held = Self::default();
+        for member in etcd.status.iter().flat_map(|s| &s.members) {
+            let list = match member.state {
+                Some(MemberState::DataLost) => &mut held.lost,
+                Some(MemberState::Answers) => &mut held.answer,
+                Some(MemberState::Away) | None => &mut held.away,
+            };
+            list.push(member.name.clone());
+        }
+        held
+    }
+
+    /// Nobody has anything any more, and that is proven of each.
+    fn is_nothing(&self) -> bool {
+        !self.lost.is_empty() && self.away.is_empty() && self.answer.is_empty()
+    }
+
+    /// So many have lost their data that no quorum can ever be again.
+    fn is_quorum_lost(&self) -> bool {
+        !self.lost.is_empty() && self.lost.len() * 2 >= self.lost.len() + self.away.len() + self.answer.len()
+    }
+
+    /// Members that are waited for before what is left is backed up.
+    pub(super) fn awaited(&self, without: &[String]) -> Vec<String> {
+        self.away.iter().filter(|m| !without.contains(m)).cloned().collect()
+    }
+}
+
+/// What is restored.
+#[derive(Clone, Copy, Debug)]
+pub struct Intent<'a> {
+    /// `spec.source`.
+    pub source: &'a RestoreSource,
+    /// `spec.withoutMembers`.
+    pub without: &'a [String],
+    /// When the backup was taken, if that is known.
+    pub taken: Option<Timestamp>,
+}
+
+/// What a restore gives up of what members hold: a sentence without its point, and then, if there is one, a way that keeps it. None: nothing.
+pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
+    let meta = &etcd.metadata;
+    let of = format!(
+        "EtcdCluster {}/{}",
+        meta.namespace.as_deref().unwrap_or_default(),
+        meta.name.as_deref().unwrap_or_default()
+    );
+    let written = match intent.taken {
+        Some(at) => format!("all that was written since {at}"),
+        None => "all that was written since the backup".to_owned(),
+    };
+    let does = if answers(etcd) { "answers" } else { "does not answer" };
+    if intent.source.of.is_some() {
+        return Some(format!("{of} {does}, and all that it holds will be replaced by data of another etcd"));
+    }
+    if answers(etcd) {
+        return Some(format!("{of} answers, and {written} will be lost"));
+    }
+    let held = Held::of(etcd);
+    if etcd.status.as_ref().is_none_or(|s| s.cluster_id.is_none()) || held.is_nothing() {
+        return None;
+    }
+    let list = |names: &[String]| names.join(", ");
+    let (answer, away) = (list(&held.answer), list(&held.away));
+    let back = match held.away.as_slice() {
+        [] => "nobody has said what its members hold".to_owned(),
+        [one] => format!("{one} does not answer, and its data is not lost"),
+        _ => format!("{away} do not answer, and their data is not lost"),
+    };
+    if intent.source.survivors.is_some() {
+        let given_up: Vec<String> =
+            intent.without.iter().filter(|m| held.away.contains(m) || held.answer.contains(m)).cloned().collect();
+        return if !held.is_quorum_lost() {
+            Some(format!("{back}, so {of} serves again once they run; what only they hold will be lost"))
+        } else if given_up.is_empty() {
+            None
+        } else {
+            Some(format!("what only {} of {of} holds will be lost", list(&given_up)))
+        };
+    }
+    Some(if !held.answer.is_empty() && held.is_quorum_lost() {
+        let also = if held.away.is_empty() { String::new() } else { format!(" {back}.") };
+        format!(
+            "{of} has no quorum, but {answer} answers and may hold more than the backup: {written} will be lost.{also} To keep it, delete this EtcdRestore and restore what is left instead (kubectl berth etcd restore --survivors)"
+        )
+    } else if held.is_quorum_lost() {
+        format!(
+            "{back}, so it may hold more than the backup: {written} will be lost. To keep it, have it run, and restore what is left instead (kubectl berth etcd restore --survivors)"
+        )
+    } else {
+        format!(
+            "{of} has no quorum, but {back}, so it serves again once they run: {written} will be lost. To keep it, have them run"
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+
+    fn etcd(states: &[&str], available: &str) -> EtcdCluster {
+        let members: Vec<Value> = states
+            .iter()
+            .enumerate()
+            .map(|(i, state)| json!({"name": format!("etcd-{i}"), "ready": false, "state": Some(state).filter(|s| !s.is_empty())}))
+            .collect();
+        let condition = json!({"type": "Available", "status": available, "reason": "X", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+        let object = json!({
+            "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "etcd", "namespace": "n"},
+            "spec": {"version": "3.6.16"}, "status": {"clusterId": "c1", "members": members, "conditions": [condition]},
+        });
+        serde_json::from_value(object).unwrap()
+    }
+
+    fn said(states: &[&str], available: &str, source: &Value, without: &[&str]) -> Option<String> {
+        let source: RestoreSource = serde_json::from_value(source.clone()).unwrap();
+        let without: Vec<String> = without.iter().map(|m| (*m).to_owned()).collect();
+        gives_up(&etcd(states, available), Intent { source: &source, without: &without, taken: None })
+    }
+
+    const LOST: &str = "DataLost";
+    const AWAY: &str = "Away";
+    const ANSWERS: &str = "Answers";
+
+    #[test]
+    fn a_backup_needs_no_confirmation_only_where_every_member_lost_its_data() {
+        let backup = json!({"backup": "b"});
+        for (states, word) in [
+            (&[LOST, LOST, LOST][..], None),
+            (&[LOST], None),
+            (&[LOST, LOST, ANSWERS], Some("etcd-2 answers and may hold more than the backup")),
+            (&[LOST, LOST, AWAY], Some("etcd-2 does not answer, and its data is not lost")),
+            (&[AWAY, AWAY, ANSWERS], Some("etcd-0, etcd-1 do not answer, and their data is not lost")),
+            (&[AWAY, AWAY, AWAY], Some("serves again once they run")),
+            // Of an earlier Berth, and of one that nobody could ask.
+            (&["", "", ""], Some("their data is not lost")),
+            (&[], Some("nobody has said")),
+        ] {
+            let said = said(states, "False", &backup, &[]);
+            assert_eq!(said.is_some(), word.is_some(), "{states:?}: {said:?}");
+            assert!(word.is_none_or(|word| said.as_ref().unwrap().contains(word)), "{states:?}: {said:?}");
+            assert!(said.is_none_or(|said| said.contains("will be lost")), "{states:?}");
+        }
+        assert!(said(&[ANSWERS; 3], "True", &backup, &[]).unwrap().contains("answers, and all that was written"));
+        let anothers = json!({"backup": "b", "of": {"etcdClusterRef": {"name": "o"}}});
+        assert!(said(&[LOST], "False", &anothers, &[]).unwrap().contains("replaced by data of another"));
+    }
+
+    #[test]
+    fn what_is_left_needs_none_where_the_loss_of_the_quorum_is_proven_and_nobody_is_left_out() {
+        let left = json!({"survivors": {"store": "main"}});
+        for (states, without, word) in [
+            (&[LOST, LOST, ANSWERS][..], &[][..], None),
+            (&[LOST, LOST, AWAY], &[], None),
+            (&[LOST, ANSWERS, AWAY], &["etcd-2"], Some("serves again")),
+            (&[LOST, LOST, ANSWERS, AWAY], &["etcd-3"], Some("what only etcd-3 of EtcdCluster n/etcd holds")),
+            (&[LOST, LOST, ANSWERS, AWAY], &["etcd-0"], None),
+            (&[AWAY, AWAY, ANSWERS], &[], Some("serves again once they run")),
+        ] {
+            let said = said(states, "False", &left, without);
+            assert_eq!(said.is_some(), word.is_some(), "{states:?}: {said:?}");
+            assert!(word.is_none_or(|word| said.unwrap().contains(word)), "{states:?}");
+        }
+    }
+
+    #[test]
+    fn whoever_is_away_is_waited_for_unless_left_out_by_name() {
+        let held = Held::of(&etcd(&[LOST, ANSWERS, AWAY, AWAY], "False"));
+        assert_eq!(held.awaited(&[]), ["etcd-2", "etcd-3"]);
+        assert_eq!(held.awaited(&["etcd-3".into()]), ["etcd-2"]);
+    }
+}
