@@ -114,7 +114,7 @@ pub(crate) struct Restore {
     #[arg(long, value_name = "NAME", requires = "stand_alone", conflicts_with_all = ["backup", "latest", "latest_before"])]
     pub(crate) claim: Option<String>,
     /// With --survivors: a member that is not waited for. What only it holds is lost. Can be given several times.
-    #[arg(long = "without", value_name = "MEMBER", requires = "survivors")]
+    #[arg(long = "without", value_name = "MEMBER", conflicts_with_all = ["backup", "latest", "latest_before", "key"])]
     pub(crate) without: Vec<String>,
     /// etcd's cluster ID, to confirm that what its members hold may be lost, where it does not answer and their data is not lost: --yes does
     /// not confirm that.
