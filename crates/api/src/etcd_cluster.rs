@@ -318,11 +318,12 @@ pub struct EtcdMember {
 }
 
 /// Whether what a member holds can be read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MemberState {
     /// It answers.
     Answers,
     /// It does not answer, and its data is not known to be lost.
+    #[default]
     Away,
     /// Its volume was found empty, or is gone.
     DataLost,

@@ -85,7 +85,7 @@ pub(crate) enum Verb {
     /// Exit code 3: there is nothing to adopt.
     Adopt(Adopt),
     /// A Cluster's etcd: its state, its members, a backup of it, its upkeep.
-    Etcd(crate::etcd::args::Etcd),
+    Etcd(Box<crate::etcd::args::Etcd>),
     /// Print a script that completes this command in a shell, or for kubectl.
     Completion {
         /// Which shell completes `kubectl-berth`; `kubectl` for what completes `kubectl berth`.

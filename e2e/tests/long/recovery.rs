@@ -15,6 +15,8 @@ use anyhow::{Context as _, Result, ensure};
 use berth_e2e::{Outside, Tenant, World, berth, core, run, s3, tenant::condition, until};
 use serde_json::{Value, json};
 
+mod by_hand;
+
 #[test]
 #[ignore = "make test-all: Berth is installed anew, twice, and an S3 server is built"]
 fn an_etcd_that_lost_its_quorum_comes_back_by_itself() {

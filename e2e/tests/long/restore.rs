@@ -72,7 +72,19 @@ fn restores(world: &World) -> Result<()> {
         ensure!(ready["message"].to_string().contains("EtcdRestore"), "{ready}");
         Ok(())
     })?;
+    // The third one is whole, and may hold more: it is named, and saved first.
     create(world, &tenant, "lost", &json!({"source": {"latestBefore": second["takenAt"]}}))?;
+    until("the restore to say what would be lost", || {
+        let ready = condition(&get(world, &tenant, "lost")?, "Ready")?.clone();
+        let said = ready["message"].to_string();
+        ensure!(
+            ready["reason"] == "ConfirmationRequired" && said.contains("etcd-2 answers and may hold more"),
+            "{ready}"
+        );
+        Ok(())
+    })?;
+    let path = format!("{}/lost", berth(&tenant.namespace, "etcdrestores"));
+    world.kube.merge(&path, &json!({"spec": {"confirm": cluster_id(&tenant)?}}))?;
     // In the midst of it the operator is replaced.
     until("it to begin", || {
         let phase = get(world, &tenant, "lost")?["status"]["phase"].clone();
@@ -82,6 +94,8 @@ fn restores(world: &World) -> Result<()> {
     world.restart_operator()?;
     is_restored(world, &tenant, "lost")?;
     ensure!(get(world, &tenant, "lost")?["status"]["backup"] == "second");
+    let saved = world.kube.get(&format!("{}/before-lost", berth(&tenant.namespace, "etcdbackups")))?;
+    ensure!(saved["status"]["phase"] == "Verified", "what etcd-2 held is in a backup: {saved}");
     outside.asks(&tenant, "twice")?;
     went_back(&tenant, "lost", seen)?;
     outside.noticed(&tenant, "twice")?;

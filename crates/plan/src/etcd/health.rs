@@ -6,7 +6,7 @@ use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
 use crate::workload::{SLOW_START, has_lost_its_data, pod_problem, pod_ready, pod_start};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
-use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::etcd_cluster::{EtcdCluster, MemberState};
 use berth_api::etcd_recovery::Recovery;
 use berth_api::{labels, names};
 use berth_render::Kind;
@@ -46,10 +46,8 @@ pub struct Member {
     pub id: Option<String>,
     /// It leads.
     pub leader: bool,
-    /// It answered.
-    pub answered: bool,
-    /// It does not answer, and its data is lost: its volume was found empty, or is gone.
-    pub lost: bool,
+    /// Whether what it holds can be read.
+    pub state: MemberState,
     /// It answered as one of those in a quorum's list: from now on its volume holds what others count on.
     pub joined: bool,
     /// Why it is not ready. None: it is.
@@ -107,7 +105,9 @@ pub(super) fn judge(s: &Subject<'_>) -> Health {
             }
             member.problem = Some(why);
         }
-        member.lost = has_lost(s, &name);
+        if has_lost(s, &name) {
+            member.state = MemberState::DataLost;
+        }
         out.members.push(member);
     }
     let answers: Vec<&MemberProbe> = probe.iter().flat_map(|p| p.members.values()).flatten().collect();
@@ -204,7 +204,7 @@ fn from_probe(name: &str, probe: &EtcdProbe, recorded: Option<&str>) -> Member {
         }
         Some(Ok(said)) => said,
     };
-    member.answered = true;
+    member.state = MemberState::Answers;
     member.id = Some(said.member_id.clone());
     member.leader = said.leader == said.member_id;
     let listed = probe.list.as_ref().map(|l| l.iter().find(|listed| listed.id == said.member_id));

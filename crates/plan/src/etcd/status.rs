@@ -10,7 +10,7 @@ use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};
 use berth_api::etcd_bootstrap::{BootstrapState, Operation, OperationKind, Phase};
-use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, MemberState, PinnedTemplates};
+use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, PinnedTemplates};
 use berth_api::names;
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
@@ -107,22 +107,13 @@ fn members(input: Input<'_>, planned: &EtcdPlan, old: &EtcdClusterStatus) -> Vec
         name: m.name.clone(),
         id: m.id.clone().or_else(|| known(&m.name)),
         ready: m.problem.is_none(),
-        state: Some(state(m)),
+        state: Some(m.state),
         db_size: roughly(former(&m.name).db_size, said(&m.name).db_size),
         db_size_in_use: roughly(former(&m.name).db_size_in_use, said(&m.name).db_size_in_use),
         quota_backend_bytes: Some(said(&m.name).quota).filter(|q| *q > 0).or(former(&m.name).quota_backend_bytes),
         message: m.problem.clone(),
     };
     planned.health.members.iter().map(member).collect()
-}
-
-/// Whether what a member holds can be read.
-fn state(member: &Member) -> MemberState {
-    match (member.answered, member.lost) {
-        (true, _) => MemberState::Answers,
-        (false, true) => MemberState::DataLost,
-        (false, false) => MemberState::Away,
-    }
 }
 
 /// Clients whose certificate is there.

@@ -14,7 +14,7 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
     let backup = newest.and_then(|(backup, at)| {
         let name = backup.metadata.name?;
         Some(format!(
-            "restore EtcdBackup {name}, taken at {}: {}",
+            "restore the newest backup, EtcdBackup {name}, taken at {}: {}",
             at.0,
             restore(s, "newest-", &json!({"backup": name}))
         ))

@@ -154,9 +154,6 @@ fn members_that_are_named_are_all_asked_and_each_has_to_answer() {
     let endpoint = |name: &str| json!({"name": name, "url": format!("https://{name}.x:2379"), "host": format!("{name}.x"), "address": "10.96.9.9"});
     let left = [endpoint("etcd-2"), endpoint("etcd-4")];
     let recovery = json!({"since": "2026-01-01T00:00:00Z", "epoch": 1, "begun": "2026-01-01T00:00:30Z", "left": left});
-    fn etcd(w: &mut Fixture) -> &mut Value {
-        w.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::EtcdCluster).unwrap().1
-    }
     etcd(&mut w)["status"]["recovery"] = recovery;
     let job = task(&w).unwrap();
     let members = r#"\"members\":[\"https://etcd-2.x:2379\",\"https://etcd-4.x:2379\"]"#;
@@ -169,6 +166,10 @@ fn members_that_are_named_are_all_asked_and_each_has_to_answer() {
     etcd(&mut w)["status"]["recovery"]["left"] = json!([]);
     let said = task(&w).unwrap_err();
     assert!(said.contains("to say which members are left"), "{said}");
+}
+
+fn etcd(w: &mut Fixture) -> &mut Value {
+    w.observed.objects.iter_mut().find(|(key, _)| key.kind == Kind::EtcdCluster).unwrap().1
 }
 
 impl Fixture {

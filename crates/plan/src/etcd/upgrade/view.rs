@@ -7,6 +7,7 @@ use crate::observed::{RaisedAlarm, label};
 use crate::settings::Settings;
 use crate::workload::{pod_problem, pod_ready, pods_of, ready_since, taken_up};
 use berth_api::etcd_bootstrap::{BootstrapState, FailedVersion, Operation, OperationKind, Phase, Record, Release};
+use berth_api::etcd_cluster::MemberState;
 use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_render::{Catalog, Kind};
@@ -71,7 +72,8 @@ fn seat(s: &Subject<'_>, health: &Health, name: &str) -> Seat {
         id: known.and_then(|m| m.id.clone()).unwrap_or_default(),
         pod: pod.and_then(pod_version),
         says: said.and_then(|m| version(&m.version)),
-        well: pod.is_some_and(pod_ready) && known.is_some_and(|m| m.answered && m.problem.is_none()),
+        well: pod.is_some_and(pod_ready)
+            && known.is_some_and(|m| m.state == MemberState::Answers && m.problem.is_none()),
         has_run: pod.is_some_and(|pod| pod_ready(pod) || has_run(pod, s.now)),
         since: pod.and_then(ready_since),
         leads: known.is_some_and(|m| m.leader),
