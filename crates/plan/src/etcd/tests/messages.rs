@@ -9,6 +9,7 @@ mod versions;
 
 use super::*;
 use crate::messages::Situation;
+use berth_api::etcd_recovery::Recovery;
 use berth_api::{labels, names};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -349,6 +350,23 @@ pub(crate) fn situations() -> Vec<Situation> {
     lost.answer(&[], 0);
     lost.reconcile();
     all.push(lost.said("two of three members' volumes are empty"));
+    for (text, from, is_lost) in [
+        ("two of three members' volumes are empty, and there are a store and a proven backup", &formed, &[0, 1][..]),
+        ("the only member's volume is empty, and there is a proven backup", &single, &[0]),
+    ] {
+        let mut lost = from.clone();
+        lost.is_automatic();
+        lost.cr.spec.recovery = Recovery::Manual;
+        lost.backed_up("2026-01-01T00:00:00Z");
+        lost.lose(is_lost, &[]);
+        lost.reconcile();
+        all.push(lost.said(text));
+    }
+    let mut lost = formed.clone();
+    lost.claim(2, json!({"metadata": {}, "spec": {"volumeName": "pvc-2"}}));
+    lost.lose(&[0, 1], &[]);
+    lost.reconcile();
+    all.push(lost.said("two of three members' volumes are empty, and no store may have what is left"));
     let mut foreign = single.clone();
     foreign.held("etcd-0", "ForeignData: the volume of etcd member etcd-0 (epoch 1) holds a marker that cannot be read; etcd is not started and nothing is touched");
     foreign.answer(&[], 0);

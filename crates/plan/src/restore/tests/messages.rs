@@ -81,6 +81,23 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.push(of(of_survivors(), "what is left is to be restored, and no member is left", |w| {
         w.members(&["DataLost"; 3]);
     }));
+    for (text, members, without) in [
+        (
+            "what is left is to be restored, and the quorum is not known to be lost",
+            ["DataLost", "Answers", "Away"],
+            "etcd-2",
+        ),
+        ("what is left is to be restored without a member", ["DataLost", "DataLost", "Away"], "etcd-2"),
+    ] {
+        let mut w = of_survivors();
+        w.restore.spec.confirm = None;
+        w.restore.spec.without_members = vec![without.into()];
+        w.members(&members);
+        survivors(&mut w, &json!({"revision": 9, "epoch": 1}));
+        w.ends(CHECK, Some("Complete"), Some(&checked()));
+        w.reconcile();
+        all.push(of(w, text, |_| {}));
+    }
     let anothers: &[(&str, Change)] = &[
         ("a backup is of another etcd than spec.source.of names", |w| {
             w.restore.spec.source.of = serde_json::from_value(json!({"etcdClusterRef": {"name": "acme"}})).unwrap();
@@ -120,6 +137,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.push(of(Fixture::checked(), "etcd does not answer, and no member is known to have lost its data", |w| {
         outage(w, &["Away", "Away", "Answers"]);
     }));
+    all.push(of(Fixture::checked(), "etcd does not answer, and says nothing of its members", |w| outage(w, &[])));
     all.push(of(Fixture::checked(), "a majority lost its data, and a member that is left answers", |w| {
         outage(w, &["DataLost", "DataLost", "Answers"]);
     }));
