@@ -37,7 +37,7 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
     let Some(store) = store else {
         return format!(
             "{said}, and no store for backups may have it (chart value backups.stores). Keep the volume: {}. Then restore it by a store of your own: kubectl berth -n {} etcd restore {}{} --survivors --secret SECRET",
-            left.iter().filter_map(|m| keep(s, m)).collect::<Vec<_>>().join(" && "),
+            left.iter().map(|m| keep(s, m)).collect::<Vec<_>>().join(" && "),
             Home::of(s).namespace,
             Home::of(s).name,
             if Home::of(s).field == "etcdClusterRef" { " --stand-alone" } else { "" }
@@ -49,11 +49,15 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
 }
 
 /// What keeps a member's volume, whatever becomes of its claim.
-fn keep(s: &Subject<'_>, member: &str) -> Option<String> {
-    let claim = s.observed.get(&s.key(Kind::PersistentVolumeClaim, format!("data-{member}")))?;
-    let volume = claim["spec"]["volumeName"].as_str()?;
+fn keep(s: &Subject<'_>, member: &str) -> String {
+    let claim = s.observed.get(&s.key(Kind::PersistentVolumeClaim, format!("data-{member}")));
+    let volume = claim.and_then(|claim| claim["spec"]["volumeName"].as_str());
+    let volume = volume.map_or_else(
+        || format!("$(kubectl -n {} get pvc data-{member} -o jsonpath={{.spec.volumeName}})", s.namespace),
+        str::to_owned,
+    );
     let patch = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
-    Some(format!("kubectl patch pv {volume} --type=merge -p '{patch}'"))
+    format!("kubectl patch pv {volume} --type=merge -p '{patch}'")
 }
 
 /// What a person runs to restore that.

@@ -85,7 +85,7 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
     let list = |names: &[String]| names.join(", ");
     let (answer, away) = (list(&held.answer), list(&held.away));
     let back = match held.away.as_slice() {
-        [] => "nobody has said what its members hold".to_owned(),
+        [] => "no member is known to have lost its data".to_owned(),
         [one] => format!("{one} does not answer, and its data is not lost"),
         _ => format!("{away} do not answer, and their data is not lost"),
     };
@@ -93,7 +93,9 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
         let given_up: Vec<String> =
             intent.without.iter().filter(|m| held.away.contains(m) || held.answer.contains(m)).cloned().collect();
         return if !held.is_quorum_lost() {
-            Some(format!("{back}, so {of} serves again once they run; what only they hold will be lost"))
+            Some(format!(
+                "{back}, so {of} serves again once its members run; what is not in the backup of the others will be lost"
+            ))
         } else if given_up.is_empty() {
             None
         } else {
@@ -111,7 +113,7 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
         )
     } else {
         format!(
-            "{of} has no quorum, but {back}, so it serves again once they run: {written} will be lost. To keep it, have them run"
+            "{of} has no quorum, but {back}, so it serves again once its members run: {written} will be lost. To keep it, have them run"
         )
     })
 }
@@ -154,10 +156,10 @@ mod tests {
             (&[LOST, LOST, ANSWERS], Some("etcd-2 answers and may hold more than the backup")),
             (&[LOST, LOST, AWAY], Some("etcd-2 does not answer, and its data is not lost")),
             (&[AWAY, AWAY, ANSWERS], Some("etcd-0, etcd-1 do not answer, and their data is not lost")),
-            (&[AWAY, AWAY, AWAY], Some("serves again once they run")),
+            (&[AWAY, AWAY, AWAY], Some("serves again once its members run")),
             // Of an earlier Berth, and of one that nobody could ask.
             (&["", "", ""], Some("their data is not lost")),
-            (&[], Some("nobody has said")),
+            (&[], Some("no member is known to have lost")),
         ] {
             let said = said(states, "False", &backup, &[]);
             assert_eq!(said.is_some(), word.is_some(), "{states:?}: {said:?}");
@@ -178,7 +180,7 @@ mod tests {
             (&[LOST, ANSWERS, AWAY], &["etcd-2"], Some("serves again")),
             (&[LOST, LOST, ANSWERS, AWAY], &["etcd-3"], Some("what only etcd-3 of EtcdCluster n/etcd holds")),
             (&[LOST, LOST, ANSWERS, AWAY], &["etcd-0"], None),
-            (&[AWAY, AWAY, ANSWERS], &[], Some("serves again once they run")),
+            (&[AWAY, AWAY, ANSWERS], &[], Some("serves again once its members run")),
         ] {
             let said = said(states, "False", &left, without);
             assert_eq!(said.is_some(), word.is_some(), "{states:?}: {said:?}");

@@ -43,7 +43,7 @@ fn follows(world: &World) -> Result<()> {
             let ready = condition(&restore, "Ready")?.clone();
             let said = ready["message"].to_string();
             ensure!(
-                ready["reason"] == "ConfirmationRequired" && said.contains("serves again once they run"),
+                ready["reason"] == "ConfirmationRequired" && said.contains("serves again once its members run"),
                 "{ready}"
             );
             Ok(())

@@ -380,7 +380,7 @@ fn an_outage_is_no_loss() {
         available(&mut w, "False", "2026-01-02T00:00:30Z");
         w.members(&["Away", "Away", "Answers"]);
         let said = w.says();
-        assert!(said.contains("ConfirmationRequired") && said.contains("serves again once they run"), "{said}");
+        assert!(said.contains("ConfirmationRequired") && said.contains("serves again once its members run"), "{said}");
         assert_eq!(annotation_of(&plan(w.input())), None, "{created}");
     }
 }
