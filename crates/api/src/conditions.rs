@@ -4,6 +4,8 @@
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
+use crate::text::printable;
+
 macro_rules! string_enum {
     ($(#[$m:meta])* $name:ident { $($(#[doc = $doc:literal])+ $v:ident),+ $(,)? }) => {
         $(#[$m])*
@@ -298,7 +300,8 @@ pub fn merge(old: &[Condition], verdicts: &[Verdict], generation: i64, now: Time
                 type_: v.type_.as_str().into(),
                 status: status.into(),
                 reason: v.reason.as_str().into(),
-                message: shortened(&v.message, LONGEST),
+                // Whatever it quotes.
+                message: shortened(&printable(&v.message), LONGEST),
                 observed_generation: Some(generation),
                 last_transition_time: since,
             }

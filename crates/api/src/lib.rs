@@ -19,6 +19,7 @@ pub mod names;
 pub mod quantity;
 pub mod restore;
 pub mod revision;
+pub mod text;
 pub mod version;
 
 pub use backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus};

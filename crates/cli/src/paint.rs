@@ -37,7 +37,7 @@ pub(crate) fn faint(text: &str) -> String {
 
 /// Without what a terminal would obey, and on one line. Messages hold what writers of a `Cluster` wrote, who are not trusted.
 pub(crate) fn safe(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
+    berth_api::text::printable(text)
 }
 
 /// The same for a text of many lines, such as an error.

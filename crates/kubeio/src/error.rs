@@ -1,7 +1,8 @@
 //! What can go wrong with a call.
 
 use crate::tenant::RefusedAddress;
-use berth_api::conditions::Reason;
+use berth_api::conditions::{Reason, shortened};
+use berth_api::text::printable;
 use berth_fence::Closed;
 use berth_plan::Failure;
 use kube::runtime::watcher;
@@ -27,7 +28,10 @@ pub enum ErrorKind {
     Other,
 }
 
-/// A failed call.
+/// Of an answer an error tells no more, in bytes: whoever answered may have written anything.
+const LONGEST: usize = 4000;
+
+/// A failed call. What it says is one line, whatever was answered.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{what}: {message}")]
 pub struct IoError {
@@ -41,7 +45,8 @@ pub struct IoError {
 
 impl IoError {
     pub(crate) fn new(kind: ErrorKind, what: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { kind, what: what.into(), message: message.into() }
+        let said = |text: String| shortened(&printable(&shortened(&text, LONGEST)), LONGEST);
+        Self { kind, what: said(what.into()), message: said(message.into()) }
     }
 
     pub(crate) fn from_kube(what: &str, error: &kube::Error) -> Self {

@@ -1,11 +1,13 @@
 //! The tenant's own API, with a certificate that lives for an hour and only in memory.
 
 mod connector;
+#[cfg(test)]
+mod hostile;
 mod look;
 mod metrics;
 mod nodes;
 
-use crate::calls::{Calls, Io};
+use crate::calls::{Calls, Io, encode};
 use crate::error::{ErrorKind, IoError, chain};
 use crate::observe::Snapshot;
 use base64::Engine;
@@ -185,13 +187,13 @@ pub async fn probe_tenant(
 ) -> (ApiProbe, Option<Io>) {
     let client = match connect(target).await {
         Ok(client) => client,
-        Err(e) => return (ApiProbe::Failed(e), None),
+        Err(e) => return (ApiProbe::Failed(e.into()), None),
     };
     let tenant = Io::new(client, calls, DEADLINE);
     match ask(&tenant, &questions).await {
         Ok((version, read)) => (ApiProbe::Answered { version, read }, Some(tenant)),
-        Err(e) if e.kind == ErrorKind::Refused => (ApiProbe::Refused(e.message), None),
-        Err(e) => (ApiProbe::Failed(e.message), None),
+        Err(e) if e.kind == ErrorKind::Refused => (ApiProbe::Refused(e.message.into()), None),
+        Err(e) => (ApiProbe::Failed(e.message.into()), None),
     }
 }
 
@@ -217,6 +219,27 @@ async fn ask(tenant: &Io, questions: &Questions) -> Result<(Option<ApiVersion>, 
         None
     };
     Ok((version, read))
+}
+
+/// Where a tenant says that a list goes on.
+enum Next {
+    /// It does not.
+    None,
+    /// There: the end of a query.
+    At(String),
+    /// No API server says that.
+    Odd,
+}
+
+/// A token of a real API server has some hundred bytes.
+const TOKEN: usize = 4 << 10;
+
+fn next_page(table: &Value) -> Next {
+    match table.pointer("/metadata/continue").and_then(Value::as_str) {
+        None | Some("") => Next::None,
+        Some(token) if token.len() <= TOKEN => Next::At(format!("&continue={}", encode(token))),
+        Some(_) => Next::Odd,
+    }
 }
 
 /// What an API server tells of its version. None: what it tells is none, and nothing to put into a status.
@@ -257,7 +280,7 @@ mod tests {
         stream.write_all(b"0\r\n\r\n").await
     }
 
-    fn target(server: String, rules: Option<HostRules>) -> TenantTarget {
+    pub(super) fn target(server: String, rules: Option<HostRules>) -> TenantTarget {
         let now = jiff::Timestamp::now();
         let ca = CertSpec {
             common_name: "ca".into(),

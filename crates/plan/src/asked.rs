@@ -1,6 +1,7 @@
 //! What is asked in a tenant before its minor changes, and of each of its API servers by itself.
 
 use crate::observed::ApiVersion;
+use berth_api::text::TenantText;
 use berth_api::version::Minor;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,11 +25,11 @@ pub struct Facts {
     /// When it was looked at.
     pub at: Timestamp,
     /// Each API server that was ready then, by its pod; or why it could not be asked.
-    pub servers: BTreeMap<String, Result<Server, String>>,
+    pub servers: BTreeMap<String, Result<Server, TenantText>>,
     /// `APIService`s that are not available, and why; or why they could not be listed.
-    pub services_down: Result<BTreeMap<String, String>, String>,
+    pub services_down: Result<BTreeMap<TenantText, TenantText>, TenantText>,
     /// Whether a ClusterRole can be created; why not.
-    pub admission: Result<(), String>,
+    pub admission: Result<(), TenantText>,
 }
 
 /// One API server.
@@ -37,7 +38,7 @@ pub struct Server {
     /// What it runs and emulates.
     pub version: ApiVersion,
     /// What `/readyz` says, if that is not that it is well.
-    pub unwell: Option<String>,
+    pub unwell: Option<TenantText>,
     /// What its metrics say.
     pub metrics: Metrics,
 }

@@ -6,6 +6,7 @@ use crate::fleet::Answer;
 use crate::meta_cluster::MetaCluster;
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
+use berth_api::text::TenantText;
 use berth_api::version::{Minor, Version};
 use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
@@ -50,7 +51,7 @@ pub struct Observed {
     /// The NetworkAttachmentDefinition that `spec.vpc` names.
     pub attachment: AttachmentSeen,
     /// Why the operator does not connect to `spec.endpoint.host`: it leads to an address that is no tenant's.
-    pub refused_host: Option<String>,
+    pub refused_host: Option<TenantText>,
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
     /// What etcd was told in this reconcile to look after its databases.
@@ -123,9 +124,9 @@ pub enum ApiProbe {
         read: InsideTenant,
     },
     /// It did not.
-    Failed(String),
+    Failed(TenantText),
     /// It was not asked: the host of the spec leads to what is not a tenant's.
-    Refused(String),
+    Refused(TenantText),
     /// It could not be asked: the operator has no CA to sign its certificate with.
     Unable(String),
 }
@@ -138,7 +139,7 @@ pub struct Nodes {
     /// The newest kubelet.
     pub newest_kubelet: Option<Version>,
     /// Name and internal address of each that says one.
-    pub addresses: Vec<(String, IpAddr)>,
+    pub addresses: Vec<(TenantText, IpAddr)>,
 }
 
 /// What an API server says that it runs.

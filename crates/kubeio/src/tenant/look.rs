@@ -1,8 +1,9 @@
 //! Looks for what stands in the way of the next minor: at each API server, at its pod's own address, and in the tenant.
 
-use super::{Connect, DEADLINE, TenantTarget, metrics, version_of};
+use super::{Connect, DEADLINE, Next, TenantTarget, metrics, next_page, version_of};
 use crate::calls::{Calls, Io};
 use crate::error::{IoError, chain};
+use berth_api::text::TenantText;
 use berth_plan::asked::{Answers, Facts, Metrics, Server};
 use berth_plan::cluster::LookRequest;
 use berth_render::{Kind, ObjectKey};
@@ -83,32 +84,33 @@ async fn metrics_of(io: &Io) -> Result<Metrics, String> {
 }
 
 /// By the columns that `kubectl get apiservices` shows.
-async fn services_down(tenant: &Io) -> Result<BTreeMap<String, String>, String> {
+async fn services_down(tenant: &Io) -> Result<BTreeMap<TenantText, TenantText>, TenantText> {
     let (mut down, mut more) = (BTreeMap::new(), String::new());
     for _ in 0..PAGES {
         let url = format!("/apis/apiregistration.k8s.io/v1/apiservices?includeObject=None&limit={PAGE}{more}");
         let table = tenant.table(&url).await.map_err(|e| short(&e.to_string()))?;
         down.extend(rows(&table).ok_or("the answer is no table of APIServices")?);
-        match table.pointer("/metadata/continue").and_then(Value::as_str) {
-            Some(token) if !token.is_empty() => more = format!("&continue={token}"),
-            _ => return Ok(down),
+        match next_page(&table) {
+            Next::None => return Ok(down),
+            Next::At(next) => more = next,
+            Next::Odd => return Err("where the next page begins is too long".into()),
         }
     }
-    Err(format!("there are more than {}", PAGE * PAGES))
+    Err(format!("there are more than {}", PAGE * PAGES).into())
 }
 
 /// Those that are not available, and why.
-fn rows(table: &Value) -> Option<Vec<(String, String)>> {
+fn rows(table: &Value) -> Option<Vec<(TenantText, TenantText)>> {
     let columns = table["columnDefinitions"].as_array()?;
     let column = |name: &str| columns.iter().position(|column| column["name"] == name);
     let (name, available) = (column("Name")?, column("Available")?);
     let cell = |row: &Value, at: usize| short(row["cells"][at].as_str().unwrap_or_default());
     let down = table["rows"].as_array()?.iter().map(|row| (cell(row, name), cell(row, available)));
-    Some(down.filter(|(_, available)| available != "True").collect())
+    Some(down.filter(|(_, available)| **available != *"True").collect())
 }
 
 /// Each new API server writes ClusterRoles like this one before it is well.
-async fn admission(tenant: &Io) -> Result<(), String> {
+async fn admission(tenant: &Io) -> Result<(), TenantText> {
     let key = ObjectKey::cluster(Kind::ClusterRole, "system:berth-preflight");
     let role = json!({
         "apiVersion": Kind::ClusterRole.api_version(), "kind": Kind::ClusterRole.name(),
@@ -118,7 +120,6 @@ async fn admission(tenant: &Io) -> Result<(), String> {
 }
 
 /// What a tenant says goes into conditions.
-fn short(text: &str) -> String {
-    let plain = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-    berth_api::conditions::shortened(&plain.collect::<String>(), LONGEST)
+fn short(text: &str) -> TenantText {
+    TenantText::of(text, LONGEST)
 }

@@ -1,8 +1,10 @@
 //! Counts a tenant's nodes, by the columns that `kubectl get nodes -o wide` shows: nothing else of them is read.
 
+use super::{Next, next_page};
 use crate::calls::Io;
 use crate::error::IoError;
 use berth_api::cluster::NodesStatus;
+use berth_api::text::TenantText;
 use berth_api::version::Version;
 use berth_plan::observed::Nodes;
 use serde_json::Value;
@@ -14,6 +16,9 @@ const PAGE: usize = 250;
 /// Pages that are read: of more nodes than these hold, nobody is told a part as the whole.
 const PAGES: usize = 20;
 
+/// A name has no more bytes.
+const NAME: usize = 253;
+
 /// All nodes. None: it was not to be learnt, or there are more than five thousand.
 pub(super) async fn count(tenant: &Io) -> Result<Option<Nodes>, IoError> {
     let mut count = Count::default();
@@ -23,9 +28,10 @@ pub(super) async fn count(tenant: &Io) -> Result<Option<Nodes>, IoError> {
         if count.add(&table).is_none() {
             return Ok(None);
         }
-        match table.pointer("/metadata/continue").and_then(Value::as_str) {
-            Some(token) if !token.is_empty() => more = format!("&continue={token}"),
-            _ => return Ok(Some(count.nodes())),
+        match next_page(&table) {
+            Next::None => return Ok(Some(count.nodes())),
+            Next::At(next) => more = next,
+            Next::Odd => return Ok(None),
         }
     }
     Ok(None)
@@ -37,7 +43,7 @@ struct Count {
     ready: i32,
     oldest: Option<Version>,
     newest: Option<Version>,
-    addresses: Vec<(String, IpAddr)>,
+    addresses: Vec<(TenantText, IpAddr)>,
 }
 
 impl Count {
@@ -57,7 +63,8 @@ impl Count {
             let kubelet = cell(version).trim_start_matches('v').split(['-', '+']).next().and_then(|v| v.parse().ok());
             self.newest = self.newest.max(kubelet);
             self.oldest = [self.oldest, kubelet].into_iter().flatten().min();
-            let named = name.zip(address).map(|(name, address)| (cell(name).to_owned(), cell(address).parse()));
+            let named =
+                name.zip(address).map(|(name, address)| (TenantText::of(cell(name), NAME), cell(address).parse()));
             self.addresses.extend(named.and_then(|(name, address)| Some((name, address.ok()?))));
         }
         Some(())

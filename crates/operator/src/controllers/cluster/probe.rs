@@ -23,7 +23,7 @@ pub(super) async fn tenant(
     let mut target = match tenant_target(snapshot, &asked, clocks) {
         Some(Ok(target)) => target,
         Some(Err(why)) => {
-            snapshot.observed.api = ApiProbe::Failed(why);
+            snapshot.observed.api = ApiProbe::Failed(why.into());
             return None;
         }
         None => {

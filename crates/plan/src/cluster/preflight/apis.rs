@@ -2,6 +2,7 @@
 
 use super::NAMES;
 use crate::asked::{Facts, Server};
+use berth_api::text::TenantText;
 use berth_api::version::Minor;
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ pub(super) fn servers(facts: &Facts, running: Minor) -> Vec<String> {
     if facts.servers.is_empty() {
         return vec!["no pod of kube-apiserver was ready when the operator looked".into()];
     }
-    let one = |(pod, said): (&String, &Result<Server, String>)| match said {
+    let one = |(pod, said): (&String, &Result<Server, TenantText>)| match said {
         Err(why) => Some(format!("pod {pod} of kube-apiserver could not be asked: {why}")),
         Ok(Server { unwell: Some(why), .. }) => Some(format!("pod {pod} of kube-apiserver is not well: {why}")),
         Ok(Server { version, .. }) => {

@@ -290,7 +290,7 @@ fn a_new_spec_is_compared_with_all_that_is_inside() {
 
 #[test]
 fn a_host_that_is_not_in_dns_is_for_a_person() {
-    let lookup = |why: &str| ApiProbe::Failed(format!("dns error: failed to lookup address information: {why}"));
+    let lookup = |why: &str| ApiProbe::Failed(format!("dns error: failed to lookup address information: {why}").into());
     for why in ["Name or service not known", "Name does not resolve"] {
         let mut f = Fixture::up(json!({"version": "1.36.3"}));
         f.cluster.spec.endpoint.host = Some("api.example.com".into());
@@ -374,12 +374,12 @@ fn a_name_that_the_spec_chose_is_checked_where_it_leads_and_nothing_else_is() {
     assert_eq!(rules.refusal("api.example.com", own), None, "the tenant's own Service");
     assert_eq!(rules.refusal("api.example.com", [192, 0, 2, 7].into()), None);
 
-    let answered = std::mem::replace(&mut f.world.observed.api, ApiProbe::Refused(why.clone()));
+    let answered = std::mem::replace(&mut f.world.observed.api, ApiProbe::Refused(why.clone().into()));
     assert_eq!(blocked(&f.reconcile(), StageId::Tenant, Reason::InvalidSpec), why);
     assert_eq!(f.condition("Available"), ("Unknown".into(), "InvalidSpec".into(), why.clone()));
     // One that serves is asked at its Service instead, and watched as before.
     f.world.observed.api = answered;
-    f.world.observed.refused_host = Some(why.clone());
+    f.world.observed.refused_host = Some(why.clone().into());
     assert_eq!(blocked(&f.reconcile(), StageId::Endpoint, Reason::InvalidSpec), why);
     assert_eq!(f.condition("Available").0, "True");
 }

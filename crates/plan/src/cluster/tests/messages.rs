@@ -288,7 +288,7 @@ const OF_A_TENANT: &[Case] = &[
         let input = Input { cluster: &f.cluster, observed: &f.world.observed, settings: &f.settings, now: f.world.now };
         let rules = crate::cluster::probe_request(input).and_then(|asked| asked.rules).expect("a name is asked");
         let why = rules.refusal("api.example.com", [169, 254, 169, 254].into()).expect("not a tenant's");
-        f.world.observed.api = ApiProbe::Refused(why);
+        f.world.observed.api = ApiProbe::Refused(why.into());
     }),
     ("the API has another address", |f| {
         f.cluster.spec.endpoint.host = Some("api.example.com".into());

@@ -74,7 +74,7 @@ const RED: &[(Check, Change, &[&str])] = &[
     ),
     (
         Check::ApiServices,
-        |_, facts| facts.services_down = Ok([("v1.a.io".to_owned(), "False (MissingEndpoints)".to_owned())].into()),
+        |_, facts| facts.services_down = Ok([("v1.a.io".into(), "False (MissingEndpoints)".into())].into()),
         &["APIService v1.a.io (False (MissingEndpoints))", "delete it"],
     ),
     (Check::ApiServices, |_, facts| facts.services_down = Err("no answer".into()), &["could not be listed: no answer"]),

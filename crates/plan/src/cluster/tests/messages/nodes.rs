@@ -6,7 +6,8 @@ use crate::observed::Nodes;
 /// The tenant's nodes have these addresses.
 fn nodes(f: &mut Fixture, addresses: &[&str]) {
     let ApiProbe::Answered { read, .. } = &mut f.world.observed.api else { panic!("it is up") };
-    let named = addresses.iter().enumerate().map(|(n, address)| (format!("worker-{n}"), address.parse().unwrap()));
+    let named =
+        addresses.iter().enumerate().map(|(n, address)| (format!("worker-{n}").into(), address.parse().unwrap()));
     read.nodes = Some(Nodes { addresses: named.collect(), ..Nodes::default() });
 }
 

@@ -41,7 +41,7 @@ const CASES: &[Case] = &[
     }),
     ("for the next minor, clients use what it does not have", |f| finds(f, |facts| deprecated(facts, "1.36"))),
     ("for the next minor, an APIService is down", |f| {
-        let down = [("v1beta1.metrics.k8s.io".to_owned(), "False (MissingEndpoints)".to_owned())];
+        let down = [("v1beta1.metrics.k8s.io".into(), "False (MissingEndpoints)".into())];
         finds(f, |facts| facts.services_down = Ok(down.into()));
     }),
     ("for the next minor, APIServices are not told", |f| {
