@@ -155,6 +155,11 @@ pub const FLAGS: &[Flag] = &[
         source: Source::Except(|value| value.split(',').map(str::trim).any(|name| !is_free(name))),
         instead: "NodeRestriction and CertificateSubjectRestriction keep nodes and certificates from taking another identity",
     },
+    closed(
+        API_SERVER,
+        &["admission-control"],
+        "it would turn off every plugin that it does not name; use enable-admission-plugins and disable-admission-plugins",
+    ),
     template(API_SERVER, &["kubelet-preferred-address-types"], "kubelets are reached at their InternalIP first"),
     template(API_SERVER, &["proxy-client-cert-file", "proxy-client-key-file"], FRONT_PROXY),
     template(
@@ -316,6 +321,11 @@ mod tests {
                 ApiServer,
                 "anonymous-auth",
                 "--anonymous-auth is not supported; anonymous requests may only read the health endpoints and what kubeadm join needs",
+            ),
+            (
+                ApiServer,
+                "admission-control",
+                "--admission-control is not supported; it would turn off every plugin that it does not name; use enable-admission-plugins and disable-admission-plugins",
             ),
             (Scheduler, "config", "--config is managed by Berth; the scheduler's configuration file is fixed"),
         ] {

@@ -24,7 +24,7 @@ pub(super) fn without_way_back(spec: &ClusterSpec, facts: Option<&Facts>, runnin
         let own = (component.asked)(spec).extra_args;
         let place = format!("spec.{}.extraArgs", component.field);
         for (gate, on) in entries(own, "feature-gates") {
-            let why = gate_of(gate.trim_start_matches("kube:"), on, facts, component.binary, running);
+            let why = gate_of(gate_name(gate), on, facts, component.binary, running);
             findings.extend(why.map(|why| format!("{place}: --feature-gates has {gate}={on}, {why}")));
         }
         for (api, on) in entries(own, "runtime-config").filter(|_| component.binary == Binary::ApiServer) {
@@ -43,6 +43,11 @@ fn entries<'a>(args: &'a [Arg], flag: &'a str) -> impl Iterator<Item = (&'a str,
         Some((name, value)) => (name.trim(), !["false", "0", "f", "F", "False", "FALSE"].contains(&value.trim())),
         None => (word, true),
     })
+}
+
+/// Without the component that it is of: what comes before a colon, in any spelling that the binaries take for `kube`. They refuse any other.
+fn gate_name(gate: &str) -> &str {
+    gate.split_once(':').map_or(gate, |(_, name)| name.trim())
 }
 
 const OTHER: &str = "which is something else in each minor version, so there would be no way back";
@@ -73,5 +78,28 @@ fn api_of(api: &str) -> Option<String> {
         _ => api.split('/').any(|word| word.starts_with('v') && word.contains("alpha")).then(|| {
             "which is alpha: another minor version may not have it, so there would be no way back. Remove it".to_owned()
         }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn gates_are_found_in_every_spelling_that_binaries_take() {
+        for component in ["controllerManager", "scheduler", "apiServer"] {
+            for gate in ["AllAlpha", "kube:AllAlpha", "kube :AllAlpha", "kube: AllAlpha", ":AllAlpha", " : AllAlpha "] {
+                for value in ["true", "TRUE", "t", "1", " true "] {
+                    let args = json!([{"name": "feature-gates", "value": format!("A=false,{gate}={value},")}]);
+                    let spec = json!({"version": "1.36.3", (component): {"extraArgs": args}});
+                    let found = without_way_back(&serde_json::from_value(spec).unwrap(), None, "1.35".parse().unwrap());
+                    assert!(
+                        found.iter().any(|why| why.contains("AllAlpha=true, which is")),
+                        "{gate:?}={value:?} {found:?}"
+                    );
+                }
+            }
+        }
     }
 }

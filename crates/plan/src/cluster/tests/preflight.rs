@@ -94,6 +94,12 @@ const RED: &[(Check, Change, &[&str])] = &[
     (Check::Flags, |f, _| args(f, "feature-gates", "Beta=true,Alpha=true"), &["Alpha=true, which is alpha in 1.35"]),
     (Check::Flags, |f, _| args(f, "feature-gates", "Newer=false"), &["which 1.35 does not have"]),
     (Check::Flags, |f, _| args(f, "feature-gates", "AllBeta=true"), &["something else in each minor version"]),
+    (
+        Check::Flags,
+        |f, _| args(f, "feature-gates", "Beta=true,kube :AllAlpha = t"),
+        &["AllAlpha=true, which is something"],
+    ),
+    (Check::Flags, |f, _| args(f, "feature-gates", ": AllBeta=1"), &["AllBeta=true, which is something"]),
     (Check::Flags, |f, _| args(f, "runtime-config", "api/all=true"), &["api/all", "no way back"]),
     (Check::Flags, |f, _| args(f, "runtime-config", "a.io/v1alpha1"), &["a.io/v1alpha1, which is alpha"]),
     (
