@@ -44,9 +44,18 @@ pub fn self_signed_for(names: &str) -> Result<(String, String)> {
 
 /// A kubelet's request for a serving certificate, for these alternative names: `DNS:worker-1,IP:192.0.2.1`.
 pub fn serving_request(node: &str, names: &str) -> Result<String> {
-    let (subject, names) = (format!("/O=system:nodes/CN=system:node:{node}"), format!("subjectAltName={names}"));
+    request(node, &["-addext", &format!("subjectAltName={names}")])
+}
+
+/// A kubelet's request for a client certificate.
+pub fn client_request(node: &str) -> Result<String> {
+    request(node, &[])
+}
+
+fn request(node: &str, more: &[&str]) -> Result<String> {
+    let subject = format!("/O=system:nodes/CN=system:node:{node}");
     let key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", "/dev/null"];
-    openssl(&[&["req", "-new", "-subj", &subject, "-addext", &names], &key[..]].concat(), &[])
+    openssl(&[&["req", "-new", "-subj", &subject], &key[..], more].concat(), &[])
 }
 
 fn openssl(arguments: &[&str], input: &[u8]) -> Result<String> {

@@ -34,7 +34,7 @@ pub const APISERVER_PKI: &str = "kube-apiserver-pki";
 pub const APISERVER_ENCRYPTION: &str = "kube-apiserver-encryption";
 /// Secret with the controller-manager's certificates.
 pub const CONTROLLER_MANAGER_PKI: &str = "kube-controller-manager-pki";
-/// Container beside kube-controller-manager that approves kubelets' serving certificates, and its program.
+/// Container beside kube-controller-manager that decides kubelets' certificates, and its program.
 pub const APPROVER: &str = "berth-approve";
 /// Secret with its client certificate.
 pub const APPROVER_PKI: &str = "berth-approve-pki";
@@ -121,7 +121,7 @@ pub const ADMIN_GROUP: &str = "berth:cluster-admins";
 /// User and group of the operator's own short-lived credential inside a tenant.
 pub const OPERATOR_USER: &str = "berth:operator";
 
-/// User of [`APPROVER`] inside a tenant: it may approve serving certificates of kubelets, and read nodes.
+/// User of [`APPROVER`] inside a tenant: it may decide certificates of kubelets, and read nodes.
 pub const APPROVER_USER: &str = "berth:approver";
 
 /// Names of an `EtcdCluster`'s children.

@@ -10,6 +10,7 @@ use hyper_timeout::TimeoutConnector;
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams};
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use crate::client::Kubelet;
 use crate::decide::Node;
 use crate::tls::{self, Files, Names, Seen};
 
@@ -96,8 +98,8 @@ impl Tenant {
         Ok((list.items.into_iter().map(Node::from).collect(), next))
     }
 
-    /// Approves, unless the request changed since it was read.
-    pub(crate) async fn approve(&self, name: &str, version: &str, conditions: &[Value]) -> Result<(), kube::Error> {
+    /// Approves or denies, as the conditions say, unless the request changed since it was read.
+    pub(crate) async fn conclude(&self, name: &str, version: &str, conditions: &[Value]) -> Result<(), kube::Error> {
         let patch = json!({"metadata": {"resourceVersion": version}, "status": {"conditions": conditions}});
         let (requests, params, patch) = (self.requests(), PatchParams::default(), Patch::Merge(patch));
         let call = requests.patch_approval(name, &params, &patch);
@@ -109,7 +111,7 @@ impl Tenant {
 
     /// Tells those who may read Events of a request why it is not approved.
     pub(crate) async fn tell(&self, name: &str, uid: &str, message: &str) -> Result<()> {
-        let now = jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let now = Timestamp::now().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
         let event = json!({
             "apiVersion": "v1", "kind": "Event",
             "metadata": {"generateName": format!("{name}."), "namespace": "default"},
@@ -161,6 +163,18 @@ struct NodeMetadata {
 struct NodeStatus {
     #[serde(default)]
     addresses: Vec<NodeAddress>,
+    #[serde(default)]
+    conditions: Vec<NodeCondition>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NodeCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    #[serde(default)]
+    status: String,
+    last_transition_time: Option<Timestamp>,
 }
 
 #[derive(Deserialize)]
@@ -190,6 +204,38 @@ impl From<NodeObject> for Node {
                 Err(_) => node.names.push(address.to_ascii_lowercase()),
             }
         }
+        node.kubelet = match object.status.conditions.iter().find(|condition| condition.type_ == "Ready") {
+            None => Kubelet::Never,
+            Some(NodeCondition { status, last_transition_time: Some(since), .. }) if status == "Unknown" => {
+                Kubelet::Silent { since: *since }
+            }
+            // Also if nobody says since when it is silent: whoever deletes the node says that it is gone.
+            Some(_) => Kubelet::Reports,
+        };
         node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whether_a_kubelet_reports_is_read_of_its_node() {
+        let since = "2026-01-01T00:00:00Z";
+        let kubelet = |conditions: Value| {
+            let node = json!({"metadata": {"name": "n1"}, "status": {"conditions": conditions}});
+            Node::from(serde_json::from_value::<NodeObject>(node).unwrap()).kubelet
+        };
+        let of = |type_: &str, status: &str| json!({"type": type_, "status": status, "lastTransitionTime": since});
+        assert_eq!(kubelet(json!([])), Kubelet::Never);
+        assert_eq!(kubelet(json!([of("MemoryPressure", "Unknown")])), Kubelet::Never);
+        for status in ["True", "False"] {
+            assert_eq!(kubelet(json!([of("MemoryPressure", "Unknown"), of("Ready", status)])), Kubelet::Reports);
+        }
+        assert_eq!(kubelet(json!([of("Ready", "Unknown")])), Kubelet::Silent { since: since.parse().unwrap() });
+        assert_eq!(kubelet(json!([{"type": "Ready", "status": "Unknown"}])), Kubelet::Reports);
+        let node = Node::from(serde_json::from_value::<NodeObject>(json!({"metadata": {"name": "n1"}})).unwrap());
+        assert_eq!(node.kubelet, Kubelet::Never);
     }
 }

@@ -7,9 +7,11 @@ use std::net::IpAddr;
 
 use ipnet::IpNet;
 
+use crate::client::Kubelet;
+
 /// What a kubelet asks to be: a request that is well-formed, see [`crate::request`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) struct Serving {
     /// The node that it is for, which is also who asked.
     pub(crate) node: String,
     /// DNS names, in lower case.
@@ -27,6 +29,8 @@ pub(crate) struct Node {
     pub(crate) names: Vec<String>,
     /// Those that are.
     pub(crate) addresses: Vec<IpAddr>,
+    /// Whether it reports.
+    pub(crate) kubelet: Kubelet,
 }
 
 /// What no node may be.
@@ -41,19 +45,21 @@ pub(crate) struct Reserved {
     pub(crate) service_cidrs: Vec<IpNet>,
 }
 
-/// What becomes of a request. The text ends "not approved: it asks for ".
+/// What becomes of a request. The text follows "not approved: ".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Decision {
     /// The certificate may be signed.
     Approve,
     /// Not as things are; another look at the nodes may tell otherwise.
     Wait(String),
-    /// Never.
+    /// Never by this program; a person may.
     Leave(String),
+    /// It is refused for good. Who asks is told, and may ask anew.
+    Deny(String),
 }
 
 /// `own`: the node that asks, if it is there. `others`: nodes, of which the one that asks may be one.
-pub(crate) fn decide(request: &Request, reserved: &Reserved, own: Option<&Node>, others: &[Node]) -> Decision {
+pub(crate) fn decide(request: &Serving, reserved: &Reserved, own: Option<&Node>, others: &[Node]) -> Decision {
     let (names, addresses) = (&request.names, &request.addresses);
     let refused = names.iter().find_map(|name| reserved.name(name).map(|why| (name.clone(), why)));
     let refused = refused.or_else(|| addresses.iter().find_map(|ip| Some((ip.to_string(), reserved.address(*ip)?))));
@@ -132,7 +138,7 @@ mod tests {
     }
 
     fn node(name: &str, names: &[&str], addresses: &[&str]) -> Node {
-        Node { name: name.to_owned(), names: texts(names), addresses: ips(addresses) }
+        Node { name: name.to_owned(), names: texts(names), addresses: ips(addresses), ..Node::default() }
     }
 
     fn reserved() -> Reserved {
@@ -151,8 +157,8 @@ mod tests {
         }
     }
 
-    fn asks(names: &[&str], addresses: &[&str]) -> Request {
-        Request { node: "n1".to_owned(), names: texts(names), addresses: ips(addresses) }
+    fn asks(names: &[&str], addresses: &[&str]) -> Serving {
+        Serving { node: "n1".to_owned(), names: texts(names), addresses: ips(addresses) }
     }
 
     #[test]

@@ -8,8 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::watcher::Event;
 use serde_json::Value;
 
-use crate::decide::Request;
-use crate::request::{self, Asked};
+use crate::request::{self, Asked, Request, Signer};
 
 /// More than this many are not remembered; the watch tells of them again when it begins anew.
 const MOST: usize = 1000;
@@ -29,6 +28,7 @@ pub(crate) struct Open {
     pub(crate) conditions: Vec<Value>,
     /// What is asked for, or why nobody can be given that.
     pub(crate) asked: Result<Request, String>,
+    signer: Signer,
     since: Instant,
     /// Who asked, and when as the API server has it.
     by: String,
@@ -42,30 +42,33 @@ pub(crate) struct Open {
 #[derive(Debug, Default)]
 pub(crate) struct Requests {
     all: BTreeMap<String, Open>,
-    /// While the watch lists what is there: the names so far.
-    listed: BTreeSet<String>,
+    /// While a watch lists what is there: the names so far, by signer.
+    listed: BTreeMap<&'static str, BTreeSet<String>>,
 }
 
 impl Requests {
-    /// What the watch tells.
-    pub(crate) fn see(&mut self, event: Event<CertificateSigningRequest>, now: Instant) {
+    /// What the watch of that signer's requests tells.
+    pub(crate) fn see(&mut self, signer: Signer, event: Event<CertificateSigningRequest>, now: Instant) {
         match event {
-            Event::Init => self.listed.clear(),
+            Event::Init => drop(self.listed.remove(signer.name())),
             Event::InitApply(csr) => {
-                self.listed.extend(csr.metadata.name.clone());
-                self.apply(&csr, now);
+                self.listed.entry(signer.name()).or_default().extend(csr.metadata.name.clone());
+                self.apply(signer, &csr, now);
             }
             Event::InitDone => {
-                let listed = std::mem::take(&mut self.listed);
-                self.all.retain(|name, _| listed.contains(name));
+                let listed = self.listed.remove(signer.name()).unwrap_or_default();
+                self.all.retain(|name, open| open.signer != signer || listed.contains(name));
             }
-            Event::Apply(csr) => self.apply(&csr, now),
+            Event::Apply(csr) => self.apply(signer, &csr, now),
             Event::Delete(csr) => self.forget(&csr.metadata.name.unwrap_or_default()),
         }
     }
 
-    fn apply(&mut self, csr: &CertificateSigningRequest, now: Instant) {
+    fn apply(&mut self, signer: Signer, csr: &CertificateSigningRequest, now: Instant) {
         let name = csr.metadata.name.clone().unwrap_or_default();
+        if !is_plain(&name) {
+            return;
+        }
         let uid = csr.metadata.uid.clone().unwrap_or_default();
         if is_decided(csr) {
             return self.forget(&name);
@@ -76,9 +79,15 @@ impl Requests {
         if let Some(open) = self.all.get_mut(&name).filter(|open| open.uid == uid) {
             (open.version, open.conditions) = (version, conditions);
         } else if self.all.len() < MOST || self.all.contains_key(&name) {
-            let (asked, by) = (read(csr), csr.spec.username.clone().unwrap_or_default());
-            let created = csr.metadata.creation_timestamp.clone();
-            let open = Open { uid, version, conditions, asked, since: now, by, created, due: Some(now), told: None };
+            let asked = read(csr);
+            let user = csr.spec.username.as_deref().unwrap_or_default();
+            // All machines that join by one line are one user: each counts for itself.
+            let by = match &asked {
+                Ok(Request::Client(client)) => format!("{user} {}", client.node),
+                _ => user.to_owned(),
+            };
+            let (created, due) = (csr.metadata.creation_timestamp.clone(), Some(now));
+            let open = Open { uid, version, conditions, asked, signer, since: now, by, created, due, told: None };
             let by = open.by.clone();
             self.all.insert(name, open);
             self.drop_oldest_of(&by);
@@ -138,6 +147,11 @@ impl Requests {
     }
 }
 
+/// API servers take nearly any text as the name of a request: what could be another path, or another line of a log, no kubelet uses.
+fn is_plain(name: &str) -> bool {
+    (1..=253).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:".contains(&b))
+}
+
 fn is_decided(csr: &CertificateSigningRequest) -> bool {
     let Some(status) = &csr.status else { return false };
     let final_ = |type_: &str| ["Approved", "Denied", "Failed"].contains(&type_);
@@ -164,7 +178,7 @@ mod tests {
     fn csr(name: &str, uid: &str, conditions: &Value) -> CertificateSigningRequest {
         serde_json::from_value(json!({
             "metadata": {"name": name, "uid": uid, "resourceVersion": "1"},
-            "spec": {"request": "", "signerName": request::SIGNER, "usages": []},
+            "spec": {"request": "", "signerName": Signer::Serving.name(), "usages": []},
             "status": {"conditions": conditions},
         }))
         .unwrap()
@@ -175,21 +189,21 @@ mod tests {
         let now = Instant::now();
         let mut all = Requests::default();
         let none = json!([]);
-        all.see(Event::Apply(csr("a", "1", &none)), now);
-        all.see(Event::Apply(csr("b", "2", &none)), now);
+        all.see(Signer::Serving, Event::Apply(csr("a", "1", &none)), now);
+        all.see(Signer::Serving, Event::Apply(csr("b", "2", &none)), now);
         assert_eq!(all.due(now).as_deref(), Some("a"));
         for type_ in ["Approved", "Denied", "Failed"] {
-            all.see(Event::Apply(csr("a", "1", &none)), now);
-            all.see(Event::Apply(csr("a", "1", &json!([{"type": type_, "status": "True"}]))), now);
+            all.see(Signer::Serving, Event::Apply(csr("a", "1", &none)), now);
+            all.see(Signer::Serving, Event::Apply(csr("a", "1", &json!([{"type": type_, "status": "True"}]))), now);
             assert_eq!(all.due(now).as_deref(), Some("b"), "{type_}");
         }
-        all.see(Event::Apply(csr("c", "3", &json!([{"type": "Odd", "status": "True"}]))), now);
-        all.see(Event::Init, now);
-        all.see(Event::InitApply(csr("c", "3", &none)), now);
+        all.see(Signer::Serving, Event::Apply(csr("c", "3", &json!([{"type": "Odd", "status": "True"}]))), now);
+        all.see(Signer::Serving, Event::Init, now);
+        all.see(Signer::Serving, Event::InitApply(csr("c", "3", &none)), now);
         assert!(all.get("b").is_some(), "until all is listed");
-        all.see(Event::InitDone, now);
+        all.see(Signer::Serving, Event::InitDone, now);
         assert!(all.get("b").is_none() && all.get("c").is_some());
-        all.see(Event::Delete(csr("c", "3", &none)), now);
+        all.see(Signer::Serving, Event::Delete(csr("c", "3", &none)), now);
         assert_eq!(all.next(), None);
     }
 
@@ -197,7 +211,7 @@ mod tests {
     fn who_waits_is_looked_at_less_and_less_often_and_told_of_once() {
         let start = Instant::now();
         let mut all = Requests::default();
-        all.see(Event::Apply(csr("a", "1", &json!([]))), start);
+        all.see(Signer::Serving, Event::Apply(csr("a", "1", &json!([]))), start);
         let (mut now, mut told, mut looks) = (start, vec![], 0);
         while now < start + Duration::from_mins(10) {
             assert_eq!(all.due(now).as_deref(), Some("a"));
@@ -220,11 +234,11 @@ mod tests {
     fn what_is_left_is_told_once_and_not_looked_at_again_but_as_another_object() {
         let now = Instant::now();
         let mut all = Requests::default();
-        all.see(Event::Apply(csr("a", "1", &json!([]))), now);
+        all.see(Signer::Serving, Event::Apply(csr("a", "1", &json!([]))), now);
         assert!(all.leave("a") && !all.leave("a"));
-        all.see(Event::Apply(csr("a", "1", &json!([]))), now);
+        all.see(Signer::Serving, Event::Apply(csr("a", "1", &json!([]))), now);
         assert_eq!(all.next(), None);
-        all.see(Event::Apply(csr("a", "2", &json!([]))), now);
+        all.see(Signer::Serving, Event::Apply(csr("a", "2", &json!([]))), now);
         assert_eq!(all.due(now).as_deref(), Some("a"));
     }
 
@@ -235,7 +249,7 @@ mod tests {
         for n in 0..=MOST {
             let mut one = csr(&n.to_string(), "1", &json!([]));
             one.spec.username = Some(n.to_string());
-            all.see(Event::Apply(one), now);
+            all.see(Signer::Serving, Event::Apply(one), now);
         }
         assert_eq!(all.all.len(), MOST);
     }
@@ -251,14 +265,43 @@ mod tests {
             one.metadata.creation_timestamp = Some(serde_json::from_value(json!(created)).unwrap());
             Event::Apply(one)
         };
-        all.see(ask("quiet", 0), now);
+        all.see(Signer::Serving, ask("quiet", 0), now);
         for second in 1..=MOST_OF_ONE + 2 {
-            all.see(ask("loud", second), now);
+            all.see(Signer::Serving, ask("loud", second), now);
         }
         // As a list after a lost watch has it: the old ones again.
-        all.see(ask("loud", 1), now);
+        all.see(Signer::Serving, ask("loud", 1), now);
         assert_eq!(all.all.len(), MOST_OF_ONE + 1);
         assert!(all.get("quiet-0").is_some() && all.get("loud-3").is_some());
         assert!(all.get("loud-1").is_none() && all.get("loud-2").is_none());
+    }
+
+    #[test]
+    fn a_list_of_one_signers_says_nothing_of_the_others() {
+        let now = Instant::now();
+        let mut all = Requests::default();
+        all.see(Signer::Serving, Event::Apply(csr("a", "1", &json!([]))), now);
+        all.see(Signer::Serving, Event::Init, now);
+        all.see(Signer::Client, Event::Init, now);
+        all.see(Signer::Client, Event::InitApply(csr("b", "2", &json!([]))), now);
+        all.see(Signer::Client, Event::InitDone, now);
+        assert!(all.get("a").is_some() && all.get("b").is_some());
+        all.see(Signer::Serving, Event::InitDone, now);
+        assert!(all.get("a").is_none() && all.get("b").is_some());
+    }
+
+    #[test]
+    fn names_that_no_path_and_no_line_of_a_log_takes_are_not_looked_at() {
+        let now = Instant::now();
+        for name in ["a\nb", "a\u{1b}[8m", "a?b", "a;b", "a b", "", &"a".repeat(1 << 20)] {
+            let mut all = Requests::default();
+            all.see(Signer::Serving, Event::Apply(csr(name, "1", &json!([]))), now);
+            assert_eq!(all.due(now), None, "{name:.20?}");
+        }
+        let mut all = Requests::default();
+        for name in ["csr-x7k2p", "node-csr-Zm9v_YmFy-b2R", "system:x"] {
+            all.see(Signer::Serving, Event::Apply(csr(name, "1", &json!([]))), now);
+            assert!(all.get(name).is_some(), "{name}");
+        }
     }
 }

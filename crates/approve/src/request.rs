@@ -1,4 +1,4 @@
-//! Reads a request for a serving certificate, and nothing that a kubelet would not send.
+//! Reads a request for a certificate of a kubelet, and nothing that a kubelet would not send.
 //!
 //! What is signed is what Go's parsers read. So whatever another parser could read differently is refused: more than one PEM block or
 //! attribute, other extensions, bytes that are not the one way to write what was read.
@@ -14,16 +14,55 @@ use x509_parser::extensions::{GeneralName, ParsedExtension};
 use x509_parser::prelude::FromDer;
 use x509_parser::x509::X509Name;
 
-use crate::decide::Request;
-
-/// The signer whose requests are decided.
-pub(crate) const SIGNER: &str = "kubernetes.io/kubelet-serving";
+use crate::client::{By, Client};
+use crate::decide::Serving;
+use crate::text::printable;
 
 const NODES: &str = "system:nodes";
 const NODE_PREFIX: &str = "system:node:";
-const REQUIRED_USAGES: [&str; 2] = ["digital signature", "server auth"];
+/// Who has a bootstrap token: that is its name, and kubeadm's tokens for nodes have this group.
+const TOKEN_PREFIX: &str = "system:bootstrap:";
+const BOOTSTRAPPERS: &str = "system:bootstrappers:kubeadm:default-node-token";
 /// Only keys for RSA have a use for it.
 const OPTIONAL_USAGE: &str = "key encipherment";
+
+/// The signers whose requests are decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signer {
+    /// Certificates that kubelets serve with.
+    Serving,
+    /// Those by which a machine is a node.
+    Client,
+}
+
+impl Signer {
+    /// `spec.signerName`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Serving => "kubernetes.io/kubelet-serving",
+            Self::Client => "kubernetes.io/kube-apiserver-client-kubelet",
+        }
+    }
+
+    fn of(name: &str) -> Option<Self> {
+        [Self::Serving, Self::Client].into_iter().find(|signer| signer.name() == name)
+    }
+
+    fn usages(self) -> [&'static str; 2] {
+        let purpose = match self {
+            Self::Serving => "server auth",
+            Self::Client => "client auth",
+        };
+        ["digital signature", purpose]
+    }
+}
+
+/// What is asked for: a request that is well-formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Request {
+    Serving(Serving),
+    Client(Client),
+}
 
 const BEGIN: &str = "-----BEGIN CERTIFICATE REQUEST-----";
 const END: &str = "-----END CERTIFICATE REQUEST-----";
@@ -40,17 +79,25 @@ pub(crate) struct Asked<'a> {
     pub(crate) pem: &'a [u8],
 }
 
-/// What is asked for, or why nobody can be given that.
+/// What is asked for, or why nobody can be given that: the text may be logged, whatever those who ask wrote.
 pub(crate) fn read(asked: Asked<'_>) -> Result<Request, String> {
-    if asked.signer != SIGNER {
-        return Err(format!("its signer is {}", asked.signer));
+    inspect(asked).map_err(|why| printable(&why))
+}
+
+fn inspect(asked: Asked<'_>) -> Result<Request, String> {
+    let signer = Signer::of(asked.signer).ok_or_else(|| format!("its signer is {}", asked.signer))?;
+    let is_in = |wanted: &str| asked.groups.iter().any(|group| group == wanted);
+    let node = asked.username.strip_prefix(NODE_PREFIX).filter(|node| is_name(node) && is_in(NODES));
+    let has_token =
+        signer == Signer::Client && asked.username.starts_with(TOKEN_PREFIX) && is_in(BOOTSTRAPPERS) && node.is_none();
+    if node.is_none() && !has_token {
+        let neither = if signer == Signer::Client { ", and has no bootstrap token for nodes" } else { "" };
+        return Err(format!("{} is no node{neither}", asked.username));
     }
-    let node = asked.username.strip_prefix(NODE_PREFIX).filter(|node| is_name(node));
-    let node = node.filter(|_| asked.groups.iter().any(|group| group == NODES));
-    let node = node.ok_or_else(|| format!("{} is no node", asked.username))?;
     let usages: BTreeSet<&str> = asked.usages.iter().map(String::as_str).collect();
-    let known = |usage: &&str| REQUIRED_USAGES.contains(usage) || *usage == OPTIONAL_USAGE;
-    if !usages.iter().all(known) || !REQUIRED_USAGES.iter().all(|usage| usages.contains(usage)) {
+    let required = signer.usages();
+    let known = |usage: &&str| required.contains(usage) || *usage == OPTIONAL_USAGE;
+    if !usages.iter().all(known) || !required.iter().all(|usage| usages.contains(usage)) {
         return Err(format!("its usages are {}", asked.usages.join(", ")));
     }
     let der = der(asked.pem)?;
@@ -59,9 +106,18 @@ pub(crate) fn read(asked: Asked<'_>) -> Result<Request, String> {
         return Err("something follows its certificate request".to_owned());
     }
     csr.verify_signature().map_err(|_| "its signature is not by its key")?;
-    subject(&csr.certification_request_info.subject, asked.username)?;
-    let (names, addresses) = alternative_names(&csr)?;
-    Ok(Request { node: node.to_owned(), names, addresses })
+    let named = subject(&csr.certification_request_info.subject, node)?;
+    match signer {
+        Signer::Serving => {
+            let (names, addresses) = alternative_names(&csr)?;
+            Ok(Request::Serving(Serving { node: named, names, addresses }))
+        }
+        Signer::Client if csr.certification_request_info.attributes().is_empty() => {
+            let by = if node.is_some() { By::Itself } else { By::Token };
+            Ok(Request::Client(Client { node: named, by }))
+        }
+        Signer::Client => Err("it asks for extensions, which a client certificate of a node has none of".to_owned()),
+    }
 }
 
 /// The one block of a PEM text.
@@ -75,17 +131,30 @@ fn der(pem: &[u8]) -> Result<Vec<u8>, String> {
     STANDARD.decode(body.lines().map(str::trim_end).collect::<String>()).map_err(|_| odd.to_owned())
 }
 
-/// `O = system:nodes, CN = <who asked>`, and nothing else.
-fn subject(subject: &X509Name<'_>, username: &str) -> Result<(), String> {
+/// `O = system:nodes, CN = system:node:<name>`, and nothing else: the name, which is that of the node that asks, if one does.
+fn subject(subject: &X509Name<'_>, node: Option<&str>) -> Result<String, String> {
     let texts = |all: &mut dyn Iterator<Item = &x509_parser::x509::AttributeTypeAndValue<'_>>| -> Vec<String> {
         all.map(|attribute| attribute.as_str().unwrap_or_default().to_owned()).collect()
     };
     let names = texts(&mut subject.iter_common_name());
     let organizations = texts(&mut subject.iter_organization());
-    if names != [username] || organizations != [NODES] || subject.iter_attributes().count() != 2 {
-        return Err(format!("its subject is \"{subject}\" and not \"O={NODES}, CN={username}\""));
+    let named = match &names[..] {
+        [name] => name.strip_prefix(NODE_PREFIX).filter(|name| is_name(name)),
+        _ => None,
+    };
+    match named {
+        Some(named)
+            if node.is_none_or(|node| node == named)
+                && organizations == [NODES]
+                && subject.iter_attributes().count() == 2 =>
+        {
+            Ok(named.to_owned())
+        }
+        _ => {
+            let wanted = node.unwrap_or("<name>");
+            Err(format!("its subject is \"{subject}\" and not \"O={NODES}, CN={NODE_PREFIX}{wanted}\""))
+        }
     }
-    Ok(())
 }
 
 /// Names and addresses of the only attribute's only extension.

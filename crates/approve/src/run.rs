@@ -1,21 +1,24 @@
 //! Watches, looks, decides.
 
 use std::future;
-use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use futures::StreamExt;
+use futures::stream::select_all;
+use jiff::Timestamp;
 use kube::runtime::WatchStreamExt;
 use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, watcher};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::NAME;
 use crate::api::Tenant;
-use crate::decide::{Decision, Request, Reserved, decide};
+use crate::client::{self, By};
+use crate::decide::{Decision, Reserved, Serving, decide};
 use crate::open::{Open, Requests};
-use crate::request::SIGNER;
+use crate::request::{Request, Signer};
+use crate::text::printable;
 
 /// After an error.
 const RETRY: Duration = Duration::from_secs(1);
@@ -23,9 +26,13 @@ const RETRY: Duration = Duration::from_secs(1);
 const PAGE: u32 = 50;
 
 /// For ever. `reserved`: what is known beside the names in the API server's certificate.
-pub(crate) async fn run(tenant: &Tenant, reserved: &Reserved) {
-    let selected = watcher::Config::default().fields(&format!("spec.signerName={SIGNER}")).page_size(PAGE);
-    let mut events = pin!(watcher(tenant.requests(), selected).backoff(Steady));
+pub(crate) async fn run(tenant: &Tenant, reserved: &Reserved, signers: &[Signer]) {
+    let watch = |signer: Signer| {
+        let selected = format!("spec.signerName={}", signer.name());
+        let selected = watcher::Config::default().fields(&selected).page_size(PAGE);
+        watcher(tenant.requests(), selected).backoff(Steady).map(move |event| (signer, event)).boxed_local()
+    };
+    let mut events = select_all(signers.iter().copied().map(watch));
     let mut requests = Requests::default();
     let mut errors = Errors::default();
     loop {
@@ -38,11 +45,11 @@ pub(crate) async fn run(tenant: &Tenant, reserved: &Reserved) {
         };
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(event)) => {
-                    errors.none("watch");
-                    requests.see(event, Instant::now());
+                Some((signer, Ok(event))) => {
+                    errors.none(signer.name());
+                    requests.see(signer, event, Instant::now());
                 }
-                Some(Err(error)) => errors.say("watch", &anyhow::Error::from(error)),
+                Some((signer, Err(error))) => errors.say(signer.name(), &anyhow::Error::from(error)),
                 None => future::pending().await,
             },
             () = wake => {}
@@ -65,7 +72,8 @@ async fn look(tenant: &Tenant, reserved: &Reserved, requests: &mut Requests, nam
     let (why, is_news) = match &open.asked {
         Err(why) => (why.clone(), requests.leave(name)),
         Ok(request) => match judge(tenant, reserved, request).await? {
-            Decision::Approve => return approve(tenant, requests, name, &open, request).await,
+            Decision::Approve => return conclude(tenant, requests, name, &open, approval(request)).await,
+            Decision::Deny(why) => return conclude(tenant, requests, name, &open, denial(&why)).await,
             Decision::Wait(why) => {
                 let is_news = requests.wait(name, &why, Instant::now());
                 (why, is_news)
@@ -79,8 +87,19 @@ async fn look(tenant: &Tenant, reserved: &Reserved, requests: &mut Requests, nam
     Ok(())
 }
 
-/// Reads what the decision needs: the other nodes only if nothing else is in the way.
+/// Reads what the decision needs.
 async fn judge(tenant: &Tenant, reserved: &Reserved, request: &Request) -> Result<Decision> {
+    match request {
+        Request::Serving(serving) => judge_serving(tenant, reserved, serving).await,
+        Request::Client(client) => {
+            let there = tenant.node(&client.node).await?;
+            Ok(client::decide(client, there.as_ref(), Timestamp::now()))
+        }
+    }
+}
+
+/// The other nodes are read only if nothing else is in the way.
+async fn judge_serving(tenant: &Tenant, reserved: &Reserved, request: &Serving) -> Result<Decision> {
     let own = tenant.node(&request.node).await?;
     let names = tenant.names();
     let reserved = Reserved { names: names.dns, addresses: names.addresses, ..reserved.clone() };
@@ -94,22 +113,38 @@ async fn judge(tenant: &Tenant, reserved: &Reserved, request: &Request) -> Resul
     Ok(decision)
 }
 
-async fn approve(tenant: &Tenant, requests: &mut Requests, name: &str, open: &Open, request: &Request) -> Result<()> {
+/// The condition that approves it.
+fn approval(request: &Request) -> Value {
+    let (reason, why) = match request {
+        Request::Serving(of) => ("NodesOwn", format!("names and addresses are those of Node {}", of.node)),
+        Request::Client(of) => match of.by {
+            By::Itself => ("NodesOwn", format!("Node {} renews its own", of.node)),
+            By::Token => ("NameFree", format!("no other machine is Node {}", of.node)),
+        },
+    };
+    json!({"type": "Approved", "status": "True", "reason": reason, "message": format!("{NAME}: {why}")})
+}
+
+/// The condition that denies it.
+fn denial(why: &str) -> Value {
+    json!({"type": "Denied", "status": "True", "reason": "NameTaken", "message": format!("{NAME}: {why}")})
+}
+
+async fn conclude(tenant: &Tenant, requests: &mut Requests, name: &str, open: &Open, condition: Value) -> Result<()> {
+    let text = |field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    let said = format!("{}: {}", text("type"), text("message"));
     let mut conditions = open.conditions.clone();
-    conditions.push(json!({
-        "type": "Approved", "status": "True", "reason": "NodesOwn",
-        "message": format!("{NAME}: names and addresses are those of Node {}", request.node),
-    }));
-    match tenant.approve(name, &open.version, &conditions).await {
+    conditions.push(condition);
+    match tenant.conclude(name, &open.version, &conditions).await {
         Ok(()) => {
-            println!("{name}: approved for Node {}", request.node);
+            println!("{name}: {said}");
             requests.forget(name);
         }
         // Somebody else was first; the watch tells what became of it.
         Err(kube::Error::Api(status)) if [404, 409].contains(&status.code) => {
             requests.again(name, RETRY, Instant::now());
         }
-        Err(error) => return Err(anyhow::Error::from(error).context(format!("approve {name}"))),
+        Err(error) => return Err(anyhow::Error::from(error).context(format!("decide {name}"))),
     }
     Ok(())
 }
@@ -122,10 +157,10 @@ async fn tell(tenant: &Tenant, name: &str, uid: &str, why: &str) {
     }
 }
 
-/// What was tried, and the cause: the layers between, which each repeat it, say nothing more.
+/// What was tried, and the cause: the layers between, which each repeat it, say nothing more. A webhook of the tenant's may have written it.
 fn plainly(error: &anyhow::Error) -> String {
     let (tried, cause) = (error.to_string(), error.root_cause().to_string());
-    if tried.contains(&cause) { cause } else { format!("{tried}: {cause}") }
+    printable(&if tried.contains(&cause) { cause } else { format!("{tried}: {cause}") })
 }
 
 /// The same wait each time: an API server that comes back has to be found within seconds, and two pods that ask are no load.

@@ -14,6 +14,8 @@ const APPROVER_BYTES: u64 = 8 << 20;
 
 const SERVING: &str = "kubernetes.io/kubelet-serving";
 
+const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
 #[test]
 #[ignore = "make test-all: a machine beside the cluster, with a kubelet of its own"]
 fn a_machine_joins_and_runs_a_pod() {
@@ -60,6 +62,7 @@ fn joins(world: &World, worker: &Worker) -> Result<()> {
     ensure!(served.contains("kubernetes-ca") && served.contains(&format!("DNS:{node}")), "{served}");
     let api = arguments.first().and_then(|address| address.rsplit_once(':')).context("an address to join")?.0;
     nothing_else_is_approved(&tenant, worker, api)?;
+    no_node_is_taken_over(&with_token, &node)?;
     for pod in tenant.pods(Some(names::CONTROLLER_MANAGER))? {
         let bytes = memory::of(&pod, names::APPROVER)?;
         println!("    {} needs {} KiB", names::APPROVER, bytes >> 10);
@@ -78,6 +81,31 @@ fn joins(world: &World, worker: &Worker) -> Result<()> {
         Ok(())
     })?;
     Ok(())
+}
+
+/// Whoever has the join line asks to be the node that joined by it, and one that nobody is.
+fn no_node_is_taken_over(with_token: &Kube, node: &str) -> Result<()> {
+    let requests = kube_client::path("/apis/certificates.k8s.io/v1", "", "certificatesigningrequests");
+    for (name, node) in [("takes-over", node), ("adds", "worker-9")] {
+        let pem = STANDARD.encode(certs::client_request(node)?);
+        let request = json!({
+            "apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+            "spec": {"signerName": CLIENT, "usages": ["digital signature", "client auth"], "request": pem},
+        });
+        with_token.create(&requests, &request)?;
+    }
+    until("the certificate for a new node", || {
+        let request = with_token.get(&format!("{requests}/adds"))?;
+        request["status"]["certificate"].as_str().map(drop).context("there is none")
+    })?;
+    until("the other one to be denied", || {
+        let status = with_token.get(&format!("{requests}/takes-over"))?["status"].take();
+        let condition = &status["conditions"][0];
+        let says = condition["message"].as_str().unwrap_or_default();
+        let is_denied = condition["type"] == "Denied" && status["certificate"].is_null();
+        ensure!(is_denied && says.contains(&format!("kubectl delete node {node}")), "{status}");
+        Ok(())
+    })
 }
 
 /// The node's own kubelet asks, in the same way, for what is its own and for what is not.

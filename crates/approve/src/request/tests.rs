@@ -35,14 +35,24 @@ fn texts(all: &[&str]) -> Vec<String> {
     all.iter().map(|&text| text.to_owned()).collect()
 }
 
-fn read_as(username: &str, groups: &[&str], usages: &[&str], pem: &str) -> Result<Request, String> {
+fn ask(signer: Signer, username: &str, groups: &[&str], usages: &[&str], pem: &str) -> Result<Request, String> {
     let (groups, usages) = (texts(groups), texts(usages));
-    read(Asked { signer: SIGNER, username, groups: &groups, usages: &usages, pem: pem.as_bytes() })
+    read(Asked { signer: signer.name(), username, groups: &groups, usages: &usages, pem: pem.as_bytes() })
 }
+
+fn read_as(username: &str, groups: &[&str], usages: &[&str], pem: &str) -> Result<Serving, String> {
+    ask(Signer::Serving, username, groups, usages, pem).map(|request| match request {
+        Request::Serving(serving) => serving,
+        Request::Client(other) => panic!("{other:?}"),
+    })
+}
+
+const REQUIRED_USAGES: [&str; 2] = ["digital signature", "server auth"];
+const CLIENT_USAGES: [&str; 2] = ["digital signature", "client auth"];
 
 const GROUPS: [&str; 2] = [NODES, "system:authenticated"];
 
-fn read_pem(pem: &str) -> Result<Request, String> {
+fn read_pem(pem: &str) -> Result<Serving, String> {
     read_as("system:node:n1", &GROUPS, &REQUIRED_USAGES, pem)
 }
 
@@ -53,7 +63,7 @@ fn refusal(change: impl FnOnce(&mut CertificateParams)) -> String {
 #[test]
 fn a_kubelets_request_is_read() {
     let expected =
-        Request { node: "n1".to_owned(), names: texts(&["n1"]), addresses: vec!["172.20.0.5".parse().unwrap()] };
+        Serving { node: "n1".to_owned(), names: texts(&["n1"]), addresses: vec!["172.20.0.5".parse().unwrap()] };
     let request = pem(|_| {});
     assert_eq!(read_pem(&request), Ok(expected.clone()));
     let with_encipherment = [REQUIRED_USAGES[0], OPTIONAL_USAGE, REQUIRED_USAGES[1]];
@@ -182,5 +192,102 @@ fn der_is_written_with_the_shortest_length() {
         (1000, &[4, 0x82, 3, 232]),
     ] {
         assert_eq!(encode(4, &vec![7; length])[..head.len()], *head);
+    }
+}
+
+/// As a kubelet makes one for a client certificate, with something changed.
+fn client_pem(change: impl FnOnce(&mut CertificateParams)) -> String {
+    pem(|params| {
+        params.subject_alt_names.clear();
+        change(params);
+    })
+}
+
+const TOKEN: &str = "system:bootstrap:abcdef";
+const TOKENS: [&str; 3] = ["system:bootstrappers", BOOTSTRAPPERS, "system:authenticated"];
+
+#[test]
+fn a_client_certificate_is_asked_for_by_the_node_or_by_a_token() {
+    let good = client_pem(|_| {});
+    let of = |by| Ok(Request::Client(Client { node: "n1".to_owned(), by }));
+    for usages in [&CLIENT_USAGES[..], &[CLIENT_USAGES[0], OPTIONAL_USAGE, CLIENT_USAGES[1]]] {
+        assert_eq!(ask(Signer::Client, TOKEN, &TOKENS, usages, &good), of(By::Token));
+        assert_eq!(ask(Signer::Client, "system:node:n1", &GROUPS, usages, &good), of(By::Itself));
+    }
+}
+
+#[test]
+fn nobody_else_asks_for_a_client_certificate() {
+    let good = client_pem(|_| {});
+    let by =
+        |username: &str, groups: &[&str]| ask(Signer::Client, username, groups, &CLIENT_USAGES, &good).unwrap_err();
+    let neither = |who: &str| format!("{who} is no node, and has no bootstrap token for nodes");
+    assert_eq!(by("alice", &["system:masters"]), neither("alice"));
+    // Tokens with other groups are for what a tenant's admin bound those to; a user who only has the group has no token.
+    assert_eq!(by(TOKEN, &["system:bootstrappers", "system:bootstrappers:other"]), neither(TOKEN));
+    assert_eq!(by("alice", &TOKENS), neither("alice"));
+    assert_eq!(by("system:node:n1", &["system:authenticated"]), neither("system:node:n1"));
+    let why = by("system:node:n2", &GROUPS);
+    assert!(why.ends_with("and not \"O=system:nodes, CN=system:node:n2\""), "no node is another one: {why}");
+    // A token is none for the other signer.
+    let serving = ask(Signer::Serving, TOKEN, &TOKENS, &REQUIRED_USAGES, &pem(|_| {}));
+    assert_eq!(serving.unwrap_err(), format!("{TOKEN} is no node"));
+}
+
+#[test]
+fn a_client_certificate_is_a_nodes_and_nothing_more() {
+    let read = |usages: &[&str], pem: &str| ask(Signer::Client, TOKEN, &TOKENS, usages, pem).unwrap_err();
+    let good = client_pem(|_| {});
+    for usages in [
+        &[][..],
+        &["client auth"],
+        &REQUIRED_USAGES,
+        &["digital signature", "client auth", "server auth"],
+        &["digital signature", "client auth", "cert sign"],
+    ] {
+        assert_eq!(read(usages, &good), format!("its usages are {}", usages.join(", ")));
+    }
+    for change in [
+        |dn: &mut DistinguishedName| dn.push(DnType::OrganizationName, "system:masters"),
+        |dn: &mut DistinguishedName| dn.push(DnType::OrganizationalUnitName, "x"),
+        |dn: &mut DistinguishedName| dn.push(DnType::CommonName, "system:node:"),
+        |dn: &mut DistinguishedName| dn.push(DnType::CommonName, "system:node:N1"),
+        |dn: &mut DistinguishedName| dn.push(DnType::CommonName, "admin"),
+        |dn: &mut DistinguishedName| *dn = DistinguishedName::new(),
+    ] {
+        let why = read(&CLIENT_USAGES, &client_pem(|p| change(&mut p.distinguished_name)));
+        assert!(why.starts_with("its subject is ") && why.ends_with("CN=system:node:<name>\""), "{why}");
+    }
+    let extended = read(&CLIENT_USAGES, &pem(|_| {}));
+    assert_eq!(extended, "it asks for extensions, which a client certificate of a node has none of");
+    let other = ask(Signer::Client, TOKEN, &TOKENS, &CLIENT_USAGES, "x").unwrap_err();
+    assert_eq!(other, "its request is not one PEM block with a certificate request");
+}
+
+#[test]
+fn other_signers_are_not_ours() {
+    let (groups, usages, pem) = (texts(&TOKENS), texts(&CLIENT_USAGES), client_pem(|_| {}));
+    for signer in ["kubernetes.io/kube-apiserver-client", "kubernetes.io/legacy-unknown", "example.com/a", ""] {
+        let asked = Asked { signer, username: TOKEN, groups: &groups, usages: &usages, pem: pem.as_bytes() };
+        assert_eq!(read(asked).unwrap_err(), format!("its signer is {signer}"));
+    }
+}
+
+#[test]
+fn what_is_said_of_a_request_is_one_line_whatever_is_in_it() {
+    let good = client_pem(|_| {});
+    let long = "a".repeat(1 << 20);
+    for text in [";id>/tmp/owned;", "\n2026-01-01 approved", "\u{1b}[8m\u{1b}[1A", "\u{9b}1A", "\u{202e}x", &long] {
+        let (name, node) = (format!("alice{text}"), format!("system:node:n1{text}"));
+        for said in [
+            read_as(&name, &GROUPS, &REQUIRED_USAGES, &good),
+            read_as(&node, &GROUPS, &REQUIRED_USAGES, &good),
+            read_as("system:node:n1", &GROUPS, &["digital signature", text], &good),
+            read_pem(&pem(|p| p.distinguished_name.push(DnType::CommonName, text))),
+            read_pem(text),
+        ] {
+            let said = said.unwrap_err();
+            assert!(said.len() < 600 && !said.chars().any(char::is_control) && !said.contains('\u{202e}'), "{said:?}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use berth_render::values::AccessValues;
 use berth_render::{Catalog, Kind, TenantSet, render_tenant_set};
 use berth_testkit::ApiServer;
 use berth_testkit::apiserver::{Process, binary};
+use jiff::Timestamp;
 use k8s_openapi::api::certificates::v1::CertificateSigningRequest;
 use k8s_openapi::api::core::v1::{Event, Node};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
@@ -23,6 +24,11 @@ pub(crate) const SOON: Duration = Duration::from_secs(5);
 pub(crate) const LONG: Duration = Duration::from_mins(1);
 
 pub(crate) const SERVING: &str = "kubernetes.io/kubelet-serving";
+
+pub(crate) const CLIENT: &str = "kubernetes.io/kube-apiserver-client-kubelet";
+
+/// The usages of a client's certificate.
+pub(crate) const CLIENT_USAGES: [&str; 2] = ["digital signature", "client auth"];
 
 /// Asks until it is so.
 pub(crate) async fn until<T>(what: &str, within: Duration, mut ask: impl AsyncFnMut() -> Result<T>) -> T {
@@ -76,6 +82,7 @@ pub(crate) fn approver(server: &ApiServer, dir: &Path) -> Result<Process> {
         format!("--cacert={}", server.dir().join("pki/ca.crt").display()),
         format!("--cert={}", file("client.crt")),
         format!("--key={}", file("client.key")),
+        "--client-certificates".to_owned(),
         "--service-cidr=10.96.0.0/16".to_owned(),
         "--service-cidr=fd00:1::/108".to_owned(),
     ];
@@ -123,6 +130,27 @@ pub(crate) async fn tell(client: &Client, name: &str, addresses: &[(&str, &str)]
     let status = Patch::Merge(json!({"status": {"addresses": addresses}}));
     nodes.patch_status(name, &PatchParams::default(), &status).await?;
     Ok(())
+}
+
+/// What the node's condition `Ready` says from now on, and since when.
+pub(crate) async fn reports(client: &Client, name: &str, status: &str, since: Timestamp) -> Result<()> {
+    let condition = json!({
+        "type": "Ready", "status": status, "reason": "Test", "message": "",
+        "lastHeartbeatTime": since.to_string(), "lastTransitionTime": format!("{since:.0}"),
+    });
+    let nodes: Api<Node> = Api::all(client.clone());
+    let patch = Patch::Merge(json!({"status": {"conditions": [condition]}}));
+    nodes.patch_status(name, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
+/// Type and message of the condition by which it was decided.
+pub(crate) async fn decision(client: &Client, name: &str) -> Result<(String, String)> {
+    let all: Api<CertificateSigningRequest> = Api::all(client.clone());
+    let conditions = all.get_status(name).await?.status.and_then(|status| status.conditions).unwrap_or_default();
+    ensure!(conditions.len() <= 1, "{name} was decided more than once");
+    let decided = conditions.into_iter().next().context("nobody decided")?;
+    Ok((decided.type_, decided.message.unwrap_or_default()))
 }
 
 /// A request by a kubelet, as PEM.

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use berth_api::names;
 use berth_testkit::ApiServer;
 use cluster::*;
+use jiff::{SignedDuration, Timestamp};
 
 const N1: &[(&str, &str)] = &[("Hostname", "n1"), ("InternalIP", "172.20.0.5"), ("InternalDNS", "n1.example.com")];
 
@@ -142,4 +143,66 @@ async fn it_goes_on_with_a_new_certificate_and_after_the_api_server() {
     until("approval", SOON, async || decided(&client, "two").await).await;
     approver.check().unwrap();
     println!("{}", std::fs::read_to_string(log).unwrap());
+}
+
+#[tokio::test]
+async fn a_join_line_adds_a_node_and_takes_none_over() {
+    let server = ApiServer::start().await.unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    grant(&server).await.unwrap();
+    credential(&server, names::APPROVER_USER, dir.path()).unwrap();
+    // It signs, and approves nothing.
+    let _signer = signer(&server, dir.path()).unwrap();
+    let _approver = approver(&server, dir.path()).unwrap();
+    let client = server.client();
+    let ago = |minutes| Timestamp::now() - SignedDuration::from_mins(minutes);
+    for (name, status, since) in [("n1", "True", 60), ("n2", "False", 60), ("n3", "Unknown", 1), ("n4", "Unknown", 60)]
+    {
+        node(&client, name, &[("Hostname", name)]).await.unwrap();
+        reports(&client, name, status, ago(since)).await.unwrap();
+    }
+    node(&client, "n5", &[]).await.unwrap();
+
+    let token = ["system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token", "system:masters"];
+    let token = server.client_as("system:bootstrap:abcdef", &token);
+    let join = async |request: &str, node: &str| {
+        ask(&token, request, CLIENT, &CLIENT_USAGES, &pem(node, &[], &[]).unwrap()).await.unwrap();
+    };
+    // One that nobody has; one that was not heard of for an hour; one that was made beforehand.
+    for name in ["n6", "n4", "n5"] {
+        join(&format!("joins-{name}"), name).await;
+        let signed = until("a certificate", LONG, async || certificate(&client, &format!("joins-{name}")).await).await;
+        let (_, signed) = x509_parser::pem::parse_x509_pem(&signed).unwrap();
+        let subject = signed.parse_x509().unwrap().subject().to_string();
+        assert_eq!(subject, format!("O=system:nodes, CN=system:node:{name}"));
+    }
+    for name in ["n1", "n2", "n3"] {
+        join(&format!("takes-{name}"), name).await;
+        let (what, why) = until("a decision", SOON, async || decision(&client, &format!("takes-{name}")).await).await;
+        assert_eq!(what, "Denied", "{name}: {why}");
+        assert!(why.contains(&format!("kubectl delete node {name}")), "{why}");
+        assert!(certificate(&client, &format!("takes-{name}")).await.is_err());
+    }
+    // As the message says.
+    let nodes: kube::Api<k8s_openapi::api::core::v1::Node> = kube::Api::all(client.clone());
+    nodes.delete("n2", &kube::api::DeleteParams::default()).await.unwrap();
+    join("again-n2", "n2").await;
+    until("a certificate", SOON, async || certificate(&client, "again-n2").await).await;
+
+    // Nodes renew their own, and no other's; others are left to the tenant's admins.
+    let own = server.client_as("system:node:n1", &["system:nodes", "system:masters"]);
+    for (name, node) in [("renews", "n1"), ("takes-another", "n9")] {
+        ask(&own, name, CLIENT, &CLIENT_USAGES, &pem(node, &[], &[]).unwrap()).await.unwrap();
+    }
+    until("a certificate", SOON, async || certificate(&client, "renews").await).await;
+    let other = ["system:bootstrappers", "system:bootstrappers:other", "system:masters"];
+    let other = server.client_as("system:bootstrap:fedcba", &other);
+    ask(&other, "other-token", CLIENT, &CLIENT_USAGES, &pem("n7", &[], &[]).unwrap()).await.unwrap();
+    let said_of = async |name: &str| until(name, LONG, async || said(&client, name).await).await;
+    let why = said_of("other-token").await;
+    assert_eq!(why, "not approved: system:bootstrap:fedcba is no node, and has no bootstrap token for nodes");
+    assert!(said_of("takes-another").await.contains("and not \"O=system:nodes, CN=system:node:n1\""));
+    for name in ["other-token", "takes-another"] {
+        assert!(!is_decided(&client, name).await.unwrap(), "{name}");
+    }
 }
