@@ -120,6 +120,10 @@ pub const SLOT: &str = "berth.dev/slot";
 /// of a build without add-ons has none.
 pub const ADDONS: &str = "berth.dev/addons";
 
+/// On pods of kube-controller-manager, by their template: `berth-approve` beside it decides client certificates of kubelets, and the
+/// tenant's kube-controller-manager may approve none of machines that join.
+pub const CLIENT_CERTIFICATES: &str = "berth.dev/client-certificates";
+
 /// Inside a tenant: the set that an object of Berth's belongs to, such as `join`.
 pub const TENANT_SET: &str = "berth.dev/tenant-set";
 

@@ -14,7 +14,7 @@ use include_dir::{Dir, include_dir};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use crate::{error::TemplateSetError, object::hex, reads::Reads};
+use crate::{Binary, error::TemplateSetError, object::hex, reads::Reads};
 
 static EMBEDDED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../templates");
 
@@ -233,6 +233,11 @@ impl TemplateSet {
     /// Whether the templates of a folder read a value. Where they do not, the value has no effect.
     pub fn reads(&self, folder: &str, value: &str) -> bool {
         self.reads.contains(folder, value)
+    }
+
+    /// Whether a template of that component writes that label or annotation.
+    pub fn writes(&self, component: Binary, name: &str) -> bool {
+        self.folder(component.folder()).any(|(.., text)| text.contains(name))
     }
 
     /// The values that templates read, as (folder, value), for tests.

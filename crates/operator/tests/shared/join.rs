@@ -14,9 +14,11 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Kind and name of what kubeadm makes and Berth does not.
-const NOT_OURS: [&str; 1] = [
+const NOT_OURS: [&str; 2] = [
     // Berth's own is `berth:kubelet-api-admin`, for the same user.
     "ClusterRoleBinding kubeadm:apiserver-kubelet-client",
+    // kube-controller-manager would approve any name; `berth-approve` beside it looks whether a node has it.
+    "ClusterRoleBinding kubeadm:node-autoapprove-bootstrap",
 ];
 
 /// Objects by kind and name, without what an API server adds.
@@ -98,7 +100,9 @@ async fn what_a_join_needs_is_what_kubeadm_makes() {
     let ours = serde_json::to_string(&ours).unwrap().replace(&format!("{id}:"), "");
     let ours: Objects = serde_json::from_str(&ours).unwrap();
     let mut theirs = by_kubeadm(&ours).await.unwrap();
+    let all = theirs.len();
     theirs.retain(|name, _| !NOT_OURS.contains(&name.as_str()));
+    assert_eq!(all - theirs.len(), NOT_OURS.len(), "kubeadm makes all of these");
     assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
     // A CA and an address of its own.
     let cluster = |of: &Objects| of["ConfigMap cluster-info"].pointer("/data/kubeconfig/clusters/0").cloned().unwrap();

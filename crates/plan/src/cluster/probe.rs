@@ -2,14 +2,14 @@
 
 use super::Input;
 use super::endpoint::url;
-use super::inside::{Turn, Wanted, addons};
+use super::inside::{Turn, Wanted, addons, approval};
 use super::release;
 use super::subject::Tenant;
 use super::validate::host::HostRules;
 use crate::workload;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{labels, names};
-use berth_render::{Binary, Listing, ObjectKey, STAMPS, TenantSet};
+use berth_render::{Binary, Kind, Listing, ObjectKey, STAMPS, TenantSet};
 
 /// A question to the tenant's API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -79,7 +79,8 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
     })
 }
 
-/// What to list inside the tenant: the stamps, which speak for all, and of one that is known to be well the next in turn.
+/// What to list inside the tenant: the stamps, which speak for all, of one that is known to be well the next in turn, and what a rollout may
+/// have left.
 pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
     let mut t = Tenant::new(input);
     t.release = release::of(&t).0.unwrap_or_default();
@@ -90,7 +91,9 @@ pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
         Turn::Listing(listing) if listing != STAMPS && is_well(input) => Some(listing),
         _ => None,
     };
-    std::iter::once(STAMPS).chain(next).collect()
+    let bindings = Listing { kind: Kind::ClusterRoleBinding, namespace: None };
+    let after_a_rollout = Some(bindings).filter(|listing| approval::may_be_new(&t) && next != Some(*listing));
+    std::iter::once(STAMPS).chain(next).chain(after_a_rollout).collect()
 }
 
 /// Whether the status, of the newest spec, says so.

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-/// Who may do what: the tenant's admins, API servers as clients of kubelets, and what approves kubelets' serving certificates.
+/// Who may do what: the tenant's admins, API servers as clients of kubelets, and what decides kubelets' certificates.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct AccessValues {
     /// The group of the certificates in handed-out kubeconfigs.
@@ -76,4 +76,6 @@ pub struct JoinValues {
     pub dns_domain: String,
     /// Address of the Service of the tenant's DNS, in the first Service CIDR.
     pub cluster_dns: String,
+    /// Whether kube-controller-manager approves client certificates of machines that join: nothing else beside it does.
+    pub controller_manager_approves: bool,
 }

@@ -1,6 +1,7 @@
 //! Stage 8: inside the tenant.
 
 pub(super) mod addons;
+pub(super) mod approval;
 mod sets;
 
 use super::subject::Tenant;
@@ -96,6 +97,12 @@ pub(super) fn stage(t: &Tenant<'_>, out: &mut ClusterPlan) -> Stage {
     out.addons = Some(told);
     if !due.is_empty() {
         stage.state = State::waiting(format!("{} objects to be written in the tenant", due.len()));
+    }
+    if let Some((key, live)) = wanted.left(read) {
+        stage.state = State::waiting(format!("{key} to be deleted in the tenant"));
+        if !deleting(live) {
+            stage.actions.push(Action::tenant_delete(&key, live));
+        }
     }
     if let Some(message) = &wanted.addons.refused {
         stage.state = addons::refusal(message);

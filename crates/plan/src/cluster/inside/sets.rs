@@ -1,7 +1,7 @@
 //! What Berth keeps inside every tenant, set by set.
 
 use super::addons::{Addon, Addons};
-use super::differs;
+use super::{approval, differs};
 use crate::cluster::subject::Tenant;
 use crate::cluster::{Input, endpoint, pki, release, vpc};
 use crate::model::State;
@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use berth_api::version::{Minor, Version};
 use berth_api::{labels, names};
 use berth_render::values::{AccessValues, EndpointValues, JoinValues};
-use berth_render::{Catalog, Listing, Object, RenderError, TenantSet, render_tenant_set};
+use berth_render::{Catalog, Listing, Object, ObjectKey, RenderError, TenantSet, render_tenant_set};
 use serde_json::Value;
 
 /// What a tenant is to have inside, small enough to be kept for each.
@@ -49,6 +49,19 @@ impl Wanted {
         self.sets.iter().map(|set| render_tenant_set(templates, set)).collect()
     }
 
+    /// What earlier ones of these sets had, and is to be there no more. Berth's label tells it from a person's.
+    pub(super) fn gone(&self) -> Option<ObjectKey> {
+        let [.., TenantSet::Join(join)] = &self.sets else { return None };
+        (!join.controller_manager_approves).then(approval::binding)
+    }
+
+    /// What is there of it, if that is Berth's.
+    pub(super) fn left<'a>(&self, read: &'a InsideTenant) -> Option<(ObjectKey, &'a Value)> {
+        let key = self.gone()?;
+        let live = read.get(&key).flatten()?;
+        (label(live, labels::TENANT_SET) == Some("join")).then_some((key, live))
+    }
+
     /// The objects of each add-on, in the order in which they are applied, with the stamp as the last; of those that are off too.
     pub(super) fn addons(&self) -> Result<Vec<(&Addon, Vec<Object>)>, RenderError> {
         let Some(templates) = self.addons.templates(self.version) else { return Ok(vec![]) };
@@ -63,6 +76,7 @@ impl Wanted {
         let addons = self.addons().unwrap_or_default();
         let in_listing = |object: &&Object| listing.holds(object.key());
         sets.iter().flatten().filter(in_listing).all(in_sync)
+            && self.left(read).is_none()
             && addons.iter().all(|(addon, objects)| {
                 let is_ours = |live: &Value| label(live, labels::TENANT_SET) == Some(addon.set.name());
                 let is_gone = |o: &Object| read.get(o.key()).is_some_and(|live| !live.is_some_and(is_ours));
@@ -105,6 +119,7 @@ fn join(t: &Tenant<'_>, version: String) -> Result<JoinValues, State> {
         pod_cidrs: network.pod_cidrs.join(","),
         dns_domain: network.dns_domain.clone(),
         cluster_dns: cluster_dns(&network.service_cidrs).unwrap_or_default(),
+        controller_manager_approves: approval::is_left_to_controller_manager(t),
     })
 }
 

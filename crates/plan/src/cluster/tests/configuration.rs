@@ -33,9 +33,14 @@ impl Fixture {
 
 /// A tenant of an operator whose templates are of that format.
 pub(super) fn of_format(format: u32) -> Fixture {
+    of_templates(|data| drop(data.insert("format".to_owned(), format.to_string())))
+}
+
+/// A tenant of an operator whose templates were others.
+pub(super) fn of_templates(change: impl FnOnce(&mut BTreeMap<String, String>)) -> Fixture {
     let mut f = Fixture::new(json!({"version": "1.36.2", "apiServer": {"replicas": 2}}));
     let mut data = Catalog::builtin().kubernetes("1.36".parse().unwrap()).unwrap().to_data();
-    data.insert("format".to_owned(), format.to_string());
+    change(&mut data);
     let set = TemplateSet::from_data(data).unwrap();
     f.world.observed.pinned = Some(set.clone());
     f.reconcile();

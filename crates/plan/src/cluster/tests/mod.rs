@@ -4,6 +4,7 @@
 
 pub(crate) mod additions;
 mod address;
+pub(crate) mod approval;
 mod backups;
 mod canary;
 mod changes;
