@@ -1,6 +1,7 @@
 //! Events that a person would want: what turned well, what went wrong, said once.
 
 use berth_api::conditions::{ConditionType, Reason, find, shortened};
+use berth_api::text::printable;
 use berth_fence::{Closed, FencedClient};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -63,7 +64,7 @@ impl Events {
             let event = Event {
                 type_: EventType::Warning,
                 reason: "AdditionsRemoved".into(),
-                note: Some(shortened(&note, 1000)),
+                note: Some(shortened(&printable(&note), 1000)),
                 action: "Reconcile".into(),
                 secondary: None,
             };

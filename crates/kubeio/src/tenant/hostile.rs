@@ -179,6 +179,7 @@ async fn what_a_tenant_says_is_one_short_line_wherever_it_is_told() {
                     told.insert(call);
                     assert!(text.len() <= 9000, "{call} {how:?}: {} bytes", text.len());
                     assert_eq!(text, printable(&text), "{call} {how:?}");
+                    assert!(!text.contains(['\n', '\r', '\u{1b}', '\u{9b}', '\u{202e}']), "{call} {how:?}: {text:?}");
                 }
             }
         }

@@ -7,6 +7,7 @@ use berth_api::conditions::shortened;
 use berth_api::revision::{
     ClusterRevisionSpec, ClusterRevisionStatus, Release, RevisionCause, RevisionOutcome as Outcome, RevisionPin,
 };
+use berth_api::text::printable;
 use berth_api::{Cluster, labels, names};
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
@@ -122,7 +123,7 @@ pub(in crate::cluster) fn roll(cluster: &Cluster) -> Option<String> {
     (suffix.is_empty() || suffix.starts_with('-')).then(|| text.clone())
 }
 
-/// A message that fits a status.
+/// A message that fits a status, whatever it quotes.
 pub(super) fn short(message: &str) -> String {
-    shortened(message, 1000)
+    shortened(&printable(message), 1000)
 }
