@@ -74,10 +74,7 @@ pub async fn observe_schedules(io: &Io, namespace: &str, snapshot: &mut Snapshot
 /// Reads what a decision about a recovery looks at: restores and backups of that namespace, and all etcds.
 pub async fn observe_recoveries(io: &Io, namespace: &str, snapshot: &mut Snapshot) -> Result<(), IoError> {
     backups_and_restores(io, snapshot, namespace).await?;
-    for etcd in io.list_all(Kind::EtcdCluster).await? {
-        snapshot.put(Kind::EtcdCluster, etcd);
-    }
-    Ok(())
+    io.list_each(Kind::EtcdCluster, |etcd| snapshot.put(Kind::EtcdCluster, etcd)).await
 }
 
 /// Reads the etcd that is restored, the backup, both Jobs and their pods.

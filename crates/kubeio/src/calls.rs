@@ -30,6 +30,9 @@ const SLOW: Duration = Duration::from_secs(1);
 /// holds a lock meanwhile): more of them would only wait there until their deadline, give their addresses back, and come again.
 const SERVICES: usize = 6;
 
+/// Objects of Berth's kinds in one answer: teams write them, each as large as an API server lets them, and an answer is held as a whole.
+const PAGE: usize = 50;
+
 /// Numbers of calls, by sort.
 #[derive(Debug, Default)]
 pub struct Calls {
@@ -90,6 +93,13 @@ impl Io {
         self.listed(kind, what, &collection(kind, None)).await
     }
 
+    /// All objects of one of Berth's kinds in all namespaces, one after the other: of all of them together only what `each` keeps is held.
+    pub async fn list_each(&self, kind: Kind, mut each: impl FnMut(Value) + Send) -> Result<(), IoError> {
+        let what = format!("list {} of all namespaces", kind.plural());
+        let url = format!("{}?limit={PAGE}", collection(kind, None));
+        self.pages(kind, &what, &url, |items| items.into_iter().for_each(&mut each)).await
+    }
+
     /// All objects of a kind that fit a selector of labels, in one namespace or in all.
     pub async fn list_selected(
         &self,
@@ -126,10 +136,21 @@ impl Io {
         mut page: impl FnMut(&[Value]) + Send,
     ) -> Result<(), IoError> {
         let what = format!("list {} of all namespaces", kind.plural());
+        self.pages(kind, &what, url, |items| page(&items)).await
+    }
+
+    async fn pages(
+        &self,
+        kind: Kind,
+        what: &str,
+        url: &str,
+        mut page: impl FnMut(Vec<Value>) + Send,
+    ) -> Result<(), IoError> {
         let mut next = url.to_owned();
         loop {
-            let answer = self.answer(kind, &what, &next).await?;
-            page(answer["items"].as_array().map(Vec::as_slice).unwrap_or_default());
+            let mut answer = self.answer(kind, what, &next).await?;
+            let items = answer.get_mut("items").and_then(Value::as_array_mut).map(std::mem::take);
+            page(items.unwrap_or_default());
             match answer.pointer("/metadata/continue").and_then(Value::as_str).filter(|token| !token.is_empty()) {
                 Some(token) => next = format!("{url}&continue={}", encode(token)),
                 None => return Ok(()),
@@ -144,11 +165,14 @@ impl Io {
     }
 
     async fn listed(&self, kind: Kind, what: String, url: &str) -> Result<Vec<Value>, IoError> {
-        let mut answer = self.answer(kind, &what, url).await?;
-        match answer.get_mut("items").map(Value::take) {
-            Some(Value::Array(items)) => Ok(items),
-            _ => Ok(vec![]),
-        }
+        let mut all = vec![];
+        // Of other kinds Berth lists what it made, or little: in one answer, which API servers have in a cache.
+        let url = match kind.group() {
+            berth_api::GROUP => format!("{url}{}limit={PAGE}", if url.contains('?') { '&' } else { '?' }),
+            _ => url.to_owned(),
+        };
+        self.pages(kind, &what, &url, |mut items| all.append(&mut items)).await?;
+        Ok(all)
     }
 
     /// Objects of a listing that carry a label, and whether these are all: of more than five hundred only some are read.
@@ -429,6 +453,49 @@ mod tests {
             assert_eq!(write.await.unwrap().unwrap_err().kind, ErrorKind::Transient);
         }
         assert_eq!(io.services.available_permits(), SERVICES);
+    }
+
+    /// An API server with so many `Cluster`s, and the most that it had in an answer.
+    fn with_clusters(count: usize) -> (Io, Arc<AtomicU64>) {
+        let largest = Arc::new(AtomicU64::new(0));
+        let seen = largest.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query: Vec<(String, String)> = request
+                .uri()
+                .query()
+                .unwrap_or_default()
+                .split('&')
+                .filter_map(|pair| pair.split_once('=').map(|(k, v)| (k.to_owned(), v.to_owned())))
+                .collect();
+            let number = |key: &str| query.iter().find(|(k, _)| k == key).and_then(|(_, v)| v.parse::<usize>().ok());
+            let (from, limit) = (number("continue").unwrap_or(0), number("limit").unwrap_or(count));
+            let to = count.min(from + limit);
+            seen.fetch_max((to - from) as u64, Ordering::Relaxed);
+            let items: Vec<Value> = (from..to).map(|n| json!({"metadata": {"name": format!("c{n}")}})).collect();
+            let next = if to < count { to.to_string() } else { String::new() };
+            let answer = json!({"metadata": {"continue": next}, "items": items}).to_string();
+            async move { Ok::<_, Infallible>(Response::new(Body::from(answer.into_bytes()))) }
+        });
+        let io = Io::new(FencedClient::new(Client::new(service, "default"), Fence::open()), Arc::default(), DEADLINE);
+        (io, largest)
+    }
+
+    #[tokio::test]
+    async fn of_berths_kinds_no_answer_holds_more_than_a_page() {
+        let (io, largest) = with_clusters(120);
+        let mut each = vec![];
+        io.list_each(Kind::Cluster, |live| each.push(live)).await.unwrap();
+        for all in [
+            each,
+            io.list_all(Kind::Cluster).await.unwrap(),
+            io.list(Kind::Cluster, "team", None).await.unwrap(),
+            io.list_selected(Kind::Cluster, None, "a=b").await.unwrap(),
+        ] {
+            let names: Vec<&str> = all.iter().filter_map(|live| live["metadata"]["name"].as_str()).collect();
+            assert_eq!((names.len(), names[0], names[119]), (120, "c0", "c119"));
+        }
+        assert_eq!(largest.load(Ordering::Relaxed), PAGE as u64);
+        assert_eq!(io.list_all(Kind::Pod).await.unwrap().len(), 120, "in one answer");
     }
 
     #[test]

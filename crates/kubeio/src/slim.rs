@@ -1,5 +1,5 @@
 //! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
-//! those of workloads), annotations of backups, the specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -37,6 +37,8 @@ enum At {
     Object,
     /// A field `metadata`, at any depth.
     Metadata,
+    /// The annotations of one of Berth's kinds.
+    Annotations,
     Elsewhere,
 }
 
@@ -58,6 +60,8 @@ impl Parser {
         let at = match (self.at, key) {
             (At::Metadata, "managedFields") if !self.managed => return None,
             (At::Metadata, "annotations") if self.kind == Some(Kind::EtcdBackup) => return None,
+            (At::Annotations, key) if !is_read(key) => return None,
+            (At::Metadata, "annotations") if self.is_berths() => At::Annotations,
             (At::Object, "spec") if self.kind == Some(Kind::Pod) => return None,
             (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
             (At::Object, "items") => At::Object,
@@ -68,11 +72,20 @@ impl Parser {
         Some(Self { at, managed: self.managed && (!of_an_object || self.is_workload(before)), ..self })
     }
 
+    fn is_berths(self) -> bool {
+        self.kind.is_some_and(|kind| kind.group() == berth_api::GROUP)
+    }
+
     /// Items of a list come without their kind; elsewhere it is before the metadata.
     fn is_workload(self, before: &Map<String, Value>) -> bool {
         let kind = self.kind.map(Kind::name).or(before.get("kind").and_then(Value::as_str));
         WORKLOADS.into_iter().any(|workload| kind == Some(workload.name()))
     }
+}
+
+/// Annotations of Berth's kinds that decide something; teams may have hundreds of KiB of others.
+fn is_read(annotation: &str) -> bool {
+    annotation.starts_with("berth.dev/") || annotation == berth_api::labels::CHANGE_CAUSE
 }
 
 /// API servers send fields in the order of their Go structs, `immutable` before `data`.
@@ -191,6 +204,17 @@ mod tests {
         let slim = json!({"metadata": {"name": "a"}, "status": {"spec": 1}});
         assert_eq!(parse(Kind::Pod, &list).unwrap(), json!({"items": [slim]}));
         assert_eq!(parse(Kind::Deployment, &list).unwrap(), json!({"items": [pod], "spec": 2}));
+    }
+
+    #[test]
+    fn annotations_of_others_on_berths_kinds_are_passed_over() {
+        let all = json!({"berth.dev/roll": "3", "kubernetes.io/change-cause": "why", "example.com/large": "x"});
+        let spec = json!({"vpc": {"podAnnotations": all}});
+        let list = json!({"items": [{"metadata": {"name": "a", "annotations": all}, "spec": spec}]}).to_string();
+        let read = |kind| parse(kind, &list).unwrap()["items"][0].clone();
+        let kept = json!({"berth.dev/roll": "3", "kubernetes.io/change-cause": "why"});
+        assert_eq!(read(Kind::Cluster), json!({"metadata": {"name": "a", "annotations": kept}, "spec": spec}));
+        assert_eq!(read(Kind::Service)["metadata"]["annotations"], all);
     }
 
     #[test]

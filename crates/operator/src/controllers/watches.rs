@@ -8,7 +8,7 @@ use crate::context::Context;
 use crate::metrics::{Orphan, Tenants};
 use berth_kubeio::IoError;
 use berth_render::ObjectKey;
-use futures::{Stream, StreamExt};
+use futures::{Stream, StreamExt, stream};
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::api::PartialObjectMeta;
@@ -24,19 +24,49 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+/// Objects in one answer to a list: whoever may write objects of a kind makes each as large as an API server lets them, and an answer is
+/// held as a whole.
+const PAGE: u32 = 50;
+
+/// How everything is watched.
+fn in_pages() -> watcher::Config {
+    watcher::Config::default().page_size(PAGE)
+}
+
 /// Changes of a controller's own objects that people make, by metadata alone, and the store of all of them.
-///
-/// They are listed in one page: in a second list, after a watch that was too old, the store takes over only at its end, and a new
-/// object whose page came much earlier would be looked up and not found.
 pub(super) fn own<C: Controller>(
     client: Client,
 ) -> (impl Stream<Item = watcher::Result<PartialObjectMeta<C>>> + Send, Store<PartialObjectMeta<C>>) {
     let writer = Writer::<PartialObjectMeta<C>>::default();
     let reader = writer.as_reader();
-    let config = watcher::Config { page_size: None, ..watcher::Config::default() };
-    let all = watcher(Api::<PartialObjectMeta<C>>::all(client), config);
+    let all = watcher(Api::<PartialObjectMeta<C>>::all(client), in_pages());
     let all = reflector(writer, all.modify(|o| shrink(&mut o.metadata)).backoff(Backoff::for_watches()));
-    (all.touched_objects().predicate_filter(by_people, PredicateConfig::default()), reader)
+    (whole_lists(all).predicate_filter(by_people, PredicateConfig::default()), reader)
+}
+
+/// What was touched; of a list once it is whole. In a second one, after a watch that was too old, the store takes over only at its end, and a
+/// new object whose page came much earlier would be looked up and not found.
+fn whole_lists<K>(
+    events: impl Stream<Item = watcher::Result<watcher::Event<K>>>,
+) -> impl Stream<Item = watcher::Result<K>> {
+    use watcher::Event;
+    let ready = |listed: &mut Vec<K>, event: watcher::Result<Event<K>>| {
+        let ready = match event {
+            Ok(Event::Init) => {
+                listed.clear();
+                vec![]
+            }
+            Ok(Event::InitApply(object)) => {
+                listed.push(object);
+                vec![]
+            }
+            Ok(Event::InitDone) => std::mem::take(listed).into_iter().map(Ok).collect(),
+            Ok(Event::Apply(object) | Event::Delete(object)) => vec![Ok(object)],
+            Err(error) => vec![Err(error)],
+        };
+        std::future::ready(Some(stream::iter(ready)))
+    };
+    events.scan(vec![], ready).flatten()
 }
 
 /// Of annotations only whether they changed is kept: a team may have hundreds of KiB of them on each object.
@@ -78,8 +108,8 @@ impl<C: Controller> Watches<C> {
     /// All changes of namespaces, by metadata alone: of those that are children; and, once one is being deleted, for all objects in it.
     /// Children whose object does not exist are counted.
     pub(super) fn namespaces(mut self) -> Self {
-        let all = watcher(Api::<PartialObjectMeta<Namespace>>::all(self.client.clone()), watcher::Config::default());
-        let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
+        let all = watcher(Api::<PartialObjectMeta<Namespace>>::all(self.client.clone()), in_pages());
+        let all = all.modify(|o| shrink(&mut o.metadata)).backoff(Backoff::for_watches());
         let writer = Writer::<PartialObjectMeta<Namespace>>::default();
         let (namespaces, owners) = (writer.as_reader(), self.objects.clone());
         self.tenants.orphans_from(move || orphans::<C>(&namespaces.state(), &owners));
@@ -106,14 +136,14 @@ impl<C: Controller> Watches<C> {
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let api = Api::<PartialObjectMeta<K>>::all(self.client.clone());
-        let all = watcher(api, watcher::Config::default().labels(C::CHILDREN));
+        let all = watcher(api, in_pages().labels(C::CHILDREN));
         let all = all.modify(|o| o.metadata.managed_fields = None).backoff(Backoff::for_watches());
         self.with(all.touched_objects())
     }
 
     /// Changes of a kind whose status changes many times before it matters: those that matter.
     pub(super) fn status<K: StatusWatched>(self) -> Self {
-        let all = watcher(Api::all(self.client.clone()), watcher::Config::default().labels(C::CHILDREN));
+        let all = watcher(Api::all(self.client.clone()), in_pages().labels(C::CHILDREN));
         self.with(status_changes::<K>(all.backoff(Backoff::for_watches())))
     }
 
@@ -244,6 +274,78 @@ impl RecentWarnings {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_api::Cluster;
+    use http::{Request, Response};
+    use kube::client::Body;
+    use serde_json::json;
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+    use watcher::Event;
+
+    /// An API server with so many `Cluster`s, each with 250 KiB of annotations, and what it was asked for: `limit`, and the form.
+    fn with_clusters(count: usize) -> (Client, Arc<Mutex<Vec<(String, String)>>>) {
+        let asked = Arc::new(Mutex::new(vec![]));
+        let seen = asked.clone();
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default().to_owned();
+            let value = |key: &str| {
+                let mut pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+                pairs.find(|(name, _)| *name == key).map(|(_, value)| value.to_owned())
+            };
+            let watches = value("watch").is_some();
+            let limit = value("limit").unwrap_or_default();
+            let from: usize = value("continue").and_then(|token| token.parse().ok()).unwrap_or_default();
+            let to = count.min(from + limit.parse().unwrap_or(count));
+            if !watches {
+                let form = request.headers()["accept"].to_str().unwrap().to_owned();
+                seen.lock().unwrap().push((limit, form));
+            }
+            let one = |n: usize| {
+                json!({"metadata": {"name": format!("c{n}"), "namespace": "team", "resourceVersion": "7",
+                "annotations": {"large": "x".repeat(250 << 10)}}})
+            };
+            let next = if to < count { to.to_string() } else { String::new() };
+            async move {
+                if watches {
+                    std::future::pending::<()>().await;
+                }
+                let list = json!({
+                    "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+                    "metadata": {"resourceVersion": "7", "continue": next}, "items": (from..to).map(one).collect::<Vec<_>>(),
+                });
+                Ok::<_, Infallible>(Response::new(Body::from(list.to_string().into_bytes())))
+            }
+        });
+        (Client::new(service, "default"), asked)
+    }
+
+    #[tokio::test]
+    async fn all_are_listed_in_pages_by_metadata_alone_and_little_of_it_is_kept() {
+        let (client, asked) = with_clusters(120);
+        let (stream, store) = own::<Cluster>(client);
+        let told: Vec<_> = stream.take(120).map(|told| told.unwrap().metadata.name.unwrap()).collect().await;
+        assert_eq!((told.len(), &*told[0], &*told[119]), (120, "c0", "c119"));
+        for (limit, form) in asked.lock().unwrap().iter() {
+            assert!(limit == "50" && form.contains("as=PartialObjectMetadataList"), "{limit} {form}");
+        }
+        assert_eq!((asked.lock().unwrap().len(), store.len()), (3, 120));
+        let kept = serde_json::to_string(&store.state().iter().map(|o| &o.metadata).collect::<Vec<_>>()).unwrap();
+        assert!(kept.len() < 120 * 200, "{}", kept.len());
+    }
+
+    #[tokio::test]
+    async fn of_a_list_nothing_is_told_before_the_store_has_all_of_it() {
+        let listed = |names: [&'static str; 2]| {
+            [Event::Init].into_iter().chain(names.map(Event::InitApply)).chain([Event::InitDone]).map(Ok)
+        };
+        let broken = [Ok(Event::Init), Ok(Event::InitApply("x")), Err(watcher::Error::NoResourceVersion)];
+        let events = listed(["a", "b"]).chain([Ok(Event::Apply("c"))]).chain(broken).chain(listed(["d", "e"]));
+        // How many events were taken in when each object was told.
+        let taken = std::cell::Cell::new(0);
+        let counted = stream::iter(events.inspect(|_| taken.set(taken.get() + 1)));
+        let told: Vec<_> = whole_lists(counted).map(|told| (told.ok(), taken.get())).collect().await;
+        assert_eq!(told, [(Some("a"), 4), (Some("b"), 4), (Some("c"), 5), (None, 8), (Some("d"), 12), (Some("e"), 12)]);
+    }
 
     #[test]
     fn the_same_is_said_once_a_minute() {
