@@ -20,7 +20,7 @@ pub use endpoint::{Endpoint, EndpointService, EndpointType};
 pub use network::Network;
 pub use status::{
     AddonStatus, CanaryStatus, CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, NodesStatus,
-    PublishedEndpoint, PublishedKubeconfig, RevisionSummary, RolloutStatus, TurnState, TurnStatus,
+    PublishedEndpoint, PublishedKubeconfig, RevisionSummary, RolloutStatus, TurnState, TurnStatus, VersionRequest,
 };
 pub use upgrade::{Check, Day, OnFailure, Templates, Upgrade, Window};
 pub use vpc::{Attachment, Route, Vpc};

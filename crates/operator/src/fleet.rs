@@ -8,7 +8,7 @@ use crate::context::Context;
 use berth_api::cluster::{Cluster, TurnState, TurnStatus};
 use berth_api::{labels, names};
 use berth_kubeio::IoError;
-use berth_plan::fleet::{Answer, Member, TenantId, decide, stopped};
+use berth_plan::fleet::{Member, Memory, TenantId, decide, stopped};
 use berth_plan::observed::{Turns, annotation, label};
 use berth_render::{Kind, ObjectKey};
 use futures::{Stream, stream};
@@ -33,7 +33,7 @@ const STANDS: Duration = Duration::from_mins(5);
 #[derive(Debug)]
 pub struct Fleet {
     news: Notify,
-    told: Mutex<BTreeMap<TenantId, Answer>>,
+    memory: Mutex<Memory>,
     tenants: Mutex<HashMap<TenantId, Tenant>>,
     changes: broadcast::Sender<TenantId>,
 }
@@ -51,7 +51,7 @@ struct Tenant {
 impl Default for Fleet {
     fn default() -> Self {
         let (changes, _) = broadcast::channel(1024);
-        Self { news: Notify::new(), told: Mutex::default(), tenants: Mutex::default(), changes }
+        Self { news: Notify::new(), memory: Mutex::default(), tenants: Mutex::default(), changes }
     }
 }
 
@@ -71,8 +71,8 @@ impl Fleet {
         f(&mut self.tenants.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn told<T>(&self, f: impl FnOnce(&mut BTreeMap<TenantId, Answer>) -> T) -> T {
-        f(&mut self.told.lock().unwrap_or_else(PoisonError::into_inner))
+    fn memory<T>(&self, f: impl FnOnce(&mut Memory) -> T) -> T {
+        f(&mut self.memory.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// A reconcile of that tenant begins to read.
@@ -84,7 +84,7 @@ impl Fleet {
     /// What a reconcile is to know of the fleet.
     pub fn turns(&self, id: &TenantId) -> Turns {
         let revoked = self.tenants(|all| all.get(id).is_some_and(|tenant| tenant.revoked));
-        Turns::Ordered { answer: self.told(|all| all.get(id).cloned()), revoked }
+        Turns::Ordered { answer: self.memory(|memory| memory.told.get(id).cloned()), revoked }
     }
 
     /// A tenant is gone.
@@ -204,17 +204,17 @@ async fn pass(ctx: &Context) -> Result<Option<Duration>, IoError> {
         }
     }
     let mut all = vec![];
-    for live in ctx.io.list_all(Kind::Cluster).await? {
+    let read = |live| {
         // One that this build cannot read has no change that it could make.
         if let Ok(cluster) = serde_json::from_value::<Cluster>(live) {
             all.extend(member(&cluster, &turns));
         }
-    }
-    let told = ctx.fleet.told(|told| told.clone());
-    let decision = decide(&all, &ctx.settings.rollouts, &told, ctx.now());
-    let stopped = stopped(&all, &ctx.settings.rollouts);
-    let count = |(version, back): (&&str, &std::collections::BTreeSet<_>)| ((*version).to_owned(), back.len());
-    ctx.metrics.rollouts.stopped(stopped.iter().map(count).collect());
+    };
+    ctx.io.list_each(Kind::Cluster, read).await?;
+    let before = ctx.fleet.memory(|memory| memory.clone());
+    let decision = decide(&all, &ctx.settings.rollouts, &before, ctx.now());
+    let stopped = stopped(&all, &ctx.settings.rollouts).into_iter();
+    ctx.metrics.rollouts.stopped(stopped.map(|(version, stop)| (version.to_owned(), stop.back.len())).collect());
     // One whose namespace cannot be written is its own trouble alone.
     let mut failed = None;
     for id in &decision.take_back {
@@ -230,7 +230,7 @@ async fn pass(ctx: &Context) -> Result<Option<Duration>, IoError> {
             }
         }
     }
-    tell(ctx, decision.answers);
+    tell(ctx, decision.memory);
     let again = if decision.stands { STANDS } else { AGAIN };
     failed.map_or(Ok((decision.open || !decision.take_back.is_empty()).then_some(again)), Err)
 }
@@ -267,9 +267,10 @@ async fn record(ctx: &Context, live: &Value, turn: Option<&str>) -> Result<(), I
 }
 
 /// Who is told something else than before looks again.
-fn tell(ctx: &Context, answers: BTreeMap<TenantId, Answer>) {
-    let before = ctx.fleet.told(|told| std::mem::replace(told, answers.clone()));
-    for (id, answer) in answers {
+fn tell(ctx: &Context, memory: Memory) {
+    let told = memory.told.clone();
+    let before = ctx.fleet.memory(|own| std::mem::replace(own, memory)).told;
+    for (id, answer) in told {
         if before.get(&id) != Some(&answer) {
             // Without a controller there is nobody to tell.
             let _ = ctx.fleet.changes.send(id);

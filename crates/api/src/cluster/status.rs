@@ -59,6 +59,11 @@ pub struct ClusterStatus {
     /// The last change of the version, as the order of the fleet sees it. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<TurnStatus>,
+    /// Versions that were asked for within 90 days, 16 at most, also those that were set back since: whoever waits for this tenant waits no
+    /// longer because a request is made anew.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["to"]))]
+    pub requests: Vec<VersionRequest>,
     /// The last releases, the newest first; `kubectl berth history` shows them. Each is a `ClusterRevision` in the control-plane namespace.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["revision"]))]
@@ -235,6 +240,23 @@ pub struct TurnStatus {
     /// version. It was well before, and has not been well with it since.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub came_back: bool,
+}
+
+/// A version that was asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct VersionRequest {
+    /// The version, as in `turn.to`.
+    #[schemars(length(max = 32))]
+    pub to: String,
+    /// When it was asked for first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub since: Option<Time>,
+    /// When a change to it last began or ended. Absent: none has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<Time>")]
+    pub last: Option<Time>,
 }
 
 /// How far a change of the version is.

@@ -14,6 +14,7 @@ mod preflight;
 mod probe;
 mod record;
 mod release;
+pub(crate) mod requests;
 mod requeue;
 mod revision;
 pub mod status;

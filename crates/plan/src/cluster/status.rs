@@ -67,6 +67,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     } else {
         status.turn = super::turn::halted(status.turn, now);
     }
+    status.requests = super::requests::after(&old, status.turn.as_ref(), now);
     if let Some(history) = super::revision::history(observed, &cp_namespace).filter(|_| !observed.denied) {
         status.history = history;
     }

@@ -113,12 +113,13 @@ fn say(answer: &Answer) -> (Reason, String) {
             let until = until.strftime("%Y-%m-%dT%H:%M:%SZ");
             format!("the waves before are through, and it waits until {until} (rollouts.waveSoak)")
         }
-        Answer::Stopped { version, back, most } => {
+        Answer::Stopped { version, back, only, most } => {
             let shown: Vec<String> = back.iter().take(NAMES).map(ToString::to_string).collect();
             let more = back.len().saturating_sub(NAMES);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            let of = only.as_ref().map(|team| format!(" of namespace {team}")).unwrap_or_default();
             let why = format!(
-                "nobody else starts towards {version}, since more than {most} Clusters came back from it (rollouts.maxFailed): {}{more}. Set them back or correct them; or raise rollouts.maxFailed in the chart's values",
+                "nobody else{of} starts towards {version}, since more than {most} Clusters came back from it (rollouts.maxFailed): {}{more}. Set them back or correct them; or raise rollouts.maxFailed in the chart's values",
                 shown.join(", ")
             );
             return (Reason::FleetStopped, why);

@@ -1,5 +1,6 @@
 //! A tenant of the fleet, as its `Cluster` and its control-plane namespace say it.
 
+use crate::cluster::requests;
 use berth_api::cluster::{Cluster, RevisionSummary, TurnState};
 use berth_api::labels;
 use berth_api::revision::{RevisionCause, RevisionOutcome};
@@ -8,9 +9,6 @@ use std::fmt;
 
 /// A turn is kept that is needed again so soon.
 const SOON: SignedDuration = SignedDuration::from_mins(2);
-
-/// A window opens once a week at least. Whoever waits for longer has changed it, and others need not wait for that.
-const WINDOW: SignedDuration = SignedDuration::from_hours(8 * 24);
 
 /// Where a `Cluster` is that says nothing, or nothing that can be read.
 pub const DEFAULT_WAVE: u8 = 5;
@@ -44,6 +42,10 @@ pub struct Member {
     pub state: Option<TurnState>,
     /// Since when.
     pub since: Option<Timestamp>,
+    /// When it was asked for first, as far as the status tells.
+    pub asked: Option<Timestamp>,
+    /// When a change of any version last began or ended.
+    pub served: Option<Timestamp>,
     /// When that ends by itself.
     pub until: Option<Timestamp>,
     /// The operator has not looked at the spec yet that asks for the version.
@@ -97,6 +99,13 @@ impl Member {
                 member.unseen = unseen;
             }
         }
+        let asked_for = status.requests.iter();
+        // Of more than are remembered, each is as old as the oldest.
+        let full = asked_for.len() >= requests::MOST;
+        let oldest = asked_for.clone().filter_map(|r| r.since.as_ref()).map(|t| t.0).min().filter(|_| full);
+        let known = asked_for.clone().find(|r| r.to == member.to).and_then(|r| Some(r.since.as_ref()?.0));
+        member.asked = known.or(oldest).or(member.since.filter(|_| member.is_asked()));
+        member.served = asked_for.filter_map(|r| r.last.as_ref()).map(|t| t.0).max();
         let since_well = status.history.iter().take_while(|r| r.outcome != Some(RevisionOutcome::Succeeded));
         // Of templates alone, the digest is behind the version.
         let (version, templates) =
@@ -119,14 +128,19 @@ impl Member {
         self.current && self.state == Some(TurnState::Waiting) && self.turn.as_ref() != Some(&self.to)
     }
 
-    /// Higher waves wait for it. Not for one that tries again, nor for a window that never comes: a team could hold up all others.
-    pub(super) fn is_open(&self, now: Timestamp) -> bool {
+    /// It asks for a version, and is not through with it.
+    pub(super) fn is_asked(&self) -> bool {
+        self.unseen || matches!(self.state, Some(TurnState::Waiting | TurnState::Window | TurnState::Running))
+    }
+
+    /// Higher waves wait for it, until then at most. Not for one that tries again. What has begun in time may end; who has a turn for too long
+    /// is `overdue`. What a team does in its namespace can add nothing to that: a window that never opens, a spec that changes all the time,
+    /// a version that is set back and asked for again.
+    pub(super) fn is_open(&self, until: Timestamp, overdue: bool, now: Timestamp) -> bool {
         match self.state {
             _ if self.failures > 0 => false,
-            _ if self.unseen => true,
-            Some(TurnState::Waiting | TurnState::Running) => true,
-            Some(TurnState::Window) => self.since.is_none_or(|since| now.duration_since(since) < WINDOW),
-            _ => false,
+            Some(TurnState::Running) => !overdue && self.since.is_none_or(|since| since < until),
+            _ => self.is_asked() && now < until,
         }
     }
 

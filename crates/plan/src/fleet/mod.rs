@@ -4,6 +4,7 @@
 //! turn is recorded before anything changes; who decides is the only one who records turns and takes them back.
 
 mod member;
+mod memory;
 #[cfg(test)]
 mod tests;
 
@@ -13,6 +14,10 @@ use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use member::{DEFAULT_WAVE, Member, TenantId, wave};
+pub use memory::{LONGEST_TURN, Memory, PATIENCE};
+
+/// The last wave.
+const LAST_WAVE: u8 = 9;
 
 /// What a tenant waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,6 +47,8 @@ pub enum Answer {
         version: String,
         /// Who did.
         back: Vec<TenantId>,
+        /// All of them are of this team, which alone is stopped.
+        only: Option<String>,
         /// `rollouts.maxFailed`.
         most: usize,
     },
@@ -60,37 +67,44 @@ pub struct Decision {
     pub open: bool,
     /// Whoever waits is stopped, and nobody has a turn: nothing but news changes that.
     pub stands: bool,
+    /// For the next decision.
+    pub memory: Memory,
 }
 
-/// Who gets a turn. `told`: what was answered before, which is said again as long as it is true.
-pub fn decide(all: &[Member], limits: &Rollouts, told: &BTreeMap<TenantId, Answer>, now: Timestamp) -> Decision {
+/// Who gets a turn. `before`: what the decision before remembered; empty for the first one of a process.
+///
+/// Whatever one team does in its namespace, others wait for it no longer than [`PATIENCE`] (with the soaks of lower waves) and
+/// [`LONGEST_TURN`], and for no place of it where there is more than one.
+pub fn decide(all: &[Member], limits: &Rollouts, before: &Memory, now: Timestamp) -> Decision {
+    let fleet = Fleet { all, limits, memory: before.with(all, now), now };
     let mut decision = Decision::default();
     decision.take_back.extend(all.iter().filter(|m| m.gives_back(now)).map(|m| m.id.clone()));
     decision.open = all.iter().any(|m| m.turn.is_some() || m.unseen || m.state == Some(TurnState::Waiting));
     let running: Vec<&Member> = all.iter().filter(|m| m.runs()).collect();
-    let mut free = limits.max_concurrent.saturating_sub(running.len());
+    let mut places = Places::of(&running, &fleet);
     let stopped = stopped(all, limits);
-    let mut waiting: Vec<&Member> = all.iter().filter(|m| m.waits()).collect();
-    in_turns(&mut waiting, &running);
-    for (n, member) in waiting.into_iter().enumerate() {
-        let before = told.get(&member.id);
-        let answer = match stopped.get(&*member.to) {
+    for (n, member) in fleet.in_turns(&running).into_iter().enumerate() {
+        let told = before.told.get(&member.id);
+        let answer = match stopped.get(&*member.to).filter(|stop| stop.holds(member)) {
             // Who failed may try again.
-            Some(back) if !member.came_back => {
-                let (version, back) = (member.to.clone(), back.iter().map(|id| (*id).clone()).collect());
-                Some(Answer::Stopped { version, back, most: limits.max_failed })
+            Some(stop) if !member.came_back => {
+                let (version, only) = (member.to.clone(), stop.only.map(str::to_owned));
+                let back = stop.back.iter().map(|id| (*id).clone()).collect();
+                Some(Answer::Stopped { version, back, only, most: limits.max_failed })
             }
-            _ => wave_before((n, member), all, before, now).or_else(|| soak(member, all, limits, now)),
+            _ => fleet.wave_before((n, member), told).or_else(|| fleet.soak(member)),
         };
         let answer = answer.or_else(|| {
             // It has one, towards another version: one tenant is still one.
-            let may = member.turn.is_some() || free > 0;
-            (!may).then(|| full(&running, n, limits, before))
+            let may = member.turn.is_some() || places.has(member);
+            (!may).then(|| full(&running, n, limits, told))
         });
         match answer {
             Some(answer) => drop(decision.answers.insert(member.id.clone(), answer)),
             None if !decision.take_back.contains(&member.id) => {
-                free -= usize::from(member.turn.is_none());
+                if member.turn.is_none() {
+                    places.take(member);
+                }
                 decision.grant.push((member.id.clone(), member.to.clone()));
             }
             None => {}
@@ -99,52 +113,136 @@ pub fn decide(all: &[Member], limits: &Rollouts, told: &BTreeMap<TenantId, Answe
     let stopped = |m: &Member| matches!(decision.answers.get(&m.id), Some(Answer::Stopped { .. }));
     let idle = |m: &Member| m.turn.is_none() && !m.unseen && (m.state != Some(TurnState::Waiting) || stopped(m));
     decision.stands = decision.open && all.iter().all(idle);
+    decision.memory = fleet.memory;
+    decision.memory.told.clone_from(&decision.answers);
+    for (id, _) in &decision.grant {
+        decision.memory.serves(id, now);
+    }
     decision
 }
 
-/// Lower waves first; in a wave a team after the other, so that one with many tenants keeps none from its turn.
-fn in_turns(waiting: &mut Vec<&Member>, running: &[&Member]) {
-    waiting.sort_by_key(|m| (m.wave, &m.id));
-    let mut of_team: BTreeMap<&str, usize> = BTreeMap::new();
+/// Who may begin beside those that run.
+struct Places<'a> {
+    /// Those that count for everybody.
+    taken: usize,
+    /// All of a team, also those that count for itself alone.
+    of_team: BTreeMap<&'a str, usize>,
+    most: usize,
+    /// A team leaves one to others, if there are others and more than one place: nobody waits for all of its turns to end.
+    most_of_team: usize,
+}
+
+impl<'a> Places<'a> {
+    fn of(running: &[&'a Member], fleet: &Fleet<'a>) -> Self {
+        let most = fleet.limits.max_concurrent;
+        let teams: BTreeSet<&str> = fleet.all.iter().map(|m| &*m.id.namespace).collect();
+        let most_of_team = if teams.len() > 1 && most > 1 { most - 1 } else { most };
+        let taken = running.iter().filter(|m| !fleet.memory.is_overdue(m, fleet.now)).count();
+        Self { taken, of_team: of_teams(running), most, most_of_team }
+    }
+
+    fn has(&self, member: &Member) -> bool {
+        let own = self.of_team.get(&*member.id.namespace).copied().unwrap_or_default();
+        self.taken < self.most && own < self.most_of_team
+    }
+
+    fn take(&mut self, member: &'a Member) {
+        self.taken += 1;
+        *self.of_team.entry(&member.id.namespace).or_default() += 1;
+    }
+}
+
+fn of_teams<'a>(running: &[&'a Member]) -> BTreeMap<&'a str, usize> {
+    let mut all = BTreeMap::new();
     for member in running {
-        *of_team.entry(&member.id.namespace).or_default() += 1;
+        *all.entry(&*member.id.namespace).or_default() += 1;
     }
-    let mut before: BTreeMap<(u8, &str), usize> = BTreeMap::new();
-    let mut ranked = vec![];
-    for member in waiting.drain(..) {
-        let team = &*member.id.namespace;
-        let earlier = before.entry((member.wave, team)).or_default();
-        ranked.push((member.wave, *earlier + of_team.get(team).copied().unwrap_or_default(), member));
-        *earlier += 1;
+    all
+}
+
+/// A version towards which others do not start.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stop<'a> {
+    /// Who came back from it.
+    pub back: BTreeSet<&'a TenantId>,
+    /// The one team whose tenants came back, none of which is in a wave that only the platform gives: it can make them fail on purpose, so it
+    /// stops nobody but itself.
+    pub only: Option<&'a str>,
+}
+
+impl Stop<'_> {
+    fn holds(&self, member: &Member) -> bool {
+        self.only.is_none_or(|team| team == member.id.namespace)
     }
-    ranked.sort_by_key(|(wave, rank, member)| (*wave, *rank, &member.id));
-    waiting.extend(ranked.into_iter().map(|(.., member)| member));
 }
 
 /// Versions towards which nobody else starts, and who came back from them.
-pub fn stopped<'a>(all: &'a [Member], limits: &Rollouts) -> BTreeMap<&'a str, BTreeSet<&'a TenantId>> {
-    let mut back: BTreeMap<&str, BTreeSet<&TenantId>> = BTreeMap::new();
+pub fn stopped<'a>(all: &'a [Member], limits: &Rollouts) -> BTreeMap<&'a str, Stop<'a>> {
+    let mut stops: BTreeMap<&str, Stop<'_>> = BTreeMap::new();
     for member in all.iter().filter(|m| m.came_back) {
-        back.entry(&member.to).or_default().insert(&member.id);
+        let team = &*member.id.namespace;
+        let stop = stops.entry(&member.to).or_insert_with(|| Stop { only: Some(team), ..Stop::default() });
+        stop.back.insert(&member.id);
+        stop.only = stop.only.filter(|only| *only == team && member.wave >= DEFAULT_WAVE);
     }
-    back.retain(|_, all| all.len() > limits.max_failed);
-    back
+    stops.retain(|_, stop| stop.back.len() > limits.max_failed);
+    stops
 }
 
-/// A lower wave that is not through with the same version. As in [`full`], those who wait name different ones.
-fn wave_before((n, member): (usize, &Member), all: &[Member], told: Option<&Answer>, now: Timestamp) -> Option<Answer> {
-    let before = all.iter().filter(|m| m.wave < member.wave && m.to == member.to && m.is_open(now));
-    let open: Vec<&Member> = before.collect();
-    let one = open.get(n.checked_rem(open.len())?)?;
-    let same = |answer: &&Answer| matches!(answer, Answer::Wave { on, .. } if open.iter().any(|m| m.id == *on));
-    let said = told.filter(same).cloned();
-    Some(said.unwrap_or_else(|| Answer::Wave { wave: one.wave, on: one.id.clone() }))
+/// All that a decision looks at.
+struct Fleet<'a> {
+    all: &'a [Member],
+    limits: &'a Rollouts,
+    memory: Memory,
+    now: Timestamp,
 }
 
-fn soak(member: &Member, all: &[Member], limits: &Rollouts, now: Timestamp) -> Option<Answer> {
-    let before = all.iter().filter(|m| m.wave < member.wave && m.to == member.to && m.has_ended());
-    let until = before.filter_map(|m| m.since).max()?.checked_add(limits.wave_soak).ok()?;
-    (until > now).then_some(Answer::Soak { until })
+impl<'a> Fleet<'a> {
+    fn until(&self, member: &Member) -> Timestamp {
+        self.memory.waited_for_until(member, self.limits, self.now)
+    }
+
+    /// Those that wait. Lower waves first, while their time lasts; in a wave a team after the other, and of teams with as many turns the one
+    /// whose last was longest ago, so that one with many tenants keeps none from its turn; then who waits longest.
+    fn in_turns(&self, running: &[&'a Member]) -> Vec<&'a Member> {
+        let wave = |m: &Member| if self.now < self.until(m) { m.wave } else { LAST_WAVE };
+        let mut waiting: Vec<(u8, &Member)> = self.all.iter().filter(|m| m.waits()).map(|m| (wave(m), m)).collect();
+        waiting.sort_by_key(|(wave, m)| (*wave, m.since, &m.id));
+        let of_team = of_teams(running);
+        let mut before: BTreeMap<(u8, &str), usize> = BTreeMap::new();
+        let mut ranked = vec![];
+        for (wave, member) in waiting {
+            let team = &*member.id.namespace;
+            let earlier = before.entry((wave, team)).or_default();
+            let rank = *earlier + of_team.get(team).copied().unwrap_or_default();
+            ranked.push((wave, rank, self.memory.last_turn(member), member));
+            *earlier += 1;
+        }
+        ranked.sort_by_key(|(wave, rank, last, m)| (*wave, *rank, *last, m.since, &m.id));
+        ranked.into_iter().map(|(.., member)| member).collect()
+    }
+
+    /// A lower wave that is not through with the same version. As in [`full`], those who wait name different ones.
+    fn wave_before(&self, (n, member): (usize, &Member), told: Option<&Answer>) -> Option<Answer> {
+        let lower = self.all.iter().filter(|m| m.wave < member.wave && m.to == member.to);
+        let is_open = |m: &&Member| m.is_open(self.until(m), self.memory.is_overdue(m, self.now), self.now);
+        let open: Vec<&Member> = lower.filter(is_open).collect();
+        let one = open.get(n.checked_rem(open.len())?)?;
+        let same = |answer: &&Answer| matches!(answer, Answer::Wave { on, .. } if open.iter().any(|m| m.id == *on));
+        let said = told.filter(same).cloned();
+        Some(said.unwrap_or_else(|| Answer::Wave { wave: one.wave, on: one.id.clone() }))
+    }
+
+    /// Whoever ends in time is waited for, and not one that ends again and again.
+    fn soak(&self, member: &Member) -> Option<Answer> {
+        let before = self.all.iter().filter(|m| m.wave < member.wave && m.to == member.to && m.has_ended());
+        let ended = before.filter_map(|m| {
+            let last = self.until(m).checked_add(LONGEST_TURN).unwrap_or(Timestamp::MAX);
+            m.since.filter(|since| *since < last)
+        });
+        let until = ended.max()?.checked_add(self.limits.wave_soak).ok()?;
+        (until > self.now).then_some(Answer::Soak { until })
+    }
 }
 
 /// Those who wait name different ones, so that the end of one is no news for all: each of them reconciles.

@@ -1,5 +1,7 @@
 //! Who gets a turn, in tables; and a fleet that is played through with crashes, failures and changes of mind.
 
+mod hostile;
+
 use super::*;
 use jiff::SignedDuration;
 use serde_json::json;
@@ -26,7 +28,7 @@ fn now() -> Timestamp {
 }
 
 fn decided(all: &[Member], limits: &Rollouts) -> Decision {
-    decide(all, limits, &BTreeMap::new(), now())
+    decide(all, limits, &Memory::default(), now())
 }
 
 fn granted(decision: &Decision) -> Vec<&str> {
@@ -96,7 +98,10 @@ fn with_one_too_many_that_came_back_nobody_else_starts_and_those_may_try_again()
     all.push(member("d", 5, Some(Waiting)));
     let decision = decided(&all, &limits(10, 2));
     let back = ["a", "b", "c"].map(id).to_vec();
-    assert_eq!(decision.answers[&id("d")], Answer::Stopped { version: V.into(), back, most: 2 });
+    assert_eq!(
+        decision.answers[&id("d")],
+        Answer::Stopped { version: V.into(), back, only: Some("team".into()), most: 2 }
+    );
     assert_eq!(granted(&decided(&all, &limits(10, 3))), ["d"], "the value is raised");
     all[0].came_back = false;
     assert_eq!(granted(&decided(&all, &limits(10, 2))), ["d"], "by flags of its own");
@@ -127,6 +132,61 @@ fn teams_take_turns_in_a_wave_and_a_lower_wave_comes_first() {
     assert_eq!(granted(&decided(&early, &limits(5, 2))), ["e"], "a team's lower wave holds up the higher ones");
 }
 
+fn of(team: &str, member: Member) -> Member {
+    Member { id: TenantId { namespace: team.into(), ..member.id.clone() }, ..member }
+}
+
+#[test]
+fn a_team_whose_tenants_fail_stops_itself_and_nobody_else() {
+    let back = |wave| ["a", "b", "c"].map(|name| of("evil", member(name, wave, Some(Failed))));
+    let waits = [of("evil", member("d", 9, Some(Waiting))), of("good", member("e", 9, Some(Waiting)))];
+    let all = |wave| [&back(wave)[..], &waits].concat();
+    let decision = decided(&all(DEFAULT_WAVE), &limits(10, 2));
+    assert_eq!(granted(&decision), ["e"]);
+    assert!(matches!(&decision.answers[&waits[0].id], Answer::Stopped { only: Some(team), .. } if team == "evil"));
+    assert!(granted(&decided(&all(4), &limits(10, 2))).is_empty(), "a wave that the platform gave");
+    let another = [&all(DEFAULT_WAVE)[..], &[of("other", member("f", 5, Some(Failed)))]].concat();
+    assert!(granted(&decided(&another, &limits(10, 2))).is_empty(), "another team's, too");
+    assert_eq!(granted(&decided(&another, &limits(10, 4))), ["d", "e"], "four may");
+}
+
+#[test]
+fn a_team_leaves_a_place_to_others_if_there_are_others() {
+    let many: Vec<Member> = (0..9).map(|n| of("big", member(&format!("a{n}"), 5, Some(Waiting)))).collect();
+    assert_eq!(granted(&decided(&many, &limits(3, 2))), ["a0", "a1", "a2"]);
+    let rests = [&many[..], &[of("small", member("b", 5, None))]].concat();
+    assert_eq!(granted(&decided(&rests, &limits(3, 2))), ["a0", "a1"], "others may come");
+    assert_eq!(granted(&decided(&rests, &limits(1, 2))), ["a0"], "of one place none can be left");
+}
+
+#[test]
+fn a_turn_is_counted_for_others_as_long_as_a_change_can_take() {
+    let endless = of("evil", member("a", 5, Some(Running)));
+    let waits = [of("evil", member("b", 5, Some(Waiting))), of("good", member("c", 5, Some(Waiting)))];
+    let all = [&[endless][..], &waits].concat();
+    let before = decided(&all, &limits(1, 2)).memory;
+    let after = |turn: SignedDuration| decide(&all, &limits(1, 2), &before, now() + turn);
+    assert!(granted(&after(LONGEST_TURN)).is_empty());
+    let late = after(LONGEST_TURN + SignedDuration::from_secs(1));
+    assert_eq!(granted(&late), ["c"], "and its own team waits for it");
+}
+
+#[test]
+fn who_had_a_turn_last_comes_last_and_then_who_waits_longest_comes_first() {
+    let since = |hours: i64, member| Member { since: Some(now() - SignedDuration::from_hours(hours)), ..member };
+    let served = |member| Member { served: Some(now() - SignedDuration::from_hours(1)), ..member };
+    let all = [
+        served(since(9, of("a-team", member("a", 5, Some(Waiting))))),
+        since(1, of("b-team", member("b", 5, Some(Waiting)))),
+        since(2, of("c-team", member("c", 5, Some(Waiting)))),
+    ];
+    assert_eq!(granted(&decided(&all, &limits(3, 2))), ["c", "b", "a"]);
+    // One that was asked for too long ago comes before no other wave.
+    let late = Member { asked: Some(now() - PATIENCE), ..of("evil", member("a", 5, Some(Waiting))) };
+    let all = [late, served(of("good", member("b", 8, Some(Waiting))))];
+    assert_eq!(granted(&decided(&all, &limits(1, 2))), ["b"]);
+}
+
 #[test]
 fn a_fleet_that_is_stopped_is_looked_at_when_there_is_news() {
     let back = || (0..3).map(|n| member(&format!("f{n}"), 0, Some(Failed)));
@@ -151,9 +211,20 @@ fn nobody_holds_up_higher_waves_for_ever() {
         !granted(&decided(&all, &limits(3, 2))).contains(&"late")
     };
     let window =
-        |hours| Member { since: Some(now() - SignedDuration::from_hours(hours)), ..member("early", 1, Some(Window)) };
+        |hours| Member { asked: Some(now() - SignedDuration::from_hours(hours)), ..member("early", 1, Some(Window)) };
     assert!(holds_up(window(7 * 24)));
     assert!(!holds_up(window(9 * 24)), "a window that never opens");
+    // Eight days count from the first request of the team, whatever it does meanwhile.
+    for (state, since, waited_for) in
+        [(Window, 0, false), (Waiting, 0, false), (Running, 0, false), (Running, 30, true)]
+    {
+        let since = Some(now() - SignedDuration::from_hours(since));
+        let asked = Some(now() - PATIENCE);
+        let early = Member { asked, since, turn: None, ..member("early", 1, Some(state)) };
+        assert_eq!(holds_up(early), waited_for, "{state}: what began in time may end");
+    }
+    let unseen = Member { asked: Some(now() - PATIENCE), unseen: true, current: false, ..member("early", 1, None) };
+    assert!(!holds_up(unseen));
     for state in [Waiting, Window, Running] {
         let early = Member { failures: 1, turn: None, ..member("early", 1, Some(state)) };
         assert!(!holds_up(early), "{state}: it tries again");
@@ -171,11 +242,11 @@ fn what_becomes_of_one_tenant_of_a_wave_is_no_news_for_all_that_wait() {
     let mut all: Vec<Member> = (0..10).map(|n| member(&format!("a{n}"), 0, Some(Running))).collect();
     all.extend((0..90).map(|n| member(&format!("b{n:02}"), 5, Some(Waiting))));
     let limits = limits(20, 2);
-    let before = decided(&all, &limits).answers;
+    let before = decided(&all, &limits).memory;
     all[0].state = Some(Succeeded);
     let after = decide(&all, &limits, &before, now()).answers;
-    let told = after.iter().filter(|(id, answer)| before.get(id) != Some(answer)).count();
-    assert_eq!((before.len(), told), (90, 9));
+    let told = after.iter().filter(|(id, answer)| before.told.get(id) != Some(answer)).count();
+    assert_eq!((before.told.len(), told), (90, 9));
 }
 
 #[test]
@@ -232,7 +303,8 @@ fn what_was_said_is_said_again_as_long_as_it_is_true() {
         other => panic!("{other:?}"),
     };
     assert_ne!(on(&first, "x"), on(&first, "y"), "they name different ones");
-    let told = BTreeMap::from([(id("x"), Answer::Full { most: 2, on: Some(id("b")) })]);
+    let mut told = Memory::default();
+    told.told.insert(id("x"), Answer::Full { most: 2, on: Some(id("b")) });
     assert_eq!(on(&decide(&all, &limits(2, 2), &told, now()), "x"), "b");
 }
 
@@ -274,6 +346,21 @@ fn a_member_is_what_its_cluster_says() {
         let status = json!({"observedGeneration": 2, "history": history, "turn": turn});
         assert_eq!(read(&status, V, None).unwrap().failures, failures, "{outcomes:?}");
     }
+    let requests = json!([
+        {"to": "1.36.2", "since": "2025-12-01T00:00:00Z", "last": "2025-12-02T00:00:00Z"},
+        {"to": V, "since": "2025-12-24T00:00:00Z"},
+    ]);
+    let turn = json!({"to": V, "state": "Waiting", "since": "2025-12-31T00:00:00Z"});
+    let mut status = json!({"observedGeneration": 2, "history": history, "turn": turn, "requests": requests});
+    let known = read(&status, V, None).unwrap();
+    let at = |text: &str| Some(text.parse().unwrap());
+    assert_eq!((known.asked, known.served), (at("2025-12-24T00:00:00Z"), at("2025-12-02T00:00:00Z")));
+    status["requests"] = json!([]);
+    assert_eq!(read(&status, V, None).unwrap().asked, at("2025-12-31T00:00:00Z"), "of an operator that recorded none");
+    let other =
+        |n: usize| json!({"to": format!("1.36.{}", 100 + n), "since": format!("2025-11-{:02}T00:00:00Z", n + 1)});
+    status["requests"] = (0..crate::cluster::requests::MOST).map(other).collect();
+    assert_eq!(read(&status, V, None).unwrap().asked, at("2025-11-01T00:00:00Z"), "one of too many");
     let mut cluster = Cluster::default();
     for (label, wanted) in [(None, 5), (Some("0"), 0), (Some("9"), 9), (Some("10"), 5), (Some("x"), 5)] {
         cluster.metadata.labels = label.map(|l| [("berth.dev/wave".to_owned(), l.to_owned())].into());
@@ -337,7 +424,7 @@ fn a_fleet_that_is_played_through_never_has_more_at_once_and_ends() {
                 Played { member, rolls: false, poisoned: n < poison }
             })
             .collect();
-        let mut told = BTreeMap::new();
+        let mut told = Memory::default();
         for step in 0.. {
             assert!(step < 4000, "it never ends: seed {seed}: {fleet:#?}");
             let n = dice.roll(fleet.len());
@@ -357,7 +444,7 @@ fn a_fleet_that_is_played_through_never_has_more_at_once_and_ends() {
                     assert!(!(back && tenant.rolls), "it is at work: seed {seed}");
                 }
             }
-            told = if dies_after < 3 { BTreeMap::new() } else { decision.answers };
+            told = if dies_after < 3 { Memory::default() } else { decision.memory };
             let rolling: Vec<&Played> = fleet.iter().filter(|t| t.rolls).collect();
             assert!(rolling.len() <= limits.max_concurrent, "seed {seed}");
             let waves: BTreeSet<u8> = rolling.iter().map(|t| t.member.wave).collect();

@@ -26,7 +26,11 @@ const CASES: &[Case] = &[
     }),
     ("another version, from which too many came back", |f| {
         let back = (0..12).map(|n| called(&format!("shop-{n}"))).collect();
-        asks(f, Some(Answer::Stopped { version: NEW.into(), back, most: 2 }));
+        asks(f, Some(Answer::Stopped { version: NEW.into(), back, only: None, most: 2 }));
+    }),
+    ("another version, from which too many of this namespace came back", |f| {
+        let back = (0..3).map(|n| called(&format!("shop-{n}"))).collect();
+        asks(f, Some(Answer::Stopped { version: NEW.into(), back, only: Some(other().namespace), most: 2 }));
     }),
     ("another version, outside of the window", |f| {
         f.window("03:00", "Europe/Berlin");
