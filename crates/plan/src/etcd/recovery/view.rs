@@ -171,12 +171,22 @@ pub(in crate::etcd) fn left(s: &Subject<'_>, view: &View) -> Vec<EtcdEndpoint> {
     if all.len() == loss.left.len() { all } else { vec![] }
 }
 
-/// Recoveries of other etcds.
+/// The namespace in which the recoveries of a stand-alone etcd are counted: who runs one can lose its data on purpose, and keeps nobody else
+/// waiting. None: a tenant's, all of which are counted together, since nobody but the platform can lose theirs.
+fn counted_in(etcd: &EtcdCluster) -> Option<&str> {
+    let Home { namespace, field, .. } = health::home(etcd);
+    (field == "etcdClusterRef").then_some(namespace)
+}
+
+/// Recoveries of other etcds that count together with this one's.
 fn others(s: &Subject<'_>, queued: Option<Time>) -> Others {
     let own = (queued, s.key(Kind::EtcdCluster, s.name));
     let mut out = Others::default();
     for (key, o) in s.observed.objects.iter().filter(|(key, _)| key.kind == Kind::EtcdCluster && **key != own.1) {
         let Ok(etcd) = serde_json::from_value::<EtcdCluster>(o.clone()) else { continue };
+        if counted_in(&etcd) != counted_in(s.etcd) {
+            continue;
+        }
         let acts = etcd.spec.recovery == Recovery::Automatic
             && !etcd.spec.paused
             && etcd.metadata.deletion_timestamp.is_none();

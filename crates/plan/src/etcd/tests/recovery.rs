@@ -200,22 +200,31 @@ fn where_nothing_is_left_the_newest_backup_is_restored() {
     assert!(e.message(ConditionType::Ready).contains("no verified EtcdBackup"), "{}", e.message(ConditionType::Ready));
 }
 
-#[test]
-fn others_of_the_fleet_hold_it() {
-    let mut e = Etcd::automatic(1);
-    e.backed_up("2025-01-01T00:00:00Z");
-    for n in 0..3 {
-        let name = names::control_plane_namespace(TEAM, &format!("other-{n}"));
-        let now = e.world.now.to_string();
+/// Three others, whose recoveries began just now.
+fn three_begin(e: &mut Etcd, place: impl Fn(&str) -> String, labels: impl Fn(&str) -> Value) {
+    for n in ["a", "b", "c"] {
+        let (name, now) = (place(n), e.world.now.to_string());
         e.world.put(
-            ObjectKey::namespaced(Kind::EtcdCluster, &*name, "etcd"),
+            ObjectKey::namespaced(Kind::EtcdCluster, &*name, format!("etcd-of-{n}")),
             json!({
-                "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster", "metadata": {"name": "etcd", "namespace": name},
+                "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
+                "metadata": {"name": format!("etcd-of-{n}"), "namespace": name, "labels": labels(n)},
                 "spec": {"version": "3.6.16", "recovery": "Automatic"},
                 "status": {"recovery": {"since": now, "epoch": 1, "begun": now}},
             }),
         );
     }
+}
+
+fn labels_of(cluster: &str) -> Value {
+    json!({labels::CLUSTER_NAMESPACE: TEAM, labels::CLUSTER_NAME: cluster})
+}
+
+#[test]
+fn others_of_the_fleet_hold_it() {
+    let mut e = Etcd::automatic(1);
+    e.backed_up("2025-01-01T00:00:00Z");
+    three_begin(&mut e, |cluster| names::control_plane_namespace(TEAM, cluster), labels_of);
     e.lose(&[0], &[]);
     e.looks_on();
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::RecoveryHeld));
@@ -223,6 +232,19 @@ fn others_of_the_fleet_hold_it() {
     e.passes_by(3600);
     e.looks_on();
     assert_eq!(e.restores().len(), 1, "an hour later it is its turn");
+}
+
+/// A team can lose the data of its own stand-alone etcds as often as it likes.
+#[test]
+fn those_of_stand_alone_etcds_hold_no_tenant_whatever_their_labels_say() {
+    for labels in [|_: &str| json!({}), labels_of] {
+        let mut e = Etcd::automatic(1);
+        e.backed_up("2025-01-01T00:00:00Z");
+        three_begin(&mut e, |_| "a-team".to_owned(), labels);
+        e.lose(&[0], &[]);
+        e.looks_on();
+        assert_eq!(e.restores().len(), 1, "{:#?}", e.condition(ConditionType::Ready));
+    }
 }
 
 /// Whether a majority is lost depends on who votes, which is not known while that changes.
