@@ -200,8 +200,8 @@ mod tests {
             for file in std::fs::read_dir(crate::root().join("charts").join(chart).join("templates")).unwrap() {
                 let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
                 for kind in text.lines().filter_map(|l| l.strip_prefix("kind: ")) {
-                    // The values that the demo sets ask for none of prometheus-operator's.
-                    let others = ["ServiceMonitor", "PrometheusRule"].contains(&kind);
+                    // The values that the demo sets ask for none of these.
+                    let others = ["ServiceMonitor", "PrometheusRule", "ResourceQuota"].contains(&kind);
                     assert!(others || KINDS.iter().any(|(k, ..)| *k == kind), "{kind}");
                 }
             }

@@ -2,6 +2,7 @@
 
 mod configuration;
 mod controllers;
+mod decisions;
 mod examples;
 mod gitops;
 mod monitoring;
@@ -11,6 +12,7 @@ mod rights;
 mod vpc;
 
 use berth_api::{labels, names};
+use berth_render::Kind;
 use berth_testkit::fixtures::eventually;
 use berth_testkit::{ApiServer, yaml};
 use k8s_openapi::api::core::v1::Namespace;
@@ -91,6 +93,7 @@ async fn install(server: &ApiServer) {
                 .map(|_| DynamicObject::new("", &secret_resource())),
         )?;
         protection::in_force(server).await?;
+        decisions::in_force(server).await?;
         rights::services_in_force(server).await
     };
     eventually(Duration::from_secs(30), "the policies are in force", probe).await.expect("policies");
@@ -122,11 +125,11 @@ fn refusal<T>(result: kube::Result<T>) -> String {
 }
 
 fn dynamic(client: &Client, kind: &str, namespace: &str) -> Api<DynamicObject> {
-    let (group, version) = match kind {
-        "Cluster" | "EtcdCluster" => ("berth.dev", "v1alpha1"),
-        "RoleBinding" => ("rbac.authorization.k8s.io", "v1"),
-        "CustomResourceDefinition" => ("apiextensions.k8s.io", "v1"),
-        _ => ("", "v1"),
+    let known = Kind::ALL.into_iter().find(|known| known.name() == kind);
+    let (group, version) = match (known, kind) {
+        (Some(known), _) => (known.group(), known.version()),
+        (None, "CustomResourceDefinition") => ("apiextensions.k8s.io", "v1"),
+        (None, _) => ("", "v1"),
     };
     let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
     match namespace {

@@ -119,6 +119,16 @@ async fn writer(server: &ApiServer, user: &str, namespace: &str, role: &str) -> 
     server.client_as(user, &[])
 }
 
+/// Somebody who may do anything in one namespace.
+pub(crate) async fn in_one_namespace(server: &ApiServer, user: &str, namespace: &str) -> Client {
+    let everything = json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "everything-in-one-namespace"},
+        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
+    });
+    apply(&server.client(), everything).await.expect("role");
+    writer(server, user, namespace, "everything-in-one-namespace").await
+}
+
 #[tokio::test]
 async fn a_control_plane_namespace_is_deleted_by_the_operator_and_else_only_with_a_label() {
     let server = server().await;
@@ -291,13 +301,8 @@ async fn a_team_namespace_with_the_label_is_not_deleted_until_the_label_is_remov
 async fn the_finalizer_is_taken_off_by_the_operator_and_by_who_may_in_all_namespaces() {
     let server = server().await;
     let team = server.namespace("team").await;
-    let everything = json!({
-        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "everything-in-one-namespace"},
-        "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}],
-    });
-    apply(&server.client(), everything).await.expect("role");
     let jane = writer(server, "jane-of-finalizers", &team, "berth-cluster-editor").await;
-    let root = writer(server, "root-of-a-team", &team, "everything-in-one-namespace").await;
+    let root = in_one_namespace(server, "root-of-a-team", &team).await;
     let all = ["example.com/mine", labels::FINALIZER];
     let finalizers = |all: &[&str]| json!({"metadata": {"finalizers": all}});
     let (me, admin) = (operator(server), server.client());
