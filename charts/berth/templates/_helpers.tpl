@@ -108,3 +108,24 @@ spec:
 {{- define "berth.readsStore" -}}
 request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun && oldObject.type == 'berth.dev/object-store'
 {{- end }}
+
+{{- /* CEL: text `of` is as a pattern of `writers`: a * at the end stands for any suffix (crates/plan/src/cluster/validate/writers.rs). Given both. */}}
+{{- define "berth.fits" -}}
+{{- $of := index . 0 -}}
+{{- $pattern := index . 1 -}}
+{{- if hasSuffix "*" $pattern -}}
+{{ $of }}.startsWith({{ trimSuffix "*" $pattern | toJson }})
+{{- else -}}
+{{ $of }} == {{ $pattern | toJson }}
+{{- end -}}
+{{- end }}
+
+{{- /* CEL: an annotation `key` of what the operator writes is Berth's own, one that a webhook adds, or there already. */}}
+{{- define "berth.annotation" -}}
+key.startsWith('berth.dev/')
+          || (request.operation == 'UPDATE' && has(oldObject.metadata.annotations) && key in oldObject.metadata.annotations
+            && oldObject.metadata.annotations[key] == object.metadata.annotations[key])
+          {{- with .Values.admissionPolicies.annotations }}
+          || key in {{ toJson . | replace "\"" "'" }}
+          {{- end }}
+{{- end }}

@@ -124,3 +124,34 @@ fn a_released_chart_pins_its_images_unless_somebody_sets_others() {
     let own = images(&["operator.image.tag=mine", &format!("agent.image.digest={c}")]);
     assert_eq!(own, ["ghcr.io/berth-dev/operator:mine".to_owned(), format!("ghcr.io/berth-dev/agent:0.1.0@{c}")]);
 }
+
+#[test]
+fn annotations_of_services_are_those_that_writers_may_ask_for() {
+    let lists = r#"writers.service.annotations=["example.com/lb*", "a.example/b=internal", "a.example/c=x*"]"#;
+    let objects = render("berth", &["--set-json", lists, "--set", "admissionPolicies.annotations={w.example/added}"]);
+    let named = |o: &&Value| o["metadata"]["name"] == "berth-operator-services" && o["spec"]["validations"].is_array();
+    let policy = objects.iter().find(named).expect("the policy");
+    let all: Vec<&str> =
+        policy["spec"]["validations"].as_array().unwrap().iter().filter_map(|v| v["expression"].as_str()).collect();
+    let expression = all.last().unwrap();
+    for part in [
+        r#"|| (key.startsWith("example.com/lb"))"#,
+        r#"|| (key == "a.example/b" && object.metadata.annotations[key] == "internal")"#,
+        r#"|| (key == "a.example/c" && object.metadata.annotations[key].startsWith("x"))"#,
+        "|| key in ['w.example/added']",
+    ] {
+        assert!(expression.contains(part), "{part}: {expression}");
+    }
+}
+
+#[test]
+fn a_teams_quota_counts_objects_of_berths_kinds() {
+    let team = r#"teams=[{"namespace": "team-a", "subjects": [{"kind": "Group", "name": "team-a"}],
+        "quota": {"clusters": 3, "etcdbackups": 500}}]"#;
+    let objects = render("berth", &["--set-json", team]);
+    let quota = objects.iter().find(|o| o["kind"] == "ResourceQuota").expect("a ResourceQuota");
+    assert_eq!(quota["metadata"]["namespace"], "team-a");
+    let hard = serde_json::json!({"count/clusters.berth.dev": "3", "count/etcdbackups.berth.dev": "500"});
+    assert_eq!(quota["spec"]["hard"], hard);
+    assert!(render("berth", &[]).iter().all(|o| o["kind"] != "ResourceQuota"));
+}

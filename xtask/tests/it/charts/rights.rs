@@ -359,3 +359,52 @@ async fn its_services_take_no_traffic_of_others() {
     refusal(change(&services, json!({"externalIPs": ["192.0.2.7", "192.0.2.8"]})).await);
     change(&services, json!({"externalIPs": null})).await.expect("taken away");
 }
+
+/// Annotations choose nodes, ranges of users and load balancers; a name of a volume takes somebody's; a class of the cluster's own evicts others.
+#[tokio::test]
+async fn what_it_writes_takes_no_node_no_volume_and_no_place_of_others() {
+    let server = server().await;
+    let (me, cp_namespace) = (operator(server), cp_namespace(server).await);
+    binding(&me, &cp_namespace, names::OPERATOR_NAMESPACE_ROLE, &["berth-operator"], false).await.expect("binding");
+    let annotate = |key: &str, value: &Value| json!({"metadata": {"annotations": {key: value}}});
+    let namespaces = |who: &Client| dynamic(who, "Namespace", "");
+    let patch = async |who: &Client, patch: Value| {
+        namespaces(who).patch(&cp_namespace, &PatchParams::default(), &Patch::Merge(patch)).await
+    };
+    const SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
+    let message = refusal(patch(&me, annotate(SELECTOR, &json!("pool=others"))).await);
+    assert!(message.contains("only Berth's own annotations on a namespace"), "{message}");
+    patch(&me, annotate(labels::TURN, &json!("1.36.3"))).await.expect("its own");
+    // What the platform set stays, and holds nothing up.
+    patch(&server.client(), annotate(SELECTOR, &json!("pool=control-planes"))).await.expect("the platform");
+    patch(&me, annotate(labels::TURN, &Value::Null)).await.expect("its own");
+    for value in [json!("pool=others"), Value::Null] {
+        refusal(patch(&me, annotate(SELECTOR, &value)).await);
+    }
+
+    let labelled = json!({"app": "a"});
+    let container = json!({"name": "c", "image": "i"});
+    let template = |class: &str| json!({"metadata": {"labels": labelled}, "spec": {"priorityClassName": class, "containers": [container]}});
+    let deployment = |class: &str| {
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "a"},
+            "spec": {"replicas": 0, "selector": {"matchLabels": labelled}, "template": template(class)}})
+    };
+    let claims = |volume: Option<&str>| {
+        let spec = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}, "volumeName": volume});
+        json!({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "a"}, "spec": {
+            "replicas": 0, "serviceName": "a", "selector": {"matchLabels": labelled}, "template": template(""),
+            "volumeClaimTemplates": [{"metadata": {"name": "data"}, "spec": spec}]}})
+    };
+    let make = async || create(&me, "Deployment", &cp_namespace, deployment("high"), true).await;
+    eventually(Duration::from_secs(5), "rights in its namespace", make).await.expect("a class of the platform's");
+    let message = refusal(create(&me, "Deployment", &cp_namespace, deployment("system-node-critical"), true).await);
+    assert!(message.contains("no priority class of the cluster's own"), "{message}");
+    create(&me, "StatefulSet", &cp_namespace, claims(None), true).await.expect("a new volume");
+    let message = refusal(create(&me, "StatefulSet", &cp_namespace, claims(Some("somebodys")), true).await);
+    assert!(message.contains("none by its name"), "{message}");
+
+    let mut annotated = service(&json!({"type": "LoadBalancer", "ports": [{"port": 6443}]}));
+    annotated["metadata"]["annotations"] = json!({"example.com/security-group": "sg-1"});
+    let message = refusal(create(&me, "Service", &cp_namespace, annotated, true).await);
+    assert!(message.contains("writers.service.annotations"), "{message}");
+}
