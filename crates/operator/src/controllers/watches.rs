@@ -69,14 +69,15 @@ fn whole_lists<K>(
     events.scan(vec![], ready).flatten()
 }
 
-/// Of annotations only whether they changed is kept: a team may have hundreds of KiB of them on each object.
+/// Of what a team may make as large as it likes only whether it changed is kept, and labels of Berth's, which say whose child it is.
 fn shrink(metadata: &mut ObjectMeta) {
-    metadata.managed_fields = None;
-    if let Some(annotations) = metadata.annotations.take() {
-        let mut hash = DefaultHasher::new();
-        annotations.hash(&mut hash);
-        metadata.annotations = Some([(String::new(), hash.finish().to_string())].into());
-    }
+    (metadata.managed_fields, metadata.owner_references) = (None, None);
+    let mut labels = metadata.labels.take().unwrap_or_default();
+    let mut hash = DefaultHasher::new();
+    (&labels, metadata.annotations.take(), metadata.finalizers.take()).hash(&mut hash);
+    labels.retain(|key, _| key.starts_with("berth.dev/"));
+    metadata.labels = Some(labels);
+    metadata.annotations = Some([(String::new(), hash.finish().to_string())].into());
 }
 
 /// What people change in an object. Its status is the operator's own, and no reason to reconcile it again.
@@ -282,7 +283,7 @@ mod tests {
     use std::sync::Mutex;
     use watcher::Event;
 
-    /// An API server with so many `Cluster`s, each with 250 KiB of annotations, and what it was asked for: `limit`, and the form.
+    /// An API server with so many `Cluster`s, each with 250 KiB of annotations, labels and finalizers, and what it was asked for: `limit`, and the form.
     fn with_clusters(count: usize) -> (Client, Arc<Mutex<Vec<(String, String)>>>) {
         let asked = Arc::new(Mutex::new(vec![]));
         let seen = asked.clone();
@@ -302,7 +303,8 @@ mod tests {
             }
             let one = |n: usize| {
                 json!({"metadata": {"name": format!("c{n}"), "namespace": "team", "resourceVersion": "7",
-                "annotations": {"large": "x".repeat(250 << 10)}}})
+                "annotations": {"large": "x".repeat(250 << 10)}, "labels": {"large": "x".repeat(250 << 10)},
+                    "finalizers": ["x".repeat(250 << 10)]}})
             };
             let next = if to < count { to.to_string() } else { String::new() };
             async move {
@@ -331,6 +333,23 @@ mod tests {
         assert_eq!((asked.lock().unwrap().len(), store.len()), (3, 120));
         let kept = serde_json::to_string(&store.state().iter().map(|o| &o.metadata).collect::<Vec<_>>()).unwrap();
         assert!(kept.len() < 120 * 200, "{}", kept.len());
+    }
+
+    #[test]
+    fn a_change_of_what_is_not_kept_is_seen() {
+        let object = |field: &str, value: &str| {
+            let mut metadata =
+                json!({"name": "c", "namespace": "team", "generation": 1, "labels": {"berth.dev/wave": "5"}});
+            metadata[field] = if field == "finalizers" { json!([value]) } else { json!({"example.com/a": value}) };
+            let mut object: PartialObjectMeta<Cluster> = serde_json::from_value(json!({"metadata": metadata})).unwrap();
+            shrink(&mut object.metadata);
+            object
+        };
+        for field in ["labels", "annotations", "finalizers"] {
+            assert_ne!(by_people(&object(field, "b")), by_people(&object(field, "c")), "{field}");
+            assert_eq!(by_people(&object(field, "b")), by_people(&object(field, "b")), "{field}");
+        }
+        assert_eq!(object("annotations", "b").metadata.labels.unwrap()["berth.dev/wave"], "5");
     }
 
     #[tokio::test]
