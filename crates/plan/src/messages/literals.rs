@@ -16,8 +16,8 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("cluster/inside/mod.rs", "a client certificate for the API", "the CA that lacks is said first"),
     ("cluster/inside/sets.rs", "the certificate in {ca}", "without the CA the API is not asked"),
     ("backup/outcome.rs", "its result to be recorded", "the result itself is said"),
-    ("restore/mod.rs", "its failure to be recorded", "the failure itself is said"),
-    ("restore/mod.rs", "it to be recorded", "that it is restored is said"),
+    ("restore/mod.rs", "Berth to record why it failed", "the failure itself is said"),
+    ("restore/mod.rs", "Berth to record that it is restored", "that it is restored is said"),
     ("restore/source.rs", "the backup of the members that are left", "that backup says it first"),
     (
         "restore/held.rs",

@@ -15,7 +15,7 @@ pub(super) fn plan(input: Input<'_>) -> RestorePlan {
         input.owner().is_ours(pod) && !["Succeeded", "Failed"].map(Some).contains(&pod["status"]["phase"].as_str())
     });
     if !(clean(input, &mut stage) & input.withdraw(&mut stage)) || works {
-        stage.state = State::waiting("its Jobs and their pods to be gone, and etcd to be told");
+        stage.state = State::waiting("its Jobs and their pods to end, and Berth to take the restore back from etcd");
     }
     let mut out = RestorePlan { phase: phase::DELETING, requeue_after: Some(SOON), ..RestorePlan::default() };
     out.plan.finished = stage.state.is_done() && stage.actions.is_empty();

@@ -246,7 +246,7 @@ fn step(input: Input<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static
 /// It ends here.
 fn fails(out: &mut RestorePlan, message: String) -> (&'static str, State) {
     out.failed = Some(Failure { at: At::Other, message });
-    (phase::FAILED, State::waiting("its failure to be recorded"))
+    (phase::FAILED, State::waiting("Berth to record why it failed"))
 }
 
 /// Deletes both Jobs, each with its Secret.
@@ -273,11 +273,11 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
                 if let (Outcome::Checked(manifest), true) = (&*said, input.restore.spec.source.key.is_some()) {
                     (out.found, out.backup) = source::found(manifest);
                 }
-                (phase::CHECKED, State::waiting("what its Job found to be recorded"))
+                (phase::CHECKED, State::waiting("Berth to record what its Job found"))
             }
             Ran::Failed(failure) => {
                 out.failed = Some(failure);
-                (phase::FAILED, State::waiting("its failure to be recorded"))
+                (phase::FAILED, State::waiting("Berth to record why it failed"))
             }
         };
     }
@@ -297,7 +297,7 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
             return (phase::CHECKED, state);
         }
         ask(input, place, stage, None);
-        return (phase::STOPPING, State::waiting(format!("{} to be told", place.asks.etcd)));
+        return (phase::STOPPING, State::waiting(format!("Berth to hand the restore to {}", place.asks.etcd)));
     }
     answer(input, place, stage, out, request.and_then(|r| r.restored))
 }
@@ -362,7 +362,7 @@ fn answer(
         Some(Phase::Done) if told == Some(epoch) => {
             (out.restored, out.epoch) = (true, Some(epoch));
             out.keeps = Some(crate::etcd::keep_old_data(&place.etcd.spec));
-            (phase::RESTORED, State::waiting("it to be recorded"))
+            (phase::RESTORED, State::waiting("Berth to record that it is restored"))
         }
         _ => (phase::STOPPING, place.says()),
     }
@@ -388,11 +388,11 @@ fn restore(
         Ran::Not(state) | Ran::Runs(state) => (phase::RESTORING, state),
         Ran::Done(_) => {
             ask(input, place, stage, Some(epoch));
-            (phase::RESTORING, State::waiting(format!("{} to be told", place.asks.etcd)))
+            (phase::RESTORING, State::waiting(format!("Berth to tell {} that its data is restored", place.asks.etcd)))
         }
         Ran::Failed(failure) => {
             out.failed = Some(failure);
-            (phase::FAILED, State::waiting("its failure to be recorded"))
+            (phase::FAILED, State::waiting("Berth to record why it failed"))
         }
     }
 }
