@@ -12,6 +12,16 @@ pub(crate) fn until(at: Timestamp, now: Timestamp) -> Option<String> {
     (at > now).then(|| span(at.duration_since(now)))
 }
 
+/// When `at` was, or will be: `3m ago`, `in 9 years`. Of clocks that differ by less than a minute nothing is said.
+pub(crate) fn ago(at: Timestamp, now: Timestamp) -> String {
+    const YEAR: i64 = 365 * 86_400;
+    match at.duration_since(now) {
+        ahead if ahead.as_secs() < 60 => format!("{} ago", age(at, now)),
+        ahead if ahead.as_secs() >= 2 * YEAR => format!("in {} years", ahead.as_secs() / YEAR),
+        ahead => format!("in {}", span(ahead)),
+    }
+}
+
 fn span(span: SignedDuration) -> String {
     let seconds = span.as_secs().max(0);
     match seconds {
@@ -34,5 +44,11 @@ mod tests {
         assert_eq!([ago(7200), ago(172_799), ago(172_800), ago(864_000)], ["2h", "47h", "2d", "10d"]);
         assert_eq!(until(now + SignedDuration::from_hours(60), now).as_deref(), Some("2d"));
         assert_eq!(until(now, now), None);
+        let at = |s: i64| super::ago(now + SignedDuration::from_secs(s), now);
+        assert_eq!(
+            [at(-120), at(0), at(59), at(60), at(86_400 * 400)],
+            ["2m ago", "0s ago", "0s ago", "in 60s", "in 400d"]
+        );
+        assert_eq!(at(86_400 * 366 * 9), "in 9 years");
     }
 }

@@ -3,7 +3,7 @@
 use super::args::{Other, Show};
 use super::{Found, find};
 use crate::access::Access;
-use crate::age::age;
+use crate::age::{age, ago};
 use crate::{Outcome, output, paint};
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::conditions::{ConditionType, find as find_condition};
@@ -134,8 +134,7 @@ fn draw(report: &Report, now: Timestamp) -> String {
     if let Some(upkeep) = &report.upkeep {
         rows.push(("upkeep", upkept(upkeep, now)));
     }
-    let backup =
-        report.backup.as_ref().map(|b| format!("{}, taken {} ago", paint::safe(&b.name), age(b.taken_at, now)));
+    let backup = report.backup.as_ref().map(|b| format!("{}, taken {}", paint::safe(&b.name), ago(b.taken_at, now)));
     rows.push(("proven backup", backup.unwrap_or_else(|| paint::warn("none"))));
     if let Some(problem) = &report.problem {
         rows.push(("problem", paint::bad(problem)));
@@ -148,7 +147,7 @@ fn upkept(upkeep: &Upkeep, now: Timestamp) -> String {
     let done =
         if upkeep.done.is_empty() { String::new() } else { format!(", defragmented {}", upkeep.done.join(", ")) };
     let when = match (&upkeep.finished, &upkeep.member) {
-        (Some(at), _) => format!("finished {} ago", age(at.0, now)),
+        (Some(at), _) => format!("finished {}", ago(at.0, now)),
         (None, Some(member)) => format!("at {member}, since {}", age(upkeep.since.0, now)),
         (None, None) => format!("since {}", age(upkeep.since.0, now)),
     };
@@ -161,7 +160,9 @@ fn table(members: &[EtcdMember]) -> String {
         let id = m.id.clone().unwrap_or_default();
         let ready = if m.ready { paint::good("yes") } else { paint::bad("no") };
         let message = m.message.as_deref().map(paint::safe).unwrap_or_default();
-        let sizes = [m.db_size, m.db_size_in_use, m.quota_backend_bytes].map(size);
+        // No more is in use than there is: that was measured before the database became smaller.
+        let in_use = m.db_size_in_use.filter(|used| m.db_size.is_none_or(|size| *used <= size));
+        let sizes = [m.db_size, in_use, m.quota_backend_bytes].map(size);
         let mut row = vec![paint::safe(&m.name), paint::safe(&id), ready];
         row.extend(sizes);
         row.push(message);
@@ -229,6 +230,17 @@ etcd-1      no     ?        ?       ?         connection  refused
 ";
         assert_eq!(text, expected);
         output::same_in_both_forms(&report);
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_shown_as_if_it_were() {
+        let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
+        let mut status = status("True", "AsExpected", "");
+        (status["members"][0]["dbSize"], status["members"][0]["dbSizeInUse"]) = (8_388_608.into(), 16_777_216.into());
+        let ahead = Proven { name: "odd".into(), taken_at: "2036-01-01T00:00:00Z".parse().unwrap() };
+        let text = paint::plain(&draw(&report(&found(&status), Some(ahead)), now));
+        assert!(text.contains("odd, taken in 10 years") && !text.contains("16 MiB"), "{text}");
+        assert!(text.contains("etcd-0  a0  yes    8 MiB    ?       2048 MiB"), "{text}");
     }
 
     #[test]
