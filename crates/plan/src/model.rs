@@ -71,11 +71,11 @@ pub enum State {
         /// What for, for people.
         on: String,
     },
-    /// Another controller works on it, and says in its own words what it waits for. Not an error.
+    /// It goes on, and what it waits for is said in words of its own, such as those of another controller. Not an error.
     Reported {
         /// Why, for machines.
         reason: Reason,
-        /// Its words.
+        /// The words.
         message: String,
     },
     /// Nothing goes on until a person does something.
@@ -101,6 +101,10 @@ impl State {
     /// True if done or not asked for.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Ready | Self::Disabled)
+    }
+    /// True if what is awaited comes by itself.
+    pub fn goes_on(&self) -> bool {
+        matches!(self, Self::Waiting { .. } | Self::Reported { .. })
     }
     /// Reason and text, if not done.
     pub fn problem(&self) -> Option<(Reason, &str)> {

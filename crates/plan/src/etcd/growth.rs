@@ -93,17 +93,20 @@ pub(super) fn decide(s: &Subject<'_>) -> Step {
     };
     let (claim, key) = found;
     let has = asked(claim).unwrap_or_default();
-    let stays = |why: String| {
-        let why = format!("{why}, so {key} stays at {has}");
+    let stays = |why: String, what: &str| {
+        let why = format!("{why}, so {what} stays at {has}");
         refuse(Reason::EtcdChangeUnsupported, why, format!("Set it back to {has}"))
     };
-    let Some(class) = class(claim) else { return stays(format!("{key} is of no StorageClass")) };
+    let Some(class) = class(claim) else { return stays(format!("{key} has no StorageClass"), "it") };
     match s.observed.get(&ObjectKey::cluster(Kind::StorageClass, class)) {
-        None => return stays(format!("StorageClass {class} does not exist, or Berth may not read it")),
+        None => {
+            return stays(format!("StorageClass {class} does not exist, or Berth may not read it"), &key.to_string());
+        }
         Some(found) if found["allowVolumeExpansion"] != true => {
-            return stays(format!(
+            let why = format!(
                 "StorageClass {class} does not let volumes grow (allowVolumeExpansion; the platform team can set it if the provisioner of the class can do that)"
-            ));
+            );
+            return stays(why, &key.to_string());
         }
         Some(_) => {}
     }

@@ -165,14 +165,22 @@ fn deleting_volume(s: &Subject<'_>) -> Option<String> {
     s.members().into_iter().find_map(|member| {
         s.pod(&member)?;
         let (name, claim) = claim(s, &member).filter(|(_, claim)| deleting(claim))?;
-        let volume = claim["spec"]["volumeName"].as_str().map(|v| format!(" {v}")).unwrap_or_default();
+        let keep = claim["spec"]["volumeName"].as_str().filter(|volume| !volume.is_empty()).map(|volume| {
+            format!(
+                r#" To keep the volume, before the pod ends: kubectl patch persistentvolume {volume} --type=merge -p '{{"spec":{{"persistentVolumeReclaimPolicy":"Retain"}}}}'."#
+            )
+        });
         let then = if s.record.replicas > 1 && s.can_join() {
-            format!("Then Berth replaces {member} by an empty member, which copies the data from the others")
+            format!(
+                "To go on, delete the pod: Berth then adds {member} as an empty member, which copies the data from the others: kubectl -n {} delete pod {member}",
+                s.namespace
+            )
         } else {
             format!("On a new volume {member} does not start before you restore its data")
         };
         Some(format!(
-            "PersistentVolumeClaim {name} is being deleted, which cannot be undone: when pod {member} ends, Kubernetes deletes the volume with the member's data. Before that, set persistentVolumeReclaimPolicy of PersistentVolume{volume} to Retain, or copy the data. Until then Berth replaces no pod of this etcd. {then}"
+            "PersistentVolumeClaim {name} is being deleted, which cannot be undone: when pod {member} ends, Kubernetes deletes the volume with the member's data, and until then Berth replaces no pod of this etcd.{} {then}",
+            keep.unwrap_or_default()
         ))
     })
 }

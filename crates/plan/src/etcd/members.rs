@@ -6,10 +6,10 @@ use super::{
     EtcdPlan, Health, Member, alarm, growth, health, newer, parity, recovery, restore, roll, services, upgrade, upkeep,
     validate,
 };
-use crate::model::{Action, EtcdCall, Stage, StageId, State};
+use crate::model::{Action, EtcdCall, MemberChange, Stage, StageId, State};
 use crate::objects::diff::drift;
 use crate::objects::ensure;
-use crate::observed::sha256;
+use crate::observed::{ListedMember, sha256};
 use crate::workload;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, MemberStage, Operation};
@@ -112,7 +112,8 @@ pub(super) fn stage(s: &Subject<'_>, out: &mut EtcdPlan, steps: &Steps) -> Stage
         upkeep::Step::Call { via, call } if is_whole && stage.actions.is_empty() => {
             stage.actions.push(told(s, via, call));
         }
-        upkeep::Step::Wait(_, after) => out.upkeep_after = after,
+        upkeep::Step::CatchUp(_, after) => out.upkeep_after = Some(after),
+        upkeep::Step::UsedUp(_, after) => out.upkeep_after = after,
         _ => {}
     }
     if let Some(what) = parity::due(s, &out.health, is_settled).filter(|_| is_whole && stage.actions.is_empty()) {
@@ -139,7 +140,7 @@ fn restoring(so_far: &State, restore: &restore::Step) -> Option<State> {
     match restore {
         _ if matches!(so_far, State::Blocked { .. }) => None,
         restore::Step::None => None,
-        restore::Step::Write(_) => waiting("the next step of the restore to be on record".into()),
+        restore::Step::Write(_) => waiting("Berth to record the next step of the restore".into()),
         restore::Step::Wait(on) => waiting(on.clone()),
         restore::Step::Refuse(why) => Some(State::blocked(Reason::EtcdChangeUnsupported, why.clone())),
     }
@@ -171,7 +172,7 @@ fn action(s: &Subject<'_>, step: Step) -> Option<Action> {
         }
         Step::ReplacePod(member) => delete(Kind::Pod, member),
         Step::DeleteClaim(member) => delete(Kind::PersistentVolumeClaim, format!("data-{member}")),
-        Step::Rest | Step::Wait(_) | Step::Stop(..) | Step::Write(_) => None,
+        Step::Rest | Step::Wait(_) | Step::Going(_) | Step::Stop(..) | Step::Unknown(_) | Step::Write(_) => None,
     }
 }
 
@@ -191,19 +192,56 @@ pub(super) fn told(s: &Subject<'_>, via: String, call: EtcdCall) -> Action {
 /// What the change of members waits for.
 pub(super) fn changing(s: &Subject<'_>, step: &Step) -> Option<State> {
     let waiting = |on: String| State::Waiting { reason: Reason::MembersChanging, on };
+    let pod = |target: &str, said: &str| {
+        let found = s.pod(target).and_then(workload::pod_problem);
+        // etcd ends so when it is removed.
+        let found = found.filter(|(reason, why)| !health::is_data(*reason) && !why.contains("(last exit code 0"));
+        found.map_or_else(|| said.to_owned(), |(_, why)| format!("{said}; {why}"))
+    };
     let target = s.record.operation.as_ref().map(|o| o.target.clone()).unwrap_or_default();
     match step {
         Step::Rest => None,
         Step::Stop(reason, message) => Some(State::blocked(*reason, message.clone())),
-        Step::Wait(on) => {
-            let pod = s.pod(&target).and_then(workload::pod_problem).filter(|(reason, _)| !health::is_data(*reason));
-            Some(waiting(pod.map_or_else(|| on.clone(), |(_, why)| format!("{on}; {why}"))))
+        Step::Unknown(stranger) => Some(State::blocked(Reason::UnknownMember, unknown(s, stranger))),
+        Step::Wait(on) => Some(waiting(pod(&target, on))),
+        Step::Going(message) => {
+            Some(State::Reported { reason: Reason::MembersChanging, message: pod(&target, message) })
         }
-        Step::Write(_) => Some(waiting(format!("the next step with member {target} to be on record"))),
-        Step::Call { change, .. } => Some(waiting(format!("etcd to {}", change.describe()))),
+        Step::Write(_) => Some(waiting(format!("Berth to record the next step with member {target}"))),
+        Step::Call { via, change } => Some(waiting(match change {
+            MemberChange::AddLearner { .. } => format!("etcd to add member {target}"),
+            MemberChange::Promote { .. } => format!("etcd to give member {target} its vote"),
+            MemberChange::Remove { .. } => format!("etcd to remove member {target}"),
+            MemberChange::MoveLeader { .. } => format!("{via} to hand over the leadership, before Berth removes it"),
+        })),
         Step::ReplacePod(member) => Some(waiting(format!("pod {member} to be replaced"))),
         Step::DeleteClaim(member) => Some(waiting(format!("the volume of member {member} to be deleted"))),
     }
+}
+
+/// etcd has a member that is not on record: what that means, and the command that removes it.
+fn unknown(s: &Subject<'_>, stranger: &ListedMember) -> String {
+    let ListedMember { name, id, peer_urls, learner } = stranger;
+    let probe = s.observed.etcd.as_ref();
+    let voters = probe.and_then(|p| p.list.as_ref()).map_or(0, |list| list.iter().filter(|m| !m.learner).count());
+    let (kind, vote) = if *learner {
+        ("learner", "It has no vote".to_owned())
+    } else {
+        (
+            "member",
+            format!("It counts as a voter, whether it runs or not: etcd now needs {} of {voters}", voters / 2 + 1),
+        )
+    };
+    let answers =
+        |m: &&String| probe.is_some_and(|p| matches!(p.members.get(*m), Some(Ok(said)) if said.leader != "0"));
+    let members = s.members();
+    let pod = members.iter().find(answers).or(members.first()).cloned().unwrap_or_default();
+    format!(
+        "etcd lists a {kind} that Berth did not add: ID {id}, {}, at {}. {vote}. Berth adds, removes and replaces no member until it is gone; etcd serves meanwhile. To remove it: {}",
+        if name.is_empty() { "without a name" } else { name },
+        peer_urls.join(", "),
+        alarm::etcdctl(s, &pod, &format!("member remove {id}"))
+    )
 }
 
 /// The ConfigMap, the StatefulSet and the PodDisruptionBudget, or what is missing for them.
@@ -353,7 +391,7 @@ fn judge(s: &Subject<'_>, health: &Health, so_far: &State, steps: &Steps, upkeep
         return Some(state);
     }
     if !health.alarms.is_empty() {
-        return Some(State::Waiting { reason: Reason::EtcdAlarm, on: alarm::help(s, health, steps, upkeep) });
+        return Some(alarm::state(s, health, steps, upkeep));
     }
     if let Some(state) = changing(s, &steps.members) {
         return Some(state);

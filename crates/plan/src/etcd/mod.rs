@@ -31,7 +31,7 @@ mod way_back;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use crate::model::{Action, Plan, State};
+use crate::model::{Action, Plan};
 use crate::objects::owner_references::clear_owner_references;
 use crate::observed::{self, Observed, label};
 use crate::secrets::Certificates;
@@ -163,7 +163,7 @@ pub fn plan(input: Input<'_>) -> EtcdPlan {
     clear_owner_references(&mut out.plan, s.observed, |o| is_ours(o, s.name));
     if s.etcd.spec.paused {
         out.plan.stages.iter_mut().for_each(|stage| stage.actions.clear());
-    } else if out.plan.stages.iter().all(|stage| !matches!(stage.state, State::Waiting { .. })) {
+    } else if out.plan.stages.iter().all(|stage| !stage.state.goes_on()) {
         out.plan.prune = prune(&s);
     }
     out.unread = unread::message(&s);
@@ -179,6 +179,9 @@ fn recover(s: &Subject<'_>, out: &mut EtcdPlan) -> recovery::Step {
     let (step, mut status) = recovery::decide(&view);
     if let (recovery::Step::Begin { name, .. }, Some(status)) = (&step, &mut status) {
         view.begun(status, health::Home::of(s).namespace, name);
+    }
+    if let (Some(status), Some(loss)) = (&mut status, &view.loss) {
+        status.left.retain(|member| !loss.lost.contains(&member.name));
     }
     let begins = matches!(step, recovery::Step::Begin { .. });
     let goes_on = |status: &&mut RecoveryStatus| status.begun.is_some() && status.goes_on();

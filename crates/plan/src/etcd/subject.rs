@@ -12,6 +12,16 @@ use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
 
+/// The command that gives volumes of members up, with their pods. Admission refuses to delete a claim of Berth's without that label.
+pub(super) fn delete_volumes(namespace: &str, members: &[&str]) -> String {
+    let of = |prefix: &str| members.iter().map(|m| format!("{prefix}{m}")).collect::<Vec<_>>().join(" ");
+    let (claims, pods) = (of("pvc/data-"), of("pod/"));
+    format!(
+        "kubectl -n {namespace} label {claims} {}=true && kubectl -n {namespace} delete {claims} {pods} --wait=false",
+        labels::ALLOW_DELETION
+    )
+}
+
 /// An `EtcdCluster` with what every stage needs to know of it.
 #[derive(Clone, Debug)]
 pub(super) struct Subject<'a> {

@@ -23,7 +23,7 @@ async fn a_volume_grows_where_its_class_lets_it_and_nobody_restarts() {
     assert!(said.contains("5Gi is less than the 10Gi of") && said.contains("Set it back to 10Gi"), "{said}");
     size("20Gi").await;
     let said = team.says(ConditionType::Ready, "EtcdChangeUnsupported").await;
-    assert!(said.contains("is of no StorageClass"), "{said}");
+    assert!(said.contains("has no StorageClass, so it stays at"), "{said}");
 
     let classes: Api<StorageClass> = Api::all(team.client.clone());
     let class = format!("class-{}", team.ns);

@@ -155,8 +155,12 @@ pub(crate) enum Step {
     Rest,
     /// For what people read.
     Wait(String),
+    /// What goes on, in a sentence of its own.
+    Going(String),
     /// Nothing is changed until a person does something.
     Stop(Reason, String),
+    /// etcd lists one that is not on record: nothing is changed until it is gone.
+    Unknown(ListedMember),
     /// The record first.
     Write(Journal),
     /// etcd is told.
@@ -177,7 +181,7 @@ pub(crate) fn decide(view: &View<'_>) -> Step {
         Some(operation) => operation::go_on(view, list, operation),
         None => start::begin(view, list),
     };
-    let changes = !matches!(step, Step::Rest | Step::Wait(_) | Step::Stop(..));
+    let changes = !matches!(step, Step::Rest | Step::Wait(_) | Step::Going(_) | Step::Stop(..) | Step::Unknown(_));
     if changes && !view.has_one_leader {
         return Step::Wait(
             "the members to name the same leader; if they do not, some are of an older state of this etcd".to_owned(),

@@ -1,6 +1,5 @@
 //! A change is under way: its next step.
 
-use super::start::unknown;
 use super::{BETWEEN_LOOKS, Fact, Journal, LATE, LONG, MAX_LAG, Step, View, quorum};
 use crate::model::MemberChange;
 use crate::observed::ListedMember;
@@ -25,7 +24,7 @@ pub(super) fn go_on(view: &View<'_>, list: &[ListedMember], operation: &Operatio
     let listed = list.iter().find(|l| record.is_some_and(|r| is_of(l, r)));
     let known = |l: &ListedMember| view.journal.members.iter().any(|r| is_of(l, r));
     if let Some(stranger) = list.iter().find(|l| !known(l)) {
-        return unknown(stranger);
+        return Step::Unknown(stranger.clone());
     }
     let newer = record.is_some_and(|r| r.stage == MemberStage::Other)
         || matches!(operation.kind, OperationKind::Restore | OperationKind::Upgrade | OperationKind::Other);
@@ -101,7 +100,25 @@ impl Change<'_> {
             OperationKind::Replace => "replaced",
             OperationKind::Shrink | OperationKind::Restore | OperationKind::Upgrade | OperationKind::Other => "removed",
         };
-        Step::Wait(format!("member {} to be {what}: {}{}", self.name(), on.as_ref(), self.way_out()))
+        let (name, on, way_out) = (self.name(), on.as_ref(), self.way_out());
+        if self.is_removed_by_hand() {
+            return Step::Going(format!(
+                "{name} is no member any more; Berth did not remove it. Berth adds it again under another ID: {on}{way_out}"
+            ));
+        }
+        Step::Wait(format!("member {name} to be {what}: {on}{way_out}"))
+    }
+
+    /// Whether etcd listed it no more when this began. Each step is a write of the record: where Berth removes a member, there is one more
+    /// before it is added. Other writes meanwhile make this forget.
+    fn is_removed_by_hand(&self) -> bool {
+        let steps = match self.record.map(|r| r.stage) {
+            Some(MemberStage::Adding) => 0,
+            Some(MemberStage::Joining) => 1,
+            Some(MemberStage::Voter) => 2,
+            _ => return false,
+        };
+        self.operation.kind == OperationKind::Replace && self.journal().serial - self.operation.id == steps
     }
 
     /// What helps against a member that does not come.
@@ -192,7 +209,7 @@ impl Change<'_> {
             return Step::Write(next);
         }
         if let Some(other) = self.list.iter().find(|l| l.learner) {
-            return unknown(other);
+            return Step::Unknown(other.clone());
         }
         let voters = self.view.voters(self.list);
         let healthy = voters.values().filter(|well| **well).count();
@@ -283,7 +300,8 @@ impl Change<'_> {
                 return Step::Write(self.stage(MemberStage::Adding, "").at(Phase::Add, now));
             }
             if self.record.is_some_and(|r| r.id.is_empty()) && !self.is_late(LATE) {
-                return self.wait("etcd may still add it, since nobody heard what became of that");
+                return self
+                    .wait(format!("the call that adds {} got no answer, and may still take effect", self.name()));
             }
             let mut next = self.journal().with(self.name(), None).at(Phase::CleanUp, now);
             next.replicas = next.replicas.min(view.ordinal(self.name()));

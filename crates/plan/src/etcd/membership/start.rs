@@ -2,7 +2,6 @@
 
 use super::{Journal, Step, View, quorum};
 use crate::observed::ListedMember;
-use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{MemberRecord, MemberStage, OperationKind, Phase};
 use std::collections::BTreeSet;
 
@@ -46,7 +45,7 @@ pub(super) fn journal(view: &View<'_>, list: &[ListedMember]) -> Result<Journal,
         journal.members = (0..journal.replicas).map(|i| recorded(view.member(i))).collect();
     }
     match list.iter().find(|l| l.learner || !journal.members.iter().any(|m| m.id == l.id)) {
-        Some(stranger) => Err(unknown(stranger)),
+        Some(stranger) => Err(Step::Unknown(stranger.clone())),
         None => Ok(journal),
     }
 }
@@ -67,20 +66,6 @@ fn newer(view: &View<'_>, list: &[ListedMember]) -> Option<Journal> {
     }
     journal.serial += 1;
     (journal.members != view.journal.members).then_some(journal)
-}
-
-/// etcd has a member that is not on record.
-pub(super) fn unknown(stranger: &ListedMember) -> Step {
-    let ListedMember { name, id, peer_urls, learner } = stranger;
-    let (kind, name) =
-        (if *learner { "learner" } else { "member" }, if name.is_empty() { "without a name" } else { name });
-    Step::Stop(
-        Reason::UnknownMember,
-        format!(
-            "etcd lists a {kind} that Berth did not add: ID {id}, {name}, at {}. Berth adds, removes and replaces no member until it is gone; etcd serves meanwhile. Remove it with `etcdctl member remove {id}`",
-            peer_urls.join(", ")
-        ),
-    )
 }
 
 fn replace(view: &View<'_>, list: &[ListedMember], journal: &Journal, name: &str, is_listed: bool) -> Step {
@@ -116,7 +101,9 @@ fn shrink(view: &View<'_>, list: &[ListedMember], journal: &Journal, last: &str)
         return Step::Wait(format!("member {last} to be removed: {unfit}"));
     }
     if !view.is_settled {
-        return Step::Wait(format!("the members' pods and volumes to stay as they are; then Berth removes {last}"));
+        return Step::Wait(format!(
+            "the pods or volumes of members that are being changed; after that Berth removes {last}"
+        ));
     }
     let leaving = journal.member(last).map(|m| MemberRecord { stage: MemberStage::Leaving, ..m.clone() });
     Step::Write(journal.with(last, leaving).beginning(OperationKind::Shrink, last, Phase::Remove, view.now))
@@ -135,7 +122,9 @@ fn grow(view: &View<'_>, list: &[ListedMember], journal: &Journal) -> Step {
         return Step::Rest;
     }
     if !view.is_settled {
-        return Step::Wait(format!("the members' pods and volumes to stay as they are; then Berth adds {next}"));
+        return Step::Wait(format!(
+            "the pods or volumes of members that are being changed; after that Berth adds {next}"
+        ));
     }
     Step::Write(journal.with(&next, None).beginning(OperationKind::Grow, &next, Phase::Prepare, view.now))
 }

@@ -11,6 +11,7 @@ pub(super) mod view;
 #[cfg(test)]
 mod tests;
 
+use super::subject::delete_volumes;
 use berth_api::conditions::Reason;
 use berth_api::etcd_recovery::RecoveryStatus;
 use berth_api::names;
@@ -34,6 +35,8 @@ pub(super) struct View {
     pub(super) now: Timestamp,
     /// `Automatic`, and nothing keeps Berth from acting.
     pub(super) is_wanted: bool,
+    /// Where its members' pods and volumes are.
+    pub(super) within: String,
     /// The name of what is restored, and what tells its data from that of others of this name.
     pub(super) of: String,
     pub(super) identity: String,
@@ -219,7 +222,10 @@ impl View {
         let is_free = begun + queued < self.most;
         // Others count it no longer for ever.
         let is_fresh = |at: &&Time| self.now.duration_since(at.0) < QUEUED_FOR / 2;
-        let wait = Some(Step::Wait(format!("its turn to be restored: at most {} etcds begin in an hour", self.most)));
+        let wait = Some(Step::Wait(format!(
+            "Berth to see that no more than {} etcds are restored in an hour (chart value recovery.maxPerHour); then it restores this one",
+            self.most
+        )));
         match status.queued.as_ref().filter(is_fresh) {
             None if is_free => {
                 status.queued = Some(Time(self.now));
@@ -258,11 +264,12 @@ impl View {
         if !loss.left.is_empty() {
             if let Some((away, _)) = loss.left.iter().find(|(_, answers)| !answers) {
                 return Err(Step::Wait(format!(
-                    "member {away} to answer: its data is not lost, and it may hold what was written since the newest backup. If it is lost, too, delete PersistentVolumeClaim data-{away} and pod {away}; then Berth restores without it"
+                    "member {away} to answer: nothing shows that its data is lost, and it may hold what was written since the newest backup. If it is lost, too, give its volume up, and Berth restores without it: {}",
+                    delete_volumes(&self.within, &[away.as_str()])
                 )));
             }
             return match (tried(&survivors), &self.store) {
-                (Some(failed), _) => Err(left_behind(loss, failed)),
+                (Some(failed), _) => Err(left_behind(&self.within, loss, failed)),
                 (None, Some(store)) => Ok((survivors, Source::Survivors { store: store.clone() })),
                 (None, None) => Err(no_source(NO_STORE)),
             };
@@ -294,7 +301,7 @@ impl View {
         Step::Hold(
             Reason::RecoveryHeld,
             format!(
-                "{} etcds, and this one, lost their quorum for good within an hour, and Berth restores at most {} (chart value recovery.maxPerHour): look for what ails the platform, such as its storage. This one begins when its turn comes; or create an EtcdRestore",
+                "This etcd and {} others lost their quorum for good within an hour; Berth restores at most {} an hour (chart value recovery.maxPerHour). Look for what ails the platform, such as its storage. This one begins when its turn comes; or create an EtcdRestore",
                 self.others.begun + self.others.queued,
                 self.most
             ),
@@ -312,16 +319,17 @@ fn no_source(why: &str) -> Step {
 }
 
 /// What a member holds that is left could not be restored, and a backup may be older.
-fn left_behind(loss: &Loss, failed: &Attempt) -> Step {
-    let of = |prefix: &str| loss.left.iter().map(|(m, _)| format!("{prefix}{m}")).collect::<Vec<_>>();
-    let (left, claims) = (of("").join(", "), of("data-").join(", "));
+fn left_behind(namespace: &str, loss: &Loss, failed: &Attempt) -> Step {
+    let members: Vec<&str> = loss.left.iter().map(|(m, _)| m.as_str()).collect();
+    let left = members.join(", ");
     Step::Hold(
         Reason::RestoreFailed,
         format!(
-            "Berth could not restore what {left} holds: EtcdRestore {}/{}{}. Correct that and delete it, and Berth tries again. A backup may be older, so Berth takes none while a member is left: if nobody needs what {left} holds, delete PersistentVolumeClaim {claims} and pod {left}; or create another EtcdRestore",
+            "Berth could not restore what {left} holds: EtcdRestore {}/{}{}. Correct that and delete it, and Berth tries again; or create another EtcdRestore. A backup may be older, so Berth takes none while a member is left. If nobody needs what {left} holds, give it up: {}",
             failed.namespace,
             failed.name,
-            after(": ", &failed.says)
+            after(": ", &failed.says),
+            delete_volumes(namespace, &members)
         ),
     )
 }

@@ -46,6 +46,7 @@ pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
     View {
         now: s.now,
         is_wanted: s.etcd.spec.recovery == Recovery::Automatic && !s.etcd.spec.paused && s.templates().is_some(),
+        within: s.namespace.to_owned(),
         of: name.to_owned(),
         identity: s.record.bootstrap.cluster_uid.clone(),
         epoch: s.record.bootstrap.epoch,

@@ -97,7 +97,7 @@ pub(super) fn decide(view: &View<'_>) -> Step {
         Phase::Start if view.is_up => view.at(Phase::Done),
         Phase::Start => Step::Wait(format!("member {} to serve what was restored", view.target)),
         Phase::Done if view.request.is_none() || asked.is_some() => view.end(),
-        Phase::Done => Step::Wait("its EtcdRestore to take note".into()),
+        Phase::Done => Step::Wait("its EtcdRestore to record that etcd serves".into()),
         _ => Step::Refuse("a newer operator restores this etcd, in a way that this one does not know".into()),
     }
 }

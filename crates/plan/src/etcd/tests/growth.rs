@@ -160,7 +160,7 @@ fn what_cannot_grow_is_said_and_all_else_goes_on() {
             "5Gi is less than the 10Gi of PersistentVolumeClaim acme-9201d5e7/data-etcd-0, and volumes do not shrink. Set it back to 10Gi",
         ),
         (false, large, Reason::EtcdChangeUnsupported, "StorageClass fast does not let volumes grow"),
-        (true, unclassed, Reason::EtcdChangeUnsupported, "is of no StorageClass"),
+        (true, unclassed, Reason::EtcdChangeUnsupported, "has no StorageClass, so it stays at 10Gi"),
         (true, unread, Reason::EtcdChangeUnsupported, "StorageClass fast does not exist, or Berth may not read it"),
     ];
     for (grows, change, reason, said) in cases {

@@ -223,6 +223,50 @@ fn a_member_that_lost_its_data_is_replaced_under_another_id() {
     assert_eq!(e.endpoints(), ["etcd-0", "etcd-1", "etcd-2"]);
 }
 
+impl Etcd {
+    /// Somebody removes it with `etcdctl`, upon which it ends.
+    pub(super) fn is_removed_by_hand(&mut self, member: &str) {
+        let at = self.probe().list.as_ref().unwrap().iter().position(|m| m.name == member).unwrap();
+        self.probe().list.as_mut().unwrap().remove(at);
+        self.probe().members.insert(member.to_owned(), Err("connection refused".into()));
+        let ended = json!({"terminated": {"exitCode": 0, "reason": "Completed"}});
+        let status = json!({"name": "etcd", "state": {"waiting": {"reason": "CrashLoopBackOff"}}, "lastState": ended});
+        self.world.pod_status(&Self::key(Kind::Pod, member), json!({"containerStatuses": [status]}));
+    }
+}
+
+/// Who reads it learns that somebody else did it, and not of a pod that ended as it should.
+#[test]
+fn a_member_that_was_removed_by_hand_is_said_to_be_so() {
+    let mut e = Etcd::formed(3);
+    e.is_removed_by_hand("etcd-1");
+    e.reconcile();
+    let by_hand = "etcd-1 is no member any more; Berth did not remove it. Berth adds it again under another ID";
+    let mut said = vec![e.message(ConditionType::Ready)];
+    e.joins(1, 2000);
+    e.reconcile();
+    said.push(e.message(ConditionType::Ready));
+    e.joins(1, 0);
+    e.reconcile();
+    said.push(e.message(ConditionType::Ready));
+    assert!(said.iter().all(|said| said.starts_with(by_hand) && !said.contains("exit code 0")), "{said:#?}");
+    assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::MembersChanging));
+    assert_eq!(e.condition(ConditionType::Progressing).0, "True");
+    // One that Berth removes is not.
+    let mut e = Etcd::formed(3);
+    e.held("etcd-1", LOST);
+    e.answer(&[0, 2], 0);
+    for lag in [2000, 0] {
+        e.reconcile();
+        let said = e.message(ConditionType::Ready);
+        assert!(said.starts_with("waiting for member etcd-1 to be replaced"), "{said}");
+        e.joins(1, lag);
+    }
+    e.reconcile();
+    let said = e.message(ConditionType::Ready);
+    assert!(!said.contains("Berth did not remove it"), "{said}");
+}
+
 #[test]
 fn nobody_is_replaced_because_it_is_away_or_while_others_are() {
     let mut e = Etcd::formed(3);
@@ -318,7 +362,18 @@ fn an_unknown_member_stops_every_change() {
     e.reconcile();
     assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
     assert_eq!(e.condition(ConditionType::Degraded), is("True", Reason::UnknownMember));
-    assert!(e.message(ConditionType::Ready).contains("etcdctl member remove beef"));
+    let said = e.message(ConditionType::Ready);
+    assert!(said.contains("It counts as a voter, whether it runs or not: etcd now needs 3 of 4"), "{said}");
+    let command = format!("kubectl -n {NAMESPACE} exec etcd-0 -c etcd -- etcdctl --endpoints=https://127.0.0.1:2379 ");
+    assert!(said.contains(&command) && said.ends_with(" member remove beef"), "{said}");
+    // A member that answers is asked.
+    e.answer(&[1, 2], 1);
+    e.probe().list.as_mut().unwrap().push(listed("stranger", "beef"));
+    e.reconcile();
+    assert!(e.message(ConditionType::Ready).contains("exec etcd-1 -c etcd"), "{}", e.message(ConditionType::Ready));
+    e.answer(&[0, 1, 2], 0);
+    e.probe().list.as_mut().unwrap().push(listed("stranger", "beef"));
+    e.reconcile();
     assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
 }
 

@@ -301,6 +301,7 @@ const FORMED: &[Case] = &[
         let stranger = crate::observed::ListedMember { learner: true, ..super::listed("", "beef") };
         e.probe().list.as_mut().unwrap().push(stranger);
     }),
+    ("somebody removed a member with etcdctl", |e| e.is_removed_by_hand("etcd-1")),
     ("five members are asked for while pods are to be replaced", |e| {
         e.new_template();
         e.reconcile();
@@ -505,7 +506,7 @@ fn restores(formed: &Etcd) -> Vec<Situation> {
     all.push(e.said("a restore: the first member starts"));
     e.restored_member_runs();
     e.reconcile();
-    all.push(e.said("a restore: it serves, and the EtcdRestore is to take note"));
+    all.push(e.said("a restore: it serves, and the EtcdRestore is to record that"));
     all
 }
 

@@ -247,6 +247,19 @@ fn those_of_stand_alone_etcds_hold_no_tenant_whatever_their_labels_say() {
     }
 }
 
+/// One that is left, and then loses its volume, too, is left no more.
+#[test]
+fn who_is_lost_is_not_among_those_that_are_left() {
+    let mut e = Etcd::automatic(3);
+    e.lose(&[0, 1], &[2]);
+    e.looks_on();
+    let left = |e: &Etcd| e.recovery().unwrap().left.iter().map(|m| m.name.clone()).collect::<Vec<_>>();
+    assert_eq!(left(&e), ["etcd-2"]);
+    e.lose(&[0, 1, 2], &[]);
+    e.reconcile();
+    assert_eq!(left(&e), [""; 0]);
+}
+
 /// Whether a majority is lost depends on who votes, which is not known while that changes.
 #[test]
 fn whoever_may_vote_counts_for_the_quorum() {

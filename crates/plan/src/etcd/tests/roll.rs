@@ -143,12 +143,12 @@ fn no_pod_is_replaced_whose_volume_would_go_with_it() {
         assert!(e.world.log.is_empty(), "{:#?}", e.world.log);
         let State::Blocked { reason, message } = state(&planned, StageId::Etcd) else { panic!("{planned:?}") };
         assert_eq!(*reason, Reason::VolumeDeleting);
-        for part in
-            [&*format!("PersistentVolumeClaim data-etcd-{leaving} is being deleted"), "PersistentVolume pv-7 to Retain"]
-        {
+        let keep = r#"kubectl patch persistentvolume pv-7 --type=merge -p '{"spec":{"persistentVolumeReclaimPolicy":"Retain"}}'"#;
+        for part in [&*format!("PersistentVolumeClaim data-etcd-{leaving} is being deleted"), keep] {
             assert!(message.contains(part), "{part}: {message}");
         }
-        assert_eq!(message.contains("Then Berth replaces"), replicas == 3, "{message}");
+        let go_on = format!("kubectl -n {NAMESPACE} delete pod etcd-{leaving}");
+        assert_eq!(message.ends_with(&go_on), replicas == 3, "{message}");
         assert_eq!(e.condition(ConditionType::Degraded), is("True", Reason::VolumeDeleting));
         assert_eq!(e.condition(ConditionType::Available), is("True", Reason::AsExpected));
     }

@@ -138,7 +138,10 @@ fn what_keeps_pods_from_running_is_said() {
 
 #[test]
 fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
-    for (kind, available) in [("NOSPACE", "True"), ("CORRUPT", "False")] {
+    for (kind, available, said) in [
+        ("NOSPACE", "True", "etcd-0's database is full (alarm NOSPACE): etcd refuses writes"),
+        ("CORRUPT", "False", "alarm CORRUPT on etcd-0 to be disarmed: the members' data differ"),
+    ] {
         let mut e = Etcd::formed(3);
         e.probe().alarms.push(alarm(kind, 0));
         e.reconcile();
@@ -146,7 +149,7 @@ fn alarms_are_said_and_a_corrupt_cluster_does_not_serve() {
         assert_eq!(e.condition(T::Available).0, available, "{alarm}");
         assert_eq!(e.condition(T::Degraded), is("True", Reason::EtcdAlarm), "{alarm}");
         assert_eq!(e.condition(T::Ready), is("False", Reason::EtcdAlarm), "{alarm}");
-        assert!(e.message(T::Ready).contains(alarm), "{}", e.message(T::Ready));
+        assert!(e.message(T::Ready).contains(said), "{}", e.message(T::Ready));
         let told = if kind == "NOSPACE" { "compact at" } else { "compare hashes at" };
         assert_eq!(e.world.log, [format!("{told} revision 0 of EtcdCluster acme-9201d5e7/etcd by etcd-0")], "{kind}");
     }
@@ -186,6 +189,55 @@ fn a_full_database_is_made_smaller_and_the_alarm_disarmed() {
     assert_eq!(member.quota_backend_bytes, Some(64 << 20));
 }
 
+/// Nobody can make it smaller but by deleting keys: the message says so, with commands, and that Berth looks.
+#[test]
+fn what_a_person_can_do_about_a_full_database_can_be_typed() {
+    for is_tenants in [false, true] {
+        let mut e = Etcd::formed(3);
+        if is_tenants {
+            e.cr.metadata.labels = Some(super::recovery::of_a_tenant());
+        }
+        e.probe().alarms.push(alarm("NOSPACE", 0));
+        e.probe().members.values_mut().flatten().for_each(|m| {
+            (m.progress.db_size, m.progress.db_size_in_use, m.progress.quota) = (64 << 20, 60 << 20, 64 << 20);
+        });
+        for _ in 0..20 {
+            e.reconcile();
+            e.passes(1);
+        }
+        let patch = if is_tenants {
+            r#"kubectl -n team-a patch clusters.berth.dev acme --type=merge -p '{"spec":{"etcd":{"quotaBackendBytes":134217728}}}'"#
+        } else {
+            r#"kubectl -n acme-9201d5e7 patch etcdclusters.berth.dev etcd --type=merge -p '{"spec":{"quotaBackendBytes":134217728}}'"#
+        };
+        let said = e.message(T::Ready);
+        for part in [
+            "etcd-0's database is full (alarm NOSPACE): etcd refuses writes, and takes deletions. ",
+            "60 MiB of 64 MiB are still in use",
+            "within a minute of a deletion it compacts and defragments again, and disarms the alarm",
+            patch,
+        ] {
+            assert!(said.contains(part), "{part}: {said}");
+        }
+        let events = "kubectl berth connect acme -n team-a -- kubectl delete events --all --all-namespaces";
+        assert_eq!(said.contains(events), is_tenants, "{said}");
+        assert_eq!(e.condition(T::Progressing).0, "True");
+        // Somebody deletes what fills it.
+        let done = e.world.log.len();
+        e.passes(600);
+        e.reconcile();
+        assert_eq!(e.world.log.len(), done, "no keys were deleted: {:#?}", e.world.log);
+        e.probe().members.values_mut().flatten().for_each(|m| {
+            (m.progress.db_size_in_use, m.progress.revision) = (20 << 20, 1);
+        });
+        for _ in 0..60 {
+            e.reconcile();
+            e.passes(1);
+        }
+        assert_eq!(e.condition(T::Ready), is("True", Reason::AsExpected), "{}", e.message(T::Ready));
+    }
+}
+
 /// Sizes change with every write; the status does not.
 #[test]
 fn a_status_says_sizes_roughly() {
@@ -197,6 +249,20 @@ fn a_status_says_sizes_roughly() {
         said.push(e.cr.status.as_ref().unwrap().members[0].db_size.unwrap_or_default() >> 20);
     }
     assert_eq!(said, [10, 10, 10, 29, 58, 58, 5, 5]);
+}
+
+/// A defragmentation changes one of them by more than the other.
+#[test]
+fn no_more_is_said_to_be_in_use_than_there_is() {
+    let mut e = Etcd::formed(1);
+    for (size, used) in [(24, 16), (8, 8)] {
+        e.probe().members.values_mut().flatten().for_each(|m| {
+            (m.progress.db_size, m.progress.db_size_in_use) = (size << 20, used << 20);
+        });
+        e.reconcile();
+    }
+    let member = &e.cr.status.as_ref().unwrap().members[0];
+    assert_eq!((member.db_size, member.db_size_in_use), (Some(8 << 20), Some(8 << 20)));
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(in crate::etcd) fn state(step: &Step) -> Option<State> {
         Step::Hold(why) => Some(State::blocked(Reason::Held, why.clone())),
         Step::Compare => waiting("the members' hashes of their data, before their version changes".into()),
         Step::MoveLeader { via, .. } => waiting(format!("{via} to hand over leadership before its turn")),
-        Step::Write(_) => waiting("the next step of the change of the version to be on record".into()),
+        Step::Write(_) => waiting("Berth to record the next step of the change of the version".into()),
     }
 }
 

@@ -168,7 +168,7 @@ fn begin(view: &View<'_>) -> Step {
         return wait("all members to be ready, without an alarm");
     }
     if !view.is_settled {
-        return wait("the members' pods and volumes to stay as they are");
+        return wait("the pods or volumes of members that are being changed");
     }
     match view.parity {
         Parity::Differs => Step::Rest,

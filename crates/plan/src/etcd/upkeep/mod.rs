@@ -22,8 +22,9 @@ const BETWEEN: SignedDuration = SignedDuration::from_mins(1);
 const SOON: SignedDuration = SignedDuration::from_secs(5);
 /// A defragmentation that freed nothing is not tried again at once.
 const REST: SignedDuration = SignedDuration::from_hours(1);
-/// What is in use fills the database: others may have deleted keys meanwhile.
-const COMPACT_AGAIN: SignedDuration = SignedDuration::from_mins(10);
+/// What is in use filled the database, and the revision has grown since: with NOSPACE etcd takes nothing but deletions. They may come one by
+/// one, as leases end, so this much is between two compactions.
+const COMPACT_AGAIN: SignedDuration = SignedDuration::from_secs(30);
 
 /// A member, and the room in its database.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,9 +51,9 @@ impl Room {
         self.size >= self.bound()
     }
 
-    /// Defragmenting does not help.
-    fn is_used_up(&self) -> bool {
-        self.used >= self.bound()
+    /// Defragmenting helps once more, by what it says is in use.
+    fn can_shrink(&self) -> bool {
+        self.used < self.bound() && self.used < self.size / 10 * 9
     }
 }
 
@@ -104,8 +105,10 @@ pub(super) enum Step {
     /// Nothing.
     #[default]
     Rest,
-    /// Nothing now. For people, and how long.
-    Wait(String, Option<SignedDuration>),
+    /// Nothing for so long, in which the member catches up that was defragmented. None: all of them do.
+    CatchUp(Option<String>, SignedDuration),
+    /// What is in use fills this one, and the others as well. Once keys were deleted it goes on: after so long; None: nobody did yet.
+    UsedUp(Room, Option<SignedDuration>),
     /// etcd is told.
     Call { via: String, call: EtcdCall },
 }
@@ -199,6 +202,7 @@ fn take(upkeep: &mut Upkeep, told: &Told, view: &View) {
         EtcdCall::Maintain(Maintenance::Compact { revision }) if told.done => {
             upkeep.compacted_revision = Some(*revision);
             upkeep.compacted_at = Some(Time(view.now));
+            upkeep.done.clear();
         }
         EtcdCall::Maintain(Maintenance::Put) if told.done => upkeep.finished = Some(Time(view.now)),
         _ => {}
@@ -209,8 +213,7 @@ fn next(view: &View, upkeep: &mut Upkeep) -> Step {
     let between = if upkeep.reason == UpkeepReason::Fragmented { BETWEEN } else { SOON };
     let since = upkeep.at.as_ref().map_or(between, |at| view.now.duration_since(at.0));
     if let Some(left) = between.checked_sub(since).filter(SignedDuration::is_positive) {
-        let on = upkeep.done.last().map_or_else(|| "etcd to catch up".to_owned(), |m| format!("{m} to catch up"));
-        return Step::Wait(format!("{on}; then the upkeep of etcd goes on"), Some(left));
+        return Step::CatchUp(upkeep.done.last().cloned(), left);
     }
     match upkeep.reason {
         UpkeepReason::NoSpace => no_space(view, upkeep),
@@ -251,35 +254,30 @@ fn leader(view: &View) -> String {
     view.members.iter().find(|m| m.leads).map(|m| m.name.clone()).unwrap_or_default()
 }
 
-/// Compact, defragment each, disarm, see whether a write is taken.
+/// Compact, defragment whoever is full, disarm, see whether a write is taken.
 fn no_space(view: &View, upkeep: &mut Upkeep) -> Step {
     let leader = leader(view);
     let tell = |what| Step::Call { via: leader.clone(), call: EtcdCall::Maintain(what) };
     let compact = || tell(Maintenance::Compact { revision: view.revision });
     let Some(compacted) = upkeep.compacted_at.clone() else { return compact() };
-    // Each of them once, whatever it says is in use: etcd counts that anew only with the next write, and there is none.
-    let left = |m: &&Room| !upkeep.done.contains(&m.name) || (m.is_full() && !m.is_used_up());
-    let left = view.members.iter().filter(left).collect::<Vec<_>>();
+    // Each of them once after a compaction, whatever it says is in use: etcd counts that anew only with the next write, and there is none.
+    let is_done = |m: &&Room| upkeep.done.contains(&m.name);
+    let full = view.members.iter().filter(|m| m.is_full()).collect::<Vec<_>>();
+    // All have the same data: where that fills one, to defragment the others serves nobody.
+    let used_up = full.iter().find(|m| is_done(m) && !m.can_shrink()).copied();
+    let left = full.iter().filter(|m| !is_done(m) || m.can_shrink()).copied().collect::<Vec<_>>();
+    match used_up {
+        Some(room) if upkeep.compacted_revision == Some(view.revision) => return Step::UsedUp(room.clone(), None),
+        Some(room) => {
+            let after = COMPACT_AGAIN - view.now.duration_since(compacted.0);
+            return if after.is_positive() { Step::UsedUp(room.clone(), Some(after)) } else { compact() };
+        }
+        None => {}
+    }
     if let Some(step) = defragment(view, upkeep, &left) {
         return step;
     }
     upkeep.member = None;
-    if let Some(full) = view.members.iter().find(|m| m.is_full()) {
-        let since = view.now.duration_since(compacted.0);
-        if since >= COMPACT_AGAIN {
-            return compact();
-        }
-        let mib = |bytes: i64| bytes / 1024 / 1024;
-        return Step::Wait(
-            format!(
-                "keys to be deleted, or a larger quota: after a compaction {} MiB of {} MiB are in use on {}. Raise etcd.quotaBackendBytes of the Cluster (a stand-alone EtcdCluster: quotaBackendBytes), or delete what nobody needs; then Berth disarms the alarm",
-                mib(full.used),
-                mib(full.quota),
-                full.name
-            ),
-            Some(COMPACT_AGAIN - since),
-        );
-    }
     match view.alarms.first() {
         Some(alarm) => tell(Maintenance::Disarm { alarm: alarm.kind.clone(), id: alarm.id.clone() }),
         None => tell(Maintenance::Put),

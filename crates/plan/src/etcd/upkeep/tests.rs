@@ -8,6 +8,9 @@ const MIB: i64 = 1024 * 1024;
 struct World {
     view: View,
     log: Vec<String>,
+    /// Bytes in use once former revisions are forgotten. etcd counts that anew only with the next write.
+    live: i64,
+    is_compacted: bool,
     /// Calls are carried out, but their answers come too late.
     loses_answers: bool,
 }
@@ -34,7 +37,7 @@ impl World {
             last: None,
             told: vec![],
         };
-        Self { view, log: vec![], loses_answers: false }
+        Self { view, log: vec![], live: 100 * MIB, is_compacted: false, loses_answers: false }
     }
 
     fn full(members: usize) -> Self {
@@ -42,6 +45,7 @@ impl World {
         for m in &mut world.view.members {
             (m.size, m.used, m.quota) = (64 * MIB, 60 * MIB, 64 * MIB);
         }
+        world.live = 10 * MIB;
         let raised = |i| RaisedAlarm { kind: "NOSPACE".into(), member: format!("etcd-{i}"), id: format!("a{i}") };
         world.view.alarms = (0..members).map(raised).collect();
         world
@@ -70,13 +74,26 @@ impl World {
             EtcdCall::Change(MemberChange::MoveLeader { id }) => members.iter_mut().for_each(|m| m.leads = m.id == *id),
             EtcdCall::Maintain(Maintenance::Defragment) => {
                 let member = members.iter_mut().find(|m| m.name == via).unwrap();
+                if self.is_compacted {
+                    member.used = self.live;
+                }
                 (member.size, member.is_fragmented) = (member.used, false);
             }
-            EtcdCall::Maintain(Maintenance::Compact { .. }) => members.iter_mut().for_each(|m| m.used /= 6),
+            EtcdCall::Maintain(Maintenance::Compact { .. }) => self.is_compacted = true,
             EtcdCall::Maintain(Maintenance::Disarm { id, .. }) => self.view.alarms.retain(|a| a.id != *id),
             EtcdCall::Maintain(Maintenance::Put) => assert!(self.view.alarms.is_empty()),
             EtcdCall::Maintain(Maintenance::CompareHashes { .. }) | EtcdCall::Change(_) => panic!("{call:?}"),
         }
+    }
+
+    /// Somebody deletes keys, after which so much is in use.
+    fn deleted(&mut self, live: i64) {
+        self.view.revision += 1;
+        (self.live, self.is_compacted) = (live, false);
+    }
+
+    fn did(&self, what: &str) -> usize {
+        self.log.iter().filter(|line| line.contains(what)).count()
     }
 
     fn seconds(&mut self, seconds: i64) -> &[String] {
@@ -168,20 +185,66 @@ fn nospace_is_compacted_defragmented_disarmed_and_tried() {
     }
 }
 
+/// It cannot be made smaller: one member shows that, and nothing more is done before somebody deletes keys or raises the quota.
 #[test]
 fn what_is_in_use_fills_it_and_the_alarm_stays() {
     let mut world = World::full(3);
-    world.seconds(1);
-    world.view.members.iter_mut().for_each(|m| m.used = 60 * MIB);
-    world.seconds(60);
-    let Step::Wait(on, Some(after)) = world.step() else { panic!("{:?}", world.log) };
-    assert!(on.contains("60 MiB of 64 MiB are in use") && on.contains("etcd.quotaBackendBytes"), "{on}");
-    assert!(after <= COMPACT_AGAIN);
-    assert_eq!((world.view.alarms.len(), world.log.len()), (3, 5), "{:?}", world.log);
-    // A larger quota, or deleted keys, which another compaction forgets.
+    world.live = 60 * MIB;
+    world.seconds(3600);
+    let Step::UsedUp(room, None) = world.step() else { panic!("{:?}", world.log) };
+    assert_eq!((room.size, room.quota), (60 * MIB, 64 * MIB));
+    assert_eq!(world.log, ["etcd-0: compact at revision 7", "etcd-2: defragment"]);
+    assert_eq!(world.view.alarms.len(), 3);
     world.view.members.iter_mut().for_each(|m| m.quota = 128 * MIB);
     assert_eq!(world.seconds(60).iter().filter(|line| line.contains("disarm")).count(), 3);
     assert!(world.finished());
+}
+
+#[test]
+fn what_was_deleted_makes_room_within_a_minute() {
+    for members in [1, 3] {
+        let mut world = World::full(members);
+        world.live = 60 * MIB;
+        world.seconds(3600);
+        let before = world.log.len();
+        world.deleted(20 * MIB);
+        world.seconds(60);
+        assert!(world.finished() && world.view.alarms.is_empty(), "{:#?}", world.log);
+        assert_eq!(world.log[before], "etcd-0: compact at revision 8");
+        assert_eq!(world.did("defragment"), 1 + members, "each once more: {:#?}", world.log);
+    }
+}
+
+/// Leases end one by one, and none of that makes room.
+#[test]
+fn deletions_that_make_no_room_cost_little() {
+    let mut world = World::full(3);
+    world.live = 60 * MIB;
+    for _ in 0..590 {
+        world.deleted(60 * MIB);
+        world.step();
+    }
+    let compactions = world.did("compact");
+    assert!((10..=21).contains(&compactions), "twice a minute: {:#?}", world.log);
+    assert!((compactions - 1..=compactions).contains(&world.did("etcd-2: defragment")), "{:#?}", world.log);
+    assert_eq!(world.log.len(), compactions + world.did("etcd-2: defragment"), "nobody else: {:#?}", world.log);
+    let Step::UsedUp(_, Some(after)) = world.step() else { panic!("{:?}", world.log) };
+    assert!(after <= COMPACT_AGAIN);
+}
+
+/// What a defragmentation leaves is a little more than what etcd says is in use.
+#[test]
+fn a_member_that_is_as_small_as_it_gets_is_not_defragmented_again() {
+    let mut world = World::full(1);
+    world.live = 60 * MIB;
+    world.seconds(60);
+    world.view.members[0].used = 54 * MIB;
+    assert_eq!(world.seconds(3600).len(), 2, "{:#?}", world.log);
+    // A person compacted, and etcd has counted anew.
+    (world.live, world.view.members[0].used) = (20 * MIB, 20 * MIB);
+    world.seconds(60);
+    assert!(world.finished(), "{:#?}", world.log);
+    assert_eq!(world.did("compact"), 1);
 }
 
 /// What runs and is interrupted by a full database remembers who may still be at it.

@@ -108,7 +108,7 @@ fn ends_well(state: &State, well: &mut BTreeSet<State>) -> Result<(), String> {
         state.tick(Bug::None)?;
         let (_, data, of) = state.voters();
         let step = state.decide(Bug::None);
-        if state.is_done() || data * 2 <= of || matches!(step, Step::Stop(..)) {
+        if state.is_done() || data * 2 <= of || matches!(step, Step::Stop(..) | Step::Unknown(_)) {
             well.extend(way);
             return Ok(());
         }

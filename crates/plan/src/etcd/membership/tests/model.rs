@@ -185,7 +185,7 @@ impl State {
     pub(super) fn carry_out(&mut self, step: &Step, bug: Bug) -> Result<(), String> {
         match step {
             Step::Rest if self.is_whole() => self.is_full = false,
-            Step::Rest | Step::Wait(_) | Step::Stop(..) => {}
+            Step::Rest | Step::Wait(_) | Step::Going(_) | Step::Stop(..) | Step::Unknown(_) => {}
             Step::Write(journal) => self.write(journal),
             Step::ReplacePod(member) => _ = self.pods.insert(ordinal(member), Pod::Away),
             Step::DeleteClaim(member) => {

@@ -21,6 +21,40 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
         e.reconcile();
     }
     all.push(e.said("the database is full of what is in use"));
+    let mut largest = e.clone();
+    largest.probe().members.values_mut().flatten().for_each(|m| {
+        (m.progress.db_size, m.progress.db_size_in_use, m.progress.quota) = (8 << 30, 8 << 30, 8 << 30);
+    });
+    largest.looks();
+    all.push(largest.said("the database is full of what is in use, and has the largest quota"));
+    let mut tenants = e.clone();
+    tenants.cr.metadata.labels = Some(super::super::recovery::of_a_tenant());
+    tenants.looks();
+    all.push(tenants.said("a tenant's database is full of what is in use"));
+    let mut deleted = formed.clone();
+    full(&mut deleted, 60);
+    deleted.probe().alarms.push(alarm("NOSPACE", 1));
+    for _ in 0..2 {
+        deleted.reconcile();
+        deleted.passes(6);
+    }
+    deleted.probe().members.values_mut().flatten().for_each(|m| m.progress.revision += 1);
+    deleted.looks();
+    all.push(deleted.said("the database is full of what was in use, and somebody deleted keys a moment ago"));
+    let mut room = formed.clone();
+    full(&mut room, 20);
+    room.reconcile();
+    all.push(room.said("the database is full, and etcd was compacted"));
+    room.passes(6);
+    room.looks();
+    all.push(room.said("the database is full, and a member is not defragmented"));
+    room.reconcile();
+    all.push(room.said("the database is full, and a member was defragmented"));
+    room.passes(6);
+    room.reconcile();
+    room.passes(6);
+    room.looks();
+    all.push(room.said("the database is full, and the leader does not hand over the leadership"));
     full(&mut e, 20);
     e.probe().members.values_mut().flatten().for_each(|m| m.progress.db_size = 20 << 20);
     e.looks();
