@@ -75,7 +75,8 @@ string_enum! {
         Available,
         /// A change is in progress; the message says what it waits for.
         Progressing,
-        /// Something is wrong that does not resolve by itself, whether or not it serves.
+        /// Something is wrong that does not resolve by itself, whether or not it serves; or what served is away: etcd has no quorum or is
+        /// being restored, or the API has not answered for two minutes.
         Degraded,
         /// CAs, keys and certificates exist, are valid and match.
         PKIReady,

@@ -83,8 +83,8 @@ fn for_kstatus(conditions: &[Condition], now: Timestamp, paused: bool) -> Option
     };
     let degraded = conditions::find(conditions, T::Degraded).filter(|c| c.status == "True");
     let stalled = degraded.filter(|c| match c.reason.parse() {
-        // It is retried.
-        Ok(Reason::Error) | Err(_) => false,
+        // It is retried, or goes on by itself.
+        Ok(Reason::Error | Reason::Restoring) | Err(_) => false,
         Ok(reason) => {
             !(LASTING.contains(&reason) || reason == Reason::APINotReachable)
                 || now.duration_since(c.last_transition_time.0) >= PROGRESS_DEADLINE
@@ -143,12 +143,55 @@ pub(crate) fn degraded(warnings: &[String], unread: Option<&String>, note: Optio
     }
 }
 
-/// `valid`: the message when its stage is done.
+/// Why an etcd that was formed serves nobody. It may pass, but nobody should read beside it that nothing is wrong.
+const AWAY: [Reason; 7] = [
+    Reason::DataLost,
+    Reason::EtcdAlarm,
+    Reason::ForeignData,
+    Reason::QuorumLost,
+    Reason::RecoveryHeld,
+    Reason::RestoreFailed,
+    Reason::Restoring,
+];
+
+/// An API, or a name, that does not answer may be starting anew. After so long it counts as degraded.
+const DEGRADED_AFTER: SignedDuration = SignedDuration::from_mins(2);
+
+/// `Degraded`, which is not to deny what `available` says. `was_up`: it has served once. `old`: the conditions so far.
+pub(crate) fn beside(
+    available: &Verdict,
+    degraded: Verdict,
+    was_up: bool,
+    old: &[Condition],
+    now: Timestamp,
+) -> Verdict {
+    if degraded.status == Some(true) || available.status != Some(false) || !was_up {
+        return degraded;
+    }
+    let of = |status, message: String| Verdict::new(T::Degraded, Some(status), available.reason, message);
+    if AWAY.contains(&available.reason) {
+        return of(true, available.message.clone());
+    }
+    if available.reason != Reason::APINotReachable {
+        return degraded;
+    }
+    let since = conditions::find(old, T::Available).filter(|c| c.status == "False");
+    let lasts = since.is_some_and(|c| now.duration_since(c.last_transition_time.0) >= DEGRADED_AFTER);
+    let more = if lasts { "" } else { "; after 2 minutes that counts as degraded" };
+    of(lasts, format!("{}{more}", available.message))
+}
+
+/// What the loss of a CA is said with, whoever's it is.
+const CA_LOST: [Reason; 2] = [Reason::CertificateAuthorityLost, Reason::CertificateAuthorityInvalid];
+
+/// `valid`: the message when its stage is done, and no other stage lacks a CA.
 pub(crate) fn pki(plan: &Plan, valid: &str) -> Verdict {
     let Some(stage) = plan.stage(StageId::Pki) else {
         return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not checked yet");
     };
-    match stage.state.sentence() {
+    let lacks_ca = |stage: &&Stage| stage.state.problem().is_some_and(|(reason, _)| CA_LOST.contains(&reason));
+    let elsewhere = || plan.stages.iter().find(lacks_ca).and_then(Stage::sentence);
+    match stage.state.sentence().or_else(elsewhere) {
         None => Verdict::new(T::PKIReady, Some(true), Reason::AsExpected, valid),
         Some((reason, message)) => Verdict::new(T::PKIReady, Some(false), reason, message),
     }

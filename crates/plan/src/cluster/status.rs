@@ -4,7 +4,7 @@ use super::components::{self, Component, Workloads};
 use super::subject::Tenant;
 use super::{ClusterPlan, Input, Pending, adoptable, endpoint};
 use crate::failure::Failure;
-use crate::model::{Plan, Stage, StageId, State};
+use crate::model::{Plan, Stage, StageId};
 use crate::observed::{ApiProbe, ApiVersion, InsideTenant, Published, uid};
 use crate::schedule;
 use crate::verdicts::{self, LASTING};
@@ -119,19 +119,25 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     if let (Some(hold), Some(true)) = (&planned.hold, ready.status) {
         (ready.reason, ready.message) = (hold.reason, hold.message.clone());
     }
-    let waits = |s: &&Stage| matches!(s.state, State::Waiting { .. } | State::Reported { .. });
-    let moving = plan.stages.iter().find(waits).and_then(Stage::sentence);
+    let moving = plan.stages.iter().find(|s| s.state.goes_on()).and_then(Stage::sentence);
     let progressing = verdicts::progressing(moving, cluster.spec.paused, deleting);
     let vpc = cluster
         .spec
         .vpc
         .is_some()
         .then(|| unknown(T::VPCReady).unwrap_or_else(|| super::vpc::verdict(&Tenant::new(input))));
+    let status = cluster.status.as_ref();
+    let was_up = status.is_some_and(|s| s.version.is_some()) && !deleting;
+    let old = status.map_or(&[][..], |s| &s.conditions);
+    let degraded = degraded(planned, failure, &etcd);
+    // Where pods end for a restore, etcd says more than that none is ready.
+    let degraded =
+        [&etcd, &available].into_iter().fold(degraded, |d, of| verdicts::beside(of, d, was_up, old, input.now));
     let all = [
         ready,
         available,
         progressing,
-        input.observed.meta.add_to(degraded(planned, failure, &etcd), input.settings.leaf_lifetime),
+        input.observed.meta.add_to(degraded, input.settings.leaf_lifetime),
         verdicts::pki(plan, "CAs, keys and certificates are in order"),
         etcd,
         control_plane,

@@ -4,6 +4,7 @@ use super::subject::{is_ours, name_of};
 use super::{EtcdPlan, Input, Member, record};
 use crate::failure::Failure;
 use crate::model::{Plan, Stage, StageId, State};
+use crate::observed::Progress;
 use crate::schedule;
 use crate::verdicts::{self, LASTING};
 use berth_api::cluster::CertificatesStatus;
@@ -103,15 +104,26 @@ fn members(input: Input<'_>, planned: &EtcdPlan, old: &EtcdClusterStatus) -> Vec
         |name: &str| probe.and_then(|p| p.members.get(name)?.as_ref().ok()).map(|m| m.progress).unwrap_or_default();
     let former = |name: &str| old.members.iter().find(|m| m.name == name).cloned().unwrap_or_default();
     let known = |name: &str| old.members.iter().find(|m| m.name == name).and_then(|m| m.id.clone());
-    let member = |m: &Member| EtcdMember {
-        name: m.name.clone(),
-        id: m.id.clone().or_else(|| known(&m.name)),
-        ready: m.problem.is_none(),
-        state: Some(m.state),
-        db_size: roughly(former(&m.name).db_size, said(&m.name).db_size),
-        db_size_in_use: roughly(former(&m.name).db_size_in_use, said(&m.name).db_size_in_use),
-        quota_backend_bytes: Some(said(&m.name).quota).filter(|q| *q > 0).or(former(&m.name).quota_backend_bytes),
-        message: m.problem.clone(),
+    let sizes = |old: &EtcdMember, new: &Progress| {
+        let rough = (roughly(old.db_size, new.db_size), roughly(old.db_size_in_use, new.db_size_in_use));
+        // No more is in use than there is: one of them is of before the other became smaller.
+        let cannot_be = matches!(rough, (Some(size), Some(used)) if used > size);
+        let exact = || (roughly(None, new.db_size).or(rough.0), roughly(None, new.db_size_in_use).or(rough.1));
+        if cannot_be { exact() } else { rough }
+    };
+    let member = |m: &Member| {
+        let (former, said) = (former(&m.name), said(&m.name));
+        let (db_size, db_size_in_use) = sizes(&former, &said);
+        EtcdMember {
+            name: m.name.clone(),
+            id: m.id.clone().or_else(|| known(&m.name)),
+            ready: m.problem.is_none(),
+            state: Some(m.state),
+            db_size,
+            db_size_in_use,
+            quota_backend_bytes: Some(said.quota).filter(|q| *q > 0).or(former.quota_backend_bytes),
+            message: m.problem.clone(),
+        }
     };
     planned.health.members.iter().map(member).collect()
 }
@@ -148,15 +160,19 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let problem = failure.map(|f| (f.reason, f.message.clone())).or_else(|| problem(plan));
     let ready =
         verdicts::ready(&available, problem.as_ref(), planned.unread.as_ref(), input.etcd.spec.paused, deleting);
-    let waiting = plan.stages.iter().find(|s| matches!(s.state, State::Waiting { .. })).and_then(sentence);
+    let waiting = plan.stages.iter().find(|s| s.state.goes_on()).and_then(sentence);
     let progressing = verdicts::progressing(waiting, input.etcd.spec.paused, deleting);
+    let status = input.etcd.status.as_ref();
+    let was_up = status.is_some_and(|s| s.cluster_id.is_some() || s.epoch.is_some_and(|epoch| epoch > 1));
+    let old = status.map_or(&[][..], |s| &s.conditions);
+    let degraded = verdicts::beside(&available, degraded(input, planned, failure), was_up, old, input.now);
     let (name, namespace) = name_of(input.etcd);
     let backup = schedule::ready::of_etcd(input.observed, namespace, name, input.now).filter(|_| !deleting);
     let all = [
         ready,
         available,
         progressing,
-        input.observed.meta.add_to(degraded(input, planned, failure), input.settings.leaf_lifetime),
+        input.observed.meta.add_to(degraded, input.settings.leaf_lifetime),
         verdicts::pki(plan, "CAs and certificates are in order"),
         members_ready(planned, deleting),
     ];

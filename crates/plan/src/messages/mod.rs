@@ -1,6 +1,7 @@
 //! docs/reference/messages.md: every message of a condition, from situations in a world in memory. `make gen` writes the page, and the
 //! objects of all situations, which other tests show to Helm's, Flux's and Argo CD's own code.
 
+mod agree;
 mod literals;
 
 use crate::{backup, cluster, etcd, restore, schedule};

@@ -59,6 +59,14 @@ impl Fixture {
         self.live(Kind::EtcdCluster, names::ETCD)["status"] = status;
     }
 
+    /// A condition of its etcd, in place of the one that is there.
+    fn etcd_condition(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+        let all = &mut self.live(Kind::EtcdCluster, names::ETCD)["status"]["conditions"];
+        let all = all.as_array_mut().unwrap();
+        all.retain(|c| c["type"] != type_);
+        all.push(json!({"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": "2026-01-01T00:00:00Z"}));
+    }
+
     fn nodes_in(&mut self, cidr: &str, allowed: &[&str]) {
         self.settings.writers.networks = allowed.iter().map(|net| network(net).unwrap()).collect();
         self.cluster.spec.network.node_cidrs = vec![cidr.into()];
@@ -244,6 +252,22 @@ const OF_A_TENANT: &[Case] = &[
         f.live(Kind::EtcdCluster, names::ETCD)["status"]["observedGeneration"] = json!(0);
     }),
     ("etcd's controller has published no conditions yet", |f| f.etcd_says(json!({"observedGeneration": -1}))),
+    ("its etcd lost a CA", |f| {
+        let said = "pki: Secret acme-9201d5e7/etcd-client-ca is gone, and Secret acme-9201d5e7/etcd-server depends on it. Restore it from a backup. Berth creates no new one, because nothing that trusts the old one would accept it";
+        f.etcd_condition("Ready", "False", "CertificateAuthorityLost", said);
+    }),
+    ("its etcd is being restored, and serves nobody", |f| {
+        f.etcd_restores("Restore");
+        f.etcd_condition(
+            "Ready",
+            "False",
+            "Restoring",
+            "waiting for the Job of the EtcdRestore to put the backup onto member etcd-0's volume",
+        );
+        let said = "etcd is being restored from a backup, and serves nobody meanwhile";
+        f.etcd_condition("Available", "False", "Restoring", said);
+        f.world.observed.api = ApiProbe::Failed("connection refused".into());
+    }),
     // Private networks.
     ("more replicas than the platform team allows", |f| {
         f.settings.writers.limits.replicas = Some(2);
@@ -298,6 +322,11 @@ const OF_A_TENANT: &[Case] = &[
         f.world.run_pod(&pod);
     }),
     ("the API does not answer", |f| f.world.observed.api = ApiProbe::Failed("no answer within 5s".into())),
+    ("the API has not answered for two minutes", |f| {
+        f.world.observed.api = ApiProbe::Failed("no answer within 5s".into());
+        f.reconcile();
+        f.world.now += SignedDuration::from_mins(2);
+    }),
     ("no kube-apiserver can be asked", |f| f.world.observed.api = ApiProbe::NotAsked),
     ("kube-apiserver runs, and the API has no address", |f| {
         let pod = Fixture::key(Kind::Pod, "kube-apiserver-7d9f8-x2x4z");
