@@ -45,7 +45,6 @@ fn full(s: &Subject<'_>) -> String {
     let alarms = s.observed.etcd.as_ref().map(|probe| probe.alarms.as_slice()).unwrap_or_default();
     let members = alarms.iter().filter(|a| a.kind == RaisedAlarm::NOSPACE).map(|a| a.member.as_str());
     match members.collect::<Vec<_>>().as_slice() {
-        [] => "the database is full".to_owned(),
         [one] => format!("{one}'s database is full"),
         several => format!("the databases of {} are full", several.join(", ")),
     }
