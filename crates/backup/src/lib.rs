@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod delete;
+mod direct;
 pub mod etcd;
 pub mod install;
 pub mod problem;

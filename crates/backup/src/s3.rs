@@ -1,10 +1,11 @@
 //! A bucket: S3 and what speaks like it. Memory is bounded by a part, whatever the size of an object.
 
+use crate::direct::Direct;
 use crate::problem::Problem;
 use crate::store::{PART, hex, part, too_large};
 use berth_contract::backup::{At, Store, keys};
 use object_store::aws::{AmazonS3, AmazonS3Builder};
-use object_store::client::{Certificate, ClientOptions, HttpErrorKind};
+use object_store::client::HttpErrorKind;
 use object_store::path::Path as Key;
 use object_store::{BackoffConfig, Error, ObjectStore, ObjectStoreExt, PutMode, PutPayload, RetryConfig};
 use sha2::{Digest, Sha256};
@@ -32,20 +33,10 @@ impl Bucket {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let plain = store.endpoint.starts_with("http://");
         let retry = RetryConfig { retry_timeout: timeout + RETRIES, max_retries: 6, backoff: BackoffConfig::default() };
-        let mut options = ClientOptions::new()
-            .with_allow_http(plain)
-            .with_timeout(timeout)
-            .with_connect_timeout(Duration::from_secs(10))
-            .with_no_system_certificates(true);
-        if !plain {
-            // etcd's image has no roots.
-            let ca = read(credentials, keys::CA)?;
-            let bundle = Certificate::from_pem_bundle(ca.as_bytes())
-                .map_err(|_| Problem::lasting(At::Store, format!("{}: not certificates in PEM", keys::CA)))?;
-            for certificate in bundle {
-                options = options.with_root_certificate(certificate);
-            }
-        }
+        // etcd's image has no roots.
+        let ca = if plain { None } else { Some(read(credentials, keys::CA)?) };
+        let direct = Direct::new(ca.as_deref(), timeout)
+            .map_err(|_| Problem::lasting(At::Store, format!("{}: not certificates in PEM", keys::CA)))?;
         let s3 = AmazonS3Builder::new()
             .with_endpoint(if store.path_style { store.endpoint.clone() } else { hosted(store) })
             .with_bucket_name(&store.bucket)
@@ -53,7 +44,8 @@ impl Bucket {
             .with_virtual_hosted_style_request(!store.path_style)
             .with_access_key_id(read(credentials, keys::ACCESS_KEY_ID)?)
             .with_secret_access_key(read(credentials, keys::SECRET_ACCESS_KEY)?)
-            .with_client_options(options)
+            .with_allow_http(plain)
+            .with_http_connector(direct)
             .with_retry(retry)
             .build();
         let s3 = s3.map_err(|e| Problem::lasting(At::Store, format!("{}: {}", store.endpoint, words(&e))))?;
@@ -237,6 +229,57 @@ fn words(error: &Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::Read;
+    use std::net::TcpListener;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Answers each request with this, and counts them.
+    fn server(answer: String) -> (String, Arc<AtomicUsize>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let (endpoint, asked) = (format!("http://{}", listener.local_addr().unwrap()), Arc::new(AtomicUsize::new(0)));
+        let counts = asked.clone();
+        std::thread::spawn(move || {
+            for mut client in listener.incoming().flatten() {
+                counts.fetch_add(1, Ordering::SeqCst);
+                let _ = client.read(&mut [0; 4096]);
+                let _ = client.write_all(answer.as_bytes());
+            }
+        });
+        (endpoint, asked)
+    }
+
+    /// An endpoint is allowed by its whole URL: what it answers opens no other.
+    #[test]
+    fn a_redirect_is_told_and_not_followed() {
+        let closed = "Content-Length: 0\r\nConnection: close\r\n\r\n";
+        let (elsewhere, reached) = server(format!("HTTP/1.1 200 OK\r\n{closed}"));
+        let dir = tempfile::tempdir().unwrap();
+        for key in [keys::ACCESS_KEY_ID, keys::SECRET_ACCESS_KEY] {
+            fs::write(dir.path().join(key), "AKIA1").unwrap();
+        }
+        for status in ["301 Moved Permanently", "302 Found", "307 Temporary Redirect", "308 Permanent Redirect"] {
+            let (endpoint, asked) =
+                server(format!("HTTP/1.1 {status}\r\nLocation: {elsewhere}/bucket/a.db\r\n{closed}"));
+            let store =
+                Store { endpoint, bucket: "b".into(), region: "r".into(), path_style: true, ..Store::default() };
+            let bucket = Bucket::open(&store, dir.path(), Duration::from_secs(5)).unwrap();
+            let file = dir.path().join("a.db");
+            let problems = [
+                bucket.exists("a.db").unwrap_err(),
+                bucket.create("a.db", vec![1]).unwrap_err(),
+                bucket.read_back("a.db", 9, &file).unwrap_err(),
+                bucket.delete("a.db").unwrap_err(),
+            ];
+            for Problem { failure, .. } in problems {
+                let wanted = format!("it redirects to another address ({}), and Berth follows none", &status[..3]);
+                assert!(failure.message.contains(&wanted), "{}", failure.message);
+                assert!(!failure.message.contains(&elsewhere) && !failure.message.contains("AKIA1"));
+            }
+            assert_eq!(asked.load(Ordering::SeqCst), 4, "none is tried again");
+        }
+        assert_eq!(reached.load(Ordering::SeqCst), 0);
+    }
 
     #[test]
     fn a_bucket_may_be_in_the_hosts_name() {
