@@ -38,6 +38,15 @@ fn object(kind: &str, name: &str) -> Value {
             object["apiVersion"] = "berth.dev/v1alpha1".into();
             object["spec"] = json!({"version": "3.6.16"});
         }
+        "EtcdBackup" | "EtcdBackupSchedule" | "EtcdRestore" => {
+            object["apiVersion"] = "berth.dev/v1alpha1".into();
+            object["spec"] = json!({"clusterRef": {"name": "acme"}});
+            match kind {
+                "EtcdRestore" => object["spec"]["source"] = json!({"backup": "one"}),
+                "EtcdBackup" => object["spec"]["store"] = "main".into(),
+                _ => (object["spec"]["store"], object["spec"]["schedule"]) = ("main".into(), "0 3 * * *".into()),
+            }
+        }
         "PersistentVolumeClaim" => {
             object["spec"] = json!({"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}});
         }
@@ -296,7 +305,29 @@ async fn a_team_namespace_with_the_label_is_not_deleted_until_the_label_is_remov
     delete(&admin, "Namespace", "", &team, false).await.expect("delete");
 }
 
-/// Otherwise: `protected: false`, no finalizer and a deletion in one moment leave a control plane that no quota counts.
+/// What Berth reconciles has its finalizer, and a status: name and plural.
+fn reconciled() -> Vec<(String, String)> {
+    let all = berth_api::crds::all().into_iter();
+    let all = all.filter(|crd| crd.spec.versions.iter().any(|version| version.subresources.is_some()));
+    all.map(|crd| (crd.spec.names.kind, crd.spec.names.plural)).collect()
+}
+
+#[test]
+fn the_finalizer_of_every_kind_that_has_it_is_held() {
+    let is = |o: &&Value| o["kind"] == "ValidatingAdmissionPolicy" && o["metadata"]["name"] == "berth-finalizers";
+    let objects = render("berth", &[]);
+    let policy = objects.iter().find(is).expect("the policy");
+    let held = policy.pointer("/spec/matchConstraints/resourceRules/0/resources").and_then(Value::as_array).unwrap();
+    let mut held: Vec<&str> = held.iter().filter_map(Value::as_str).collect();
+    let wanted = reconciled();
+    let mut wanted: Vec<&str> = wanted.iter().map(|(_, plural)| plural.as_str()).collect();
+    held.sort_unstable();
+    wanted.sort_unstable();
+    assert_eq!(held, wanted);
+}
+
+/// Otherwise: `protected: false`, no finalizer and a deletion in one moment leave a control plane that no quota counts; and an `EtcdBackup`
+/// whose Job runs on, with the keys of the store.
 #[tokio::test]
 async fn the_finalizer_is_taken_off_by_the_operator_and_by_who_may_in_all_namespaces() {
     let server = server().await;
@@ -306,18 +337,18 @@ async fn the_finalizer_is_taken_off_by_the_operator_and_by_who_may_in_all_namesp
     let all = ["example.com/mine", labels::FINALIZER];
     let finalizers = |all: &[&str]| json!({"metadata": {"finalizers": all}});
     let (me, admin) = (operator(server), server.client());
-    for kind in ["Cluster", "EtcdCluster"] {
+    for (kind, plural) in &reconciled() {
+        let kind = kind.as_str();
         let mut new = if kind == "Cluster" { cluster("acme") } else { object(kind, "acme") };
         new["metadata"]["finalizers"] = json!(all);
         create(&admin, kind, &team, new.clone(), false).await.expect("create");
         // Writers of Clusters have no right to EtcdClusters.
-        let people = if kind == "Cluster" { vec![&jane, &root] } else { vec![&root] };
+        let people = if kind == "EtcdCluster" { vec![&root] } else { vec![&jane, &root] };
         for who in people {
             let attempt = async || merge(who, kind, &team, "acme", labelled("a", "b")).await;
             eventually(Duration::from_secs(5), "rights", attempt).await.expect("it may be changed");
             for left in [&all[..1], &[]] {
                 let message = refusal(merge(who, kind, &team, "acme", finalizers(left)).await);
-                let plural = format!("{}s", kind.to_lowercase());
                 assert!(message.contains(&format!("of {plural}.berth.dev acme in namespace {team}")), "{message}");
                 assert!(
                     message.contains(&format!("Only who may update {plural}/finalizers in all namespaces")),
