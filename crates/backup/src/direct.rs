@@ -9,7 +9,7 @@ use std::time::Duration;
 
 /// A server that sends on to another. Where to is its own word, and not repeated.
 #[derive(Debug)]
-struct Redirects(u16);
+pub(crate) struct Redirects(pub(crate) u16);
 
 impl fmt::Display for Redirects {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,6 +1,6 @@
 //! A bucket: S3 and what speaks like it. Memory is bounded by a part, whatever the size of an object.
 
-use crate::direct::Direct;
+use crate::direct::{Direct, Redirects};
 use crate::problem::Problem;
 use crate::store::{PART, hex, part, too_large};
 use berth_contract::backup::{At, Store, keys};
@@ -222,8 +222,15 @@ fn words(error: &Error) -> String {
         Error::NotFound { .. } => "it answers 404: there is no such object or bucket".into(),
         Error::PermissionDenied { .. } => "it answers 403: the credentials do not allow it".into(),
         Error::Unauthenticated { .. } => "it answers 401: the credentials are not valid".into(),
-        _ => "the request failed".into(),
+        _ => redirect(error).map_or_else(|| "the request failed".into(), |status| Redirects(status).to_string()),
     }
+}
+
+/// The status, if the server sends on a request whose body cannot be sent again.
+fn redirect(error: &Error) -> Option<u16> {
+    let text = error.to_string();
+    let (_, rest) = text.split_once("status code: ")?;
+    rest.get(..3)?.parse().ok().filter(|status| (300..400).contains(status))
 }
 
 #[cfg(test)]
