@@ -34,6 +34,12 @@ pub const RECOVERY: &str = "berth.dev/recovery";
 pub const JOB_NAME: &str = "batch.kubernetes.io/job-name";
 /// Namespace of the `EtcdBackup` that an object belongs to.
 pub const ETCD_BACKUP_NAMESPACE: &str = "berth.dev/etcd-backup-namespace";
+/// On a Job that takes a backup: whose time it takes, if that is a team's, [`BACKUP_POOL_TEAMS`].
+pub const BACKUP_POOL: &str = "berth.dev/backup-pool";
+/// Value of [`BACKUP_POOL`].
+pub const BACKUP_POOL_TEAMS: &str = "teams";
+/// On a Job: UID of the `EtcdBackup` that it is made for.
+pub const ETCD_BACKUP_UID: &str = "berth.dev/etcd-backup-uid";
 /// Cluster API's label: which cluster a kubeconfig Secret belongs to.
 pub const CAPI_CLUSTER_NAME: &str = "cluster.x-k8s.io/cluster-name";
 /// Cluster API's Secret type.

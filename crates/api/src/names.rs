@@ -11,6 +11,11 @@ pub fn control_plane_namespace(namespace: &str, name: &str) -> String {
     format!("{}-{first:08x}", cut.trim_end_matches('-'))
 }
 
+/// Whether a namespace is named as that of the control plane of some `Cluster` in `of`. Names of `Cluster`s are so short that none is cut.
+pub fn is_control_plane_namespace(namespace: &str, of: &str) -> bool {
+    namespace.rsplit_once('-').is_some_and(|(name, _)| control_plane_namespace(of, name) == namespace)
+}
+
 /// Cluster CA Secret, in Cluster API's shape.
 pub fn ca(cluster: &str) -> String {
     format!("{cluster}-ca")
@@ -182,5 +187,7 @@ mod tests {
         assert_ne!(control_plane_namespace("a", "b-c"), control_plane_namespace("a-b", "c"));
         let long = control_plane_namespace("t", &"x".repeat(40));
         assert!(long.len() <= 63);
+        assert!(is_control_plane_namespace(&long, "t") && !is_control_plane_namespace(&long, "u"));
+        assert!(!is_control_plane_namespace("t", "t"));
     }
 }

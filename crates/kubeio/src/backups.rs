@@ -3,6 +3,7 @@
 use crate::calls::Io;
 use crate::error::{ErrorKind, IoError};
 use crate::observe::Snapshot;
+use crate::refused::refused_by_job;
 use berth_api::backup::{EtcdBackup, STORE_SECRET, phase};
 use berth_api::{EtcdBackupSchedule, EtcdRestore};
 use berth_api::{labels, names};
@@ -11,16 +12,19 @@ use berth_plan::observed::label;
 use berth_plan::restore;
 use berth_plan::{MetaCluster, SecretFacts, Settings};
 use berth_render::{Kind, ObjectKey};
+use jiff::Timestamp;
 use serde_json::json;
 use std::sync::Arc;
 
-/// Reads the etcd that it is of, its Job and the pods of that, and, as long as it has not ended, the store's Secret and who else is
-/// waiting.
+/// Reads the etcd that it is of, its Job and the pods of that, and, as long as it has not ended, the store's Secret, who else is
+/// waiting, and the Jobs of all. `is_stuck`: whether the operator cannot get on with an `EtcdBackup`.
 pub async fn observe_backup(
     io: &Io,
     backup: &EtcdBackup,
     settings: &Settings,
     meta: &Arc<MetaCluster>,
+    now: Timestamp,
+    is_stuck: impl Fn(&ObjectKey) -> bool,
 ) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
     let asks = asks(backup, settings);
@@ -28,7 +32,7 @@ pub async fn observe_backup(
     let own = backup.metadata.namespace.as_deref().unwrap_or_default();
     let space = asks.namespace.as_str();
     if asks.cluster.is_some() && !is_home(io, &mut snapshot, space, own).await? {
-        return fleet(io, &mut snapshot, backup).await.map(|()| snapshot);
+        return fleet(io, &mut snapshot, backup, is_stuck).await.map(|()| snapshot);
     }
     let mut keys = beside(&[names::backup(name), names::backup_deletion(name)], space);
     let ended = backup.status.as_ref().and_then(|s| s.phase.as_deref());
@@ -45,8 +49,8 @@ pub async fn observe_backup(
     }
     if !at_rest {
         let selector = format!("{}={name},{}={own}", labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE);
-        pods(io, &mut snapshot, space, &selector).await?;
-        fleet(io, &mut snapshot, backup).await?;
+        pods(io, &mut snapshot, space, &selector, now).await?;
+        fleet(io, &mut snapshot, backup, is_stuck).await?;
     }
     Ok(snapshot)
 }
@@ -83,6 +87,7 @@ pub async fn observe_restore(
     restore: &EtcdRestore,
     settings: &Settings,
     meta: &Arc<MetaCluster>,
+    now: Timestamp,
 ) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
     let asks = restore::asks(restore);
@@ -105,7 +110,7 @@ pub async fn observe_restore(
     if let Some(key) = credentials.filter(|key| !is_platforms(key)) {
         teams_store(io, &mut snapshot, &key).await?;
     }
-    pods(io, &mut snapshot, space, &selector).await?;
+    pods(io, &mut snapshot, space, &selector, now).await?;
     Ok(snapshot)
 }
 
@@ -159,12 +164,26 @@ fn of_etcd(etcd: &ObjectKey, cluster: Option<&ObjectKey>) -> Vec<ObjectKey> {
     keys
 }
 
-/// A Job's pods. After the Job: of one that is complete, the pod that says how is there already.
-async fn pods(io: &Io, snapshot: &mut Snapshot, namespace: &str, selector: &str) -> Result<(), IoError> {
-    match io.list(Kind::Pod, namespace, Some(selector)).await {
-        Ok(pods) => pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod)),
-        Err(e) => denied(snapshot, e)?,
+/// A Job's pods. After the Job: of one that is complete, the pod that says how is there already. Of a Job without any, what refuses them.
+async fn pods(
+    io: &Io,
+    snapshot: &mut Snapshot,
+    namespace: &str,
+    selector: &str,
+    now: Timestamp,
+) -> Result<(), IoError> {
+    let pods = match io.list(Kind::Pod, namespace, Some(selector)).await {
+        Ok(pods) => pods,
+        Err(e) => return denied(snapshot, e),
+    };
+    let has_pods = |job: &str| pods.iter().any(|pod| label(pod, labels::JOB_NAME) == Some(job));
+    let jobs = snapshot.observed.of_kind(Kind::Job, namespace).map(|(key, _)| key.name.clone());
+    let without: Vec<String> = jobs.filter(|job| !has_pods(job)).collect();
+    for job in without {
+        let why = refused_by_job(io, namespace, &job, now).await;
+        snapshot.observed.refused.extend(why.map(|why| (job, why)));
     }
+    pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod));
     Ok(())
 }
 
@@ -180,18 +199,31 @@ async fn get(io: &Io, snapshot: &mut Snapshot, keys: Vec<ObjectKey>) -> Result<(
 }
 
 /// Other `EtcdBackup`s: all that wait or run, by which it has its turn; of one that is deleted, those of its namespace, since a newer one
-/// has to be there, and the `EtcdRestore`s, which may need it.
-async fn fleet(io: &Io, snapshot: &mut Snapshot, backup: &EtcdBackup) -> Result<(), IoError> {
+/// has to be there, and the `EtcdRestore`s, which may need it. And the Jobs of all.
+async fn fleet(
+    io: &Io,
+    snapshot: &mut Snapshot,
+    backup: &EtcdBackup,
+    is_stuck: impl Fn(&ObjectKey) -> bool,
+) -> Result<(), IoError> {
     let meta = &backup.metadata;
     let namespace = meta.namespace.as_deref().unwrap_or_default();
-    if meta.deletion_timestamp.is_none() {
-        let own = ObjectKey::namespaced(Kind::EtcdBackup, namespace, meta.name.as_deref().unwrap_or_default());
-        for (_, other) in io.queue().read(io, &own).await?.iter() {
+    let own = ObjectKey::namespaced(Kind::EtcdBackup, namespace, meta.name.as_deref().unwrap_or_default());
+    let listed = if meta.deletion_timestamp.is_none() {
+        let listed = io.queue().read(io, &own).await?;
+        for (_, other) in &listed.backups {
             snapshot.put(Kind::EtcdBackup, other.clone());
         }
+        listed
     } else if backup.status.as_ref().is_some_and(|s| s.key.is_some()) {
         backups_and_restores(io, snapshot, namespace).await?;
-    }
+        io.queue().read(io, &own).await?
+    } else {
+        return Ok(());
+    };
+    snapshot.observed.backup_jobs = listed.jobs.clone();
+    let all = snapshot.observed.objects.keys().filter(|key| key.kind == Kind::EtcdBackup);
+    snapshot.observed.stuck = all.filter(|key| is_stuck(key)).cloned().collect();
     Ok(())
 }
 

@@ -17,6 +17,7 @@ mod refused;
 mod secrets;
 pub mod slim;
 mod status;
+mod sweep;
 mod tenant;
 
 pub use backups::{observe_backup, observe_recoveries, observe_restore, observe_schedule, observe_schedules};
@@ -27,4 +28,5 @@ pub use meta_cluster::{RangesError, list_nodes, meta_ranges};
 pub use observe::{Snapshot, fingerprint, observe_cluster, observe_etcd};
 pub use refused::{refused, without_network};
 pub use status::{ResourceRef, patch_finalizers, write_status};
+pub use sweep::sweep;
 pub use tenant::{Connect, TenantTarget, answers, connect, look, probe_tenant, tenant_target};

@@ -1,9 +1,11 @@
-//! Which `EtcdBackup`s wait or run, of all namespaces. Each of those that wait asks every few seconds, and a platform has many thousands
-//! that have ended: one list, in pages, is for all who ask, and what has ended is not kept.
+//! Which `EtcdBackup`s wait or run, of all namespaces, and the Jobs of these. Each of those that wait asks every few seconds, and a platform has
+//! many thousands that have ended: one list, in pages, is for all who ask, and what has ended is not kept.
 
-use crate::calls::{Io, collection};
+use crate::calls::{Io, collection, encode};
 use crate::error::IoError;
 use berth_api::backup::phase;
+use berth_api::labels;
+use berth_plan::backup::Seen;
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -15,29 +17,45 @@ const FRESH: Duration = Duration::from_secs(3);
 
 /// Objects in one answer.
 const PAGE: usize = 250;
+/// Jobs are larger.
+const PAGE_OF_JOBS: usize = 50;
 
 /// Key and what decides about its turn.
 type Waiting = (ObjectKey, Value);
 
-/// The last list.
+/// What was listed together.
 #[derive(Debug, Default)]
-pub(crate) struct Queue(Mutex<Option<(Instant, Arc<Vec<Waiting>>)>>);
+pub(crate) struct Listed {
+    /// `EtcdBackup`s that have not ended.
+    pub(crate) backups: Vec<Waiting>,
+    /// Jobs.
+    pub(crate) jobs: Arc<Vec<Seen>>,
+}
+
+/// The last lists.
+#[derive(Debug, Default)]
+pub(crate) struct Queue(Mutex<Option<(Instant, Arc<Listed>)>>);
 
 impl Queue {
-    /// Those that have not ended. A list in which `own` is not is too old for it.
-    pub(crate) async fn read(&self, io: &Io, own: &ObjectKey) -> Result<Arc<Vec<Waiting>>, IoError> {
+    /// Those that have not ended, and Jobs. A list in which `own` is not is too old for it.
+    pub(crate) async fn read(&self, io: &Io, own: &ObjectKey) -> Result<Arc<Listed>, IoError> {
         let mut last = self.0.lock().await;
         if let Some((at, list)) = &*last
             && at.elapsed() < FRESH
-            && list.iter().any(|(key, _)| key == own)
+            && list.backups.iter().any(|(key, _)| key == own)
         {
             return Ok(list.clone());
         }
         let at = Instant::now();
-        let mut all = vec![];
+        let mut backups = vec![];
         let url = format!("{}?limit={PAGE}", collection(Kind::EtcdBackup, None));
-        io.list_in_pages(Kind::EtcdBackup, &url, |page| all.extend(page.iter().filter_map(waiting))).await?;
-        let list = Arc::new(all);
+        io.list_in_pages(Kind::EtcdBackup, &url, |page| backups.extend(page.iter().filter_map(waiting))).await?;
+        // Later than the objects: one that began meanwhile is in the first list as waiting, or in this one.
+        let mut jobs = vec![];
+        let made = labels::ETCD_BACKUP;
+        let url = format!("{}?limit={PAGE_OF_JOBS}&labelSelector={}", collection(Kind::Job, None), encode(made));
+        io.list_in_pages(Kind::Job, &url, |page| jobs.extend(page.iter().filter_map(Seen::read))).await?;
+        let list = Arc::new(Listed { backups, jobs: Arc::new(jobs) });
         *last = Some((at, list.clone()));
         Ok(list)
     }
@@ -53,7 +71,13 @@ fn waiting(backup: &Value) -> Option<Waiting> {
     let names = ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp"];
     let metadata: serde_json::Map<String, Value> =
         names.into_iter().map(|name| (name.to_owned(), field(name))).filter(|(_, value)| !value.is_null()).collect();
-    let object = json!({"metadata": metadata, "status": {"phase": phase}});
+    let of = ["clusterRef", "secretRef", "claimRef"];
+    let spec: serde_json::Map<String, Value> = of
+        .into_iter()
+        .map(|name| (name.to_owned(), backup["spec"][name].clone()))
+        .filter(|(_, v)| !v.is_null())
+        .collect();
+    let object = json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}});
     Some((ObjectKey::of(Kind::EtcdBackup, &object), object))
 }
 
@@ -66,7 +90,7 @@ mod tests {
         let backup = |phase: Value| {
             json!({
                 "metadata": {"name": "b", "namespace": "a", "uid": "u", "creationTimestamp": "t", "annotations": {"large": "x"}},
-                "spec": {"store": "main"}, "status": {"phase": phase, "conditions": []},
+                "spec": {"store": "main", "clusterRef": {"name": "c"}}, "status": {"phase": phase, "conditions": []},
             })
         };
         assert_eq!(waiting(&backup("Verified".into())), None);
@@ -75,7 +99,8 @@ mod tests {
             let (key, kept) = waiting(&backup(phase.clone())).unwrap();
             assert_eq!(key, ObjectKey::namespaced(Kind::EtcdBackup, "a", "b"));
             let metadata = json!({"name": "b", "namespace": "a", "uid": "u", "creationTimestamp": "t"});
-            assert_eq!(kept, json!({"metadata": metadata, "status": {"phase": phase}}));
+            let spec = json!({"clusterRef": {"name": "c"}});
+            assert_eq!(kept, json!({"metadata": metadata, "spec": spec, "status": {"phase": phase}}));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Why pods of a `StatefulSet` are not there: its controller tells that by Events, and by nothing else.
+//! Why pods of a `StatefulSet` or a Job are not there: its controller tells that by Events, and by nothing else.
 
 use crate::calls::{Io, encode};
 use jiff::{SignedDuration, Timestamp};
@@ -31,6 +31,26 @@ pub async fn refused(
             BTreeMap::new()
         }
     }
+}
+
+/// What refuses the pods of a Job, as far as is known. Without the right to read Events, nothing.
+pub(crate) async fn refused_by_job(io: &Io, namespace: &str, job: &str, now: Timestamp) -> Option<String> {
+    let selector = format!("regarding.kind=Job,regarding.name={job},reason=FailedCreate");
+    let url = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events?fieldSelector={}", encode(&selector));
+    match io.raw(&url).await {
+        Ok(list) => newest_of_job(list["items"].as_array().map(Vec::as_slice).unwrap_or_default(), now),
+        Err(error) => {
+            tracing::warn!(namespace, job, error = error.message, "cannot read Events, which say why pods are missing");
+            None
+        }
+    }
+}
+
+/// What the newest of a Job's Events says.
+fn newest_of_job(events: &[Value], now: Timestamp) -> Option<String> {
+    let told = events.iter().filter_map(|e| Some((at(e)?, e["note"].as_str()?)));
+    let (_, note) = told.filter(|(at, _)| now.duration_since(*at) <= RECENT).max_by_key(|(at, _)| *at)?;
+    Some(note.strip_prefix("Error creating: ").unwrap_or(note).to_owned())
 }
 
 /// Why each of these pods gets no network, as far as is known. Without the right to read Events, nothing.
@@ -98,6 +118,11 @@ mod tests {
         let said = newest(&events, "etcd-0", now);
         assert_eq!(said.as_deref(), Some("pods \"etcd-0\" is forbidden: exceeded quota: small"));
         assert_eq!(newest(&events, "etcd-2", now), None);
+        let of_job =
+            |seen: &str, why: &str| json!({"deprecatedLastTimestamp": seen, "note": format!("Error creating: {why}")});
+        let events = [of_job("2026-01-01T00:50:00Z", "pods are refused"), of_job("2026-01-01T00:45:00Z", "older")];
+        assert_eq!(newest_of_job(&events, now).as_deref(), Some("pods are refused"));
+        assert_eq!(newest_of_job(&events[..0], now), None);
         assert_eq!(newest(&events, "etcd-3", now), None);
     }
 }

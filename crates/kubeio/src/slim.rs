@@ -1,5 +1,5 @@
 //! JSON as the API server sends it, without what nothing here reads: `managedFields`, which are up to half of an object (a plan reads
-//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of pods, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
+//! those of workloads), annotations of backups, those that others have put on objects of Berth's kinds, the specs of pods and Jobs, and what immutable ConfigMaps hold (templates, tens of KiB). It is passed over while parsing, so it costs no memory.
 
 use berth_render::Kind;
 use serde::Deserialize;
@@ -62,7 +62,7 @@ impl Parser {
             (At::Metadata, "annotations") if self.kind == Some(Kind::EtcdBackup) => return None,
             (At::Annotations, key) if !is_read(key) => return None,
             (At::Metadata, "annotations") if self.is_berths() => At::Annotations,
-            (At::Object, "spec") if self.kind == Some(Kind::Pod) => return None,
+            (At::Object, "spec") if matches!(self.kind, Some(Kind::Pod | Kind::Job)) => return None,
             (At::Object, "data") if self.kind == Some(Kind::ConfigMap) && is_true(before, "immutable") => return None,
             (At::Object, "items") => At::Object,
             (_, "metadata") => At::Metadata,

@@ -20,6 +20,7 @@ pub mod looks;
 pub mod meta;
 pub mod metrics;
 pub mod run;
+mod sweep;
 
 pub use context::Context;
 pub use run::run;

@@ -1,7 +1,7 @@
 //! The life of an operator process.
 
 use crate::context::Context;
-use crate::{controllers, fleet};
+use crate::{controllers, fleet, sweep};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PartialObjectMeta;
@@ -13,7 +13,13 @@ use tokio_util::sync::CancellationToken;
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let controllers = futures::future::join_all(controllers::ALL.iter().map(|c| c.run(ctx.clone(), stop.clone())));
     // Without reconciles turns are of no use.
-    tokio::select! { _ = controllers => (), () = turns(&ctx, &stop) => () }
+    tokio::select! { _ = controllers => (), () = turns(&ctx, &stop) => (), () = sweeps(&ctx, &stop) => () }
+}
+
+/// Until the controllers have ended.
+async fn sweeps(ctx: &Context, stop: &CancellationToken) {
+    sweep::follow(ctx, stop.clone()).await;
+    std::future::pending::<()>().await;
 }
 
 /// Until the controllers have ended.

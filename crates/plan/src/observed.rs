@@ -1,6 +1,7 @@
 //! What was read, as plain data.
 
 use crate::asked::{Answers, Look};
+use crate::backup::Seen;
 use crate::etcd::Told;
 use crate::fleet::Answer;
 use crate::meta_cluster::MetaCluster;
@@ -58,8 +59,12 @@ pub struct Observed {
     pub told: Vec<Told>,
     /// Whether a change of the version waits for its turn in the fleet.
     pub turns: Turns,
-    /// What refuses the pods of members that are not there, by name, as far as is known.
+    /// What refuses the pods of members, or of Jobs, that are not there, by the name of the pod or the Job, as far as is known.
     pub refused: BTreeMap<String, String>,
+    /// Jobs of `EtcdBackup`s, of all namespaces.
+    pub backup_jobs: Arc<Vec<Seen>>,
+    /// `EtcdBackup`s whose reconciles fail, one after the other.
+    pub stuck: BTreeSet<ObjectKey>,
 }
 
 /// The order of the fleet, as one tenant sees it.

@@ -45,7 +45,8 @@ pub(crate) fn under_way(problem: Option<&Stage>, otherwise: &str) -> Vec<Verdict
     let blocked = problem.is_some_and(|stage| matches!(stage.state, State::Blocked { .. }));
     let sentence = problem.and_then(|stage| stage.state.sentence());
     let (reason, message) = sentence.unwrap_or((Reason::Waiting, otherwise.into()));
-    both(Some(false), blocked || reason == Reason::StoreUnavailable, reason, message)
+    let wrong = blocked || matches!(reason, Reason::StoreUnavailable | Reason::Rejected);
+    both(Some(false), wrong, reason, message)
 }
 
 /// The conditions to publish, in a fixed order, so that nothing changes but what changed.

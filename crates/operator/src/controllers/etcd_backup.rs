@@ -1,6 +1,7 @@
 //! The `EtcdBackup` controller.
 
 use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
+use super::report::LASTING;
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::backup::{EtcdBackup, EtcdBackupStatus};
@@ -8,7 +9,7 @@ use berth_api::{labels, names};
 use berth_kubeio::{IoError, observe_backup};
 use berth_plan::backup::{BackupPlan, Input, plan, status::status};
 use berth_plan::{Failure, MetaCluster};
-use berth_render::Kind;
+use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
 use kube::api::ObjectMeta;
@@ -41,9 +42,13 @@ impl Controller for EtcdBackup {
         ctx: &Context,
         backup: &Self,
         meta: &Arc<MetaCluster>,
-        _: Timestamp,
+        now: Timestamp,
     ) -> Result<Observation<()>, IoError> {
-        let snapshot = observe_backup(&ctx.io, backup, &ctx.settings, meta).await?;
+        let is_stuck = |key: &ObjectKey| {
+            let key = (Self::NAME, key.namespace.clone().unwrap_or_default(), key.name.clone());
+            ctx.backoff.failures(&key) >= LASTING
+        };
+        let snapshot = observe_backup(&ctx.io, backup, &ctx.settings, meta, now, is_stuck).await?;
         Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
     }
 

@@ -41,9 +41,9 @@ impl Controller for EtcdRestore {
         ctx: &Context,
         restore: &Self,
         meta: &Arc<MetaCluster>,
-        _: Timestamp,
+        now: Timestamp,
     ) -> Result<Observation<()>, IoError> {
-        let snapshot = observe_restore(&ctx.io, restore, &ctx.settings, meta).await?;
+        let snapshot = observe_restore(&ctx.io, restore, &ctx.settings, meta, now).await?;
         Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
     }
 

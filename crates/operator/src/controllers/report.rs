@@ -21,7 +21,7 @@ use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 /// Failures in a row from which on one that should be over in a moment is reported: a webhook that hangs looks like a lost answer.
-const LASTING: u32 = 3;
+pub(super) const LASTING: u32 = 3;
 
 /// Runs one reconcile with metrics and back-off around it.
 pub(super) async fn run<F>(ctx: &Context, controller: &'static str, about: &ObjectReference, reconcile: F) -> Action

@@ -3,8 +3,8 @@
 
 use super::place::{find, is_home_of, store};
 use super::store::is_of_namespace;
-use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, outcome, queue};
-use crate::model::{Action, Stage, StageId, State};
+use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, jobs, outcome, queue};
+use crate::model::{Stage, StageId, State};
 use crate::observed::deleting;
 use crate::restore;
 use crate::workload::image_of;
@@ -76,7 +76,15 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
     let key = ObjectKey::namespaced(Kind::Job, &asks.namespace, names::backup_deletion(input.name()));
     stage.owns.push(key.clone());
     if let Some(live) = input.get(&key) {
-        return match outcome::of(&input.owner(), live) {
+        let given_up = outcome::overdue(&key, live, input.now);
+        if input.is_earlier(live) || (given_up.is_some() && !jobs::has_ended(live)) {
+            input.clean(stage, &key.name, &asks.namespace);
+            return State::waiting(format!("{key}, which is no use any more, to be gone; then another one is created"));
+        }
+        let outcome = outcome::of(&input.owner(), live);
+        // The Job says whether the snapshot is gone, so it stays. The keys do not.
+        let without_keys = outcome.is_none() || input.owner().clean_secret(stage, &key.name, &asks.namespace);
+        return match outcome {
             Some(Outcome::Failed(failure)) => State::blocked(
                 outcome::reason(&failure),
                 format!(
@@ -84,16 +92,13 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
                     failure.message
                 ),
             ),
-            Some(_) => {
-                // The Job goes last: it is what says that the snapshot is gone.
-                input.clean(stage, &key.name, &asks.namespace);
-                stage.actions.retain(|action| !matches!(action, Action::Delete { key, .. } if key.kind == Kind::Job));
-                if stage.actions.is_empty() { State::Ready } else { State::waiting("the Secret of its Job to be gone") }
-            }
-            None => State::waiting("a Job to delete it in the store"),
+            Some(_) if without_keys => State::Ready,
+            Some(_) => State::waiting("the Secret of its Job to be gone"),
+            None => outcome::progress(&input.owner(), live, None, "a Job to delete it in the store"),
         };
     }
     if !queue::may_delete(input) {
+        input.owner().clean_secret(stage, &key.name, &asks.namespace);
         return State::waiting("the snapshots of other EtcdBackups of this namespace to be deleted");
     }
     let made = store(input).and_then(|store| {

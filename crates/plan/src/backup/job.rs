@@ -1,6 +1,7 @@
 //! The Job: a container with etcd's image, which has etcd's programs of the members' version, and `berth-backup` on a volume in it, as
 //! the agent is in the members (ADR 13). It has no token, and nothing of it is pinned: it is over before the next operator comes.
 
+use super::jobs::Pool;
 use super::outcome::CONTAINER;
 use super::place::{self, Place};
 use super::store::Kept;
@@ -12,7 +13,7 @@ use berth_render::{Object, ObjectKey};
 use serde_json::{Value, json};
 
 /// How long it may take with all its tries, in seconds: 8 GiB at 5 MiB/s, there and back.
-const DEADLINE: i64 = 3600;
+pub(super) const DEADLINE: i64 = 3600;
 /// A snapshot of 10 GiB at most, and what is restored of it: a store of a team fills no node.
 const SCRATCH: &str = "21Gi";
 /// User of the processes.
@@ -38,7 +39,17 @@ pub(super) fn take(input: Input<'_>, place: &Place, key: &ObjectKey) -> Result<O
     let pod = &mut object["spec"]["template"]["spec"];
     pod["hostAliases"] = aliases.into();
     add(pod, "etcd", "/etc/berth/etcd", json!({"secret": {"secretName": place.client, "defaultMode": 0o440}}));
-    Object::new(object)
+    if Pool::of(&input.backup.spec) == Pool::Teams {
+        object["metadata"]["labels"][labels::BACKUP_POOL] = labels::BACKUP_POOL_TEAMS.into();
+    }
+    // It has no ttlSecondsAfterFinished: the Secret beside it is found by it, and goes first.
+    Object::new(own(input, object))
+}
+
+/// With the UID of the `EtcdBackup`, since another one may have its name later.
+fn own(input: Input<'_>, mut job: Value) -> Value {
+    job["metadata"]["labels"][labels::ETCD_BACKUP_UID] = input.uid().into();
+    job
 }
 
 /// The Job that deletes a backup in the store.
@@ -53,7 +64,7 @@ pub(super) fn delete(
     let mut object = job(&input.owner(), &task, store, key, image, etcd)?;
     // With the finalizer of its EtcdBackup nobody is left to delete it.
     object["spec"]["ttlSecondsAfterFinished"] = 600.into();
-    Object::new(object)
+    Object::new(own(input, object))
 }
 
 /// Mounts a volume.

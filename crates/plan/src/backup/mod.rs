@@ -3,6 +3,7 @@
 
 mod deletion;
 pub(crate) mod job;
+mod jobs;
 pub(crate) mod outcome;
 mod owner;
 mod place;
@@ -14,7 +15,7 @@ pub(crate) mod store;
 pub(crate) mod tests;
 
 use crate::model::{Plan, Stage, StageId, State};
-use crate::observed::Observed;
+use crate::observed::{Observed, label};
 use crate::secrets::foreign;
 use crate::settings::Settings;
 use berth_api::backup::{EtcdBackup, Outcome, phase};
@@ -24,6 +25,7 @@ use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+pub use jobs::{Does, Pool, Seen, is_beside, made_for};
 pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
 
@@ -32,7 +34,7 @@ pub use place::{Asks, asks};
 pub struct Input<'a> {
     /// The `EtcdBackup` as it was read.
     pub backup: &'a EtcdBackup,
-    /// What was observed for it: what [`asks`] names, the pods of its Job, and all `EtcdBackup`s while it is not at its end.
+    /// What was observed for it: what [`asks`] names, the pods of its Job, and, while it is not at its end, all `EtcdBackup`s and their Jobs.
     pub observed: &'a Observed,
     /// The operator's configuration.
     pub settings: &'a Settings,
@@ -57,6 +59,8 @@ pub struct BackupPlan {
 const SOON: SignedDuration = SignedDuration::from_secs(2);
 /// What is awaited is not announced.
 const WAITING: SignedDuration = SignedDuration::from_secs(15);
+/// A Job that is young may find out soon why it has no pod.
+const YOUNG: SignedDuration = SignedDuration::from_mins(1);
 /// A Job's end is announced.
 const RUNNING: SignedDuration = SignedDuration::from_mins(1);
 /// Nothing changes by itself.
@@ -92,6 +96,29 @@ impl<'a> Input<'a> {
     fn clean(&self, stage: &mut Stage, job: &str, namespace: &str) -> bool {
         self.owner().clean(stage, job, namespace)
     }
+
+    fn uid(&self) -> &'a str {
+        self.backup.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Whether a Job was made for an `EtcdBackup` that had this name before: what it says is of other data.
+    fn is_earlier(&self, job: &Value) -> bool {
+        label(job, labels::ETCD_BACKUP_UID).is_some_and(|uid| uid != self.uid())
+    }
+
+    /// When to look again at a Job that is there.
+    fn look_at(&self, key: &ObjectKey) -> SignedDuration {
+        match self.observed.get(key) {
+            Some(job) if outcome::is_starting(&self.owner(), job) => {
+                if outcome::age(job, self.now) < YOUNG {
+                    SOON
+                } else {
+                    WAITING
+                }
+            }
+            _ => RUNNING,
+        }
+    }
 }
 
 /// The plan for an `EtcdBackup`.
@@ -110,7 +137,9 @@ pub fn plan(input: Input<'_>) -> BackupPlan {
         (out.phase, stage.state) = take(input, &mut stage, &mut out.outcome);
         out.requeue_after = Some(match out.phase {
             _ if out.outcome.is_some() => SOON,
-            phase::RUNNING => RUNNING,
+            phase::RUNNING => {
+                input.look_at(&ObjectKey::namespaced(Kind::Job, &*asks.namespace, names::backup(input.name())))
+            }
             _ => WAITING,
         });
     }
@@ -131,29 +160,39 @@ fn take(input: Input<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (
         if !input.owner().is_ours(job) {
             return (phase::WAITING, foreign(&key));
         }
-        *outcome = outcome::of(&input.owner(), job);
+        if input.is_earlier(job) {
+            input.clean(stage, &key.name, &asks.namespace);
+            return (phase::WAITING, State::waiting(format!("{key} of an earlier EtcdBackup of this name to be gone")));
+        }
+        *outcome = outcome::of(&input.owner(), job).or_else(|| outcome::overdue(&key, job, input.now));
         return (
             phase::RUNNING,
             outcome::progress(&input.owner(), job, outcome.as_ref(), "its Job to take the snapshot, and to prove it"),
         );
     }
-    let place = match place::find(input, &asks) {
-        Ok(place) => place,
+    let (phase, state) = begin(input, stage, &asks, &key);
+    if stage.actions.is_empty() {
+        // Keys are there while a Job runs, and for no longer.
+        input.owner().clean_secret(stage, &key.name, &asks.namespace);
+    }
+    (phase, state)
+}
+
+/// One without a Job. It runs once its Job is seen: until then it holds no place, whatever refuses the Job.
+fn begin(input: Input<'_>, stage: &mut Stage, asks: &Asks, key: &ObjectKey) -> (&'static str, State) {
+    let ready = place::find(input, asks).and_then(|place| {
+        let secret = input.owner().credentials(&place.store, key)?;
+        Ok((place, secret))
+    });
+    let (place, secret) = match ready {
+        Ok(ready) => ready,
         Err(state) => return (phase::WAITING, state),
     };
-    let secret = match input.owner().credentials(&place.store, &key) {
-        Ok(secret) => secret,
-        Err(state) => return (phase::WAITING, state),
-    };
-    if let Some(ahead) = queue::ahead(input) {
-        let on = format!(
-            "its turn: {ahead} others are taken first, {} at once (chart value backups.concurrent)",
-            input.settings.backups.concurrent
-        );
+    if let Some(on) = queue::waits(input) {
         return (phase::QUEUED, State::Waiting { reason: Reason::Waiting, on });
     }
-    match job::take(input, &place, &key) {
-        Ok(job) => (phase::RUNNING, Owner::begin(stage, secret, job)),
+    match job::take(input, &place, key) {
+        Ok(job) => (phase::WAITING, Owner::begin(stage, secret, job)),
         Err(why) => (phase::WAITING, State::blocked(Reason::Error, why)),
     }
 }

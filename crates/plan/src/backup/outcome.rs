@@ -1,13 +1,15 @@
 //! How a Job goes, and how it ended.
 
 use super::Owner;
+use super::job::DEADLINE;
 use crate::model::State;
 use crate::observed::label;
 use crate::workload::pod_problem;
 use berth_api::backup::{At, Failure, Outcome};
 use berth_api::conditions::Reason;
 use berth_api::labels;
-use berth_render::Kind;
+use berth_render::{Kind, ObjectKey};
+use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 /// Label of a Job's pods with its UID.
@@ -28,7 +30,8 @@ pub(crate) fn of(input: &Owner<'_>, job: &Value) -> Option<Outcome> {
     };
     if let Some(failed) = condition("Failed") {
         let why = failed["message"].as_str().unwrap_or("no message");
-        let silent = || Outcome::Failed(Failure { at: At::Other, message: format!("its Job failed: {why}") });
+        let refused = refused(input, job).map(|why| format!("; it had no pod: {why}")).unwrap_or_default();
+        let silent = || Outcome::Failed(Failure { at: At::Other, message: format!("its Job failed: {why}{refused}") });
         return Some(said.last().cloned().unwrap_or_else(silent));
     }
     // It did its work, and nobody knows what: the pod was deleted before it was looked at.
@@ -36,6 +39,35 @@ pub(crate) fn of(input: &Owner<'_>, job: &Value) -> Option<Outcome> {
         Outcome::Failed(Failure { at: At::Other, message: "its Job's pod is gone, and with it what it said".into() })
     };
     condition("Complete").map(|_| lost())
+}
+
+/// How long after its deadline a Job may take to say how it ended.
+const GRACE: i64 = 600;
+
+/// How one ends that has not ended by its deadline: nobody counts its time, or `spec.suspend` stopped it.
+pub(crate) fn overdue(key: &ObjectKey, job: &Value, now: Timestamp) -> Option<Outcome> {
+    let message = format!(
+        "{key} has not ended {} minutes after its creation, though it has a deadline of {} (spec.activeDeadlineSeconds), so Berth gives it up. If its spec.suspend is not true, look whether kube-controller-manager runs",
+        (DEADLINE + GRACE) / 60,
+        DEADLINE / 60
+    );
+    (age(job, now).as_secs() >= DEADLINE + GRACE).then(|| Outcome::Failed(Failure { at: At::Other, message }))
+}
+
+/// How long ago it was created, by the API server's clock.
+pub(crate) fn age(job: &Value, now: Timestamp) -> SignedDuration {
+    let created: Option<Timestamp> = job["metadata"]["creationTimestamp"].as_str().and_then(|at| at.parse().ok());
+    created.map(|at| now.duration_since(at)).unwrap_or_default()
+}
+
+/// Whether none of its pods has begun.
+pub(crate) fn is_starting(input: &Owner<'_>, job: &Value) -> bool {
+    pods(input, job).all(|pod| pod["status"]["phase"] == "Pending")
+}
+
+/// What refuses its pods, if it has none.
+fn refused<'a>(input: &'a Owner<'_>, job: &Value) -> Option<&'a String> {
+    input.observed.refused.get(job["metadata"]["name"].as_str()?).filter(|_| pods(input, job).next().is_none())
 }
 
 /// What it is doing, for people.
@@ -46,6 +78,13 @@ pub(crate) fn progress(input: &Owner<'_>, job: &Value, ended: Option<&Outcome>, 
     let problem = pods(input, job).filter(|pod| pod["status"]["phase"] == "Pending").find_map(pod_problem);
     if let Some((reason, on)) = problem {
         return State::Waiting { reason, on };
+    }
+    if let Some(why) = refused(input, job) {
+        let on = format!(
+            "a pod of its Job, which the API server refuses: {why}. Once that is allowed, Kubernetes makes one by itself, until the Job's deadline of {} minutes",
+            DEADLINE / 60
+        );
+        return State::Waiting { reason: Reason::Rejected, on };
     }
     match said(input, job).pop() {
         Some(Outcome::Failed(failure)) => {

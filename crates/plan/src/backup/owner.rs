@@ -48,13 +48,23 @@ impl<'a> Owner<'a> {
         self.observed.get(key).filter(|o| self.is_ours(o))
     }
 
-    /// Deletes a Job and the Secret beside it. True: both are gone.
+    /// Deletes a Job and, before it, the Secret beside it: it is found by the Job, and has nobody else. True: both are gone.
     pub(crate) fn clean(&self, stage: &mut Stage, job: &str, namespace: &str) -> bool {
-        let both = [Kind::Job, Kind::Secret].map(|kind| ObjectKey::namespaced(kind, namespace, job));
-        let left: Vec<_> = both.iter().filter_map(|key| Some((key, self.get(key)?))).collect();
-        let going = left.iter().filter(|(_, o)| !observed::deleting(o));
-        stage.actions.extend(going.map(|(key, o)| Action::delete(key, o, None)));
-        left.is_empty()
+        let secret = self.clean_secret(stage, job, namespace);
+        self.delete(stage, &ObjectKey::namespaced(Kind::Job, namespace, job)) && secret
+    }
+
+    /// Deletes the Secret beside a Job. True: it is gone.
+    pub(crate) fn clean_secret(&self, stage: &mut Stage, job: &str, namespace: &str) -> bool {
+        self.delete(stage, &ObjectKey::namespaced(Kind::Secret, namespace, job))
+    }
+
+    fn delete(&self, stage: &mut Stage, key: &ObjectKey) -> bool {
+        let Some(live) = self.get(key) else { return true };
+        if !observed::deleting(live) {
+            stage.actions.push(Action::delete(key, live, None));
+        }
+        false
     }
 
     /// The Secret beside a Job, if it is not as it should be: a copy of the store's, since a pod takes only Secrets of its own namespace.

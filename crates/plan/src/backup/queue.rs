@@ -1,51 +1,119 @@
-//! Whose turn it is. Each backup decides for itself from the same list, so that no memory is needed: those that run count first, then
-//! those that are ready to, a team's first one before another team's second one, by age. One that waits for something else holds up nobody.
+//! Whose turn it is. Each backup decides for itself from the same lists, so that no memory is needed. Jobs hold places, and nothing that an
+//! object says of itself does; then come those that are ready to, a team's first one before another team's second one, by age. One that waits
+//! for something else, or that Berth cannot get on with, holds up nobody.
 
 use super::Input;
+use super::jobs::{Does, Pool, Seen};
 use super::place::is_for_a_recovery;
 use crate::observed::deleting;
-use berth_api::backup::phase;
+use berth_api::backup::{EtcdBackupSpec, phase};
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// How many others are before it, if these are as many as may run.
+/// What it waits for, if others are before it.
 ///
 /// What Berth takes of the members that are left of a lost etcd waits for nobody: `recovery.maxPerHour` bounds it.
-pub(super) fn ahead(input: Input<'_>) -> Option<usize> {
+pub(super) fn waits(input: Input<'_>) -> Option<String> {
     if is_for_a_recovery(input) {
         return None;
     }
+    let places = input.settings.backups.concurrent;
+    let pool = Pool::of(&input.backup.spec);
+    let share = pool.share(places);
     let own = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), input.name());
-    let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::EtcdBackup);
-    let phase = |o: &Value| o["status"]["phase"].as_str().map(str::to_owned);
-    let counts = |key: &ObjectKey, o: &Value| {
-        *key == own || matches!(phase(o).as_deref(), None | Some(phase::QUEUED | phase::RUNNING))
+    let working = working(input, pool, &own);
+    let mut of_team: BTreeMap<Option<&str>, usize> = BTreeMap::new();
+    for backup in &working {
+        *of_team.entry(backup.namespace.as_deref()).or_default() += 1;
+    }
+    let own_namespace = Some(input.namespace());
+    let own_jobs = of_team.get(&own_namespace).copied().unwrap_or_default();
+    // Who makes Jobs that look like Berth's takes more than a share from nobody else.
+    let mut taken: usize = of_team.values().map(|jobs| (*jobs).min(share)).sum();
+    let mut ahead = working.len();
+    for backup in in_turn(input, pool, &working, &own, &of_team) {
+        let team = of_team.entry(backup.namespace.as_deref()).or_default();
+        let begins = taken < places && *team < share;
+        if *backup == own {
+            return (!begins).then(|| match pool {
+                Pool::Teams if own_jobs >= share => format!(
+                    "its turn: {own_jobs} of namespace {} are being taken, and of one namespace {share} at once go to stores of teams (half of the chart value backups.concurrent)",
+                    input.namespace()
+                ),
+                Pool::Teams => format!(
+                    "its turn: {ahead} others that go to stores of teams are taken first, {places} at once (chart value backups.concurrent)"
+                ),
+                Pool::Platform => format!(
+                    "its turn: {ahead} others are taken first, {places} at once (chart value backups.concurrent)"
+                ),
+            });
+        }
+        if begins {
+            taken += 1;
+            *team += 1;
+        }
+        ahead += 1;
+    }
+    None
+}
+
+/// The `EtcdBackup`s of a pool whose Jobs are at work.
+fn working<'a>(input: Input<'a>, pool: Pool, own: &ObjectKey) -> BTreeSet<&'a ObjectKey> {
+    let is_known = |seen: &Seen| {
+        let live = input.observed.get(&seen.of);
+        let phase = live.and_then(|o| o["status"]["phase"].as_str());
+        // In its own namespace a team may create a Job that looks like Berth's.
+        !seen.stands_alone || [Some(phase::RUNNING), Some(phase::DELETING)].contains(&phase)
     };
-    let place = |(key, o): (&ObjectKey, &Value)| {
-        let runs = phase(o).as_deref() == Some(phase::RUNNING);
-        let text = |field: &str| o["metadata"][field].as_str().unwrap_or_default().to_owned();
-        // Those of one schedule, or of one second, are in the order of random numbers: spread over the fleet.
-        (!runs, text("creationTimestamp"), text("uid"), key.clone())
+    let jobs = input.observed.backup_jobs.iter();
+    let works = |seen: &&Seen| seen.does == Does::Take && seen.pool == pool && seen.works(input.now);
+    jobs.filter(works).filter(|seen| seen.of != *own && is_known(seen)).map(|seen| &seen.of).collect()
+}
+
+/// Those of a pool that wait for their turn, this one among them, in their order.
+fn in_turn<'a>(
+    input: Input<'a>,
+    pool: Pool,
+    working: &BTreeSet<&ObjectKey>,
+    own: &'a ObjectKey,
+    of_team: &BTreeMap<Option<&str>, usize>,
+) -> Vec<&'a ObjectKey> {
+    let is_waiting = |(key, o): &(&ObjectKey, &Value)| {
+        let phase = o["status"]["phase"].as_str();
+        *key != own && !deleting(o) && matches!(phase, None | Some(phase::QUEUED)) && !working.contains(key)
     };
-    let mut queue: Vec<_> = all.filter(|(key, o)| counts(key, o)).map(place).collect();
-    queue.sort();
-    let mut of_team: BTreeMap<Option<String>, usize> = BTreeMap::new();
-    let mut turns: Vec<_> = queue
+    let is_of_pool = |o: &Value| {
+        // What is not read here decides nothing.
+        let spec: EtcdBackupSpec = serde_json::from_value(o["spec"].clone()).unwrap_or_default();
+        Pool::of(&spec) == pool
+    };
+    let text = |o: &Value, field: &str| o["metadata"][field].as_str().unwrap_or_default().to_owned();
+    let all = input.observed.objects.iter().filter(|(key, _)| key.kind == Kind::EtcdBackup).filter(is_waiting);
+    // Who has failed lately passes over nobody: all of them come back together after an API server was away.
+    let passes = !input.observed.stuck.contains(own);
+    let all = all.filter(|(key, o)| !(passes && input.observed.stuck.contains(*key)) && is_of_pool(o));
+    // Those of one schedule, or of one second, are in the order of random numbers: spread over the fleet.
+    let mut waiting: Vec<_> = all.map(|(key, o)| (text(o, "creationTimestamp"), text(o, "uid"), key)).collect();
+    let meta = &input.backup.metadata;
+    let created = meta.creation_timestamp.as_ref().map(|at| at.0.to_string()).unwrap_or_default();
+    waiting.push((created, meta.uid.clone().unwrap_or_default(), own));
+    waiting.sort();
+    let mut before = of_team.clone();
+    let mut turns: Vec<_> = waiting
         .into_iter()
-        .map(|(waits, created, uid, key)| {
-            let nth = of_team.entry(key.namespace.clone()).or_default();
+        .map(|(created, uid, key)| {
+            let nth = before.entry(key.namespace.as_deref()).or_default();
             *nth += 1;
-            (waits, *nth, created, uid, key)
+            (*nth, created, uid, key)
         })
         .collect();
     turns.sort();
-    let ahead = turns.iter().position(|(.., key)| *key == own)?;
-    (ahead >= input.settings.backups.concurrent).then_some(ahead)
+    turns.into_iter().map(|(.., key)| key).collect()
 }
 
 /// Whether its snapshot may be deleted now: of one namespace so many at once as backups of all, so that who deletes a thousand starts no
-/// thousand Jobs, and no other team waits for that.
+/// thousand Jobs, and no other team waits for that. One whose Job has failed, or cannot be created, holds up nobody.
 pub(super) fn may_delete(input: Input<'_>) -> bool {
     let age = |o: &Value| {
         let text = |field: &str| o["metadata"][field].as_str().unwrap_or_default().to_owned();
@@ -53,7 +121,13 @@ pub(super) fn may_delete(input: Input<'_>) -> bool {
     };
     let own = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), input.name());
     let Some(mine) = input.observed.get(&own).map(age) else { return true };
+    let jobs = input.observed.backup_jobs.iter();
+    let jobs: Vec<_> = jobs.filter(|seen| seen.does == Does::Delete && seen.of != own).collect();
+    let is_its = |seen: &&&Seen| seen.of.namespace == own.namespace && seen.works(input.now);
+    let working = jobs.iter().filter(is_its).count();
     let others = input.observed.of_kind(Kind::EtcdBackup, input.namespace()).filter(|(key, _)| **key != own);
-    let before = others.filter(|(_, o)| deleting(o) && o["spec"]["deletionPolicy"] == "Delete" && age(o) < mine);
-    before.count() < input.settings.backups.concurrent
+    let waits = |key: &ObjectKey| !input.observed.stuck.contains(key) && jobs.iter().all(|seen| seen.of != *key);
+    let before =
+        others.filter(|(key, o)| deleting(o) && o["spec"]["deletionPolicy"] == "Delete" && age(o) < mine && waits(key));
+    working + before.count() < input.settings.backups.concurrent
 }

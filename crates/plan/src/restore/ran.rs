@@ -33,7 +33,10 @@ pub(super) fn run(
         if !owner.is_ours(live) {
             return Ran::Not(foreign(key));
         }
-        return match outcome::of(&owner, live) {
+        // One that writes to a member's volume may do so still, whoever gives it up.
+        let only_reads = matches!(task_of(live), Some(Task::Check(_)));
+        let overdue = || outcome::overdue(key, live, input.now).filter(|_| only_reads);
+        return match outcome::of(&owner, live).or_else(overdue) {
             Some(Outcome::Failed(failure)) => Ran::Failed(failure),
             Some(said) => Ran::Done(Box::new(said)),
             None => Ran::Runs(outcome::progress(&owner, live, None, does)),

@@ -16,7 +16,7 @@ pub struct Backups {
     pub stores: Vec<BackupStore>,
     /// Where the stores are, as peers of a NetworkPolicy. Default: anywhere, at their ports.
     pub peers: Vec<Value>,
-    /// Backups that are taken at once in the fleet. Default 4.
+    /// Backups that are taken at once in the fleet, of each pool. Default 4.
     pub concurrent: usize,
     /// Endpoints that teams' own stores may have, without a slash at the end. Default: none.
     pub endpoints: Vec<String>,

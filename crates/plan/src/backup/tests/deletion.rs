@@ -97,6 +97,32 @@ fn who_deletes_many_starts_few_jobs_at_once() {
 }
 
 #[test]
+fn one_that_cannot_be_deleted_keeps_no_other_from_it() {
+    let mut world = deleted();
+    many_deleted(&mut world, 4);
+    let of = |n: usize| ObjectKey::namespaced(Kind::EtcdBackup, TEAM, format!("a{n}"));
+    let begins = |world: &Fixture| world.plan().plan.actions().next().is_some();
+    world.observed.stuck.insert(of(0));
+    assert!(begins(&world), "its Job is refused");
+    world.observed.stuck.clear();
+    let seen = world.works(TEAM, "a0", Pool::Platform);
+    seen.does = Does::Delete;
+    assert!(!begins(&world), "its Job is at work");
+    Arc::make_mut(&mut world.observed.backup_jobs)[0].ended = true;
+    assert!(begins(&world), "its Job has failed, or else it would be gone");
+}
+
+#[test]
+fn keys_are_gone_when_the_job_that_deletes_has_failed() {
+    let mut world = deleted();
+    newer(&mut world, &|_| {});
+    world.ends("backup-one-delete", Some("Failed"), &[failed(At::Store, "it answers 403")]);
+    let (home, own) = (Fixture::home(), world.input().owner().labels);
+    world.put(Kind::Secret, json!({"metadata": {"name": "backup-one-delete", "namespace": home, "labels": own}}));
+    assert_eq!(described(&world.plan()), [format!("delete Secret {home}/backup-one-delete")]);
+}
+
+#[test]
 fn the_key_of_another_namespace_is_not_deleted() {
     let mut world = deleted();
     newer(&mut world, &|_| {});

@@ -37,15 +37,22 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("somebody else's Job has its name", |w| {
             w.put(Kind::Job, json!({"metadata": {"name": "backup-one", "namespace": Fixture::home()}}));
         }),
-        ("many backups are due at once", |w| {
-            for n in 0..4 {
-                let at = "2025-12-31T00:00:00Z";
-                w.put(Kind::EtcdBackup, json!({
-                    "metadata": {"name": format!("b{n}"), "namespace": "team-b", "uid": format!("b{n}"), "creationTimestamp": at},
-                    "status": {"phase": "Running"},
-                }));
-            }
+        ("many backups are due at once", |w| many(w, Pool::Platform)),
+        ("the API server refuses the pods of its Job", |w| {
+            w.ends("backup-one", None, &[]);
+            w.observed.refused.insert("backup-one".into(), REFUSED.into());
         }),
+        ("the API server refused the pods of its Job until the Job's deadline", |w| {
+            w.ends("backup-one", Some("Failed"), &[]);
+            live(w, Kind::Job)["status"]["conditions"][0]["message"] =
+                "Job was active longer than specified deadline".into();
+            w.observed.refused.insert("backup-one".into(), REFUSED.into());
+        }),
+        ("its Job has not ended long after its deadline", |w| {
+            w.ends("backup-one", None, &[]);
+            live(w, Kind::Job)["metadata"]["creationTimestamp"] = "2025-12-31T22:50:59Z".into();
+        }),
+        ("the Job of an EtcdBackup that had its name is there", |w| earlier(w, "backup-one")),
         ("its Job runs", |w| w.ends("backup-one", None, &[])),
         ("its Job tries again", |w| w.ends("backup-one", None, &[failed(At::Store, STORE)])),
         ("the store refuses", |w| w.ends("backup-one", Some("Failed"), &[failed(At::Store, STORE)])),
@@ -91,6 +98,12 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("the region of the team's store is none", |w| own_store(w, &[("region", "a/b")])),
         ("the prefix of the team's store is none", |w| own_store(w, &[("prefix", "a/../b")])),
         ("pathStyle of the team's store is neither true nor false", |w| own_store(w, &[("pathStyle", "yes")])),
+        ("many backups that go to stores of teams are due at once", |w| many(w, Pool::Teams)),
+        ("others of its namespace are being taken that go to a store of the team's", |w| {
+            for n in 0..2 {
+                w.works(TEAM, &format!("b{n}"), Pool::Teams);
+            }
+        }),
     ];
     situations.extend(own.iter().map(|(text, change)| of(in_own_store(), text, *change)));
     let volume: &[(&str, Change)] = &[
@@ -140,6 +153,10 @@ pub(crate) fn situations() -> Vec<Situation> {
         }),
         ("it is deleted while an EtcdRestore needs it", |w| restored(w, "Restoring")),
         ("many are deleted at once", |w| many_deleted(w, 4)),
+        ("it is deleted, and the Job of an EtcdBackup that had its name is there", |w| {
+            newer(w, &|_| {});
+            earlier(w, "backup-one-delete");
+        }),
         ("it is deleted while its Job runs", |w| w.ends("backup-one", None, &[])),
     ];
     situations.extend(deletions.iter().map(|(text, change)| of(deleted(), text, *change)));
@@ -148,6 +165,21 @@ pub(crate) fn situations() -> Vec<Situation> {
 
 const STORE: &str = "store https://s3:9000: cannot look for prod/team-a/acme/id/any.json in bucket b: it answers 403: the credentials do not allow it";
 const PROOF: &str = "restored, etcd has 2 keys, and had 3 when the snapshot was taken";
+
+const REFUSED: &str = r#"pods "backup-one-x7k2p" is forbidden: exceeded quota: small, requested: limits.memory=4Gi"#;
+
+/// Other teams' take all places.
+fn many(world: &mut Fixture, pool: Pool) {
+    for n in 0..4 {
+        world.works(&format!("team-b{}", n / 2), &format!("b{n}"), pool);
+    }
+}
+
+/// A Job of this name that was made for another object.
+fn earlier(world: &mut Fixture, job: &str) {
+    world.ends(job, None, &[]);
+    live(world, Kind::Job)["metadata"]["labels"][labels::ETCD_BACKUP_UID] = "u0".into();
+}
 
 fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {
     change(&mut world);

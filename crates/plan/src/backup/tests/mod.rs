@@ -2,6 +2,7 @@
 
 mod deletion;
 pub(crate) mod messages;
+mod places;
 mod volumes;
 
 use super::status::status;
@@ -14,6 +15,7 @@ use berth_api::conditions::{self, ConditionType};
 use berth_render::Object;
 use serde_json::json;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 /// A tenant with a formed etcd, a store, and an `EtcdBackup`.
 struct Fixture {
@@ -245,6 +247,15 @@ impl Fixture {
         let key = ObjectKey::namespaced(Kind::Secret, namespace, name);
         self.observed.secrets.insert(key, SecretFacts::read("Opaque", &data).into());
         self.put(Kind::Secret, json!({"metadata": {"name": name, "namespace": namespace}}));
+    }
+
+    /// A Job takes that other backup, since this moment.
+    fn works(&mut self, namespace: &str, name: &str, pool: Pool) -> &mut Seen {
+        let of = ObjectKey::namespaced(Kind::EtcdBackup, namespace, name);
+        let seen = Seen { of, does: Does::Take, pool, stands_alone: false, began: self.now, ended: false };
+        let all = Arc::make_mut(&mut self.observed.backup_jobs);
+        all.push(seen);
+        all.last_mut().unwrap()
     }
 
     fn input(&self) -> Input<'_> {
@@ -481,59 +492,4 @@ fn a_failure_is_the_end_and_says_what_is_at_fault() {
     let mut world = Fixture::new();
     world.ends("backup-one", Some("Complete"), &[]);
     assert_eq!(world.says(), "Failed BackupFailed: its Job's pod is gone, and with it what it said");
-}
-
-#[test]
-fn no_more_run_at_once_than_the_chart_says_and_one_that_cannot_holds_up_nobody() {
-    let mut world = Fixture::new();
-    world.settings.backups.concurrent = 2;
-    let mut other = |name: &str, phase: Option<&str>, created: &str| {
-        world.put(
-            Kind::EtcdBackup,
-            json!({
-                "metadata": {"name": name, "namespace": "team-b", "uid": name, "creationTimestamp": created},
-                "status": {"phase": phase},
-            }),
-        );
-    };
-    let (before, after) = ("2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z");
-    other("waits", Some("Waiting"), before);
-    other("done", Some("Verified"), before);
-    other("younger", None, after);
-    other("runs", Some("Running"), after);
-    assert_eq!(world.says(), "Running Waiting: waiting for Job acme-9201d5e7/backup-one to be created");
-    world.backup.status = None;
-    let own = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, "one");
-    world.observed.objects.get_mut(&own).unwrap()["status"] = Value::Null;
-    world.put(Kind::EtcdBackup, json!({
-        "metadata": {"name": "older", "namespace": "team-c", "uid": "older", "creationTimestamp": before}, "status": {"phase": "Queued"},
-    }));
-    let (planned, _) = world.reconcile();
-    assert_eq!(planned.phase, "Queued");
-    assert!(described(&planned).is_empty());
-}
-
-#[test]
-fn a_team_with_many_does_not_keep_others_from_their_turn() {
-    let mut world = Fixture::new();
-    world.settings.backups.concurrent = 2;
-    let other = |world: &mut Fixture, namespace: &str, name: &str, phase: &str, created: &str| {
-        let metadata = json!({"name": name, "namespace": namespace, "uid": name, "creationTimestamp": created});
-        world.put(Kind::EtcdBackup, json!({"metadata": metadata, "status": {"phase": phase}}));
-    };
-    let (before, after) = ("2025-12-31T00:00:00Z", "2026-01-02T00:00:00Z");
-    other(&mut world, "team-b", "runs", "Running", before);
-    for n in 0..5 {
-        other(&mut world, "team-b", &format!("queued-{n}"), "Queued", before);
-    }
-    assert_eq!(world.plan().phase, "Running", "it is the first one of its team");
-    other(&mut world, TEAM, "earlier", "Running", before);
-    assert_eq!(world.plan().phase, "Queued");
-    world.settings.backups.concurrent = 3;
-    assert_eq!(world.plan().phase, "Queued", "it is its team's second one, as are those that are older");
-    other(&mut world, "team-b", "runs", "Verified", before);
-    for n in 0..5 {
-        other(&mut world, "team-b", &format!("queued-{n}"), "Queued", after);
-    }
-    assert_eq!(world.plan().phase, "Running", "before it are one that runs and a team's first one");
 }

@@ -1,6 +1,7 @@
 //! What an `EtcdRestore` does in each situation, from observation to status.
 
 pub(crate) mod messages;
+mod never_ends;
 mod others;
 mod survivors;
 
