@@ -15,7 +15,7 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-async fn create(team: &Team, name: &str, policy: &str) -> Api<EtcdBackup> {
+pub(crate) async fn create(team: &Team, name: &str, policy: &str) -> Api<EtcdBackup> {
     let all: Api<EtcdBackup> = Api::namespaced(team.client.clone(), &team.ns);
     let backup = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": name},
@@ -25,7 +25,7 @@ async fn create(team: &Team, name: &str, policy: &str) -> Api<EtcdBackup> {
     all
 }
 
-async fn says(all: &Api<EtcdBackup>, name: &str, phase: &str) -> EtcdBackup {
+pub(crate) async fn says(all: &Api<EtcdBackup>, name: &str, phase: &str) -> EtcdBackup {
     let attempt = async || {
         let backup = all.get(name).await?;
         let status = backup.status.clone().unwrap_or_default();
@@ -36,7 +36,7 @@ async fn says(all: &Api<EtcdBackup>, name: &str, phase: &str) -> EtcdBackup {
 }
 
 /// What a Job's controller and kubelet make of it.
-async fn ends(team: &Team, name: &str, condition: &str, outcome: &Outcome) -> Task {
+pub(crate) async fn ends(team: &Team, name: &str, condition: &str, outcome: &Outcome) -> Task {
     let jobs = team.inside::<Job>();
     let job = eventually(SOON, "the Job", async || jobs.get(name).await.context("no Job")).await.unwrap();
     let template = job.spec.unwrap().template;
@@ -67,7 +67,7 @@ async fn ends(team: &Team, name: &str, condition: &str, outcome: &Outcome) -> Ta
     serde_json::from_str(&task.value.unwrap()).unwrap()
 }
 
-fn verified(team: &Team, identity: &str, at: &str) -> Outcome {
+pub(crate) fn verified(team: &Team, identity: &str, at: &str) -> Outcome {
     Outcome::Verified(Manifest {
         key: format!("prod/{}/acme/{identity}/{at}-7.db", team.ns),
         sha256: "ab".into(),
@@ -83,7 +83,7 @@ fn verified(team: &Team, identity: &str, at: &str) -> Outcome {
     })
 }
 
-async fn gone<K>(all: Api<K>, name: &str) -> Result<()>
+pub(crate) async fn gone<K>(all: Api<K>, name: &str) -> Result<()>
 where
     K: Clone + std::fmt::Debug + serde::de::DeserializeOwned + kube::Resource,
 {

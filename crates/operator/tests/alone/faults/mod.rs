@@ -7,6 +7,7 @@ mod gone;
 mod lack;
 mod nodes;
 mod pairs;
+mod places;
 mod poison;
 mod protection;
 mod rights;
