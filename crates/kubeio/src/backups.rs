@@ -183,7 +183,9 @@ async fn pods(
         let why = refused_by_job(io, namespace, &job, now).await;
         snapshot.observed.refused.extend(why.map(|why| (job, why)));
     }
-    pods.into_iter().for_each(|pod| snapshot.put(Kind::Pod, pod));
+    for pod in pods {
+        snapshot.put(Kind::Pod, pod);
+    }
     Ok(())
 }
 

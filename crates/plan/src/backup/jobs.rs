@@ -97,20 +97,17 @@ pub fn made_for(job: &Value) -> Option<ObjectKey> {
     if label(job, labels::MANAGED_BY) != Some(labels::MANAGED_BY_VALUE) {
         return None;
     }
-    let kinds: [(Kind, &str, &str, [fn(&str) -> String; 2]); 2] = [
-        (Kind::EtcdBackup, labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE, [names::backup, names::backup_deletion]),
-        (
-            Kind::EtcdRestore,
-            labels::ETCD_RESTORE,
-            labels::ETCD_RESTORE_NAMESPACE,
-            [names::restore_check, names::restore],
-        ),
-    ];
-    kinds.into_iter().find_map(|(kind, name, namespace, jobs)| {
-        let (name, namespace) = (label(job, name)?, label(job, namespace)?);
-        let is_there = home == namespace || names::is_control_plane_namespace(home, namespace);
-        (is_there && jobs.iter().any(|job| job(name) == own)).then(|| ObjectKey::namespaced(kind, namespace, name))
-    })
+    let named = |kind: Kind, name: &str, namespace: &str| Some((kind, label(job, name)?, label(job, namespace)?));
+    let of_backup = named(Kind::EtcdBackup, labels::ETCD_BACKUP, labels::ETCD_BACKUP_NAMESPACE);
+    let of_restore = || named(Kind::EtcdRestore, labels::ETCD_RESTORE, labels::ETCD_RESTORE_NAMESPACE);
+    let (kind, name, namespace) = of_backup.or_else(of_restore)?;
+    let jobs = if kind == Kind::EtcdBackup {
+        [names::backup(name), names::backup_deletion(name)]
+    } else {
+        [names::restore_check(name), names::restore(name)]
+    };
+    let is_there = home == namespace || names::is_control_plane_namespace(home, namespace);
+    (is_there && jobs.iter().any(|job| job == own)).then(|| ObjectKey::namespaced(kind, namespace, name))
 }
 
 /// Whether a Secret is that beside a Job: it has the Job's name, and both have the same labels.

@@ -51,7 +51,7 @@ pub(crate) fn overdue(key: &ObjectKey, job: &Value, now: Timestamp) -> Option<Ou
         (DEADLINE + GRACE) / 60,
         DEADLINE / 60
     );
-    (age(job, now).as_secs() >= DEADLINE + GRACE).then(|| Outcome::Failed(Failure { at: At::Other, message }))
+    (age(job, now).as_secs() >= DEADLINE + GRACE).then_some(Outcome::Failed(Failure { at: At::Other, message }))
 }
 
 /// How long ago it was created, by the API server's clock.

@@ -31,8 +31,7 @@ pub(super) fn waits(input: Input<'_>) -> Option<String> {
     let own_jobs = of_team.get(&own_namespace).copied().unwrap_or_default();
     // Who makes Jobs that look like Berth's takes more than a share from nobody else.
     let mut taken: usize = of_team.values().map(|jobs| (*jobs).min(share)).sum();
-    let mut ahead = working.len();
-    for backup in in_turn(input, pool, &working, &own, &of_team) {
+    for (ahead, backup) in (working.len()..).zip(in_turn(input, pool, &working, &own, &of_team)) {
         let team = of_team.entry(backup.namespace.as_deref()).or_default();
         let begins = taken < places && *team < share;
         if *backup == own {
@@ -53,7 +52,6 @@ pub(super) fn waits(input: Input<'_>) -> Option<String> {
             taken += 1;
             *team += 1;
         }
-        ahead += 1;
     }
     None
 }
