@@ -12,14 +12,12 @@ pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
     let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
     let programs = Programs(place.programs.clone());
     empty(&place.scratch)?;
-    let key = manifest_key(&task.key);
-    let manifest: Manifest = serde_json::from_slice(&remote.read(&key)?)
-        .map_err(|e| Problem::lasting(At::Proof, format!("{key} is no manifest: {e}")))?;
+    let manifest = manifest_of(&remote, &task.key)?;
     if let Some(why) = unfit(task, &manifest) {
         return Err(Problem::lasting(At::Proof, why));
     }
     let snapshot = place.scratch.join("snapshot.db");
-    fetch(&remote, &task.key, &manifest.sha256, manifest.size.min(LARGEST), &snapshot)?;
+    fetch(&remote, &task.key, &manifest.sha256, &snapshot)?;
     let now = restored(&programs, place, &snapshot, manifest.revision)?;
     if (now.keys, now.hash) != (manifest.keys, manifest.hash) {
         let why = format!(
@@ -33,16 +31,42 @@ pub fn run(task: &Check, place: &Place) -> Result<Manifest, Problem> {
     Ok(manifest)
 }
 
-/// Reads a snapshot of at most so many bytes into a file, if it is the one with this SHA-256.
-pub(crate) fn fetch(remote: &Remote, key: &str, sha256: &str, most: u64, into: &Path) -> Result<(), Problem> {
+fn manifest_of(remote: &Remote, snapshot: &str) -> Result<Manifest, Problem> {
+    let key = manifest_key(snapshot);
+    serde_json::from_slice(&remote.read(&key)?)
+        .map_err(|e| Problem::lasting(At::Proof, format!("{key} is no manifest: {e}")))
+}
+
+/// Reads a snapshot into a file, if it is the one with this SHA-256.
+///
+/// Another one is read again: what was changed on its way is not changed so twice. And only beside its own manifest it is a damaged one;
+/// else this may be another store.
+pub(crate) fn fetch(remote: &Remote, key: &str, sha256: &str, into: &Path) -> Result<(), Problem> {
     println!("reading {key}");
-    let (read, length) = remote.read_back(key, most, into)?;
-    if read == sha256 {
+    let first = remote.read_back(key, LARGEST, into)?;
+    if first.0 == sha256 {
         return Ok(());
     }
-    let why = format!("{key}: the store gives {length} bytes with SHA-256 {read}, and the backup had {sha256}");
-    // What was cut on its way is read again.
-    Err(Problem::brief(At::Proof, why))
+    println!("reading {key} again: it has SHA-256 {}, and should have {sha256}", first.0);
+    let again = remote.read_back(key, LARGEST, into)?;
+    if again.0 == sha256 {
+        return Ok(());
+    }
+    let manifest = manifest_of(remote, key).ok().filter(|m| (m.key.as_str(), m.sha256.as_str()) == (key, sha256));
+    let (read, length) = &again;
+    Err(match manifest {
+        Some(manifest) if again == first => Problem::lasting(
+            At::Damaged,
+            format!(
+                "the snapshot in the store is cut or changed ({length} of {} bytes), so it cannot be restored: {key} has SHA-256 {read}, and had {sha256}",
+                manifest.size
+            ),
+        ),
+        _ => Problem::brief(
+            At::Proof,
+            format!("{key}: the store gives {length} bytes with SHA-256 {read}, and the backup had {sha256}"),
+        ),
+    })
 }
 
 /// Why a backup may not be restored into that etcd.

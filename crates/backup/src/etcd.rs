@@ -85,7 +85,13 @@ impl Programs {
         }
         let mut args: Vec<&OsStr> = vec!["snapshot".as_ref(), "restore".as_ref(), snapshot.as_os_str()];
         args.extend(flags.iter().map(OsStr::new));
-        self.output(At::Proof, "etcdutl", &args).map(drop)
+        match self.output(At::Proof, "etcdutl", &args) {
+            Err(problem) if is_corrupt(&problem.failure.message) => Err(Problem::lasting(
+                At::Damaged,
+                format!("etcd's own program refuses the snapshot as corrupt: {}", problem.failure.message),
+            )),
+            other => other.map(drop),
+        }
     }
 
     /// Starts an etcd on loopback with what was restored.
@@ -110,6 +116,15 @@ impl Programs {
         proof.wait()?;
         Ok(proof)
     }
+}
+
+/// Words of `etcdutl` and its database for a snapshot that is not as etcd wrote it. What it says of disks, memory and directories is not
+/// among them, so a node that is ill makes no snapshot a bad one.
+const CORRUPT: [&str; 5] =
+    ["expected sha256", "snapshot missing hash", "integrity check failed", "invalid database", "checksum error"];
+
+fn is_corrupt(said: &str) -> bool {
+    CORRUPT.iter().any(|word| said.contains(word))
 }
 
 /// An etcd with restored data. It ends with this value.
@@ -317,6 +332,25 @@ mod tests {
             has_leader: true,
             learner,
             applied,
+        }
+    }
+
+    #[test]
+    fn only_what_is_wrong_with_the_snapshot_makes_it_a_bad_one() {
+        for said in [
+            "etcdutl: Error: expected sha256 [1 2], got [3 4]",
+            "etcdutl: Error: snapshot missing hash but --skip-hash-check=false",
+            "etcdutl: Error: invalid database",
+        ] {
+            assert!(is_corrupt(said), "{said}");
+        }
+        for said in [
+            "etcdutl: Error: write /scratch/proof/member/snap/db: no space left on device",
+            "etcdutl: Error: data-dir \"/scratch/proof\" not empty or could not be read",
+            "etcdutl: no message",
+            "etcdutl: Error: read /scratch/snapshot.db: input/output error",
+        ] {
+            assert!(!is_corrupt(said), "{said}");
         }
     }
 

@@ -5,7 +5,7 @@
 use crate::check::fetch;
 use crate::etcd::{NewMember, Programs};
 use crate::problem::Problem;
-use crate::store::{LARGEST, Remote};
+use crate::store::Remote;
 use crate::take::Place;
 use berth_contract::backup::{At, Restore};
 use berth_contract::{MARKER_FILE, Marker, aside};
@@ -42,7 +42,7 @@ pub fn run(task: &Restore, place: &Place) -> Result<(), Problem> {
     fs::create_dir(&stage).map_err(|e| failed("the volume", &e))?;
     let snapshot = stage.join("snapshot.db");
     let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
-    fetch(&remote, &task.key, &task.sha256, LARGEST, &snapshot)?;
+    fetch(&remote, &task.key, &task.sha256, &snapshot)?;
     let token = format!("{}-{}", task.identity, task.epoch);
     let member = NewMember { name: &task.member, peer: &task.peer_url, token: &token, bump: Some(task.bump) };
     let data = stage.join(DATA);

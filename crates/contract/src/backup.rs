@@ -216,6 +216,9 @@ pub enum At {
     Etcd,
     /// What was read back is not what was taken.
     Proof,
+    /// The snapshot in the store, which was proven once: it was read, twice, and is another one, or etcd's own program refuses it as corrupt.
+    /// The manifest beside it is its own, so it is the right store.
+    Damaged,
     /// Anything else.
     #[serde(other)]
     Other,

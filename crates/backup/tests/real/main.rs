@@ -177,7 +177,14 @@ fn a_volume_is_a_store_like_another() {
         bytes[middle] ^= 1;
         fs::write(at(&manifest.key), bytes).unwrap();
         let (rotten, _) = world.run(&check, "secret");
-        assert!(matches!(&rotten, Outcome::Failed(f) if f.at == At::Proof), "{rotten:?}");
+        assert!(matches!(&rotten, Outcome::Failed(f) if f.at == At::Damaged), "{rotten:?}");
+        // Beside another manifest it is another store's.
+        let beside = at(&manifest.key.replace(".db", ".json"));
+        let of = |sha256: &str| serde_json::to_vec(&Manifest { sha256: sha256.into(), ..manifest.clone() }).unwrap();
+        fs::write(&beside, of("other")).unwrap();
+        let (unsure, _) = world.run(&check, "secret");
+        assert!(matches!(&unsure, Outcome::Failed(f) if f.at == At::Proof), "{unsure:?}");
+        fs::write(&beside, of(&manifest.sha256)).unwrap();
 
         let task = Task::Delete(Delete { store: store.clone(), key: manifest.key.clone() });
         for _ in 0..2 {
@@ -285,18 +292,22 @@ fn a_backup_that_is_bad_is_refused_before_anything_is_touched() {
     assert_eq!(check(into("id")), (Outcome::Checked(manifest.clone()), 0));
     let refused = |outcome: (Outcome, i32), word: &str| {
         let (Outcome::Failed(failure), code) = outcome else { panic!("{outcome:?}") };
-        assert!(failure.at == At::Proof && failure.message.contains(word), "{failure:?}");
-        code
+        assert!(failure.message.contains(word), "{failure:?}");
+        (failure.at, code)
     };
-    assert_eq!(refused(check(into("other")), "another tenant"), 42);
+    assert_eq!(refused(check(into("other")), "another tenant"), (At::Proof, 42));
     let whose = |namespace: &str| Subject { namespace: namespace.into(), name: "acme".into(), ..Subject::default() };
-    assert_eq!(refused(check(whose("team-b")), "of team-a/acme"), 42);
+    assert_eq!(refused(check(whose("team-b")), "of team-a/acme"), (At::Proof, 42));
     // One that is known by its key alone.
     let task = Check { store: world.store(), key: manifest.key.clone(), sha256: String::new(), into: whose("team-a") };
     assert_eq!(world.run(&Task::Check(task), "secret"), (Outcome::Checked(manifest.clone()), 0));
     world.spoil(&manifest.key, |bytes| bytes.truncate(bytes.len() / 2));
-    refused(check(into("id")), "SHA-256");
-    let (outcome, _) = world.run(&restore(&world, &manifest, 2), "secret");
-    assert!(matches!(&outcome, Outcome::Failed(f) if f.at == At::Proof), "{outcome:?}");
+    let half = format!("({} of {} bytes)", manifest.size / 2, manifest.size);
+    assert_eq!(refused(check(into("id")), &half), (At::Damaged, 42));
+    assert_eq!(refused(world.run(&restore(&world, &manifest, 2), "secret"), &half), (At::Damaged, 42));
+    // Which store this is, is not known without a manifest.
+    world.remove(&manifest.key.replace(".db", ".json"));
+    assert_eq!(refused(check(into("id")), "404"), (At::Store, 42));
+    assert_eq!(refused(world.run(&restore(&world, &manifest, 2), "secret"), "SHA-256"), (At::Proof, 1));
     assert!(!world.volume().join("data").exists() && !world.volume().join("berth-member.json").exists());
 }

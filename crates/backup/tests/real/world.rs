@@ -246,6 +246,11 @@ impl World {
         fs::write(self.path("s3/bucket").join(key), bytes).unwrap();
     }
 
+    /// Removes an object of the bucket.
+    pub(crate) fn remove(&self, key: &str) {
+        fs::remove_file(self.path("s3/bucket").join(key)).unwrap();
+    }
+
     /// Starts an etcd with what is on the volume; its revision, and what `get` of that key with these flags answers.
     pub(crate) fn restored_on_volume(&self, flags: &[&str]) -> (i64, String) {
         let [client, peer, _] = ports();

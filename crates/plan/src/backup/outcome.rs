@@ -119,7 +119,7 @@ fn said(input: &Owner<'_>, job: &Value) -> Vec<Outcome> {
 pub(crate) fn reason(failure: &Failure) -> Reason {
     match failure.at {
         At::Store => Reason::StoreUnavailable,
-        At::Proof => Reason::BackupNotProven,
+        At::Proof | At::Damaged => Reason::BackupNotProven,
         At::Etcd | At::Other => Reason::BackupFailed,
     }
 }
