@@ -137,7 +137,8 @@ pub struct EtcdBackupStatus {
     /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Waiting (for what the conditions say), Queued, Running, Verified, Failed or Deleting, for people; use conditions in scripts.
+    /// Waiting (for what the conditions say), Queued, Running, Verified, Failed (also if it was proven and is damaged by now) or Deleting, for
+    /// people; use conditions in scripts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<String>,
     /// Key of the snapshot in the bucket, or its path on the volume. The manifest is beside it, with `.json` instead of `.db`.
@@ -173,16 +174,33 @@ pub struct EtcdBackupStatus {
     /// SHA-256 of the tenant's EncryptionConfiguration, without which its Secrets in the snapshot cannot be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encryption_key: Option<String>,
-    /// When the snapshot was taken.
+    /// When the snapshot was taken, by the clock of the Job's node, which may be wrong. Which of several backups is the newest is told by
+    /// `epoch` and `revision`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_at: Option<Time>,
     /// When it was proven: read back from the store, restored, and compared with the etcd that it is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_at: Option<Time>,
-    /// Ready, Degraded.
+    /// What was found since: what the store gives back is another snapshot. It is not restored, none is deleted for it, and Berth deletes
+    /// neither it nor its snapshot.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub damaged: Option<Damage>,
+    /// Ready, Degraded, Verified, Damaged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]
     pub conditions: Vec<Condition>,
+}
+
+/// What was found of a backup that had been proven.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Damage {
+    /// When.
+    pub at: Time,
+    /// What read it, such as `EtcdRestore back-to-monday`.
+    pub by: String,
+    /// What is wrong.
+    pub message: String,
 }
 
 /// Values of [`EtcdBackupStatus::phase`].
@@ -195,7 +213,7 @@ pub mod phase {
     pub const RUNNING: &str = "Running";
     /// It is proven. The end.
     pub const VERIFIED: &str = "Verified";
-    /// It failed. The end.
+    /// It failed, or was found damaged later. The end.
     pub const FAILED: &str = "Failed";
     /// It is being deleted.
     pub const DELETING: &str = "Deleting";

@@ -29,6 +29,7 @@ use serde_json::json;
         serde_json = "serde_json"
     ),
     printcolumn(name = "Schedule", type_ = "string", json_path = ".spec.schedule"),
+    printcolumn(name = "Keeps", type_ = "string", json_path = ".status.keeps"),
     printcolumn(name = "Suspend", type_ = "boolean", json_path = ".spec.suspend"),
     printcolumn(name = "Last proven", type_ = "date", json_path = ".status.lastVerifiedTime"),
     printcolumn(name = "Ready", type_ = "string", json_path = ".status.conditions[?(@.type=='Ready')].status"),
@@ -75,7 +76,8 @@ pub struct EtcdBackupScheduleSpec {
     #[serde(default = "utc")]
     #[schemars(length(min = 1, max = 60))]
     pub time_zone: String,
-    /// Which proven backups are kept.
+    /// Which proven backups are kept. A field that is left out has its own default, also where others are set: `{last: 2}` keeps seven daily
+    /// and four weekly ones, too. Set 0 for none of a kind.
     #[serde(default)]
     pub keep: Keep,
     /// True: no more are created, and none is deleted. Default false.
@@ -87,14 +89,14 @@ fn utc() -> String {
     "UTC".into()
 }
 
-/// Which proven backups are kept: those that one of these asks for. The newest always is.
+/// Which proven backups are kept: those that one of these asks for. The newest always is. Each field has its own default.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
     {"rule": "self.last + self.hourly + self.daily + self.weekly > 0", "message": "keep: with nothing to keep no backup is of use: set last, hourly, daily or weekly"}
 ])))]
 pub struct Keep {
-    /// The last ones, whatever their age. Default 3.
+    /// The last ones, whatever their age. Default 3; 0 for none.
     #[serde(default = "three")]
     #[schemars(range(min = 0, max = 1000))]
     pub last: u32,
@@ -102,11 +104,11 @@ pub struct Keep {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1000))]
     pub hourly: u32,
-    /// The newest of each of so many days that have one. Default 7.
+    /// The newest of each of so many days that have one. Default 7, also where only another field is set; 0 for none.
     #[serde(default = "seven")]
     #[schemars(range(min = 0, max = 1000))]
     pub daily: u32,
-    /// The newest of each of so many weeks, from Monday, that have one. Default 4.
+    /// The newest of each of so many weeks, from Monday, that have one. Default 4, also where only another field is set; 0 for none.
     #[serde(default = "four")]
     #[schemars(range(min = 0, max = 1000))]
     pub weekly: u32,
@@ -146,6 +148,13 @@ pub struct EtcdBackupScheduleStatus {
     /// Name of that EtcdBackup.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_verified: Option<String>,
+    /// Whose data is in it: UID of the `EtcdCluster` that it was first made for. One that was created anew under the same name has no backup
+    /// yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_verified_identity: Option<String>,
+    /// Which proven backups are kept, such as `2 last, 7 daily, 4 weekly`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub keeps: Option<String>,
     /// Ready, Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]

@@ -66,7 +66,7 @@ macro_rules! reasons {
 string_enum! {
     /// Types of conditions. [`ConditionType::CLUSTER`] and [`ConditionType::ETCD_CLUSTER`] say which kind publishes which.
     ConditionType {
-        /// Everything in the spec is applied and works; of an `EtcdBackup`: it is proven; of an `EtcdRestore`: etcd serves what was restored. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
+        /// Everything in the spec is applied and works; of an `EtcdBackup`: it is proven, and not damaged since; of an `EtcdRestore`: etcd serves what was restored. `kubectl wait`, and tools that use kstatus (Flux, and Helm 4 with `--wait`), read
         /// it. Helm 3 does not wait for it, and Argo CD needs a health check, which `examples/gitops` has.
         Ready,
         /// It serves now. `Cluster`: the API answered the operator at its endpoint, and etcd has quorum. With
@@ -91,6 +91,12 @@ string_enum! {
         /// The newest proven backup is as young as an `EtcdBackupSchedule` of it asks for. Published only where there is such a schedule, of
         /// a `Cluster` or of an `EtcdCluster` that belongs to none; it may be a quarter of an hour late.
         BackupReady,
+        /// The snapshot was proven: read back from the store, restored, and compared with the etcd that it is of. Published only of an
+        /// `EtcdBackup` that was proven once; when it became `True` is when the snapshot had been taken for certain, by the API server's clock.
+        Verified,
+        /// What the store gives back of an `EtcdBackup` that was proven is another snapshot, so it cannot be restored. Published only where
+        /// a restore found that, and never taken back.
+        Damaged,
         /// Nothing that Berth looks at stands in the way of the next minor version: what it would say before it changes anything. It looks
         /// about once an hour. Published only where there is a next one, and none is being taken.
         UpgradeReady,
@@ -133,12 +139,16 @@ impl ConditionType {
         Self::Reconciling,
         Self::Stalled,
     ];
-    /// What an `EtcdBackup`, an `EtcdBackupSchedule` and an `EtcdRestore` publish.
-    pub const ETCD_BACKUP: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
+    /// What an `EtcdBackup` publishes.
+    pub const ETCD_BACKUP: &[Self] =
+        &[Self::Ready, Self::Degraded, Self::Verified, Self::Damaged, Self::Reconciling, Self::Stalled];
+    /// What an `EtcdBackupSchedule` and an `EtcdRestore` publish.
+    pub const ETCD_RESTORE: &[Self] = &[Self::Ready, Self::Degraded, Self::Reconciling, Self::Stalled];
     /// Published only while they are `True`.
     pub const TRUE_OR_ABSENT: &[Self] = &[Self::Reconciling, Self::Stalled];
     /// Published only where there is something to judge.
-    pub const OPTIONAL: &[Self] = &[Self::VPCReady, Self::BackupReady, Self::UpgradeReady, Self::UpdateAvailable];
+    pub const OPTIONAL: &[Self] =
+        &[Self::VPCReady, Self::BackupReady, Self::Verified, Self::Damaged, Self::UpgradeReady, Self::UpdateAvailable];
 }
 
 reasons! {
@@ -241,6 +251,9 @@ reasons! {
         BackupFailed => "Correct what the message names, and create another `EtcdBackup`.",
         /// A backup was taken, and what the store gave back, or an etcd that was started with it, is not the same.
         BackupNotProven => "Do not rely on it. Create another `EtcdBackup`; if that fails, too, suspect the store.",
+        /// A backup was proven, and a restore has found since that the store gives back another snapshot, or one that etcd's own program
+        /// refuses as corrupt. Nothing is restored from it by itself, and nothing deleted for it.
+        BackupDamaged => "Restore another backup: `kubectl berth etcd status` names the newest proven one. Look for what damaged the snapshot in the store, and create another `EtcdBackup`. Delete the damaged one when nobody needs it for that.",
         /// The backup that a schedule asks for is not proven two hours after its time.
         BackupOverdue => "Describe the `EtcdBackupSchedule` that the message names, and its newest `EtcdBackup`.",
         /// etcd is being restored from a backup; the message says what that waits for. The API does not answer meanwhile.

@@ -29,10 +29,10 @@ const TABLE: &[Row] = &[
         conditions: ConditionType::ETCD_BACKUP,
         definition: || finish(EtcdBackup::crd(), "before-upgrade", &[]),
     },
-    Row { kind: "EtcdBackupSchedule", conditions: ConditionType::ETCD_BACKUP, definition: schedule },
+    Row { kind: "EtcdBackupSchedule", conditions: ConditionType::ETCD_RESTORE, definition: schedule },
     Row {
         kind: "EtcdRestore",
-        conditions: ConditionType::ETCD_BACKUP,
+        conditions: ConditionType::ETCD_RESTORE,
         definition: || finish(EtcdRestore::crd(), "back-to-monday", &[]),
     },
     Row { kind: "ClusterRevision", conditions: &[], definition: revision },

@@ -98,8 +98,9 @@ pub async fn observe_restore(
     if asks.cluster.is_some() && !is_home(io, &mut snapshot, space, own).await? {
         return Ok(snapshot);
     }
+    // Which backup it is may follow from whose data the etcd has.
+    get(io, &mut snapshot, of_etcd(&asks.etcd, asks.cluster.as_ref())).await?;
     let mut keys = beside(&[names::restore_check(name), names::restore(name)], space);
-    keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
     keys.push(asks.claim());
     keys.extend(restore::claim(restore, &snapshot.observed));
     let credentials = restore::credentials(restore, &snapshot.observed, settings);

@@ -243,6 +243,11 @@ impl<'a> Executor<'a> {
                     Err(e) => return Err(e),
                 }
             }
+            Action::MarkDamaged { key, uid, resource_version, status } => {
+                let patch = json!({"metadata": {"uid": uid, "resourceVersion": resource_version}, "status": status});
+                let live = io.merge(key, "/status", "fieldManager=berth-status", &patch).await?;
+                snapshot.put(key.kind, live);
+            }
             Action::GrowVolume { key, uid, size } => {
                 let patch = json!({"metadata": {"uid": uid}, "spec": {"resources": {"requests": {"storage": size}}}});
                 let live = io.merge(key, "", &format!("fieldManager={manager}"), &patch).await?;

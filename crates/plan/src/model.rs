@@ -170,6 +170,17 @@ pub enum Action {
         /// Pods.
         replicas: i32,
     },
+    /// Write that a backup is damaged, if its status is still the one that was observed. Nothing else writes it, and nothing takes it back.
+    MarkDamaged {
+        /// The `EtcdBackup`.
+        key: ObjectKey,
+        /// Its UID when it was observed.
+        uid: String,
+        /// Its version when it was observed.
+        resource_version: String,
+        /// Its new status.
+        status: Value,
+    },
     /// Have a volume grow: set what its claim asks for, if it is still the claim that was observed.
     GrowVolume {
         /// The claim.
@@ -368,6 +379,7 @@ impl Action {
             }
             Self::Delete { key, .. } => format!("delete {key}"),
             Self::Scale { key, replicas, .. } => format!("scale {key} to {replicas}"),
+            Self::MarkDamaged { key, .. } => format!("mark {key} as damaged"),
             Self::GrowVolume { key, size, .. } => format!("have {key} grow to {size}"),
             Self::ClearOwnerReferences { key, .. } => format!("remove ownerReferences from {key}"),
             Self::RemoveAdditions { object, additions, .. } => {

@@ -105,6 +105,9 @@ impl World {
                 self.live(key, uid)?;
                 self.put(key.clone(), json!({"spec": {"replicas": replicas}}));
             }
+            Action::MarkDamaged { key, uid, status, .. } => {
+                self.live(key, uid)?["status"] = status.clone();
+            }
             Action::GrowVolume { key, uid, size } => {
                 self.live(key, uid)?;
                 self.put(key.clone(), json!({"spec": {"resources": {"requests": {"storage": size}}}}));

@@ -51,6 +51,7 @@ fn well(metrics: &Metrics) {
     scheduled(metrics, "True", "AsExpected");
     recovery(metrics, ("False", "AsExpected"), 2);
     restore(metrics, ("False", "AsExpected"));
+    backup(metrics, "False");
     reconciles(metrics, "ok", 1000);
     metrics.duration.get_or_create(&Controller { controller: "cluster" }).observe(0.1);
 }
@@ -72,6 +73,12 @@ fn recovery(metrics: &Metrics, degraded: (&str, &str), hours: i64) {
     let (kind, begun) = ("EtcdCluster", Time(Timestamp::now() - SignedDuration::from_hours(hours)));
     metrics.tenants.say(kind, "team-a", "lost", &[condition("Degraded", degraded.0, degraded.1)], None);
     metrics.tenants.recovers(kind, "team-a", "lost", &begun);
+}
+
+/// A backup that was proven.
+fn backup(metrics: &Metrics, damaged: &str) {
+    let all = [condition("Degraded", damaged, "BackupDamaged"), condition("Damaged", damaged, "BackupDamaged")];
+    metrics.tenants.say("EtcdBackup", "team-a", "nightly-1", &all, None);
 }
 
 fn restore(metrics: &Metrics, degraded: (&str, &str)) {
@@ -122,7 +129,7 @@ async fn each_alert_fires_and_clears() {
     .await;
     fires(&[]).await;
 
-    let cases: [(&[&str], Break); 16] = [
+    let cases: [(&[&str], Break); 18] = [
         (&["BerthOperatorAbsent"], |m| {
             m.leader.set(0);
         }),
@@ -141,6 +148,8 @@ async fn each_alert_fires_and_clears() {
         (&["BerthCertificateExpires"], |m| say(m, ("True", "AsExpected"), "True", ("False", "AsExpected"), 3)),
         (&["BerthBackupOld"], |m| backed_up(m, 37)),
         (&["BerthBackupOverdue"], |m| scheduled(m, "False", "BackupOverdue")),
+        (&["BerthBackupDamaged"], |m| backup(m, "True")),
+        (&["BerthRestoreFailed"], |m| restore(m, ("True", "BackupDamaged"))),
         (&["BerthRecoveryHeld"], |m| recovery(m, ("True", "RecoveryHeld"), 2)),
         (&["BerthRestoreFailed"], |m| restore(m, ("True", "RestoreFailed"))),
         (&["BerthRecovered"], |m| recovery(m, ("False", "AsExpected"), 0)),

@@ -3,7 +3,7 @@
 
 use super::place::{find, is_home_of, store};
 use super::store::is_of_namespace;
-use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, jobs, outcome, queue};
+use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, jobs, outcome, proven, queue};
 use crate::model::{Stage, StageId, State};
 use crate::observed::deleting;
 use crate::restore;
@@ -23,7 +23,13 @@ pub(super) fn plan(input: Input<'_>) -> BackupPlan {
     } else if !input.clean(&mut stage, &names::backup(input.name()), &asks.namespace) {
         stage.state = State::waiting("the Job that takes it to be gone");
     } else if let Some(key) = to_delete(input) {
-        stage.state = delete(input, &mut stage, key);
+        stage.state = match newer(input) {
+            Newer::None => State::Ready,
+            Newer::Good => delete(input, &mut stage, key),
+            Newer::Restored(restore) => State::waiting(format!(
+                "{restore} to end, which finds out whether the newer backup is good. To give that up, delete the EtcdRestore"
+            )),
+        };
     }
     let again = if stage.actions.is_empty() { WAITING } else { SOON };
     let mut out = BackupPlan { phase: phase::DELETING, requeue_after: Some(again), ..BackupPlan::default() };
@@ -38,37 +44,45 @@ fn to_delete(input: Input<'_>) -> Option<&str> {
     let key = input.backup.status.as_ref()?.key.as_deref().filter(|key| is_of_namespace(key, input.namespace()))?;
     // Without a namespace that is there no Job runs, and nothing may hang for that.
     let possible = is_home_of(input, &asks) && input.observed.get(&asks.etcd).is_some() && store(input).is_ok();
-    (input.backup.spec.deletion_policy == DeletionPolicy::Delete && possible && is_superseded(input)).then_some(key)
+    (input.backup.spec.deletion_policy == DeletionPolicy::Delete && possible).then_some(key)
 }
 
 /// Whether a newer backup of the same data is proven and stays.
-fn is_superseded(input: Input<'_>) -> bool {
-    let Some(own) = input.backup.status.as_ref() else { return false };
-    let newer = |other: &EtcdBackup| {
-        let Some(status) = &other.status else { return false };
-        other.metadata.deletion_timestamp.is_none()
-            && other.spec.store == input.backup.spec.store
-            && other.spec.secret_ref == input.backup.spec.secret_ref
-            && other.spec.claim_ref == input.backup.spec.claim_ref
-            && status.phase.as_deref() == Some(phase::VERIFIED)
-            && status.identity == own.identity
-            && is_newer(other, input.backup)
-    };
-    let others = input.observed.of_kind(Kind::EtcdBackup, input.namespace()).filter(|(_, o)| !deleting(o));
-    others.filter_map(|(_, o)| serde_json::from_value(o.clone()).ok()).any(|other| newer(&other))
+enum Newer {
+    None,
+    Good,
+    /// This one restores the only one that may be: it may find it damaged.
+    Restored(ObjectKey),
 }
 
-/// Whether it was created later, and holds no less. When a snapshot was taken is by the clock of a node, which may be wrong.
+fn newer(input: Input<'_>) -> Newer {
+    let own = input.backup;
+    let newer = |other: &EtcdBackup| {
+        proven::is_good(other)
+            && (&other.spec.store, &other.spec.secret_ref, &other.spec.claim_ref)
+                == (&own.spec.store, &own.spec.secret_ref, &own.spec.claim_ref)
+            && proven::identity(other) == proven::identity(own)
+            && is_newer(other, own)
+    };
+    let others = input.observed.of_kind(Kind::EtcdBackup, input.namespace());
+    let others = others.filter_map(|(_, o)| serde_json::from_value::<EtcdBackup>(o.clone()).ok());
+    let found: Vec<_> = others.filter(newer).map(|other| restore::restoring(input.observed, &other)).collect();
+    if found.iter().any(Option::is_none) {
+        return Newer::Good;
+    }
+    found.into_iter().flatten().next().map_or(Newer::None, Newer::Restored)
+}
+
+/// Whether it was created later, and holds no less.
 fn is_newer(other: &EtcdBackup, own: &EtcdBackup) -> bool {
     let created = |b: &EtcdBackup| b.metadata.creation_timestamp.clone();
-    let of = |b: &EtcdBackup| b.status.clone().unwrap_or_default();
-    let revision = |b: &EtcdBackup| Some((of(b).epoch?, of(b).revision?));
-    let is_later = match (created(other), created(own)) {
-        // Of one second, the node's clock decides.
-        (Some(later), Some(earlier)) => (later, of(other).taken_at) > (earlier, of(own).taken_at),
-        _ => of(other).taken_at > of(own).taken_at,
+    let both = created(other).is_some() && created(own).is_some();
+    let age = |b: &EtcdBackup| (created(b).filter(|_| both), proven::taken(b), proven::proven_at(b));
+    let whole = |b: &EtcdBackup| {
+        let (epoch, revision) = proven::furthest(b);
+        Some((epoch?, revision?))
     };
-    is_later && revision(other).zip(revision(own)).is_none_or(|(other, own)| other >= own)
+    age(other) > age(own) && whole(other).zip(whole(own)).is_none_or(|(other, own)| other >= own)
 }
 
 fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {

@@ -7,6 +7,7 @@ mod jobs;
 pub(crate) mod outcome;
 mod owner;
 mod place;
+pub mod proven;
 mod queue;
 pub mod status;
 pub(crate) mod store;
@@ -130,7 +131,8 @@ pub fn plan(input: Input<'_>) -> BackupPlan {
     let mut stage = Stage::new(StageId::Backup, State::Ready);
     let asks = asks(input.backup, input.settings);
     if input.has_ended() {
-        out.phase = if was_verified(input.backup) { phase::VERIFIED } else { phase::FAILED };
+        let is_proven = was_verified(input.backup) && !proven::is_damaged(input.backup);
+        out.phase = if is_proven { phase::VERIFIED } else { phase::FAILED };
         let clean = input.clean(&mut stage, &names::backup(input.name()), &asks.namespace);
         out.requeue_after = Some(if clean { AT_REST } else { SOON });
     } else {

@@ -1,17 +1,19 @@
 //! What an `EtcdBackup` says of itself.
 
-use super::{BackupPlan, Input, outcome, was_verified};
+use super::{BackupPlan, Input, outcome, proven, was_verified};
 use crate::failure::Failure;
 use crate::verdicts;
-use berth_api::backup::{EtcdBackupStatus, Manifest, Outcome, phase};
-use berth_api::conditions::{Reason, Verdict};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use berth_api::backup::{Damage, EtcdBackup, EtcdBackupStatus, Manifest, Outcome, phase};
+use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 /// The new status. What a backup ended with stays.
 pub fn status(input: Input<'_>, planned: &BackupPlan, failure: Option<&Failure>) -> EtcdBackupStatus {
     let old = input.backup.status.clone().unwrap_or_default();
     let generation = input.backup.metadata.generation.unwrap_or_default();
-    let mut status = EtcdBackupStatus { observed_generation: Some(generation), ..old.clone() };
+    let damaged = proven::damage(&old);
+    let mut status = EtcdBackupStatus { observed_generation: Some(generation), damaged, ..old.clone() };
     let mut phase = planned.phase;
     if let Some(Outcome::Verified(manifest)) = &planned.outcome {
         record(&mut status, manifest);
@@ -20,9 +22,55 @@ pub fn status(input: Input<'_>, planned: &BackupPlan, failure: Option<&Failure>)
         phase = phase::FAILED;
     }
     status.phase = Some(phase.to_owned());
-    let verdicts = verdicts(input, planned, failure);
-    status.conditions = verdicts::publish(&old.conditions, verdicts, generation, input.now, false);
+    let mut verdicts = verdicts(input, planned, failure);
+    verdicts.extend(proof(&status));
+    let old = with_verified(old.conditions, status.verified_at.is_some());
+    status.conditions = verdicts::publish(&old, verdicts, generation, input.now, false);
     status
+}
+
+/// The status of a backup that was found damaged. What was proven once stays on record.
+pub(crate) fn damaged(backup: &EtcdBackup, damage: Damage, now: Timestamp) -> EtcdBackupStatus {
+    let old = backup.status.clone().unwrap_or_default();
+    let mut status = EtcdBackupStatus { damaged: Some(damage), ..old.clone() };
+    if backup.metadata.deletion_timestamp.is_none() {
+        status.phase = Some(phase::FAILED.to_owned());
+        let verdicts: Vec<Verdict> = damage_of(&status).into_iter().flatten().chain(proof(&status)).collect();
+        let generation = status.observed_generation.unwrap_or_default();
+        status.conditions = verdicts::publish(&old.conditions, verdicts, generation, now, false);
+    }
+    status
+}
+
+/// `Verified`, and `Damaged` of one that is. What was not proven has neither.
+fn proof(status: &EtcdBackupStatus) -> Vec<Verdict> {
+    let said = |type_, status, reason, message: &str| Verdict::new(type_, Some(status), reason, message);
+    match (&status.damaged, &status.verified_at) {
+        (None, None) => vec![],
+        (None, Some(_)) => vec![said(T::Verified, true, Reason::AsExpected, VERIFIED)],
+        (Some(damage), _) => vec![
+            said(T::Verified, false, Reason::BackupDamaged, &damage.message),
+            said(T::Damaged, true, Reason::BackupDamaged, &damage.message),
+        ],
+    }
+}
+
+/// An earlier Berth said by `Ready` alone since when a backup is proven.
+fn with_verified(mut old: Vec<Condition>, is_proven: bool) -> Vec<Condition> {
+    let ready = conditions::find(&old, T::Ready).filter(|c| is_proven && c.status == "True");
+    if let (Some(ready), None) = (ready, conditions::find(&old, T::Verified)) {
+        old.push(Condition { type_: T::Verified.as_str().into(), ..ready.clone() });
+    }
+    old
+}
+
+/// What one says that was found damaged.
+fn damage_of(status: &EtcdBackupStatus) -> Option<Vec<Verdict>> {
+    let Damage { by, message, .. } = proven::damage(status)?;
+    let message = format!(
+        "it was proven, and is damaged by now, as {by} found: {message}. Berth does not restore it, and deletes neither it nor its snapshot. If nobody needs it, delete it"
+    );
+    Some(verdicts::both(Some(false), true, Reason::BackupDamaged, message))
 }
 
 fn record(status: &mut EtcdBackupStatus, manifest: &Manifest) {
@@ -50,6 +98,9 @@ fn verdicts(input: Input<'_>, planned: &BackupPlan, failure: Option<&Failure>) -
     if planned.phase == phase::DELETING {
         let sentence = problem.and_then(|s| s.state.sentence());
         return verdicts::deleting(sentence.as_ref().map(|(_, text)| text.as_str()));
+    }
+    if let Some(damaged) = input.backup.status.as_ref().and_then(damage_of) {
+        return damaged;
     }
     match &planned.outcome {
         Some(Outcome::Failed(failure)) => {

@@ -144,7 +144,11 @@ fn verdicts(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>, 
     ];
     let (namespace, name) = (&cluster.metadata.namespace, &cluster.metadata.name);
     let (namespace, name) = (namespace.as_deref().unwrap_or_default(), name.as_deref().unwrap_or_default());
-    let backup = schedule::ready::of_cluster(input.observed, namespace, name, input.now).filter(|_| !deleting);
+    let home = names::control_plane_namespace(namespace, name);
+    let etcd = input.observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, home, names::ETCD));
+    let data = etcd.and_then(schedule::ready::Data::of);
+    let backup = schedule::ready::of_cluster(input.observed, (namespace, name), data.as_ref(), input.now);
+    let backup = backup.filter(|_| !deleting);
     let upgrade = super::preflight::verdict(input);
     let update = super::update::verdict(input);
     all.into_iter().chain(vpc).chain(backup).chain(upgrade).chain(update).collect()

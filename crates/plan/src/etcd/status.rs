@@ -167,7 +167,9 @@ fn verdicts(input: Input<'_>, planned: &EtcdPlan, failure: Option<&Failure>) -> 
     let old = status.map_or(&[][..], |s| &s.conditions);
     let degraded = verdicts::beside(&available, degraded(input, planned, failure), was_up, old, input.now);
     let (name, namespace) = name_of(input.etcd);
-    let backup = schedule::ready::of_etcd(input.observed, namespace, name, input.now).filter(|_| !deleting);
+    let data = serde_json::to_value(input.etcd).ok().and_then(|etcd| schedule::ready::Data::of(&etcd));
+    let backup = schedule::ready::of_etcd(input.observed, (namespace, name), data.as_ref(), input.now);
+    let backup = backup.filter(|_| !deleting);
     let all = [
         ready,
         available,

@@ -90,6 +90,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("etcd/validate.rs", "etcd changes from {} to {} one minor", "there are templates of two minors"),
     ("lib.rs", "a crate of its own", "an attribute"),
     ("model.rs", "have {key} grow", "`kubectl berth plan`"),
+    ("model.rs", "mark {key} as damaged", "`kubectl berth plan`"),
     ("model.rs", "scale {key}", "`kubectl berth plan`"),
     ("model.rs", "{} of {etcd} through {via}", "`kubectl berth plan`"),
     ("model.rs", "compare hashes at revision", "`kubectl berth plan`"),

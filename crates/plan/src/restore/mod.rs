@@ -3,6 +3,7 @@
 //! told so. Which step is next follows from what the `EtcdCluster` says of itself, so it goes on wherever the operator ended.
 
 mod before;
+mod damage;
 mod deletion;
 mod held;
 mod job;
@@ -237,6 +238,9 @@ fn step(input: Input<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static
     }
     match place::find(input) {
         Ok(place) => go_on(input, &place, stage, out),
+        Err(State::Blocked { reason: Reason::BackupDamaged, message }) => {
+            ends(out, Failure { at: At::Damaged, message })
+        }
         // Nobody corrects it, and what else could be restored waits for it.
         Err(State::Blocked { reason: Reason::RestoreFailed, message }) if is_automatic(input) => fails(out, message),
         Err(state) => (phase::WAITING, state),
@@ -245,7 +249,11 @@ fn step(input: Input<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static
 
 /// It ends here.
 fn fails(out: &mut RestorePlan, message: String) -> (&'static str, State) {
-    out.failed = Some(Failure { at: At::Other, message });
+    ends(out, Failure { at: At::Other, message })
+}
+
+fn ends(out: &mut RestorePlan, failure: Failure) -> (&'static str, State) {
+    out.failed = Some(failure);
     (phase::FAILED, State::waiting("Berth to record why it failed"))
 }
 
@@ -275,10 +283,7 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
                 }
                 (phase::CHECKED, State::waiting("Berth to record what its Job found"))
             }
-            Ran::Failed(failure) => {
-                out.failed = Some(failure);
-                (phase::FAILED, State::waiting("Berth to record why it failed"))
-            }
+            Ran::Failed(failure) => damage::failed(input, place, stage, out, (&key, failure), phase::CHECKING),
         };
     }
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
@@ -390,10 +395,7 @@ fn restore(
             ask(input, place, stage, Some(epoch));
             (phase::RESTORING, State::waiting(format!("Berth to tell {} that its data is restored", place.asks.etcd)))
         }
-        Ran::Failed(failure) => {
-            out.failed = Some(failure);
-            (phase::FAILED, State::waiting("Berth to record why it failed"))
-        }
+        Ran::Failed(failure) => damage::failed(input, place, stage, out, (&key, failure), phase::RESTORING),
     }
 }
 

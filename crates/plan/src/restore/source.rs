@@ -1,6 +1,7 @@
 //! Which backup is restored, and whether it may be.
 
-use super::{Input, backups};
+use super::{Input, backups, damage};
+use crate::backup::proven::{self, Wanted};
 use crate::backup::store::{Kept, is_of_namespace};
 use crate::model::State;
 use crate::observed::Observed;
@@ -14,6 +15,16 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The backup that is restored: the one on record, or the one that the spec means now. None: there is none yet.
 pub(super) fn choose(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdBackup> {
+    let mut chosen = meant(restore, observed)?;
+    // What people read of what is lost is not by a node's clock alone.
+    let taken = proven::taken(&chosen);
+    if let Some(status) = chosen.status.as_mut() {
+        status.taken_at = taken.map(Time);
+    }
+    Some(chosen)
+}
+
+fn meant(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdBackup> {
     if let Some(snapshot) = in_store(restore) {
         return Some(snapshot);
     }
@@ -23,28 +34,33 @@ pub(super) fn choose(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdB
     if let Some(name) = recorded.or(restore.spec.source.backup.as_ref()) {
         return all.into_iter().find(|b| b.metadata.name.as_ref() == Some(name));
     }
-    let spec = &restore.spec;
-    let wanted = whose(restore);
-    let fit = all.filter(|b| of(b) == wanted && b.metadata.deletion_timestamp.is_none() && is_verified(b));
-    if let Some(until) = &spec.source.latest_before {
-        return fit.filter(|b| taken(b).is_some_and(|at| at <= until)).max_by_key(|b| taken(b).cloned());
+    let all: Vec<EtcdBackup> = all.collect();
+    let of = whose(restore);
+    if restore.spec.source.latest_before.is_some() {
+        return proven::newest(&all, &latest(restore, observed, &of)?).cloned();
     }
     // A member that is left may be far behind. Revisions of one epoch, and of one identity, are of one history.
     let name = names::restore_survivors(restore.metadata.name.as_deref().unwrap_or_default());
-    let fit: Vec<EtcdBackup> = fit.collect();
-    let left = fit.iter().find(|b| b.metadata.name.as_ref() == Some(&name))?.status.clone()?;
-    let data = |b: &EtcdBackup| b.status.as_ref().map(|s| (s.identity.clone(), s.epoch));
-    let history = fit.into_iter().filter(|b| data(b) == Some((left.identity.clone(), left.epoch)));
-    history.max_by_key(|b| (b.status.as_ref().and_then(|s| s.revision), b.metadata.name.as_ref() == Some(&name)))
+    let fit = || all.iter().filter(|b| proven::of(b) == of && proven::is_good(b));
+    let left = fit().find(|b| b.metadata.name.as_ref() == Some(&name))?;
+    let data = |b: &EtcdBackup| (proven::identity(b).map(str::to_owned), proven::furthest(b).0);
+    let history = fit().filter(|b| data(b) == data(left));
+    history.max_by_key(|b| (proven::furthest(b), b.metadata.name.as_ref() == Some(&name))).cloned()
 }
 
-/// What a backup is of.
-fn of(backup: &EtcdBackup) -> BackupOf {
-    BackupOf { cluster_ref: backup.spec.cluster_ref.clone(), etcd_cluster_ref: backup.spec.etcd_cluster_ref.clone() }
+/// What `latestBefore` means. None: it is not known yet whose data that is.
+pub(super) fn latest<'a>(restore: &'a EtcdRestore, observed: &'a Observed, of: &'a BackupOf) -> Option<Wanted<'a>> {
+    let source = &restore.spec.source;
+    let identity = match source.of {
+        // It may be gone.
+        Some(_) => None,
+        None => Some(observed.get(&super::asks(restore).etcd)?.pointer("/status/identity")?.as_str()?),
+    };
+    Some(Wanted { of, identity, until: source.latest_before.as_ref().map(|at| at.0) })
 }
 
 /// What the backup has to be of.
-fn whose(restore: &EtcdRestore) -> BackupOf {
+pub(super) fn whose(restore: &EtcdRestore) -> BackupOf {
     let spec = &restore.spec;
     let own = || BackupOf { cluster_ref: spec.cluster_ref.clone(), etcd_cluster_ref: spec.etcd_cluster_ref.clone() };
     spec.source.of.clone().unwrap_or_else(own)
@@ -127,14 +143,6 @@ pub(super) fn subject(input: Input<'_>, backup: &EtcdBackup, own: &str) -> Subje
     subject
 }
 
-pub(crate) fn taken(backup: &EtcdBackup) -> Option<&k8s_openapi::apimachinery::pkg::apis::meta::v1::Time> {
-    backup.status.as_ref()?.taken_at.as_ref()
-}
-
-pub(crate) fn is_verified(backup: &EtcdBackup) -> bool {
-    backup.status.as_ref().and_then(|s| s.phase.as_deref()) == Some(phase::VERIFIED)
-}
-
 /// The backup, if it is one of this etcd and fit for it, as far as the `EtcdBackup` says so.
 pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluster>) -> Result<EtcdBackup, State> {
     let source = &input.restore.spec.source;
@@ -145,10 +153,11 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
                 "EtcdBackup {}/{name} (spec.source.backup), which does not exist",
                 input.namespace()
             )),
-            (None, until) => State::waiting(format!(
-                "a verified EtcdBackup of this etcd in namespace {} whose snapshot was taken until {} (spec.source.latestBefore)",
+            (None, Some(until)) => State::waiting(format!(
+                "a verified EtcdBackup of this etcd in namespace {} whose snapshot was taken until {} (spec.source.latestBefore){}",
                 input.namespace(),
-                until.as_ref().map(|t| t.0.to_string()).unwrap_or_default()
+                until.0,
+                why_none(input)
             )),
         });
     };
@@ -157,6 +166,9 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         None => format!("EtcdBackup {}/{}", input.namespace(), backup.metadata.name.clone().unwrap_or_default()),
     };
     let status = backup.status.clone().unwrap_or_default();
+    if proven::is_damaged(&backup) && !damage::is_over(input) {
+        return Err(State::blocked(Reason::BackupDamaged, damage::known(input, etcd, &name, &backup)));
+    }
     let is_recorded = input.restore.status.as_ref().is_some_and(|s| s.backup == backup.metadata.name);
     match status.phase.as_deref() {
         // What is known of a key alone is known once it was checked.
@@ -236,7 +248,7 @@ fn is_as_named(input: Input<'_>, name: &str, backup: &EtcdBackup) -> Result<(), 
         };
         format!("{kind} {name}")
     };
-    let (is, wanted) = (of(backup), whose(input.restore));
+    let (is, wanted) = (proven::of(backup), whose(input.restore));
     if is != wanted {
         return Err(refused(format!("{name} is of {}, and spec.source.of names {}", say(is), say(wanted))));
     }
@@ -245,6 +257,19 @@ fn is_as_named(input: Input<'_>, name: &str, backup: &EtcdBackup) -> Result<(), 
         return Err(refused(format!("{name} says that its data is of epoch {epoch}, which no etcd of Berth had")));
     }
     Ok(())
+}
+
+/// Why `latestBefore` finds none, if that is not for there being none at all.
+fn why_none(input: Input<'_>) -> String {
+    let of = whose(input.restore);
+    let all: Vec<EtcdBackup> = backups(input.observed, input.namespace()).collect();
+    let why = latest(input.restore, input.observed, &of).and_then(|wanted| proven::why_none(&all, &wanted));
+    why.map(|why| {
+        format!(
+            ". There is none: EtcdBackup {why}. To restore another one, name it in spec.source.backup of another EtcdRestore"
+        )
+    })
+    .unwrap_or_default()
 }
 
 fn refused(message: String) -> State {

@@ -3,6 +3,7 @@
 use super::{Input, RestorePlan};
 use crate::failure::Failure;
 use crate::verdicts;
+use berth_api::backup::At;
 use berth_api::conditions::{Reason, Verdict};
 use berth_api::restore::{EtcdRestoreStatus, phase};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -48,7 +49,8 @@ fn verdicts(input: Input<'_>, planned: &RestorePlan, failure: Option<&Failure>) 
         } else {
             ". Nothing was stopped"
         };
-        return verdicts::both(Some(false), true, Reason::RestoreFailed, format!("{}{then}", failed.message));
+        let reason = if failed.at == At::Damaged { Reason::BackupDamaged } else { Reason::RestoreFailed };
+        return verdicts::both(Some(false), true, reason, format!("{}{then}", failed.message));
     }
     match planned.phase {
         phase::RESTORED => {

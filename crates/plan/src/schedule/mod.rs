@@ -9,6 +9,7 @@ mod times;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::backup::proven::{self, Wanted};
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, label};
 use crate::requeue::SOON;
@@ -156,8 +157,6 @@ fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut Schedule
 
 /// What clocks may differ by.
 const CLOCKS: SignedDuration = SignedDuration::from_mins(1);
-/// A Job has an hour.
-const LONGEST: SignedDuration = SignedDuration::from_hours(1);
 
 /// The time of the last one, unless that is still to come.
 fn last_time(input: Input<'_>) -> Option<Timestamp> {
@@ -165,30 +164,37 @@ fn last_time(input: Input<'_>) -> Option<Timestamp> {
     Some(last).filter(|last| *last <= input.now + CLOCKS)
 }
 
-/// When its snapshot was taken, by the clock of the Job's node. That may be ahead: not more than a Job lasts after the `EtcdBackup` was created.
+/// When its snapshot was taken, for hours, days and weeks: not more than a Job lasts after the `EtcdBackup` was created.
 fn taken(backup: &EtcdBackup) -> Option<Timestamp> {
-    let at = backup.status.as_ref()?.taken_at.as_ref()?.0;
-    let created = backup.metadata.creation_timestamp.as_ref();
-    Some(created.map_or(at, |created| at.min(created.0 + LONGEST)))
+    let at = proven::taken(backup)?;
+    Some(backup.metadata.creation_timestamp.as_ref().map_or(at, |created| at.min(created.0 + proven::LONGEST)))
+}
+
+/// The newest one that counts. Whose data it is, is said by the one that was created last.
+fn newest(backups: &[EtcdBackup]) -> Option<&EtcdBackup> {
+    let of = proven::of(backups.last()?);
+    proven::newest(backups, &Wanted { of: &of, identity: None, until: None })
 }
 
 fn phase_of(backup: &EtcdBackup) -> Option<&str> {
     backup.status.as_ref().and_then(|s| s.phase.as_deref())
 }
 
-/// Proven backups that nobody asked to keep, and failed ones that are old news. What is deleted has a newer one that was proven.
+/// Proven backups that nobody asked to keep, and failed ones that are old news. What is deleted has a newer one that was proven. One that is
+/// damaged counts for nothing, and stays until a person has looked: something may be saved of it, and it says what the store did.
 fn superseded(input: Input<'_>, backups: &[EtcdBackup], zone: &TimeZone) -> Vec<Action> {
     let staying = || backups.iter().filter(|b| b.metadata.deletion_timestamp.is_none());
-    let proven: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::VERIFIED) && taken(b).is_some()).collect();
+    // One that is being restored may be found damaged, and needs no deletion meanwhile.
+    let is_restored = |b: &EtcdBackup| restore::restoring(input.observed, b).is_some();
+    let proven: Vec<_> = staying().filter(|b| proven::is_good(b) && taken(b).is_some() && !is_restored(b)).collect();
     let times: Vec<Timestamp> = proven.iter().filter_map(|b| taken(b)).collect();
-    let kept = keep::kept(&times, &input.schedule.spec.keep, zone);
+    let mut kept = keep::kept(&times, &input.schedule.spec.keep, zone);
+    let newest = newest(backups).map(|b| &b.metadata.name);
+    kept.extend(proven.iter().position(|b| Some(&b.metadata.name) == newest));
     let old = proven.iter().enumerate().filter(|(place, _)| !kept.contains(place)).map(|(_, backup)| *backup);
-    let failed: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::FAILED)).collect();
+    let failed: Vec<_> = staying().filter(|b| phase_of(b) == Some(phase::FAILED) && !proven::is_damaged(b)).collect();
     let stale = failed.iter().take(failed.len().saturating_sub(FAILED)).copied();
     let delete = |backup: &EtcdBackup| {
-        if restore::restoring(input.observed, backup).is_some() {
-            return None;
-        }
         let key = ObjectKey::namespaced(Kind::EtcdBackup, input.namespace(), backup.metadata.name.clone()?);
         let live = input.observed.get(&key).filter(|o| !observed::deleting(o))?;
         Some(Action::delete(&key, live, None))

@@ -1,11 +1,12 @@
 //! What an `EtcdBackupSchedule` says of itself.
 
-use super::{Input, SchedulePlan, last_time, phase_of, taken};
+use super::{Input, SchedulePlan, last_time, newest, phase_of};
+use crate::backup::proven;
 use crate::failure::Failure;
 use crate::model::{Action, State};
 use crate::verdicts;
 use berth_api::backup::{EtcdBackup, phase};
-use berth_api::backup_schedule::EtcdBackupScheduleStatus;
+use berth_api::backup_schedule::{EtcdBackupScheduleStatus, Keep};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -15,14 +16,25 @@ pub fn status(input: Input<'_>, planned: &SchedulePlan, failure: Option<&Failure
     let generation = input.schedule.metadata.generation.unwrap_or_default();
     let mut status = EtcdBackupScheduleStatus { observed_generation: Some(generation), ..old.clone() };
     status.last_schedule_time = last_time(input).max(planned.scheduled).map(Time);
-    let mut proven = planned.backups.iter().filter(|b| phase_of(b) == Some(phase::VERIFIED));
-    if let Some(newest) = proven.next_back() {
-        status.last_verified_time = taken(newest).map(Time);
+    if let Some(newest) = newest(&planned.backups) {
+        status.last_verified_time = proven::taken(newest).map(Time);
         status.last_verified.clone_from(&newest.metadata.name);
+        status.last_verified_identity = proven::identity(newest).map(str::to_owned);
+    } else if planned.backups.iter().any(proven::is_damaged) {
+        // What it said is of a backup that cannot be restored.
+        (status.last_verified_time, status.last_verified, status.last_verified_identity) = (None, None, None);
     }
+    status.keeps = Some(keeps(&input.schedule.spec.keep));
     let verdicts = verdicts(input, planned, failure, &status);
     status.conditions = verdicts::publish(&old.conditions, verdicts, generation, input.now, false);
     status
+}
+
+/// Which proven backups are kept, for people.
+fn keeps(keep: &Keep) -> String {
+    let parts = [(keep.last, "last"), (keep.hourly, "hourly"), (keep.daily, "daily"), (keep.weekly, "weekly")];
+    let said: Vec<String> = parts.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+    said.join(", ")
 }
 
 fn verdicts(
@@ -48,7 +60,8 @@ fn verdicts(
         let reason = degraded.and_then(|c| c.reason.parse().ok()).unwrap_or(Reason::BackupFailed);
         let name = failed.metadata.name.as_deref().unwrap_or_default();
         let why = degraded.map(|c| c.message.as_str()).unwrap_or_default();
-        return bad(reason, format!("the last backup, EtcdBackup {name}, failed: {why}"));
+        let what = if proven::is_damaged(failed) { "is not good any more" } else { "failed" };
+        return bad(reason, format!("the last backup, EtcdBackup {name}, {what}: {why}"));
     }
     let creates = planned.plan.actions().any(|a| matches!(a, Action::Create(_)));
     match (&new.last_verified, input.schedule.spec.suspend) {

@@ -36,6 +36,9 @@ fn the_last_proven_backup_stays_in_the_store_whatever_happens_to_its_object() {
     stays(&|other| other["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:30Z".into());
     stays(&|other| other["status"]["phase"] = "Failed".into());
     stays(&|other| other["status"]["identity"] = "another".into());
+    stays(&|other| {
+        other["status"]["damaged"] = json!({"at": "2026-01-02T00:00:00Z", "by": "EtcdRestore r", "message": "cut"});
+    });
     stays(&|other| other["status"]["takenAt"] = "2025-01-01T00:00:00Z".into());
     let mut world = deleted();
     newer(&mut world, &|_| {});
@@ -148,6 +151,24 @@ fn one_that_is_restored_stays_until_that_has_ended() {
     assert!(world.plan().plan.actions().next().is_none() && !world.plan().plan.finished);
     assert!(world.says().contains("EtcdRestore team-a/back, which restores it, to end"));
     restored(&mut world, "Restored");
+    assert_eq!(described(&world.plan()).last().unwrap(), &format!("create Job {}/backup-one-delete", Fixture::home()));
+}
+
+/// Its restore may find it damaged.
+pub(super) fn newer_is_restored(world: &mut Fixture, phase: &str) {
+    restored(world, phase);
+    let key = ObjectKey::namespaced(Kind::EtcdRestore, TEAM, "back");
+    let restore = world.observed.objects.get_mut(&key).unwrap();
+    (restore["status"]["backup"], restore["spec"]["source"]["backup"]) = ("two".into(), "two".into());
+}
+
+#[test]
+fn one_whose_only_successor_is_being_restored_stays_until_that_has_ended() {
+    let mut world = deleted();
+    newer_is_restored(&mut world, "Checking");
+    assert!(world.plan().plan.actions().next().is_none() && !world.plan().plan.finished);
+    assert!(world.says().contains("EtcdRestore team-a/back to end, which finds out whether the newer backup is good"));
+    newer_is_restored(&mut world, "Restored");
     assert_eq!(described(&world.plan()).last().unwrap(), &format!("create Job {}/backup-one-delete", Fixture::home()));
 }
 

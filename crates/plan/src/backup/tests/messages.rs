@@ -1,9 +1,11 @@
 //! Situations of an `EtcdBackup`, for docs/reference/messages.md.
 
-use super::deletion::{deleted, many_deleted, newer, restored};
+use super::deletion::{deleted, many_deleted, newer, newer_is_restored, restored};
 use super::volumes::{claim, on_a_volume};
 use super::*;
 use crate::messages::Situation;
+use berth_api::backup::Damage;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 type Change = fn(&mut Fixture);
 
@@ -71,6 +73,7 @@ pub(crate) fn situations() -> Vec<Situation> {
         }),
         ("the pod of its Job is deleted at its end", |w| w.ends("backup-one", Some("Complete"), &[])),
         ("it is proven", |w| w.ends("backup-one", Some("Complete"), &[verified()])),
+        ("it is proven, and a restore has found since that it is damaged", found_damaged),
         ("it is to be of members that are left, and their etcd does not say where one of them is", |w| {
             w.backup.spec.without_quorum = true;
             w.backup.spec.members = vec!["etcd-4".into()];
@@ -152,6 +155,7 @@ pub(crate) fn situations() -> Vec<Situation> {
             live(w, Kind::EtcdCluster)["status"]["clusterId"] = Value::Null;
         }),
         ("it is deleted while an EtcdRestore needs it", |w| restored(w, "Restoring")),
+        ("it is deleted while an EtcdRestore restores the only newer one", |w| newer_is_restored(w, "Checking")),
         ("many are deleted at once", |w| many_deleted(w, 4)),
         ("it is deleted, and the Job of an EtcdBackup that had its name is there", |w| {
             newer(w, &|_| {});
@@ -161,6 +165,15 @@ pub(crate) fn situations() -> Vec<Situation> {
     ];
     situations.extend(deletions.iter().map(|(text, change)| of(deleted(), text, *change)));
     situations
+}
+
+pub(super) fn found_damaged(world: &mut Fixture) {
+    world.ends("backup-one", Some("Complete"), &[verified()]);
+    world.reconcile();
+    world.observed.objects.retain(|key, _| !matches!(key.kind, Kind::Job | Kind::Pod));
+    let message = "the snapshot in the store is cut or changed (100000 of 2650144 bytes), so it cannot be restored: prod/team-a/acme/id/20260101T000000Z-7.db has SHA-256 e10d…, and had eab5…";
+    let damage = Damage { at: Time(world.now), by: "EtcdRestore back".into(), message: message.into() };
+    world.backup.status = Some(crate::backup::status::damaged(&world.backup, damage, world.now));
 }
 
 const STORE: &str = "store https://s3:9000: cannot look for prod/team-a/acme/id/any.json in bucket b: it answers 403: the credentials do not allow it";

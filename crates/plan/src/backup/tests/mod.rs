@@ -461,6 +461,37 @@ fn what_the_pod_says_becomes_the_status_and_stays_when_the_job_is_gone() {
 }
 
 #[test]
+fn damage_stays_whatever_happens_and_an_earlier_berths_proof_has_its_time() {
+    let mut world = Fixture::new();
+    messages::found_damaged(&mut world);
+    let found = world.backup.status.clone().unwrap();
+    assert_eq!(found.phase.as_deref(), Some("Failed"), "an earlier Berth counts it for nothing, and takes none anew");
+    let (planned, again) = world.reconcile();
+    assert!(planned.plan.is_empty());
+    assert_eq!(again, found, "at rest nothing changes");
+    let failure = crate::Failure { reason: Reason::Error, message: "the API server is away".into() };
+    let planned = world.plan();
+    let failed = status(world.input(), &planned, Some(&failure));
+    assert!(conditions::is_true(&failed.conditions, ConditionType::Damaged) && failed.damaged == found.damaged);
+    // An earlier Berth has written what it knows.
+    world.backup.status.as_mut().unwrap().conditions.clear();
+    world.backup.status.as_mut().unwrap().phase = Some("Verified".into());
+    assert_eq!(world.reconcile().1, found);
+
+    let mut world = Fixture::new();
+    world.ends("backup-one", Some("Complete"), &[verified()]);
+    let (_, proven) = world.reconcile();
+    let at = |status: &EtcdBackupStatus| {
+        conditions::find(&status.conditions, ConditionType::Verified).map(|c| c.last_transition_time.0)
+    };
+    let then = world.now;
+    assert_eq!(at(&proven), Some(then));
+    world.now += jiff::SignedDuration::from_hours(24);
+    world.backup.status.as_mut().unwrap().conditions.retain(|c| c.type_ != "Verified");
+    assert_eq!(at(&world.reconcile().1), Some(then), "since it is Ready");
+}
+
+#[test]
 fn what_a_pod_of_an_earlier_job_said_does_not_count() {
     let mut world = Fixture::new();
     world.ends("backup-one", None, &[verified()]);

@@ -49,7 +49,7 @@ pub(super) struct View {
     pub(super) is_restored: bool,
     /// Restores of this etcd.
     pub(super) attempts: Vec<Attempt>,
-    /// The newest verified backup of it.
+    /// The newest proven backup of it that is not known to be damaged.
     pub(super) newest: Option<Newest>,
     /// Where a backup of what is left may be kept.
     pub(super) store: Option<String>,
@@ -91,6 +91,8 @@ pub(super) struct Attempt {
     /// In its own words.
     pub(super) says: String,
     pub(super) backup: Option<String>,
+    /// It ended, and its backup was found damaged.
+    pub(super) is_damaged: bool,
     pub(super) taken_at: Option<Time>,
     pub(super) restored_at: Option<Time>,
 }
@@ -157,10 +159,7 @@ impl View {
     /// an earlier one created may still be there: that nothing has begun tells it that it is given up.
     fn anew(&self) -> RecoveryStatus {
         let before = self.old.as_ref().filter(|old| old.epoch == self.epoch).map_or(0, |old| old.round);
-        let tried = |round: i64| {
-            let names = SOURCES.map(|source| self.name(source, round));
-            self.attempts.iter().any(|a| a.has_ended && names.contains(&a.name))
-        };
+        let tried = |round: i64| self.attempts.iter().any(|a| a.has_ended && self.is_ours(a, round));
         // Each attempt can have taken one name.
         let most = i64::try_from(self.attempts.len()).unwrap_or_default() + 1;
         let round = (before + 1..=before + most).find(|round| !tried(*round)).unwrap_or(before + most);
@@ -189,8 +188,10 @@ impl View {
             ));
         }
         if let Some(attempt) = self.attempts.iter().find(|a| !a.has_ended) {
-            // The operator ended after it had created it.
-            if self.is_ours(attempt, status.round) && status.begun.is_none() {
+            // It was created in this reconcile, or the operator ended after that.
+            let is_noted =
+                status.begun.is_some() && status.restore == Some(format!("{}/{}", attempt.namespace, attempt.name));
+            if self.is_ours(attempt, status.round) && !is_noted {
                 self.begun(status, &attempt.namespace, &attempt.name);
                 self.look(status);
             }
@@ -248,7 +249,21 @@ impl View {
     }
 
     fn is_ours(&self, attempt: &Attempt, round: i64) -> bool {
-        SOURCES.iter().any(|source| self.name(source, round) == attempt.name)
+        SOURCES.iter().any(|source| nth(&self.name(source, round), &attempt.name).is_some())
+    }
+
+    /// The restore of a backup that comes next: its name, the last one if that failed for another reason than its backup, and those whose
+    /// backups were found damaged. Each such is followed by one of the next older backup.
+    fn backup(&self, round: i64) -> (String, Option<&Attempt>, Vec<&Attempt>) {
+        let first = self.name(SOURCES[1], round);
+        let mut tried: Vec<_> = self.attempts.iter().filter_map(|a| Some((nth(&first, &a.name)?, a))).collect();
+        tried.sort_by_key(|(n, _)| *n);
+        let damaged = tried.iter().map(|(_, a)| *a).filter(|a| a.is_damaged).collect();
+        match tried.last() {
+            None => (first, None, damaged),
+            Some((n, last)) if last.is_damaged => (format!("{first}-{}", n + 1), None, damaged),
+            Some((_, last)) => (last.name.clone(), Some(last), damaged),
+        }
     }
 
     fn name(&self, source: &str, round: i64) -> String {
@@ -260,7 +275,7 @@ impl View {
     /// may hold more than any backup.
     fn next(&self, loss: &Loss, round: i64) -> Result<(String, Source), Step> {
         let tried = |name: &String| self.attempts.iter().find(|a| a.name == *name);
-        let [survivors, backup] = SOURCES.map(|source| self.name(source, round));
+        let survivors = self.name(SOURCES[0], round);
         if !loss.left.is_empty() {
             if let Some((away, _)) = loss.left.iter().find(|(_, answers)| !answers) {
                 return Err(Step::Wait(format!(
@@ -274,14 +289,26 @@ impl View {
                 (None, None) => Err(no_source(NO_STORE)),
             };
         }
-        if let (None, Some(newest)) = (tried(&backup), &self.newest) {
+        let (backup, stuck, damaged) = self.backup(round);
+        if let (None, Some(newest)) = (stuck, &self.newest) {
             return Ok((backup, Source::Backup(newest.clone())));
         }
-        let failed: Vec<String> = [tried(&survivors), tried(&backup)]
+        let all_damaged = stuck.is_none() && !damaged.is_empty();
+        let failed: Vec<String> = tried(&survivors)
             .into_iter()
-            .flatten()
+            .chain(damaged)
+            .chain(stuck)
             .map(|a| format!("EtcdRestore {}/{}{}", a.namespace, a.name, after(": ", &a.says)))
             .collect();
+        if all_damaged {
+            return Err(Step::Hold(
+                Reason::RestoreFailed,
+                format!(
+                    "Berth cannot restore etcd by itself: no proven EtcdBackup of it is left that is not damaged. {}. A snapshot that is mended, or that another store has, is restored by its key: create an EtcdRestore with spec.source.key",
+                    failed.join("; ")
+                ),
+            ));
+        }
         if !failed.is_empty() {
             return Err(Step::Hold(
                 Reason::RestoreFailed,
@@ -332,6 +359,14 @@ fn left_behind(namespace: &str, loss: &Loss, failed: &Attempt) -> Step {
             delete_volumes(namespace, &members)
         ),
     )
+}
+
+/// Which one of those it is that begin with that name: 1 for the first.
+fn nth(first: &str, name: &str) -> Option<u32> {
+    match name.strip_prefix(first)? {
+        "" => Some(1),
+        more => more.strip_prefix('-')?.parse().ok(),
+    }
 }
 
 fn after(before: &str, text: &str) -> String {

@@ -80,6 +80,58 @@ fn what_is_left_comes_first_then_the_newest_backup_then_a_person() {
     assert!(matches!(settle(&mut v), Step::Begin { .. }), "who deletes it has it tried again");
 }
 
+/// Its backup was found damaged; `left`: the newest one of those that are not.
+fn damaged(view: &mut View, name: &str, left: Option<&str>) {
+    ended(view, name);
+    let attempt = view.attempts.last_mut().unwrap();
+    (attempt.is_damaged, attempt.says) = (true, format!("the backup of {name} is damaged"));
+    view.newest = left.map(|name| Newest { name: name.into(), taken_at: Time(at(-7200)) });
+}
+
+#[test]
+fn after_a_damaged_backup_comes_the_next_older_one_and_then_a_person() {
+    let mut v = view(0);
+    v.loss.as_mut().unwrap().left.clear();
+    let begins = |v: &mut View| match settle(v) {
+        Step::Begin { name, source: Source::Backup(newest) } => (name, newest.name),
+        other => panic!("{other:?}"),
+    };
+    let (first, backup) = begins(&mut v);
+    assert_eq!((first.as_str(), backup.as_str()), ("recover-acme-012345-1-b", "nightly"));
+    damaged(&mut v, &first, Some("older"));
+    let (second, backup) = begins(&mut v);
+    assert_eq!((second.as_str(), backup.as_str()), ("recover-acme-012345-1-b-2", "older"));
+    assert_eq!(v.old.as_ref().unwrap().restore.as_deref(), Some("team-a/recover-acme-012345-1-b-2"));
+    // The operator ended after it had created that one, and has noted nothing.
+    let mut again = v.clone();
+    again.old.as_mut().unwrap().restore = Some(format!("team-a/{first}"));
+    let backup = Some("older".to_owned());
+    again.attempts.push(Attempt { namespace: "team-a".into(), name: second.clone(), backup, ..Attempt::default() });
+    assert!(matches!(settle(&mut again), Step::Wait(on) if on.contains(&second)));
+    let noted = again.old.unwrap();
+    assert_eq!(noted.restore.as_deref(), Some("team-a/recover-acme-012345-1-b-2"));
+    assert_eq!(noted.backup.as_deref(), Some("older"), "whose time is what is missing since");
+    // A store that is away is no reason for an older one.
+    let mut away = v.clone();
+    ended(&mut away, &second);
+    let Step::Hold(Reason::RestoreFailed, why) = settle(&mut away) else { panic!("{away:?}") };
+    assert!(why.contains("the store is gone") && why.contains("is damaged") && why.contains("delete it"), "{why}");
+    // A person has deleted the first one.
+    let mut gone = v.clone();
+    damaged(&mut gone, &second, Some("oldest"));
+    gone.attempts.remove(0);
+    assert_eq!(begins(&mut gone).0, "recover-acme-012345-1-b-3");
+    damaged(&mut v, &second, None);
+    let Step::Hold(Reason::RestoreFailed, why) = settle(&mut v) else { panic!("{v:?}") };
+    assert!(why.contains("is left that is not damaged") && why.contains("spec.source.key"), "{why}");
+    // Another loss of the same epoch takes names of its own.
+    let loss = v.loss.take();
+    v.serves = true;
+    v.old = decide(&v).1;
+    (v.loss, v.serves, v.newest) = (loss, false, view(0).newest);
+    assert_eq!(begins(&mut v).0, "recover-acme-012345-1-b2");
+}
+
 #[test]
 fn whoever_is_away_is_waited_for_and_without_a_source_a_person_is() {
     let mut v = view(0);

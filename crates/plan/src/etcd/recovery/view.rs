@@ -1,12 +1,13 @@
 //! What a decision about a recovery is made from, as it was observed.
 
 use super::{Attempt, HOUR, Loss, Newest, Others, QUEUED_FOR, View};
+use crate::backup::proven::{self, Wanted};
 use crate::etcd::Health;
 use crate::etcd::health::{self, Home};
 use crate::etcd::services;
 use crate::etcd::subject::Subject;
 use crate::observed::{Observed, label};
-use crate::restore::{self, source};
+use crate::restore;
 use crate::workload::{has_lost_its_data, pod_problem};
 use berth_api::backup::{BackupRef, EtcdBackup};
 use berth_api::conditions::{self, ConditionType};
@@ -14,7 +15,7 @@ use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, Phase};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::etcd_recovery::{Recovery, RecoveryStatus};
 use berth_api::labels;
-use berth_api::restore::EtcdRestore;
+use berth_api::restore::{BackupOf, EtcdRestore};
 use berth_render::{Kind, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde::de::DeserializeOwned;
@@ -80,18 +81,19 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
         let has_ended = restore::has_ended(&r);
         let status = r.status.unwrap_or_default();
         let backup = status.backup.or(r.spec.source.backup);
-        let taken = || {
-            let key = ObjectKey::namespaced(Kind::EtcdBackup, namespace, backup.as_deref()?);
-            source::taken(&serde_json::from_value(s.observed.get(&key)?.clone()).ok()?).cloned()
-        };
-        let taken_at = status.taken_at.or_else(taken);
+        let key = backup.as_ref().map(|name| ObjectKey::namespaced(Kind::EtcdBackup, namespace, name));
+        let live = key.and_then(|key| serde_json::from_value::<EtcdBackup>(s.observed.get(&key)?.clone()).ok());
+        let taken_at = status.taken_at.or_else(|| live.as_ref().and_then(proven::taken).map(Time));
         let ready = conditions::find(&status.conditions, ConditionType::Ready);
+        let found = ready.is_some_and(|c| c.reason == conditions::Reason::BackupDamaged.as_str());
+        let is_damaged = has_ended && (found || live.as_ref().is_some_and(proven::is_damaged));
         Attempt {
             namespace: namespace.to_owned(),
             name: r.metadata.name.unwrap_or_default(),
             has_ended,
             says: ready.map(|c| c.message.clone()).unwrap_or_default(),
             backup,
+            is_damaged,
             taken_at,
             restored_at: status.restored_at,
         }
@@ -99,20 +101,15 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
     ours.map(attempt).collect()
 }
 
-/// The verified backup of this data that is furthest: revisions grow with every epoch. Of the members that are left it is not always the
-/// last one taken.
+/// The newest proven backup of this data.
 pub(in crate::etcd) fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
-    let of = Home::of(s);
-    let identity = |b: &EtcdBackup| b.status.as_ref()?.identity.clone();
-    let fit = all::<EtcdBackup>(s, Kind::EtcdBackup, namespace).filter(|b| {
-        is_of(&of, b.spec.cluster_ref.as_ref(), b.spec.etcd_cluster_ref.as_ref())
-            && identity(b).as_ref() == Some(&s.record.bootstrap.cluster_uid)
-            && source::is_verified(b)
-            && b.metadata.deletion_timestamp.is_none()
-    });
-    let revision = |b: &EtcdBackup| b.status.as_ref().and_then(|s| s.revision);
-    let fit = fit.filter_map(|b| Some((revision(&b), source::taken(&b)?.clone(), b)));
-    fit.max_by(|a, b| (&a.0, &a.1).cmp(&(&b.0, &b.1))).map(|(_, at, b)| (b, at))
+    let Home { field, name, .. } = Home::of(s);
+    let of = |wanted: &str| (field == wanted).then(|| BackupRef { name: name.to_owned() });
+    let of = BackupOf { cluster_ref: of("clusterRef"), etcd_cluster_ref: of("etcdClusterRef") };
+    let wanted = Wanted { of: &of, identity: Some(&s.record.bootstrap.cluster_uid), until: None };
+    let backups: Vec<EtcdBackup> = all(s, Kind::EtcdBackup, namespace).collect();
+    let newest = proven::newest(&backups, &wanted)?;
+    Some((newest.clone(), Time(proven::taken(newest)?)))
 }
 
 /// The store that a backup of what is left goes to: where the newest one is, or the first that it may use.

@@ -72,10 +72,18 @@ impl Etcd {
             ObjectKey::namespaced(Kind::EtcdBackup, TEAM, format!("at-{}", &taken[..4])),
             json!({
                 "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
-                "metadata": {"name": format!("at-{}", &taken[..4]), "namespace": TEAM},
+                "metadata": {"name": format!("at-{}", &taken[..4]), "namespace": TEAM, "creationTimestamp": taken},
                 "spec": {"clusterRef": {"name": "acme"}, "store": "main"}, "status": status,
             }),
         );
+    }
+
+    /// A restore found it damaged.
+    pub(super) fn damage(&mut self, year: &str) {
+        let key = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, format!("at-{year}"));
+        let status = &mut self.edit(&key)["status"];
+        status["phase"] = "Failed".into();
+        status["damaged"] = json!({"at": "2026-01-01T00:00:00Z", "by": "EtcdRestore r", "message": "cut"});
     }
 
     /// What became of the last restore.
@@ -198,6 +206,22 @@ fn where_nothing_is_left_the_newest_backup_is_restored() {
     e.looks_on();
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
     assert!(e.message(ConditionType::Ready).contains("no verified EtcdBackup"), "{}", e.message(ConditionType::Ready));
+}
+
+#[test]
+fn one_that_is_found_damaged_is_followed_by_the_next_older_one_by_itself() {
+    let mut e = Etcd::automatic(1);
+    e.backed_up("2025-01-01T00:00:00Z");
+    e.backed_up("2024-01-01T00:00:00Z");
+    e.lose(&[0], &[]);
+    e.looks_on();
+    assert_eq!(e.restores().len(), 1);
+    e.damage("2025");
+    e.restore_is(&json!({"phase": "Failed", "backup": "at-2025"}));
+    e.looks_on();
+    let sources: Vec<_> = e.restores().into_iter().map(|r| r["spec"]["source"]["backup"].clone()).collect();
+    assert_eq!(sources, ["at-2025", "at-2024"]);
+    assert_eq!(e.recovery().unwrap().backup.as_deref(), Some("at-2024"));
 }
 
 /// Three others, whose recoveries began just now.

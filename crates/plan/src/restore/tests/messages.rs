@@ -38,6 +38,21 @@ pub(crate) fn situations() -> Vec<Situation> {
             w.restore.spec.source.backup = None;
             w.restore.spec.source.latest_before = serde_json::from_value(json!("2025-01-01T00:00:00Z")).unwrap();
         }),
+        ("the EtcdBackups until that time are an earlier etcd's", |w| {
+            of_backup(w, &json!({"identity": "before"}));
+            latest(w, "2100-01-01T00:00:00Z");
+        }),
+        ("the EtcdBackups until that time are damaged", |w| {
+            of_backup(w, &damaged());
+            latest(w, "2100-01-01T00:00:00Z");
+        }),
+        ("the EtcdBackup was created until that time, and proven later", |w| latest(w, "2025-12-31T00:00:00Z")),
+        ("its Job has found the backup damaged", |w| w.ends(CHECK, Some("Failed"), Some(&failed(At::Damaged, CUT)))),
+        ("the backup is damaged, and another one is left", |w| {
+            w.backup("older", "2025-12-31T00:00:00Z", &json!({}));
+            of_backup(w, &damaged());
+        }),
+        ("the backup is damaged, and no other one is left", |w| of_backup(w, &damaged())),
         ("its EtcdBackup is not taken yet", |w| of_backup(w, &json!({"phase": "Running"}))),
         ("its EtcdBackup failed", |w| of_backup(w, &json!({"phase": "Failed"}))),
         ("its EtcdBackup is another tenant's", |w| of_backup(w, &json!({"identity": "other"}))),
@@ -118,6 +133,16 @@ pub(crate) fn situations() -> Vec<Situation> {
         }),
     ];
     all.extend(anothers.iter().map(|(text, change)| of(others::of_another(), text, *change)));
+    let mut alone = others::of_another();
+    alone.restore.spec.source.of = None;
+    for (name, but) in [("one", damaged()), ("older", json!({}))] {
+        alone.backup(name, "2025-12-31T00:00:00Z", &but);
+        let key = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, name);
+        let live = alone.observed.objects.get_mut(&key).unwrap();
+        live["spec"] = json!({"etcdClusterRef": {"name": "scratch"}, "store": "main"});
+        live["status"]["identity"] = "scratch-id".into();
+    }
+    all.push(of(alone, "the backup of a stand-alone etcd is damaged, and another one is left", |_| {}));
     let lost = others::of_another();
     all.push(of(lost, "data of another etcd is to be put into one without a quorum, and nobody confirmed", |w| {
         w.restore.spec.confirm = None;
@@ -229,6 +254,17 @@ fn of(mut world: Fixture, text: &'static str, change: Change) -> Situation {
 
 fn of_backup(world: &mut Fixture, but: &Value) {
     world.backup("one", "2026-01-01T00:00:00Z", but);
+}
+
+/// The newest one that was taken by then.
+fn latest(world: &mut Fixture, until: &str) {
+    world.restore.spec.source = serde_json::from_value(json!({"latestBefore": until})).unwrap();
+}
+
+const CUT: &str = "the snapshot in the store is cut or changed (100000 of 2650144 bytes), so it cannot be restored: team-a/acme/id/one.db has SHA-256 e10d…, and had eab5…";
+
+fn damaged() -> Value {
+    json!({"phase": "Failed", "damaged": {"at": "2026-01-01T12:00:00Z", "by": "EtcdRestore before", "message": CUT}})
 }
 
 fn remove(world: &mut Fixture, kind: Kind) {

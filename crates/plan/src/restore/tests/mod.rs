@@ -1,5 +1,6 @@
 //! What an `EtcdRestore` does in each situation, from observation to status.
 
+mod damage;
 pub(crate) mod messages;
 mod never_ends;
 mod others;

@@ -13,6 +13,15 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("its first backup is under way", |w| w.backup(1, "Running")),
         ("its last backup is proven", |w| w.backup(1, "Verified")),
         ("its last backup failed", |w| w.backup(1, "Failed")),
+        ("its last backup was found damaged", |w| {
+            w.backup(1, "Failed");
+            let key = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, "nightly-202601010300");
+            let status = &mut w.observed.objects.get_mut(&key).unwrap()["status"];
+            status["damaged"] = json!({"at": "2026-01-01T03:00:00Z", "by": "EtcdRestore back", "message": "cut"});
+            let said = "it was proven, and is damaged by now, as EtcdRestore back found: the snapshot in the store is cut or changed";
+            (status["conditions"][1]["reason"], status["conditions"][1]["message"]) =
+                ("BackupDamaged".into(), said.into());
+        }),
         ("its last backup waits when the next one is due", |w| {
             w.backup(1, "Waiting");
             w.now = "2026-01-02T04:00:00Z".parse().unwrap();

@@ -6,12 +6,20 @@ use super::*;
 pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
     let daily = json!({"schedule": "0 3 * * *"});
     let proven = json!({"lastVerifiedTime": "2026-01-01T03:01:00Z"});
+    let before = json!({"lastVerifiedTime": "2026-01-01T03:01:00Z", "lastVerifiedIdentity": "before"});
     let cases = [
         ("a schedule asks for backups, and none was due yet", 1, &daily, json!({})),
         ("a schedule asks for backups, and none is proven two hours after the first was due", 6, &daily, json!({})),
         ("a schedule asks for backups, and the last one is proven", 12, &daily, proven.clone()),
         ("the platform's schedule asks for backups, and the last one is proven", 12, &daily, proven.clone()),
         ("a schedule asks for backups, and the one of today is not proven", 36, &daily, proven.clone()),
+        ("a schedule asks for backups, and those that are proven are an earlier etcd's", 1, &daily, before.clone()),
+        (
+            "a schedule asks for backups, those that are proven are an earlier etcd's, and its own first one is not",
+            36,
+            &daily,
+            before,
+        ),
         (
             "a schedule that asks for backups is suspended",
             12,

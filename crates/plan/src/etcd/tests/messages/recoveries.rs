@@ -21,6 +21,16 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
     e.looks_on();
     e.restore_is(&failed);
     e.reconcile();
+    let mut damaged = automatic.clone();
+    damaged.lose(&[0, 1, 2], &[]);
+    damaged.backed_up("2025-01-01T00:00:00Z");
+    damaged.looks_on();
+    damaged.damage("2025");
+    let mut found = failed.clone();
+    found["conditions"][0]["reason"] = "BackupDamaged".into();
+    found["conditions"][0]["message"] = "EtcdBackup team-a/at-2025 is damaged: the snapshot in the store is cut or changed (100000 of 2650144 bytes), so it cannot be restored: team-a/acme/id/1.db has SHA-256 e10d…, and had eab5…. No other proven backup of this data is left in this namespace. Nothing was stopped".into();
+    damaged.restore_is(&found);
+    damaged.reconcile();
     let mut left = automatic.clone();
     left.lose(&[0, 1], &[2]);
     left.looks_on();
@@ -60,5 +70,6 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
         }),
         left.said("recovery Automatic: what the member holds that is left could not be restored"),
         e.said("recovery Automatic: its EtcdRestore failed"),
+        damaged.said("recovery Automatic: each backup was found damaged"),
     ]
 }
