@@ -1,6 +1,8 @@
 //! `etcd` and its verbs.
 
 use crate::args::Format;
+use berth_api::backup::BackupRef;
+use berth_api::restore::BackupOf;
 use clap::Subcommand;
 use jiff::SignedDuration;
 
@@ -144,10 +146,10 @@ pub(crate) struct Source {
     /// A verified EtcdBackup of it.
     #[arg(long, value_name = "NAME")]
     pub(crate) backup: Option<String>,
-    /// The newest verified EtcdBackup of it.
+    /// The newest verified EtcdBackup of its data that is not damaged.
     #[arg(long)]
     pub(crate) latest: bool,
-    /// The newest one whose snapshot was taken until then, such as 2026-01-05T12:00:00Z.
+    /// The newest one whose snapshot was certainly taken until then, such as 2026-01-05T12:00:00Z.
     #[arg(long, value_name = "TIME")]
     pub(crate) latest_before: Option<jiff::Timestamp>,
     /// What the members hold that are left without a quorum; a backup of it is kept in this store of the platform, or where --secret or
@@ -173,6 +175,14 @@ pub(crate) struct Other {
     pub(crate) field: &'static str,
     /// Its name.
     pub(crate) name: String,
+}
+
+impl Other {
+    /// As restores name it.
+    pub(crate) fn as_backup_of(&self) -> BackupOf {
+        let named = |field: &str| (self.field == field).then(|| BackupRef { name: self.name.clone() });
+        BackupOf { cluster_ref: named("clusterRef"), etcd_cluster_ref: named("etcdClusterRef") }
+    }
 }
 
 impl std::fmt::Display for Other {

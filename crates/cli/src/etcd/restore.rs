@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outcome> {
     let Found { etcd, key, .. } = find(access, &args.of).await?;
     has_store(args)?;
-    let newest = if args.source.latest { Some(newest(access, args).await?) } else { None };
+    let newest = if args.source.latest { Some(newest(access, args, &etcd).await?) } else { None };
     let args = &with(args, newest.as_ref());
     let given_up = given_up(args, newest.as_ref(), &etcd)?;
     output::print(&explanation(args, newest.as_ref(), &etcd, &key.to_string(), given_up.as_deref()))?;
@@ -49,13 +49,16 @@ pub(super) async fn run(access: &Access, args: &Restore) -> anyhow::Result<Outco
 }
 
 /// The newest verified backup now: by what is there, since clocks may differ.
-async fn newest(access: &Access, args: &Restore) -> anyhow::Result<Proven> {
+async fn newest(access: &Access, args: &Restore, etcd: &EtcdCluster) -> anyhow::Result<Proven> {
+    // What another one held may be all that is left of it.
+    let identity = args.of_other.is_none().then(|| show::identity(etcd));
     let of = args.of_other.clone().unwrap_or_else(|| args.of.as_other());
     let all = access.io.list(Kind::EtcdBackup, &access.namespace, None).await.map_err(|e| access.explain(e))?;
     let all: Vec<EtcdBackup> = all.into_iter().filter_map(|b| serde_json::from_value(b).ok()).collect();
-    show::newest(&all, &of).ok_or_else(|| {
+    show::newest(&all, &of, identity).map_err(|why| {
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         anyhow!(
-            "namespace {} has no verified EtcdBackup of {of}; see kubectl -n {} get etcdbackups. Nothing was changed",
+            "namespace {} has no verified EtcdBackup of the data of {of}{why}; see kubectl -n {} get etcdbackups. Nothing was changed",
             access.namespace,
             access.namespace
         )

@@ -5,12 +5,14 @@ use super::{Found, find};
 use crate::access::Access;
 use crate::age::{age, ago};
 use crate::{Outcome, output, paint};
-use berth_api::backup::{EtcdBackup, phase};
+use berth_api::EtcdCluster;
+use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
 use berth_api::etcd_bootstrap::Operation;
 use berth_api::etcd_cluster::{EtcdClusterStatus, EtcdMember};
 use berth_api::etcd_upkeep::Upkeep;
 use berth_kubeio::ErrorKind;
+use berth_plan::backup::proven::{self, Wanted};
 use berth_render::Kind;
 use jiff::Timestamp;
 use serde::Serialize;
@@ -35,9 +37,12 @@ struct Report {
     operation: Option<Operation>,
     #[serde(skip_serializing_if = "Option::is_none")]
     upkeep: Option<Upkeep>,
-    /// The newest proven backup. None: there is none.
+    /// The newest proven backup of its data that is not damaged. None: there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     backup: Option<Proven>,
+    /// Why there is none, if others are there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_backup: Option<String>,
     members: Vec<EtcdMember>,
 }
 
@@ -60,7 +65,7 @@ pub(super) async fn status(access: &Access, args: &Show) -> anyhow::Result<Outco
         }
         Err(error) => return Err(access.explain(error)),
     };
-    let report = report(&found, newest(&backups, &args.of.as_other()));
+    let report = report(&found, newest(&backups, &args.of.as_other(), Some(identity(&found.etcd))));
     let text = match output::structured(args.output, &report)? {
         Some(text) => text,
         None => draw(&report, Timestamp::now()),
@@ -81,20 +86,22 @@ pub(super) async fn members(access: &Access, args: &Show) -> anyhow::Result<Outc
     Ok(Outcome::Done)
 }
 
-/// The proven backup of it that was taken last.
-pub(super) fn newest(backups: &[EtcdBackup], of: &Other) -> Option<Proven> {
-    let about = |b: &&EtcdBackup| {
-        let named = if of.field == "clusterRef" { &b.spec.cluster_ref } else { &b.spec.etcd_cluster_ref };
-        named.as_ref().is_some_and(|r| r.name == of.name)
-    };
-    let proven = backups.iter().filter(about).filter_map(|b| {
-        let status = b.status.as_ref().filter(|s| s.phase.as_deref() == Some(phase::VERIFIED))?;
-        Some(Proven { name: b.metadata.name.clone()?, taken_at: status.taken_at.as_ref()?.0 })
-    });
-    proven.max_by_key(|p| p.taken_at)
+/// Whose data an etcd has. Empty: it has not been formed, so there is none.
+pub(super) fn identity(etcd: &EtcdCluster) -> &str {
+    etcd.status.as_ref().and_then(|s| s.identity.as_deref()).unwrap_or_default()
 }
 
-fn report(found: &Found, backup: Option<Proven>) -> Report {
+/// The newest proven backup of that data, by what the operator goes by. Err: why there is none, if others are there. Without an identity: of
+/// the data that was backed up last.
+pub(super) fn newest(backups: &[EtcdBackup], of: &Other, identity: Option<&str>) -> Result<Proven, Option<String>> {
+    let of = of.as_backup_of();
+    let wanted = Wanted { of: &of, identity, until: None };
+    let newest = proven::newest(backups, &wanted)
+        .and_then(|b| Some(Proven { name: b.metadata.name.clone()?, taken_at: proven::taken(b)? }));
+    newest.ok_or_else(|| proven::why_none(backups, &wanted))
+}
+
+fn report(found: &Found, backup: Result<Proven, Option<String>>) -> Report {
     let status: EtcdClusterStatus = found.etcd.status.clone().unwrap_or_default();
     let ready = find_condition(&status.conditions, ConditionType::Ready);
     let is_ready =
@@ -110,7 +117,8 @@ fn report(found: &Found, backup: Option<Proven>) -> Report {
         epoch: status.epoch,
         operation: status.operation,
         upkeep: status.upkeep,
-        backup,
+        no_backup: backup.as_ref().err().cloned().flatten(),
+        backup: backup.ok(),
         members: status.members,
     }
 }
@@ -135,7 +143,8 @@ fn draw(report: &Report, now: Timestamp) -> String {
         rows.push(("upkeep", upkept(upkeep, now)));
     }
     let backup = report.backup.as_ref().map(|b| format!("{}, taken {}", paint::safe(&b.name), ago(b.taken_at, now)));
-    rows.push(("proven backup", backup.unwrap_or_else(|| paint::warn("none"))));
+    let none = || report.no_backup.as_ref().map_or_else(|| "none".to_owned(), |why| format!("none: {why}"));
+    rows.push(("proven backup", backup.unwrap_or_else(|| paint::warn(&none()))));
     if let Some(problem) = &report.problem {
         rows.push(("problem", paint::bad(problem)));
     }
@@ -183,7 +192,6 @@ fn size(bytes: Option<i64>) -> String {
 mod tests {
     use super::*;
     use crate::etcd::args::Of;
-    use berth_api::EtcdCluster;
     use berth_render::ObjectKey;
     use serde_json::{Value, json};
 
@@ -213,7 +221,7 @@ mod tests {
     fn people_see_members_sizes_upkeep_and_the_backup() {
         let now: Timestamp = "2026-01-01T00:10:00Z".parse().unwrap();
         let backup = Proven { name: "nightly-1".into(), taken_at: "2026-01-01T00:00:00Z".parse().unwrap() };
-        let report = report(&found(&status("True", "AsExpected", "")), Some(backup));
+        let report = report(&found(&status("True", "AsExpected", "")), Ok(backup));
         assert!(report.ready);
         let text = paint::plain(&draw(&report, now));
         let expected = "\
@@ -246,34 +254,48 @@ etcd-1      no     ?        ?       ?         connection  refused
     #[test]
     fn what_is_wrong_is_said_and_a_status_of_an_earlier_spec_is_none() {
         let mut ill = found(&status("False", "EtcdAlarm", "alarm NOSPACE on etcd-0"));
-        let said = report(&ill, None);
+        let said = report(&ill, Err(None));
         assert!(!said.ready);
         let text = paint::plain(&draw(&said, Timestamp::now()));
         assert!(text.contains("EtcdAlarm: alarm NOSPACE on etcd-0") && text.contains("proven backup  none"), "{text}");
         ill = found(&status("True", "AsExpected", ""));
         ill.etcd.metadata.generation = Some(2);
-        assert!(!report(&ill, None).ready);
-        assert_eq!(report(&found(&json!({})), None).phase, "Pending");
+        assert!(!report(&ill, Err(None)).ready);
+        assert_eq!(report(&found(&json!({})), Err(None)).phase, "Pending");
     }
 
     #[test]
-    fn the_newest_proven_backup_of_it_counts() {
-        let backup = |name: &str, of: &Value, phase: &str, taken: &str| {
+    fn the_newest_proven_backup_of_its_data_counts() {
+        let backup = |name: &str, of: &Value, but: &Value, day: u8| {
+            let at = |hour: u8| format!("2026-01-{day:02}T{hour:02}:00:00Z");
+            let verified = json!({"type": "Verified", "status": "True", "reason": "AsExpected", "message": "", "lastTransitionTime": at(4)});
+            let mut status = json!({
+                "phase": "Verified", "identity": "id", "epoch": 1, "revision": day, "takenAt": at(3), "conditions": [verified],
+            });
+            status.as_object_mut().unwrap().extend(but.as_object().unwrap().clone());
             let object = json!({
-                "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup", "metadata": {"name": name},
-                "spec": {"clusterRef": of, "store": "main"}, "status": {"phase": phase, "takenAt": taken},
+                "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
+                "metadata": {"name": name, "creationTimestamp": at(2)}, "spec": {"clusterRef": of, "store": "main"}, "status": status,
             });
             serde_json::from_value::<EtcdBackup>(object).unwrap()
         };
-        let acme = json!({"name": "acme"});
+        let (acme, damage) =
+            (json!({"name": "acme"}), json!({"at": "2026-01-09T00:00:00Z", "by": "x", "message": "cut"}));
         let all = [
-            backup("old", &acme, "Verified", "2026-01-01T00:00:00Z"),
-            backup("new", &acme, "Verified", "2026-01-02T00:00:00Z"),
-            backup("failed", &acme, "Failed", "2026-01-03T00:00:00Z"),
-            backup("others", &json!({"name": "initech"}), "Verified", "2026-01-04T00:00:00Z"),
+            backup("ahead", &acme, &json!({"takenAt": "2036-01-01T00:00:00Z"}), 1),
+            backup("new", &acme, &json!({}), 2),
+            backup("failed", &acme, &json!({"phase": "Failed"}), 3),
+            backup("damaged", &acme, &json!({"damaged": damage}), 4),
+            backup("others", &json!({"name": "initech"}), &json!({}), 5),
         ];
         let of = |stand_alone| Of { name: "acme".into(), stand_alone }.as_other();
-        assert_eq!(newest(&all, &of(false)).unwrap().name, "new");
-        assert_eq!(newest(&all, &of(true)), None);
+        let proven = newest(&all, &of(false), Some("id")).unwrap();
+        assert_eq!((proven.name.as_str(), proven.taken_at.to_string()), ("new", "2026-01-02T03:00:00Z".into()));
+        assert_eq!(newest(&all, &of(true), Some("id")), Err(None));
+        // The Cluster was deleted and made anew.
+        let why = newest(&all, &of(false), Some("anew")).unwrap_err();
+        let text = paint::plain(&draw(&report(&found(&status("True", "AsExpected", "")), Err(why)), Timestamp::now()));
+        assert!(text.contains("proven backup  none: ahead, new is of an earlier etcd of this name"), "{text}");
+        assert_eq!(newest(&all, &of(false), None).unwrap().name, "new", "to look into what is gone");
     }
 }
