@@ -72,8 +72,9 @@ fn restores(world: &World) -> Result<()> {
         ensure!(ready["message"].to_string().contains("EtcdRestore"), "{ready}");
         Ok(())
     })?;
+    let proven = condition(&json!({"status": second}), "Verified")?["lastTransitionTime"].clone();
     // The third one is whole, and may hold more: it is named, and saved first.
-    create(world, &tenant, "lost", &json!({"source": {"latestBefore": second["takenAt"]}}))?;
+    create(world, &tenant, "lost", &json!({"source": {"latestBefore": proven}}))?;
     until("the restore to say what would be lost", || {
         let ready = condition(&get(world, &tenant, "lost")?, "Ready")?.clone();
         let said = ready["message"].to_string();
