@@ -42,7 +42,7 @@ impl Memory {
         for versions in next.asked.values_mut() {
             versions.retain(|_, at| now.duration_since(*at) < KEPT);
         }
-        for member in all.iter().filter(|m| m.is_asked()) {
+        for member in all.iter().filter(|m| m.is_asked() || m.asked.is_some()) {
             let versions = next.asked.entry(member.id.namespace.clone()).or_default();
             let seen = member.asked.unwrap_or(now).min(now);
             if let Some(at) = versions.get_mut(&member.to) {

@@ -229,7 +229,14 @@ fn nobody_holds_up_higher_waves_for_ever() {
         let early = Member { failures: 1, turn: None, ..member("early", 1, Some(state)) };
         assert!(!holds_up(early), "{state}: it tries again");
     }
+    // Nor by ending again and again.
     let soak = Rollouts { wave_soak: SignedDuration::from_mins(5), ..Rollouts::default() };
+    for (days, waits) in [(10, true), (12, false)] {
+        let asked = Some(now() - SignedDuration::from_hours(24 * days));
+        let early = Member { asked, since: Some(now()), ..member("early", 1, Some(Succeeded)) };
+        let decision = decided(&[early, member("late", 2, Some(Waiting))], &soak);
+        assert_eq!(decision.grant.is_empty(), waits, "{days}");
+    }
     for (failures, waits) in [(0, true), (1, true), (2, false)] {
         let early = Member { failures, came_back: false, since: Some(now()), ..member("early", 1, Some(Failed)) };
         let decision = decided(&[early, member("late", 2, Some(Waiting))], &soak);
