@@ -2,7 +2,7 @@
 //! proven: of each etcd, the last one always stays, also where a whole namespace is deleted.
 
 use super::place::{find, is_home_of, store};
-use super::store::is_of_namespace;
+use super::store::{self as stores, is_of_namespace};
 use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, jobs, outcome, proven, queue};
 use crate::model::{Stage, StageId, State};
 use crate::observed::deleting;
@@ -122,7 +122,7 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
         let image = input.observed.get(&set).and_then(image_of).map(str::to_owned);
         let image = image.or_else(|| place.as_ref().map(|p| p.image.clone()));
         let image = image.ok_or_else(|| State::waiting(format!("{set}, whose image the Job has")))?;
-        let image = store.image(&image, input.settings);
+        let image = stores::image(&image, input.settings);
         let job = job::delete(input, &store, (snapshot, &image), place.as_ref().map(|p| &p.etcd), &key);
         Ok((secret, job.map_err(|e| State::blocked(Reason::Error, e))?))
     });

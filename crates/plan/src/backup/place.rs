@@ -88,13 +88,12 @@ pub(super) fn find(input: Input<'_>, asks: &Asks) -> Result<Place, State> {
     let set = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
     let runs = input.observed.get(&set).and_then(image_of).map(str::to_owned);
     let version: Option<Version> = etcd.spec.version.parse().ok();
-    let registry = etcd.spec.images.registry.as_deref().unwrap_or(&input.settings.registry);
-    let image = runs.or_else(|| Some(image(registry, Binary::Etcd, version?)));
+    let image = runs.or_else(|| Some(image(&input.settings.registry, Binary::Etcd, version?)));
     let key = ObjectKey::namespaced(Kind::Secret, &*asks.namespace, names::APISERVER_ENCRYPTION);
     let of = cluster.as_ref().and_then(|c| c.metadata.name.clone()).unwrap_or_else(|| asks.etcd.name.clone());
     let image = image.ok_or_else(|| State::waiting(format!("spec.version of {} to be a version", asks.etcd)))?;
     Ok(Place {
-        image: store.image(&image, input.settings),
+        image: store::image(&image, input.settings),
         store,
         client: client.secret_ref.name.clone(),
         subject: Subject {

@@ -23,8 +23,6 @@ pub(crate) struct Kept {
     pub(crate) prefix: String,
     /// None: it is a volume.
     pub(crate) secret: Option<ObjectKey>,
-    /// Its credentials are the platform's, and reach the backups of all.
-    is_platforms: bool,
     /// As a spec says it.
     pub(crate) spec: Value,
 }
@@ -52,16 +50,11 @@ pub(crate) struct User<'a> {
     pub(crate) stands_alone: bool,
 }
 
-impl Kept {
-    /// The image of its Job, for etcd's programs as `runs` has them. The Job has the store's keys: those of the platform are for none
-    /// of a registry that a team has chosen.
-    pub(crate) fn image(&self, runs: &str, settings: &Settings) -> String {
-        if !self.is_platforms {
-            return runs.to_owned();
-        }
-        let registry = if settings.registry.is_empty() { UPSTREAM_REGISTRY } else { &settings.registry };
-        relocated(registry, runs)
-    }
+/// The image of a Job, for etcd's programs as `runs` has them. The Job has keys of a store, and reaches what no other pod of a tenant does: so
+/// nothing in it is of a registry that a team has chosen.
+pub(crate) fn image(runs: &str, settings: &Settings) -> String {
+    let registry = if settings.registry.is_empty() { UPSTREAM_REGISTRY } else { &settings.registry };
+    relocated(registry, runs)
 }
 
 /// The store that a spec names. Err: the same for all who name it.
@@ -100,7 +93,6 @@ pub(crate) fn find(
         ));
     }
     Ok(Kept {
-        is_platforms: true,
         name: format!("store {}", store.name),
         store: store.store.clone(),
         prefix: store.prefix.clone(),
@@ -174,7 +166,6 @@ fn teams(own: &StoreSecret, at: &str, namespace: &str, observed: &Observed, back
         Some(_) => return Err(wrong(keys::PATH_STYLE, "neither true nor false")),
     };
     Ok(Kept {
-        is_platforms: false,
         name: secret.to_string(),
         store: Store {
             directory: String::new(),

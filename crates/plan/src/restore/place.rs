@@ -146,7 +146,7 @@ pub(super) fn find(input: Input<'_>) -> Result<Place<'_>, State> {
     let key = ObjectKey { kind: Kind::StatefulSet, ..asks.etcd.clone() };
     let set = input.observed.get(&key).ok_or_else(|| State::waiting(format!("{key}, which does not exist")))?;
     let image = image_of(set).ok_or_else(|| State::waiting(format!("{key} to have an image")))?;
-    let image = store.image(image, input.settings);
+    let image = store::image(image, input.settings);
     usable(input, &asks)?;
     let secret = ObjectKey::namespaced(Kind::Secret, &*asks.namespace, names::APISERVER_ENCRYPTION);
     let encryption_key =

@@ -84,7 +84,6 @@ pub(super) fn find(
         )));
     }
     Ok(Kept {
-        is_platforms: false,
         name: claim.to_string(),
         store: Store { directory: DIRECTORY.into(), bucket: own.name.clone(), ..Store::default() },
         prefix: String::new(),

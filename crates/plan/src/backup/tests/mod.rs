@@ -95,14 +95,14 @@ fn of_own_registry(w: &mut Fixture) {
 
 /// Who chooses a registry chooses what runs from it.
 #[test]
-fn keys_of_the_platform_are_given_to_no_program_of_a_team() {
+fn no_job_runs_a_program_of_a_team() {
     let image = |w: &Fixture| {
         let job = w.plan().plan.actions().find_map(|a| if let Action::Create(o) = a { Some(o.clone()) } else { None });
         job.unwrap().get("/spec/template/spec/containers/0/image").and_then(Value::as_str).map(str::to_owned)
     };
     let mut w = in_own_store();
     of_own_registry(&mut w);
-    assert_eq!(image(&w).as_deref(), Some("mirror.example.com/teams/a/etcd:3.6.16-0"), "these keys are the team's");
+    assert_eq!(image(&w).as_deref(), Some("registry.k8s.io/etcd:3.6.16-0"), "it reaches more than the team's own pods");
     let mut w = Fixture::new();
     of_own_registry(&mut w);
     assert_eq!(image(&w).as_deref(), Some("registry.k8s.io/etcd:3.6.16-0"));
@@ -112,6 +112,17 @@ fn keys_of_the_platform_are_given_to_no_program_of_a_team() {
     of_own_registry(&mut w);
     deletion::newer(&mut w, &|_| {});
     assert_eq!(image(&w).as_deref(), Some("registry.k8s.io/etcd:3.6.16-0"), "also to delete it in the store");
+}
+
+/// Jobs where a team chose a registry of its own: to a store of the platform, to the team's, and the one that deletes.
+pub(crate) fn jobs_of_own_registry() -> Vec<Value> {
+    let mut deleted = deletion::deleted();
+    deletion::newer(&mut deleted, &|_| {});
+    let jobs = [Fixture::new(), in_own_store(), deleted].map(|mut w| {
+        of_own_registry(&mut w);
+        job_of(&w.plan()).into_value()
+    });
+    jobs.into()
 }
 
 /// Its etcd is the team's own, beside it.
