@@ -48,11 +48,14 @@ pub fn start(world: &World, dir: &Path) -> Result<Process> {
 
 /// Berth with the server as the store `main`.
 pub fn options(world: &World) -> Options {
-    let endpoint = format!("http://{}:{PORT}", world.cluster.host_address());
+    let host = world.cluster.host_address();
+    let endpoint = format!("http://{host}:{PORT}");
+    let peer = format!("backups.peers[0].ipBlock.cidr={host}/32");
     let store = |field: &str, value: &str| format!("backups.stores[0].{field}={value}");
     let fields =
         [("name", "main"), ("endpoint", &endpoint), ("bucket", "berth"), ("prefix", "e2e"), ("secretName", "backups")];
-    Options { values: fields.map(|(f, v)| store(f, v)).into(), ..Options::default() }
+    let values = fields.map(|(f, v)| store(f, v)).into_iter().chain([peer]).collect();
+    Options { values, ..Options::default() }
 }
 
 /// The Secret of the store.

@@ -68,8 +68,10 @@ pub const NETWORK: &str = "berth.dev/network";
 /// On the control-plane namespace: `Closed` if the tenant's API servers never could reach private networks that nobody opened. Without it
 /// the tenant is of a build that did not close them.
 pub const PRIVATE_NETWORKS: &str = "berth.dev/private-networks";
-/// Value of [`PRIVATE_NETWORKS`].
-pub const PRIVATE_NETWORKS_CLOSED: &str = "Closed";
+/// Likewise of networks for special purposes, such as 240.0.0.0/4, which some sites use as private ones.
+pub const SPECIAL_NETWORKS: &str = "berth.dev/special-networks";
+/// Value of [`PRIVATE_NETWORKS`] and [`SPECIAL_NETWORKS`].
+pub const NETWORKS_CLOSED: &str = "Closed";
 /// On the control-plane namespace: UID of the namespace that the tenant's `Cluster` is in. One of the same name may be another team's.
 pub const TEAM_UID: &str = "berth.dev/cluster-namespace-uid";
 /// On the control-plane namespace: UID of a namespace whose `Cluster` may take it over, though it was made for another one. Set by the

@@ -13,6 +13,8 @@ use kube::Api;
 use kube::api::{ObjectMeta, PartialObjectMeta};
 use kube::runtime::WatchStreamExt;
 use kube::runtime::watcher::{self, watcher};
+use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio_util::sync::CancellationToken;
@@ -21,6 +23,8 @@ use tokio_util::sync::CancellationToken;
 const EVERY: Duration = Duration::from_mins(5);
 /// A node that joins changes several times within a moment.
 const DEBOUNCE: Duration = Duration::from_secs(1);
+/// As long as a name may take to be resolved.
+const RESOLVE: Duration = Duration::from_secs(2);
 /// After a failure.
 const AGAIN: Duration = Duration::from_secs(5);
 
@@ -88,6 +92,7 @@ pub async fn refresh(ctx: &Context, given: &MetaRanges) -> bool {
                     "there are no nodes yet, so the pods' addresses are not known: until a node joins, tenants' API servers can reach pods of the meta cluster in a network that is not private. Set meta.podCIDRs in the chart's values"
                 );
             }
+            warn_of_stores(ctx, &new).await;
             ctx.update_meta(|m| m.addresses = Ok(new));
             true
         }
@@ -103,6 +108,20 @@ pub async fn refresh(ctx: &Context, given: &MetaRanges) -> bool {
             }
             false
         }
+    }
+}
+
+/// Says which stores for backups no Job reaches. What a name resolves to here, it resolves to in the Jobs' pods.
+async fn warn_of_stores(ctx: &Context, ranges: &MetaRanges) {
+    let backups = &ctx.settings.backups;
+    let mut known: HashMap<String, Vec<IpAddr>> = HashMap::new();
+    for (_, host) in backups.hosts_anywhere() {
+        let found = tokio::time::timeout(RESOLVE, tokio::net::lookup_host((host, 0))).await;
+        let found = found.into_iter().flatten().flatten().map(|address| address.ip());
+        known.entry(host.to_owned()).or_default().extend(found);
+    }
+    for why in backups.out_of_reach(ranges, |host| known.get(host).cloned().unwrap_or_default()) {
+        tracing::warn!(why, "a store for backups is out of reach");
     }
 }
 

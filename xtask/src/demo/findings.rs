@@ -1,7 +1,9 @@
 //! What a look at a cluster gave, and what it means: facts in, one screen out.
 
 use serde_json::Value;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::net::IpAddr;
 
 /// The oldest Kubernetes that Berth runs on, as `charts/*/Chart.yaml` has it.
 const OLDEST: (u32, u32) = (1, 34);
@@ -148,6 +150,75 @@ pub(super) fn pod_addresses(list: &Value, given: Option<&str>) -> Finding {
     }
 }
 
+/// Where stores for backups are, of a Berth that is there: from this build on its Jobs reach none in this cluster, unless `backups.peers` says
+/// so. `config`: the operator's configuration; `resolved`: the addresses of a name; `own`: what has an address of this cluster.
+pub(super) fn stores(
+    config: &Value,
+    resolved: impl Fn(&str) -> Vec<IpAddr>,
+    own: &BTreeMap<IpAddr, String>,
+) -> Option<Finding> {
+    const WHAT: &str = "backups";
+    let list = |at: &str| config.pointer(at).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+    let stores =
+        list("/backups/stores").iter().filter_map(|store| Some((store["name"].as_str()?, store["endpoint"].as_str()?)));
+    let endpoints =
+        list("/writers/backups/endpoints").iter().filter_map(|endpoint| Some(("of a team", endpoint.as_str()?)));
+    let all: Vec<(&str, &str)> = stores.chain(endpoints).collect();
+    if all.is_empty() {
+        return None;
+    }
+    if !list("/backups/peers").is_empty() {
+        return Some(Finding::fine(WHAT, "backups.peers says where stores are"));
+    }
+    let inside = |endpoint: &str| {
+        let authority = endpoint.split_once("://")?.1.split('/').next()?;
+        let host = match authority.strip_prefix('[') {
+            Some(address) => address.split_once(']')?.0,
+            None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
+        };
+        if host.ends_with(".svc") || host.contains(".svc.") {
+            return Some("a Service of this cluster".to_owned());
+        }
+        let literal = host.parse().ok();
+        let found = literal.map_or_else(|| resolved(host), |address| vec![address]);
+        found.iter().find_map(|address| own.get(address)).cloned()
+    };
+    let lost =
+        all.iter().filter_map(|(name, endpoint)| Some(format!("store {name}, {endpoint}, is {}", inside(endpoint)?)));
+    let lost: Vec<String> = lost.collect();
+    Some(if lost.is_empty() {
+        Finding::fine(WHAT, "no store is in this cluster")
+    } else {
+        let way_out =
+            "From this version on Jobs do not reach it there: set backups.peers in the values of Berth's chart first";
+        Finding::warning(WHAT, format!("{}.\n{way_out}", lost.join(";\n")))
+    })
+}
+
+/// What has an address in this cluster: Services, pods and nodes.
+pub(super) fn addresses(services: &Value, pods: &Value, nodes: &Value) -> BTreeMap<IpAddr, String> {
+    let name = |object: &Value| {
+        let of = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+        format!("{}/{}", of("namespace"), of("name"))
+    };
+    let items = |list: &Value| list["items"].as_array().cloned().unwrap_or_default();
+    let texts = |value: &Value, field: &str| -> Vec<String> {
+        let all = value.as_array().into_iter().flatten();
+        all.filter_map(|one| if field.is_empty() { one.as_str() } else { one[field].as_str() }.map(str::to_owned))
+            .collect()
+    };
+    let services =
+        items(services).into_iter().map(|s| (format!("Service {}", name(&s)), texts(&s["spec"]["clusterIPs"], "")));
+    let pods = items(pods).into_iter().map(|p| (format!("pod {}", name(&p)), texts(&p["status"]["podIPs"], "ip")));
+    let nodes = items(nodes)
+        .into_iter()
+        .map(|n| (format!("node {}", name(&n).trim_start_matches('/')), texts(&n["status"]["addresses"], "address")));
+    // A pod in its node's network has the node's address.
+    let all = services.chain(pods).chain(nodes);
+    all.flat_map(|(what, found)| found.into_iter().filter_map(move |text| Some((text.parse().ok()?, what.clone()))))
+        .collect()
+}
+
 /// The class of etcd's volume: the one that is asked for, or the default.
 pub(super) fn storage_class(list: &Value, wanted: Option<&str>) -> Finding {
     let all = list["items"].as_array().map(Vec::as_slice).unwrap_or_default();
@@ -275,6 +346,35 @@ mod tests {
         let level = |what, closed| reach(what, "192.0.2.2:10250", closed).level;
         assert_eq!((level(OWN_NODE, true), level(OWN_NODE, false)), (Level::Fine, Level::Warning));
         assert!(reach(OWN_NODE, "a:1", false).said.contains("Give control planes nodes of their own"));
+    }
+
+    #[test]
+    fn stores_in_the_cluster_are_named_unless_the_values_say_where_they_are() {
+        let services = json!({"items": [{"metadata": {"namespace": "stores", "name": "minio"}, "spec": {"clusterIPs": ["10.96.0.9", "None"]}}]});
+        let pods = json!({"items": [{"metadata": {"namespace": "x", "name": "p"}, "status": {"podIPs": [{"ip": "10.244.0.7"}]}}]});
+        let nodes = json!({"items": [{"metadata": {"name": "a"}, "status": {"addresses": [{"address": "a"}, {"address": "192.168.0.7"}]}}]});
+        let own = addresses(&services, &pods, &nodes);
+        let stores = |endpoints: Value, peers: Value| {
+            let config =
+                json!({"backups": {"stores": [], "peers": peers}, "writers": {"backups": {"endpoints": endpoints}}});
+            let resolved =
+                |host: &str| (host == "minio.example.com").then(|| "10.96.0.9".parse().unwrap()).into_iter().collect();
+            super::stores(&config, resolved, &own)
+        };
+        for (endpoint, what) in [
+            ("https://10.96.0.9:9000", "Service stores/minio"),
+            ("https://minio.example.com", "Service stores/minio"),
+            ("http://10.244.0.7/", "pod x/p"),
+            ("https://192.168.0.7:9000", "node a"),
+            ("https://minio.stores.svc:9000", "a Service of this cluster"),
+        ] {
+            let found = stores(json!([endpoint]), json!([])).unwrap();
+            assert_eq!(found.level, Level::Warning, "{endpoint}");
+            assert!(found.said.contains(&format!("{endpoint}, is {what}")), "{}", found.said);
+            assert_eq!(stores(json!([endpoint]), json!([{}])).unwrap().level, Level::Fine);
+        }
+        assert_eq!(stores(json!(["https://s3.example.com"]), json!([])).unwrap().level, Level::Fine);
+        assert_eq!(stores(json!([]), json!([])), None);
     }
 
     #[test]

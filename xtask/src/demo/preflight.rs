@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
+use std::net::ToSocketAddrs as _;
 
 use super::{
     Demo, SYSTEM, TEAM, TENANT,
@@ -77,6 +78,7 @@ pub(super) fn look(demo: &Demo, wanted: &Wanted) -> Vec<Finding> {
         found.push(dry_run(demo, objects));
     }
     found.extend(somebody_elses(demo));
+    found.extend(stores(demo));
     if let (true, Ok((operator, agent))) = (allowed, &images) {
         found.extend(probe::run(demo, operator, agent));
     }
@@ -188,6 +190,17 @@ fn somebody_elses(demo: &Demo) -> Vec<Finding> {
         found.push(Finding::missing("tenant", format!("{TEAM}/{TENANT} is there and was not made by the demo")));
     }
     found
+}
+
+/// Where stores for backups are, if Berth is installed.
+fn stores(demo: &Demo) -> Option<Finding> {
+    let maps = ["get", "configmaps", "-A", "--field-selector=metadata.name=berth-operator", "-o", "json"];
+    let map = get(demo, &maps).ok()?;
+    let config: Value = serde_saphyr::from_str(map["items"][0]["data"]["config.yaml"].as_str()?).ok()?;
+    let list = |kind: &str| get(demo, &["get", kind, "-A", "-o", "json"]).unwrap_or_default();
+    let own = findings::addresses(&list("services"), &list("pods"), &list("nodes"));
+    let resolved = |host: &str| (host, 0).to_socket_addrs().into_iter().flatten().map(|found| found.ip()).collect();
+    findings::stores(&config, resolved, &own)
 }
 
 #[cfg(test)]

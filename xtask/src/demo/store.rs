@@ -45,15 +45,23 @@ impl Demo {
             .collect::<Result<Vec<_>>>()?;
         let secret = ["-n", SYSTEM, "create", "secret", "generic", SECRET];
         self.applied(&[&secret[..], &literals.iter().map(String::as_str).collect::<Vec<_>>()].concat())?;
+        let endpoint = value("AWS_ENDPOINT_URL")?;
+        let address = endpoint.trim_start_matches("http://").split(':').next().unwrap_or_default();
+        // It is where nodes are, which Jobs reach only if somebody says so.
+        let peer = format!("backups.peers[0].ipBlock.cidr={address}/32");
         let fields = [
             ("name", NAME.to_owned()),
-            ("endpoint", value("AWS_ENDPOINT_URL")?),
+            ("endpoint", endpoint),
             ("region", value("AWS_REGION")?),
             ("bucket", value("BUCKET")?),
             ("prefix", "demo".to_owned()),
             ("secretName", SECRET.to_owned()),
         ];
-        Ok(fields.map(|(field, value)| format!("backups.stores[0].{field}={value}")).into())
+        Ok(fields
+            .map(|(field, value)| format!("backups.stores[0].{field}={value}"))
+            .into_iter()
+            .chain([peer])
+            .collect())
     }
 
     /// What `kubectl create` would make, applied: a second time it changes nothing.

@@ -180,8 +180,10 @@ fn namespace(t: &Tenant<'_>) -> Value {
         (labels::AGENT_IMAGE): t.pin().agent_image,
         (labels::AGENT_DELIVERY): t.pin().agent_delivery,
     });
-    if super::isolation::private::recorded(t) {
-        notes[labels::PRIVATE_NETWORKS] = labels::PRIVATE_NETWORKS_CLOSED.into();
+    for name in [labels::PRIVATE_NETWORKS, labels::SPECIAL_NETWORKS] {
+        if super::isolation::private::recorded(t, name) {
+            notes[name] = labels::NETWORKS_CLOSED.into();
+        }
     }
     // Where it is not known now, what is recorded stays.
     let recorded = || annotation(t.live_namespace()?, labels::TEAM_UID);

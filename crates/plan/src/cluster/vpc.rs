@@ -4,7 +4,7 @@ mod ask;
 
 use super::subject::Tenant;
 use super::validate;
-use crate::meta_cluster::addresses::MetaRanges;
+use crate::meta_cluster::addresses::{Closed, MetaRanges};
 use crate::observed::{Observed, annotation, label};
 use crate::workload;
 use berth_api::cluster::{Cluster, ClusterSpec, Vpc};
@@ -62,7 +62,7 @@ pub(super) fn leads_to(spec: &ClusterSpec, meta: &MetaRanges, address: IpAddr) -
     let (Some(vpc), IpAddr::V4(v4)) = (&spec.vpc, address) else { return false };
     let on_link = vpc.addresses.first().is_none_or(|first| parse(first).is_some_and(|net| net.contains(&v4)));
     let routed = vpc.routes.iter().any(|route| route.dst.parse().is_ok_and(|net: Ipv4Net| net.contains(&v4)));
-    (on_link || routed) && meta.forbidden(IpNet::from(address), false).is_some()
+    (on_link || routed) && meta.forbidden(IpNet::from(address), Closed::Nothing).is_some()
 }
 
 /// Names and addresses of the API there, for its certificate.

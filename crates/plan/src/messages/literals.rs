@@ -45,6 +45,8 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("settings/backups.rs", "no store {store} is in", "the operator does not start; its log says it"),
     ("settings/backups.rs", "with nothing to keep", "the operator does not start; its log says it"),
     ("settings/backups.rs", "name, bucket and secretName", "the operator does not start; its log says it"),
+    ("settings/backups.rs", "{host} is ", "the operator's log, and how a store is found there"),
+    ("settings/backups.rs", "{value}: {}. NetworkPolicies keep", "the operator's log"),
     ("workload/pods.rs", "flag provided but not defined: ", "how etcd complains of a flag, which nobody can set yet"),
     ("workload/pods.rs", "invalid value ", "how etcd complains of a flag, which nobody can set yet"),
     ("settings/config.rs", "writers.limits.{field}: ", "the operator does not start; its log says it"),

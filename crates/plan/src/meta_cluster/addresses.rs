@@ -38,6 +38,21 @@ pub const METADATA: [&str; 12] = [
 /// Networks that are nobody's on the Internet: RFC 1918, carriers' NAT (RFC 6598), and unique local addresses (RFC 4193).
 pub const PRIVATE: [&str; 5] = ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7"];
 
+/// Networks that are nobody's on the Internet either, and that some sites use as private ones: benchmarks (RFC 2544), the former class E, and
+/// those that lead to IPv4 by whatever gateway the site has: 6to4 (RFC 3056), and NAT64 by a prefix of its own (RFC 8215).
+pub const SPECIAL: [&str; 4] = ["198.18.0.0/15", "240.0.0.0/4", "2002::/16", "64:ff9b:1::/48"];
+
+/// What is closed to a pod beside the meta cluster and cloud metadata.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Closed {
+    /// Nothing.
+    Nothing,
+    /// [`PRIVATE`].
+    Private,
+    /// [`PRIVATE`] and [`SPECIAL`].
+    Special,
+}
+
 impl MetaRanges {
     /// All ranges with what they are, as an error message names them.
     fn named(&self) -> impl Iterator<Item = (&'static str, IpNet)> + '_ {
@@ -62,14 +77,17 @@ impl MetaRanges {
         self.named().find(|(_, n)| !of_a_node && n.contains(&address))
     }
 
-    /// Everything in `within` that a tenant's API server must not reach, sorted, nothing twice: the meta cluster, cloud metadata, and with
-    /// `private` every private network. None: nothing of `within` is left.
-    pub fn forbidden(&self, within: IpNet, private: bool) -> Option<Vec<IpNet>> {
+    /// Everything in `within` that a pod must not reach, sorted, nothing twice: the meta cluster, cloud metadata, and what is closed beside
+    /// them; and what leads there by a gateway between IPv6 and IPv4. None: nothing of `within` is left.
+    pub fn forbidden(&self, within: IpNet, closed: Closed) -> Option<Vec<IpNet>> {
         let mut all: Vec<IpNet> = self.named().map(|(_, n)| n).chain(metadata()).collect();
-        if private {
+        if closed >= Closed::Private {
             all.extend(parsed(&PRIVATE));
         }
-        all.extend(all.clone().into_iter().filter_map(translated));
+        if closed >= Closed::Special {
+            all.extend(parsed(&SPECIAL));
+        }
+        all.extend(all.clone().into_iter().flat_map(translated));
         let all = IpNet::aggregate(&all);
         if all.iter().any(|n| n.contains(&within)) {
             return None;
@@ -83,18 +101,27 @@ impl MetaRanges {
 /// The prefix under which a NAT64 gateway translates to IPv4 (RFC 6052).
 const NAT64: Ipv6Addr = Ipv6Addr::new(0x64, 0xff9b, 0, 0, 0, 0, 0, 0);
 
-/// The IPv6 form of an IPv4 network, where there is a NAT64 gateway.
-fn translated(net: IpNet) -> Option<IpNet> {
-    let IpNet::V4(net) = net else { return None };
-    let address = Ipv6Addr::from_bits(NAT64.to_bits() | u128::from(net.network().to_bits()));
-    IpNet::new(address.into(), 96 + net.prefix_len()).ok()
+/// The prefix under which 6to4 embeds an IPv4 address (RFC 3056), which comes right after it.
+const SIX_TO_FOUR: u16 = 0x2002;
+
+/// The IPv6 forms of an IPv4 network, where there is a NAT64 gateway, or one of 6to4.
+fn translated(net: IpNet) -> impl Iterator<Item = IpNet> {
+    let IpNet::V4(net) = net else { return [None; 2].into_iter().flatten() };
+    let (embedded, len) = (u128::from(net.network().to_bits()), net.prefix_len());
+    let form = |bits: u128, len: u8| IpNet::new(Ipv6Addr::from_bits(bits).into(), len).ok();
+    let six_to_four = u128::from(SIX_TO_FOUR) << 112 | embedded << 80;
+    [form(NAT64.to_bits() | embedded, 96 + len), form(six_to_four, 16 + len)].into_iter().flatten()
 }
 
-/// The IPv4 address that an IPv6 one leads to, if it embeds one (`::ffff:0:0/96`, NAT64); any other as it is.
+/// The IPv4 address that an IPv6 one leads to, if it embeds one (`::ffff:0:0/96`, NAT64, 6to4); any other as it is.
 pub fn reached(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(v6) if v6.segments()[..6] == NAT64.segments()[..6] => {
             let [.., a, b, c, d] = v6.octets();
+            Ipv4Addr::new(a, b, c, d).into()
+        }
+        IpAddr::V6(v6) if v6.segments()[0] == SIX_TO_FOUR => {
+            let [_, _, a, b, c, d, ..] = v6.octets();
             Ipv4Addr::new(a, b, c, d).into()
         }
         other => other,
@@ -145,7 +172,7 @@ mod tests {
             ..MetaRanges::default()
         };
         let text = |within: &str| -> Vec<String> {
-            meta.forbidden(network(within).unwrap(), false).unwrap().iter().map(ToString::to_string).collect()
+            meta.forbidden(network(within).unwrap(), Closed::Nothing).unwrap().iter().map(ToString::to_string).collect()
         };
         let clouds = ["100.100.100.200/32", "168.63.129.16/32", "169.254.0.0/16", "192.0.0.192/32"];
         assert_eq!(text("0.0.0.0/0"), [&["10.1.0.0/16"], &clouds[..], &["192.168.0.2/31"]].concat());
@@ -167,23 +194,51 @@ mod tests {
             "64:ff9b::c000:c0/128",
             "64:ff9b::c0a8:2/127",
         ];
-        assert_eq!(text("::/0"), [&translated[..], &["fd00:1::/48"], &clouds[..]].concat());
+        let six_to_four = [
+            "2002:a01::/32",
+            "2002:6464:64c8::/48",
+            "2002:a83f:8110::/48",
+            "2002:a9fe::/32",
+            "2002:c000:c0::/48",
+            "2002:c0a8:2::/47",
+        ];
+        assert_eq!(text("::/0"), [&translated[..], &six_to_four, &["fd00:1::/48"], &clouds[..]].concat());
     }
 
     #[test]
     fn what_lies_in_a_forbidden_range_is_forbidden_as_a_whole() {
         let meta = MetaRanges { pods: nets(&["10.1.0.0/16"]), ..MetaRanges::default() };
-        let of = |within: &str, private| meta.forbidden(network(within).unwrap(), private);
-        for inside in ["10.1.0.0/16", "10.1.2.0/24", "10.1.2.3", "169.254.169.254", "64:ff9b::a01:0/112"] {
-            assert_eq!(of(inside, false), None, "{inside}");
+        let of = |within: &str, closed| meta.forbidden(network(within).unwrap(), closed);
+        for inside in
+            ["10.1.0.0/16", "10.1.2.0/24", "10.1.2.3", "169.254.169.254", "64:ff9b::a01:0/112", "2002:a01:203::1"]
+        {
+            assert_eq!(of(inside, Closed::Nothing), None, "{inside}");
         }
-        assert_eq!(of("10.0.0.0/8", false), Some(nets(&["10.1.0.0/16"])));
-        assert_eq!(of("10.0.0.0/8", true), None);
-        let v4 = of("0.0.0.0/0", true).unwrap();
+        assert_eq!(of("10.0.0.0/8", Closed::Nothing), Some(nets(&["10.1.0.0/16"])));
+        assert_eq!(of("10.0.0.0/8", Closed::Private), None);
+        for special in SPECIAL {
+            assert!(of(special, Closed::Private).is_some() && of(special, Closed::Special).is_none(), "{special}");
+        }
+        let v4 = of("0.0.0.0/0", Closed::Special).unwrap();
         for private in ["10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10"] {
             assert!(v4.contains(&network(private).unwrap()), "{private}");
         }
-        let v6 = of("::/0", true).unwrap();
-        assert!(v6.contains(&network("fc00::/7").unwrap()) && v6.contains(&network("64:ff9b::a00:0/104").unwrap()));
+        let v6 = of("::/0", Closed::Private).unwrap();
+        for closed in ["fc00::/7", "64:ff9b::a00:0/104", "2002:a00::/24"] {
+            assert!(v6.contains(&network(closed).unwrap()), "{closed}");
+        }
+    }
+
+    #[test]
+    fn an_address_leads_to_the_one_that_it_embeds() {
+        for (address, leads) in [
+            ("::ffff:10.1.0.3", "10.1.0.3"),
+            ("64:ff9b::10.1.0.3", "10.1.0.3"),
+            ("2002:a01:3::1", "10.1.0.3"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("203.0.113.9", "203.0.113.9"),
+        ] {
+            assert_eq!(reached(address.parse().unwrap()), leads.parse::<IpAddr>().unwrap(), "{address}");
+        }
     }
 }

@@ -1,9 +1,11 @@
 //! Where backups go: the chart's value `backups`.
 
+use crate::meta_cluster::addresses::MetaRanges;
 use berth_api::backup::Store;
 use berth_api::backup_schedule::Keep;
 use serde::Deserialize;
 use serde_json::Value;
+use std::net::IpAddr;
 
 /// Where backups go, and what takes them. Default: nowhere.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub struct Backups {
     pub namespace: String,
     /// The stores.
     pub stores: Vec<BackupStore>,
-    /// Where the stores are, as peers of a NetworkPolicy. Default: anywhere, at their ports.
+    /// Where the stores are, as peers of a NetworkPolicy. Default: anywhere but in the meta cluster, at their ports.
     pub peers: Vec<Value>,
     /// Backups that are taken at once in the fleet, of each pool. Default 4.
     pub concurrent: usize,
@@ -95,6 +97,42 @@ impl Backups {
         ports.sort_unstable();
         ports.dedup();
         ports
+    }
+
+    /// Hosts of the stores, with the value of the chart that names each. None where the chart's values say where they are.
+    pub fn hosts_anywhere(&self) -> Vec<(String, &str)> {
+        if !self.peers.is_empty() {
+            return vec![];
+        }
+        let own = self.stores.iter().map(|s| (format!("backups.stores: {}", s.name), &s.store.endpoint));
+        let teams = self.endpoints.iter().map(|endpoint| ("writers.backups.endpoints".to_owned(), endpoint));
+        own.chain(teams).filter_map(|(value, endpoint)| Some((value, host(endpoint)?))).collect()
+    }
+
+    /// Stores in the meta cluster that Jobs do not reach, since no value of the chart says where they are: a sentence each. `resolved`: the
+    /// addresses of a host, as far as they are known.
+    pub fn out_of_reach(&self, meta: &MetaRanges, resolved: impl Fn(&str) -> Vec<IpAddr>) -> Vec<String> {
+        let why = |host: &str| {
+            if host.ends_with(".svc") || host.contains(".svc.") {
+                return Some(format!("{host} is a Service of this cluster"));
+            }
+            let literal = host.parse::<IpAddr>().ok();
+            let inside = |address: IpAddr| Some((address, meta.overlap(address.into())?));
+            let (address, (whose, range)) = literal.into_iter().chain(resolved(host)).find_map(inside)?;
+            Some(format!("{host} is at {address}, where this cluster has its {whose} ({range})"))
+        };
+        let hosts = self.hosts_anywhere().into_iter();
+        hosts.filter_map(|(value, host)| Some(format!("{value}: {}. NetworkPolicies keep Jobs that take and restore backups from there: set backups.peers in the values of Berth's chart, such as [{{namespaceSelector: {{matchLabels: {{kubernetes.io/metadata.name: NAMESPACE}}}}, podSelector: {{matchLabels: {{app: STORE}}}}}}]", why(host)?))).collect()
+    }
+}
+
+/// The host of a URL that has a [`port`], without brackets.
+fn host(url: &str) -> Option<&str> {
+    port(url)?;
+    let authority = url.split_once("://")?.1.split('/').next()?;
+    match authority.strip_prefix('[') {
+        Some(address) => Some(address.split_once(']')?.0),
+        None => Some(authority.rsplit_once(':').map_or(authority, |(host, _)| host)),
     }
 }
 
@@ -231,6 +269,39 @@ mod tests {
         ] {
             assert_eq!(port(url), wanted, "{url}");
         }
+    }
+
+    #[test]
+    fn stores_in_the_meta_cluster_are_named_unless_somebody_says_where_they_are() {
+        use crate::meta_cluster::addresses::network;
+        let text = r#"{"backups": {"peers": PEERS, "stores": [
+            {"name": "a", "endpoint": "http://10.1.0.7:9000", "bucket": "b", "secretName": "s"},
+            {"name": "b", "endpoint": "https://[fd00:1::7]", "bucket": "b", "secretName": "s"},
+            {"name": "c", "endpoint": "https://minio.stores.svc:9000", "bucket": "b", "secretName": "s"},
+            {"name": "d", "endpoint": "https://s3.example.com", "bucket": "b", "secretName": "s"},
+            {"name": "e", "endpoint": "https://10.2.0.7", "bucket": "b", "secretName": "s"}]},
+            "writers": {"backups": {"endpoints": ["https://minio.example.com:9000", "https://minio.stores.svc.cluster.local"]}}}"#;
+        let read = |peers: &str| Config::parse(&text.replace("PEERS", peers)).unwrap().backups;
+        let nets = ["10.1.0.0/16", "fd00:1::/64"].map(|net| network(net).unwrap());
+        let meta = MetaRanges { pods: nets.into(), ..MetaRanges::default() };
+        let resolved = |host: &str| match host {
+            "minio.example.com" => vec!["10.1.9.9".parse().unwrap()],
+            "s3.example.com" => vec!["203.0.113.9".parse().unwrap()],
+            _ => vec![],
+        };
+        let found = read("[]").out_of_reach(&meta, resolved);
+        let starts = [
+            "backups.stores: a: 10.1.0.7 is at 10.1.0.7, where this cluster has its pods (10.1.0.0/16). ",
+            "backups.stores: b: fd00:1::7 is at fd00:1::7, where this cluster has its pods (fd00:1::/64). ",
+            "backups.stores: c: minio.stores.svc is a Service of this cluster. ",
+            "writers.backups.endpoints: minio.example.com is at 10.1.9.9, where this cluster has its pods (10.1.0.0/16). ",
+            "writers.backups.endpoints: minio.stores.svc.cluster.local is a Service of this cluster. ",
+        ];
+        assert_eq!(found.len(), starts.len(), "{found:#?}");
+        for (said, start) in found.iter().zip(starts) {
+            assert!(said.starts_with(start) && said.contains("set backups.peers"), "{said}");
+        }
+        assert_eq!(read(r#"[{"ipBlock": {"cidr": "10.1.0.0/16"}}]"#).out_of_reach(&meta, resolved), [""; 0]);
     }
 
     #[test]

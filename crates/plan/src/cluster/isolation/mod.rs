@@ -8,15 +8,21 @@ mod pod;
 pub(super) mod private;
 
 use super::subject::{Tenant, ensure};
-use crate::meta_cluster::addresses::MetaRanges;
+use crate::meta_cluster::addresses::{Closed, MetaRanges};
 use crate::model::{Stage, State};
 use allows::{Allow, End, Port};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
 use berth_render::{Binary, Kind, Object};
-use ipnet::IpNet;
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 use serde_json::{Value, json};
+use std::net::{Ipv4Addr, Ipv6Addr};
 
+/// All addresses.
+const EVERYWHERE: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
+];
 /// The one that a tenant's admin can have dial whatever he likes.
 const API: End = End::Component(Binary::ApiServer);
 /// Name of the policy that denies everything to every pod.
@@ -40,7 +46,7 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
     let backups = t.settings.backups.are_enabled();
     let pods = End::pods().filter(|end| backups || *end != End::Backup).filter_map(|end| Some((name(end)?, Some(end))));
     for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
-        let needs_ranges = end == Some(API);
+        let needs_ranges = end == Some(API) || end == Some(End::Backup) && t.settings.backups.peers.is_empty();
         match (known, needs_ranges) {
             (Some(ranges), _) => put(t, stage, name, &spec(t, end, ranges)),
             (None, false) if there => put(t, stage, name, &spec(t, end, &MetaRanges::default())),
@@ -105,8 +111,7 @@ fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
 /// One rule; none if nobody is at the other end.
 fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) -> Option<Value> {
     let mut rule = json!({});
-    // A store's address is as its name says, which no policy knows.
-    if !(other == End::Anyone || other == End::Stores && t.settings.backups.peers.is_empty()) {
+    if other != End::Anyone {
         let peers = peers(t, other, meta);
         if peers.is_empty() {
             return None;
@@ -129,9 +134,9 @@ fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
         End::Operator => t.settings.service_account.iter().map(|(namespace, _)| operator(namespace)).collect(),
         End::Dns => isolation.dns.clone(),
         End::Monitoring => isolation.monitoring.clone(),
-        End::Stores => t.settings.backups.peers.clone(),
+        End::Stores => stores(t, meta),
         End::Anyone => vec![],
-        End::Outside => outside(t, meta),
+        End::Outside => ip_blocks(blocks(t, meta)),
         End::Etcd | End::Backup | End::Component(_) => {
             name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
         }
@@ -146,7 +151,29 @@ fn operator(namespace: &str) -> Value {
     })
 }
 
-fn outside(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
+/// Where stores are. A store's address is as its name says, which no policy knows: anywhere but in the meta cluster, where other peers are
+/// to be named.
+fn stores(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
+    match t.settings.backups.peers.as_slice() {
+        [] => ip_blocks(EVERYWHERE.into_iter().filter_map(|all| Some((all, meta.forbidden(all, Closed::Nothing)?)))),
+        peers => peers.to_vec(),
+    }
+}
+
+/// Ranges with what is closed in them: the Internet, and private networks that somebody opened; all of them for a tenant from before they
+/// were closed.
+fn blocks(t: &Tenant<'_>, meta: &MetaRanges) -> impl Iterator<Item = (IpNet, Vec<IpNet>)> {
+    let closed = private::closed(t);
+    let opened = if closed == Closed::Nothing { vec![] } else { private::opened(t) };
+    EVERYWHERE
+        .map(|all| (all, closed))
+        .into_iter()
+        .chain(opened.into_iter().map(|net| (net, Closed::Nothing)))
+        .filter_map(|(within, closed)| Some((within, meta.forbidden(within, closed)?)))
+}
+
+/// Peers that are these ranges, but for what is closed in them.
+fn ip_blocks(all: impl Iterator<Item = (IpNet, Vec<IpNet>)>) -> Vec<Value> {
     let block = |(within, except): (IpNet, Vec<IpNet>)| {
         let mut block = json!({"cidr": within.to_string()});
         if !except.is_empty() {
@@ -154,18 +181,5 @@ fn outside(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
         }
         json!({"ipBlock": block})
     };
-    blocks(t, meta).map(block).collect()
-}
-
-/// Ranges with what is closed in them: the Internet, and private networks that somebody opened; all of them for a tenant from before they
-/// were closed.
-fn blocks(t: &Tenant<'_>, meta: &MetaRanges) -> impl Iterator<Item = (IpNet, Vec<IpNet>)> {
-    let closed = private::are_closed(t);
-    let internet = [IpNet::V4(ipnet::Ipv4Net::default()), IpNet::V6(ipnet::Ipv6Net::default())];
-    let opened = if closed { private::opened(t) } else { vec![] };
-    internet
-        .map(|all| (all, closed))
-        .into_iter()
-        .chain(opened.into_iter().map(|net| (net, false)))
-        .filter_map(|(within, private)| Some((within, meta.forbidden(within, private)?)))
+    all.map(block).collect()
 }

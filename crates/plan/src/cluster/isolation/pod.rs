@@ -3,17 +3,17 @@
 //!
 //! It restarts nothing, as policies do, and follows the operator.
 
-use super::{API, Allow, End, Port, allows};
+use super::{API, Allow, EVERYWHERE, End, Port, allows};
 use crate::cluster::subject::{Tenant, ensure};
 use crate::cluster::validate;
-use crate::meta_cluster::addresses::{MetaRanges, network};
+use crate::meta_cluster::addresses::{Closed, MetaRanges, network};
 use crate::model::{Stage, State};
 use berth_api::cluster::Vpc;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::vpc::{CONFIG_MAP, Cidr, KEY, Net, Open, Protocol, Route};
 use berth_api::{labels, names};
 use berth_render::{Kind, Object};
-use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use ipnet::IpNet;
 use serde_json::{Value, json};
 
 /// Puts the ConfigMap into the stage. What is not known, or refused, changes nothing.
@@ -40,8 +40,8 @@ pub(super) fn config_map(t: &Tenant<'_>, stage: &mut Stage) {
 
 /// None: the tenant's etcd is not known yet, and with it the API server has no pods.
 fn net(t: &Tenant<'_>, vpc: &Vpc, meta: &MetaRanges) -> Option<Net> {
-    let everywhere = everywhere();
-    let closed = everywhere.into_iter().filter_map(|all| meta.forbidden(all, false)).flatten().filter_map(cidr);
+    let closed =
+        EVERYWHERE.into_iter().filter_map(|all| meta.forbidden(all, Closed::Nothing)).flatten().filter_map(cidr);
     let route =
         |route: &berth_api::cluster::Route| Some(Route { dst: route.dst.parse().ok()?, via: route.via.parse().ok()? });
     Some(Net {
@@ -82,7 +82,7 @@ fn open(t: &Tenant<'_>) -> Option<Vec<Open>> {
     }
     for rule in &isolation.api_server_egress {
         let list = |name: &str| rule[name].as_array().filter(|list| !list.is_empty());
-        let nets = list("to").map_or_else(|| everywhere().to_vec(), |to| to.iter().flat_map(block).collect());
+        let nets = list("to").map_or_else(|| EVERYWHERE.to_vec(), |to| to.iter().flat_map(block).collect());
         let ports =
             list("ports").map_or_else(|| vec![(None, None, None)], |all| all.iter().filter_map(ports).collect());
         all.extend(to_ports(&nets, &ports));
@@ -128,10 +128,6 @@ fn without(net: IpNet, except: &[IpNet]) -> Vec<IpNet> {
         }
         _ => vec![net],
     }
-}
-
-fn everywhere() -> [IpNet; 2] {
-    [Ipv4Net::default().into(), Ipv6Net::default().into()]
 }
 
 fn cidr(net: IpNet) -> Option<Cidr> {

@@ -3,6 +3,7 @@
 
 use crate::cluster::subject::Tenant;
 use crate::cluster::validate::writers;
+use crate::meta_cluster::addresses::Closed;
 use crate::model::State;
 use crate::observed::annotation;
 use crate::settings::OlderTenants;
@@ -11,15 +12,20 @@ use berth_api::labels;
 use ipnet::IpNet;
 use std::collections::BTreeSet;
 
-/// Whether they are closed for this tenant. One from before keeps what it could reach, until the platform team closes it.
-pub(super) fn are_closed(t: &Tenant<'_>) -> bool {
-    recorded(t) || t.settings.isolation.older_tenants == OlderTenants::Closed
+/// What is closed for this tenant. One from before keeps what it could reach, until the platform team closes it.
+pub(super) fn closed(t: &Tenant<'_>) -> Closed {
+    let older = t.settings.isolation.older_tenants == OlderTenants::Closed;
+    match (recorded(t, labels::PRIVATE_NETWORKS), recorded(t, labels::SPECIAL_NETWORKS)) {
+        _ if older => Closed::Special,
+        (true, true) => Closed::Special,
+        (true, false) => Closed::Private,
+        (false, _) => Closed::Nothing,
+    }
 }
 
-/// What the namespace records: so of each new tenant, and for as long as the namespace lives.
-pub(in crate::cluster) fn recorded(t: &Tenant<'_>) -> bool {
-    t.live_namespace()
-        .is_none_or(|live| annotation(live, labels::PRIVATE_NETWORKS) == Some(labels::PRIVATE_NETWORKS_CLOSED))
+/// What the namespace records by that annotation: so of each new tenant, and for as long as the namespace lives.
+pub(in crate::cluster) fn recorded(t: &Tenant<'_>, name: &str) -> bool {
+    t.live_namespace().is_none_or(|live| annotation(live, name) == Some(labels::NETWORKS_CLOSED))
 }
 
 /// Those that are open for this tenant, nothing twice.
@@ -44,7 +50,7 @@ fn judge(t: &Tenant<'_>, cidr: &str) -> Result<(), State> {
         return Err(writers::refused(FIELD, cidr, &allowed, "networks"));
     }
     let meta = t.observed.meta.addresses.as_ref().ok();
-    match meta.filter(|meta| meta.forbidden(net, false).is_none()) {
+    match meta.filter(|meta| meta.forbidden(net, Closed::Nothing).is_none()) {
         Some(meta) => {
             let whose = meta.overlap(net).map_or("cloud metadata", |(whose, _)| whose);
             Err(no(format!("lies where the meta cluster has its {whose}, which no tenant may reach. Remove it")))

@@ -11,7 +11,8 @@ use berth_api::backup::Store;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use matrix::Matrix;
 use mutants::mutants;
-use parties::allowed;
+use parties::{Connection, allowed, allowed_without_peers};
+use std::collections::BTreeSet;
 
 fn meta() -> MetaRanges {
     let nets = |all: &[&str]| all.iter().map(|n| network(n).unwrap()).collect();
@@ -62,16 +63,31 @@ fn every_pair_is_as_the_list_says() {
     f.reconcile();
     let policies = policies(&f);
     assert_eq!(policies.len(), 3 + components().count(), "one for each, for etcd and for backups, and default-deny");
-    let (matrix, wanted) = (Matrix::new(), allowed());
+    let matrix = Matrix::new();
     for name in components() {
         assert!(matrix.has(name), "{name} has no row in isolation/parties.rs");
     }
+    are_as_listed(&matrix, &policies, &allowed());
+}
+
+fn are_as_listed(matrix: &Matrix, policies: &[NetworkPolicy], wanted: &BTreeSet<Connection>) {
     for blocks_cover_pods in [false, true] {
-        let found = matrix.allowed(&policies, blocks_cover_pods);
-        let more: Vec<_> = found.difference(&wanted).collect();
+        let found = matrix.allowed(policies, blocks_cover_pods);
+        let more: Vec<_> = found.difference(wanted).collect();
         let less: Vec<_> = wanted.difference(&found).collect();
         assert!(more.is_empty() && less.is_empty(), "allowed but not listed: {more:#?}\nlisted but denied: {less:#?}");
     }
+}
+
+#[test]
+fn jobs_reach_nothing_of_the_meta_cluster_wherever_the_store_is() {
+    let mut f = fixture();
+    f.settings.backups.peers.clear();
+    f.reconcile();
+    are_as_listed(&Matrix::new(), &policies(&f), &allowed_without_peers());
+    // What is not known changes nothing.
+    f.meta().addresses = Err("nodes: forbidden".into());
+    assert!(f.plan().plan.is_empty());
 }
 
 #[test]
@@ -89,8 +105,10 @@ fn a_store_for_backups_adds_a_policy_and_a_client_of_etcd_and_restarts_nothing()
     let etcd = f.world.observed.get(&Fixture::key(Kind::EtcdCluster, names::ETCD)).unwrap();
     assert_eq!(etcd["spec"]["clients"], json!([{"name": "kube-apiserver"}, {"name": "backup"}]));
     let policy = f.world.observed.get(&Fixture::key(Kind::NetworkPolicy, names::ETCD_BACKUP)).unwrap();
-    let anywhere = json!({"ports": [{"protocol": "TCP", "port": 9000}]});
-    assert!(policy["spec"]["egress"].as_array().unwrap().contains(&anywhere), "{policy}");
+    let ports = json!([{"protocol": "TCP", "port": 9000}]);
+    let stores = policy["spec"]["egress"].as_array().unwrap().iter().find(|rule| rule["ports"] == ports).unwrap();
+    let cidrs: Vec<_> = stores["to"].as_array().unwrap().iter().map(|peer| &peer["ipBlock"]["cidr"]).collect();
+    assert_eq!(cidrs, ["0.0.0.0/0", "::/0"], "anywhere, but for what is closed there");
     f.others();
     f.settings.backups = Backups::default();
     f.reconcile();
@@ -169,22 +187,33 @@ fn networks_that_writers_may_not_open_stay_closed_and_nothing_else_changes() {
 
 #[test]
 fn a_tenant_from_before_keeps_what_it_reaches_until_it_is_closed() {
-    let note = |f: &Fixture| {
+    use berth_api::labels::{PRIVATE_NETWORKS, SPECIAL_NETWORKS};
+    let of = |f: &Fixture, name: &str| {
         let live = f.world.observed.get(&Fixture::namespace()).unwrap();
-        crate::observed::annotation(live, berth_api::labels::PRIVATE_NETWORKS).map(str::to_owned)
+        crate::observed::annotation(live, name).map(str::to_owned)
     };
+    let note = |f: &Fixture| of(f, PRIVATE_NETWORKS);
     let mut f = fixture();
     f.reconcile();
     assert_eq!(note(&f).as_deref(), Some("Closed"));
-    let namespace = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
-    namespace["metadata"]["annotations"].as_object_mut().unwrap().remove(berth_api::labels::PRIVATE_NETWORKS);
+    let forget = |f: &mut Fixture, name: &str| {
+        let namespace = f.world.observed.objects.get_mut(&Fixture::namespace()).unwrap();
+        namespace["metadata"]["annotations"].as_object_mut().unwrap().remove(name);
+    };
+    let closes = |f: &Fixture, net: &str| egress(f)[0].1.contains(&net.to_owned());
+    assert!(closes(&f, "10.0.0.0/8") && closes(&f, "240.0.0.0/4"));
+    // A build that closed RFC 1918 and the like alone.
+    forget(&mut f, SPECIAL_NETWORKS);
+    f.reconcile();
+    assert!(closes(&f, "10.0.0.0/8") && !closes(&f, "240.0.0.0/4") && of(&f, SPECIAL_NETWORKS).is_none());
+    forget(&mut f, PRIVATE_NETWORKS);
     f.reconcile();
     assert_eq!(note(&f), None, "it is not marked later");
     assert!(opened(&f).is_empty() && !egress(&f)[0].1.contains(&"10.0.0.0/8".to_owned()), "{:?}", egress(&f));
     f.settings.isolation.older_tenants = crate::settings::OlderTenants::Closed;
     f.reconcile();
     assert_eq!((note(&f), opened(&f)), (None, vec!["172.20.0.0/16".to_owned()]));
-    assert!(egress(&f)[0].1.contains(&"10.0.0.0/8".to_owned()));
+    assert!(closes(&f, "10.0.0.0/8") && closes(&f, "240.0.0.0/4"));
 }
 
 #[test]

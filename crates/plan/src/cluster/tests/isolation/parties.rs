@@ -113,6 +113,18 @@ pub(super) fn parties() -> Vec<Party> {
         ("nat64-alibaba", "64:ff9b::100.100.100.200"),
         ("nat64-azure", "64:ff9b::168.63.129.16"),
         ("nat64-oracle", "64:ff9b::192.0.0.192"),
+        ("nat64-private-198", "64:ff9b::198.18.0.1"),
+        ("nat64-last-private-198", "64:ff9b::198.19.255.255"),
+        ("nat64-private-240", "64:ff9b::240.0.0.1"),
+        ("nat64-last-private-240", "64:ff9b::255.255.255.254"),
+        ("private-198", "198.18.0.1"),
+        ("last-private-198", "198.19.255.255"),
+        ("private-240", "240.0.0.1"),
+        ("last-private-240", "255.255.255.254"),
+        ("6to4-pod", "2002:a01:3::1"),
+        ("last-6to4", "2002:ffff::1"),
+        ("own-nat64", "64:ff9b:1::1"),
+        ("last-own-nat64", "64:ff9b:1:ffff::1"),
         ("nat64-internet", "64:ff9b::203.0.113.9"),
         ("internet", "203.0.113.9"),
         ("internet-v6", "2001:db8::1"),
@@ -161,16 +173,41 @@ const ALLOWED: &str = "
     last-private-v6 nat64-private-10 nat64-private-172                   apiserver  6443
     nat64-last-private-10 nat64-last-private-172 nat64-private-100       apiserver  6443
     nat64-last-private-192 nat64-last-private-100                        apiserver  6443
+    private-198 last-private-198 private-240 last-private-240            apiserver  6443
+    nat64-private-198 nat64-last-private-198 nat64-private-240           apiserver  6443
+    nat64-last-private-240 6to4-pod last-6to4 own-nat64 last-own-nat64   apiserver  6443
     apiserver            dns                     53 53/UDP
     apiserver            webhook                 8443
     apiserver            worker last-worker internet internet-v6 nat64-internet  any
 ";
 
+/// Without `backups.peers`, what is in the place of the row with the store.
+const STORES_ANYWHERE: &str = "
+    backup  internet internet-v6 nat64-internet worker last-worker                                      9000
+    backup  private-10 last-private-10 private-172 last-private-172 private-192 last-private-192        9000
+    backup  private-100 last-private-100 private-198 last-private-198 private-240 last-private-240      9000
+    backup  private-v6 last-private-v6 last-6to4 own-nat64 last-own-nat64                               9000
+    backup  nat64-private-10 nat64-last-private-10 nat64-private-172 nat64-last-private-172             9000
+    backup  nat64-last-private-192 nat64-private-100 nat64-last-private-100 nat64-private-198           9000
+    backup  nat64-last-private-198 nat64-private-240 nat64-last-private-240                             9000
+";
+
 pub(super) fn allowed() -> BTreeSet<Connection> {
+    connections(ALLOWED)
+}
+
+/// Likewise where nobody says where stores are.
+pub(super) fn allowed_without_peers() -> BTreeSet<Connection> {
+    let is_store = |line: &&str| line.trim().starts_with("backup ") && line.contains(" internet ");
+    let others: Vec<&str> = ALLOWED.lines().filter(|line| !is_store(line)).collect();
+    connections(&[&others.join("\n"), STORES_ANYWHERE].concat())
+}
+
+fn connections(list: &str) -> BTreeSet<Connection> {
     let parties = parties();
     let party = |name: &str| parties.iter().find(|p| p.name == name).unwrap_or_else(|| panic!("{name}"));
     let mut all = BTreeSet::new();
-    for line in ALLOWED.lines().map(str::trim).filter(|l| !l.is_empty()) {
+    for line in list.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let (only_in, line) = line.strip_prefix("ingress: ").map_or((false, line), |rest| (true, rest));
         let columns: Vec<&str> = line.split("  ").map(str::trim).filter(|c| !c.is_empty()).collect();
         let [from, to, ports] = columns.as_slice() else { panic!("{line}") };
