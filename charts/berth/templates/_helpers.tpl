@@ -61,14 +61,21 @@ c.?securityContext.?privileged.orValue(false) == false
           && c.?lifecycle.?postStart.?httpGet.?host.orValue('') == '' && c.?lifecycle.?preStop.?httpGet.?host.orValue('') == ''
 {{- end }}
 
-{{- /* A regular expression: images of the agent, with whatever tag and digest. Tenants are pinned to those of different builds, and may have them
-from a registry of their own (the last part of the name, as crates/render/src/images.rs has it). */}}
+{{- /* A regular expression: images of the agent that are the platform's, with whatever tag and digest, since tenants are pinned to those of
+different builds. */}}
 {{- define "berth.agent.images" -}}
-{{- $name := .Values.agent.image.repository | splitList "/" | last | regexQuoteMeta -}}
 {{- $all := list (regexQuoteMeta .Values.agent.image.repository) -}}
 {{- range .Values.admissionPolicies.agentRepositories -}}
 {{- $all = append $all (regexQuoteMeta .) -}}
 {{- end -}}
+^({{ join "|" $all }})(:[^:/@]+)?(@sha256:[0-9a-f]+)?$
+{{- end }}
+
+{{- /* A regular expression: the agent's name in the registries that writers may ask for (the last part of the name, as
+crates/render/src/images.rs has it). Of no registry: nothing. */}}
+{{- define "berth.agent.images.writers" -}}
+{{- $name := .Values.agent.image.repository | splitList "/" | last | regexQuoteMeta -}}
+{{- $all := list -}}
 {{- range .Values.writers.images.registries -}}
 {{- if hasSuffix "/*" . -}}
 {{- $all = append $all (printf "%s(/[^@]*)?/%s" (trimSuffix "/*" . | regexQuoteMeta) $name) -}}
@@ -78,7 +85,7 @@ from a registry of their own (the last part of the name, as crates/render/src/im
 {{- $all = append $all (printf "%s/%s" (trimSuffix "/" . | regexQuoteMeta) $name) -}}
 {{- end -}}
 {{- end -}}
-^({{ join "|" $all }})(:[^:/@]+)?(@sha256:[0-9a-f]+)?$
+^({{ join "|" $all | default ".^" }})(:[^:/@]+)?(@sha256:[0-9a-f]+)?$
 {{- end }}
 
 {{- /* CEL: somebody allowed that an object of a tenant is deleted. */}}

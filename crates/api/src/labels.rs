@@ -121,6 +121,12 @@ pub const POD_SECURITY: &str = "pod-security.kubernetes.io/enforce";
 /// On the control-plane namespace of a tenant with `spec.vpc`: its pods may have the container `vpc`, and an admission policy holds them in
 /// place of Pod Security. Set when the namespace is made; the operator does not change it afterwards.
 pub const VPC: &str = "berth.dev/vpc";
+/// On a control-plane namespace with the label [`VPC`]: images that the container `vpc` may have there beside the platform's, separated by
+/// commas. They are of a registry of `spec.images`, which counted for that container in builds before, and of pods that ran then. None is
+/// ever added. Without it the namespace is of such a build, and Berth has not looked at its pods yet.
+pub const VPC_IMAGES: &str = "berth.dev/vpc-images";
+/// Value of [`VPC_IMAGES`] where there are none.
+pub const VPC_IMAGES_PLATFORM: &str = "Platform";
 /// On each workload of API servers with addresses in a VPC, and on its pods: the place of its address in `spec.vpc.addresses`.
 pub const SLOT: &str = "berth.dev/slot";
 

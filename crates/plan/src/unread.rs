@@ -63,6 +63,7 @@ mod tests {
         "serial",
         "slot",
         "state",
+        "vpc.image",
         "workload",
     ];
 

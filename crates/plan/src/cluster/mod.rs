@@ -54,7 +54,7 @@ pub use revision::revision_templates;
 pub use subject::is_ours;
 pub use turn::Hold;
 pub use validate::host::HostRules;
-pub use vpc::pods_without_network;
+pub use vpc::{copy_of as copy_of_definition, pods_without_network};
 
 /// What a plan for a `Cluster` is made from.
 #[derive(Clone, Copy, Debug)]

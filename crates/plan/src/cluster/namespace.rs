@@ -185,6 +185,9 @@ fn namespace(t: &Tenant<'_>) -> Value {
             notes[name] = labels::NETWORKS_CLOSED.into();
         }
     }
+    if let Some(images) = vpc::images_note(t).filter(|_| vpc::pods_are_held(t)) {
+        notes[labels::VPC_IMAGES] = images.into();
+    }
     // Where it is not known now, what is recorded stays.
     let recorded = || annotation(t.live_namespace()?, labels::TEAM_UID);
     if let Some(uid) = t.observed.team_uid.as_deref().or_else(recorded) {

@@ -2,6 +2,7 @@
 
 use super::components;
 use super::subject::Tenant;
+use super::vpc;
 use crate::unread::{self, Row, row};
 use berth_render::{Binary, Catalog};
 use std::sync::LazyLock;
@@ -64,16 +65,22 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
 /// The fields that have no effect, and the way out.
 pub(super) fn message(t: &Tenant<'_>) -> Option<String> {
     let unread = |set| unread::fields(&FIELDS, &t.cluster.spec, set);
-    let fields = unread(t.templates_of(t.release.target())?);
-    if fields.is_empty() {
+    let pinned = t.templates_of(t.release.target())?;
+    let (fields, image) = (unread(pinned), vpc::image_unread(t, pinned));
+    if fields.is_empty() && image.is_none() {
         return None;
     }
     let minor = t.pin().version.minor();
-    let newer = Catalog::builtin().kubernetes(minor).is_some_and(|set| unread(set).is_empty());
-    let way_out = if newer {
+    let newer = Catalog::builtin().kubernetes(minor).filter(|set| unread(set).is_empty());
+    let way_out = if newer.is_some() {
         format!("To apply, set spec.version to another patch version of {minor}, or spec.upgrade.templates to Newest")
     } else {
-        format!("This operator has no templates for {minor} that use it: remove the field")
+        let field = if fields.is_empty() { "spec.images.registry" } else { "the field" };
+        format!("This operator has no templates for {minor} that use it: remove {field}")
     };
-    Some(unread::message(&fields, &way_out))
+    match image {
+        Some(image) if fields.is_empty() => Some(format!("{image}. {way_out}")),
+        Some(image) => Some(format!("{}. {image}", unread::message(&fields, &way_out))),
+        None => Some(unread::message(&fields, &way_out)),
+    }
 }

@@ -1,6 +1,8 @@
 //! A tenant's VPC: what pods ask of the network plugin, what it says it gave them, and where nodes find the API.
 
 mod ask;
+mod definition;
+mod image;
 
 use super::subject::Tenant;
 use super::validate;
@@ -17,6 +19,9 @@ use serde_json::Value;
 use std::net::{IpAddr, Ipv4Addr};
 
 pub(super) use ask::{FILLED, ask, values};
+pub use definition::copy_of;
+pub(super) use definition::{copy, namespace as definition_namespace, source};
+pub(super) use image::{note as images_note, unread as image_unread};
 
 /// The port of the API in the VPC: no Service is between it and the nodes.
 pub(super) const PORT: i32 = 6443;
@@ -293,13 +298,13 @@ mod tests {
     #[test]
     fn what_pods_ask_for_is_read_back() {
         let vpc: Vpc = serde_json::from_value(json!({
-            "attachment": {"name": "vpc-acme", "namespace": "networks"}, "addresses": ["172.20.0.2/24"],
+            "attachment": {"name": "vpc-acme"}, "addresses": ["172.20.0.2/24"],
         }))
         .unwrap();
-        let (key, value) = ask::networks_annotation(&vpc, "team-a", Some("172.20.0.2/24"));
+        let (key, value) = ask::networks_annotation(&vpc, "networks", Some("172.20.0.2/24"));
         assert_eq!(value, r#"[{"name":"vpc-acme","namespace":"networks","interface":"net1","ips":["172.20.0.2/24"]}]"#);
         assert_eq!(asked(Some(&json!({(key): value}))), Some([172, 20, 0, 2].into()));
-        let (key, value) = ask::networks_annotation(&vpc, "team-a", None);
+        let (key, value) = ask::networks_annotation(&vpc, "networks", None);
         assert_eq!(value, r#"[{"name":"vpc-acme","namespace":"networks","interface":"net1"}]"#);
         assert_eq!(asked(Some(&json!({(key): value}))), None);
         assert_eq!(asked(Some(&json!({}))), None);

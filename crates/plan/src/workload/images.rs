@@ -13,12 +13,12 @@ pub fn image_of(workload: &Value) -> Option<&str> {
     workload.pointer("/spec/template/spec/containers/0/image").and_then(Value::as_str)
 }
 
-/// The agent's image, which a workload's pods copy or mount.
-pub(crate) fn agent_of(workload: &Value) -> Option<&str> {
-    let pods = workload.pointer("/spec/template/spec")?;
+/// Whether a workload's pods run, copy or mount that image of the agent.
+pub(crate) fn has_agent(workload: &Value, image: &str) -> bool {
+    let pods = &workload["spec"]["template"]["spec"];
     let all = |list: &str| pods[list].as_array().into_iter().flatten();
     let mounted = all("volumes").filter_map(|v| v.pointer("/image/reference"));
-    all("initContainers").map(|c| &c["image"]).chain(mounted).find_map(Value::as_str)
+    all("initContainers").map(|c| &c["image"]).chain(mounted).any(|agent| agent == image)
 }
 
 /// What kubelet says of a container whose image it does not get.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub use images::image_of;
-pub(crate) use images::{agent_of, images, lacks_its_image, waits_for, waits_for_an_image, with_registry_annotation};
+pub(crate) use images::{has_agent, images, lacks_its_image, waits_for, waits_for_an_image, with_registry_annotation};
 pub(crate) use pods::{SLOW_START, found_data, has_lost_its_data, pod_start, unscheduled_since};
 pub use pods::{pod_problem, pod_ready, pod_running, pods_of, ready_since, started_at};
 

@@ -43,6 +43,9 @@ pub struct VpcSlot {
     pub runs: bool,
     /// Whether the container `vpc` holds the pod's network: the namespace must let it.
     pub sidecar: bool,
+    /// Image of that container: the platform's agent, whatever registry the spec asks for, since it is root there. Sets that do not read it
+    /// take `workload.agent_image`.
+    pub image: String,
 }
 
 /// How a component reaches etcd.

@@ -60,7 +60,8 @@ async fn install(server: &ApiServer) {
     Api::all(client.clone()).create(&PostParams::default(), &system).await.expect("namespace");
     let crds = render("berth-crds", &[]).into_iter().map(berth_testkit::fixtures::from_json).collect::<Vec<_>>();
     server.install_crds(&crds).await.expect("CRDs");
-    for object in render("berth", &["--set", "etcdNamespaces={etcd-team}"]) {
+    let values = ["--set", "etcdNamespaces={etcd-team}", "--set", "writers.images.registries={mirror.example.com/k8s}"];
+    for object in render("berth", &values) {
         if object["metadata"]["namespace"] == "etcd-team" {
             let team: Namespace = yaml!("{{apiVersion: v1, kind: Namespace, metadata: {{name: etcd-team}}}}");
             let _ = Api::all(client.clone()).create(&PostParams::default(), &team).await;

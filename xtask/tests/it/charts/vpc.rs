@@ -10,11 +10,15 @@ fn vpc_home(team: &str, name: &str) -> Value {
     all.insert(labels::VPC.into(), "true".into());
     all.insert(ENFORCE.into(), "privileged".into());
     all.insert("pod-security.kubernetes.io/audit".into(), "restricted".into());
+    home["metadata"]["annotations"][labels::VPC_IMAGES] = labels::VPC_IMAGES_PLATFORM.into();
     home
 }
 
 async fn made(server: &ApiServer) -> String {
-    let home = vpc_home("team", &server.unique("vpc"));
+    namespace(server, vpc_home("team", &server.unique("vpc"))).await
+}
+
+async fn namespace(server: &ApiServer, home: Value) -> String {
     let name =
         create(&operator(server), "Namespace", "", home, false).await.expect("as the planner writes it").name_any();
     let account = json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}});
@@ -58,6 +62,7 @@ fn api_server() -> Value {
         address: "172.20.0.2/24".into(),
         runs: true,
         sidecar: true,
+        image: values.workload.agent_image.clone(),
     };
     let objects = berth_render::render_apiserver(set, &values).expect("renders");
     let set = objects.iter().find(|o| o.key().kind == berth_render::Kind::StatefulSet).expect("a StatefulSet");
@@ -272,6 +277,51 @@ fn root_container(root: &Value) -> Value {
     one
 }
 
+/// What ran when Berth was upgraded is made again, and nothing else of a team's registry.
+#[tokio::test]
+async fn a_registry_of_the_spec_counts_for_what_ran_before_and_no_more() {
+    let server = server().await;
+    let (me, client) = (dynamic(&operator(server), "Namespace", ""), server.client());
+    let mut home = vpc_home("team", &server.unique("vpc"));
+    home["metadata"]["annotations"].as_object_mut().expect("annotations").remove(labels::VPC_IMAGES);
+    let (before, new) = (namespace(server, home).await, made(server).await);
+    let try_ = async |namespace: &str, image: &str| {
+        let mut pod = api_server();
+        pod["spec"]["initContainers"][0]["image"] = image.into();
+        create(&client, "Pod", namespace, pod, true).await
+    };
+    let refused = async |namespace: &str, image: &str| {
+        let is_refused = async || denied(try_(namespace, image).await);
+        eventually(Duration::from_secs(30), "the API server to see the annotation", is_refused).await.expect("refused");
+    };
+    let note = async |images: Value| {
+        let patch = Patch::Merge(json!({"metadata": {"annotations": {(labels::VPC_IMAGES): images}}}));
+        me.patch(&before, &PatchParams::default(), &patch).await
+    };
+    let [ran, other] = ["mirror.example.com/k8s/agent:0.1.0", "mirror.example.com/k8s/agent:0.1.1"];
+    refused(&new, ran).await;
+    for image in [ran, other] {
+        try_(&before, image).await.expect("until Berth has looked");
+    }
+    refused(&before, "other.example.com/k8s/agent:0.1.0").await;
+    note(format!("{ran},other.example.com/k8s/agent:0.1.0").into()).await.expect("Berth looked");
+    refused(&before, other).await;
+    try_(&before, ran).await.expect("what ran");
+    refused(&before, "other.example.com/k8s/agent:0.1.0").await;
+    for more in [Value::Null, "".into(), other.into(), format!("{ran},{other}").into()] {
+        let said = refusal(note(more.clone()).await);
+        assert!(said.contains("gets no further image"), "{more}: {said}");
+    }
+    note(labels::VPC_IMAGES_PLATFORM.into()).await.expect("none is left");
+    refused(&before, ran).await;
+    refusal(note(ran.into()).await);
+}
+
+fn policy_for_pods(objects: &[Value]) -> &Value {
+    let is_it = |o: &&Value| o["kind"] == "ValidatingAdmissionPolicy" && o["metadata"]["name"] == "berth-vpc-pods";
+    objects.iter().find(is_it).expect("the policy")
+}
+
 /// Registries are as crates/plan reads them, and the agent's name in them as crates/render makes it.
 #[test]
 fn the_agent_comes_from_repositories_that_the_values_name() {
@@ -282,25 +332,23 @@ fn the_agent_comes_from_repositories_that_the_values_name() {
     ];
     let set: Vec<_> = values.iter().flat_map(|value| ["--set", value]).collect();
     let objects = render("berth", &set);
-    let policy = objects
-        .iter()
-        .find(|o| o["kind"] == "ValidatingAdmissionPolicy" && o["metadata"]["name"] == "berth-vpc-pods")
-        .expect("the policy");
+    let policy = policy_for_pods(&objects);
     let all = policy["spec"]["validations"].as_array().expect("validations");
     let expression =
         all.iter().filter_map(|v| v["expression"].as_str()).find(|e| e.contains(".matches(r'")).expect("it");
-    let (_, pattern) = expression.split_once(".matches(r'").expect("a pattern");
-    let pattern = regex::Regex::new(pattern.split_once('\'').expect("its end").0).expect("a regular expression");
+    let patterns = expression.split(".matches(r'").skip(1).map(|rest| rest.split_once('\'').expect("its end").0);
+    let patterns = patterns.map(|text| regex::Regex::new(text).expect("a regular expression"));
+    let [platforms, writers] = patterns.collect::<Vec<_>>().try_into().expect("two patterns");
     let agent = "r.example.com:5000/berth/agent:1.0";
-    for image in [
-        agent,
-        "old.example.com/agent:1.0@sha256:00",
-        &berth_render::relocated("mirror.example.com/k8s", agent),
-        &berth_render::relocated("m2.example.com/a/b", agent),
-        &berth_render::relocated("m2.example.com/", agent),
-        &berth_render::relocated("m3.example.com:5000/b", agent),
-    ] {
-        assert!(pattern.is_match(image), "{image} by {pattern}");
+    let of_writers = ["mirror.example.com/k8s", "m2.example.com/a/b", "m2.example.com/", "m3.example.com:5000/b"];
+    let of_writers = of_writers.map(|registry| berth_render::relocated(registry, agent));
+    let old = "old.example.com/agent:1.0@sha256:00".to_owned();
+    for (pattern, other, images) in
+        [(&platforms, &writers, &[agent.to_owned(), old][..]), (&writers, &platforms, &of_writers[..])]
+    {
+        for image in images {
+            assert!(pattern.is_match(image) && !other.is_match(image), "{image} by {pattern}, not {other}");
+        }
     }
     for image in [
         "",
@@ -312,8 +360,13 @@ fn the_agent_comes_from_repositories_that_the_values_name() {
         "m2.example.com.evil.test/agent:1.0",
         "x/old.example.com/agent:1.0",
     ] {
-        assert!(!pattern.is_match(image), "{image} by {pattern}");
+        assert!(!platforms.is_match(image) && !writers.is_match(image), "{image} by {platforms} or {writers}");
     }
+    // Where writers may ask for no registry, nothing of one passes.
+    let text = policy_for_pods(&render("berth", &[])).to_string();
+    let none = text.split(".matches(r'").nth(2).and_then(|rest| rest.split_once('\'')).expect("a pattern").0;
+    let none = regex::Regex::new(none).expect("a regular expression");
+    assert!(["", ":1.0", "agent:1.0", "-"].iter().all(|image| !none.is_match(image)), "{none}");
 }
 
 #[test]

@@ -66,8 +66,10 @@ fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workload) -> Prepa
             return slots::objects(t, templates, workload, vpc);
         }
         let mut values = vpc::values(t, templates, values_of(t, workload)?)?;
-        vpc::ask(&mut values, t.namespace, vpc, None);
-        return Ok(render_apiserver(templates, &values).map(Rendered::from));
+        vpc::ask(&mut values, vpc::definition_namespace(t, templates, vpc), vpc, None);
+        let definition = vpc::copy(t, templates, vpc)?;
+        let all = render_apiserver(templates, &values).map(|all| definition.into_iter().chain(all).collect::<Vec<_>>());
+        return Ok(all.map(Rendered::from));
     }
     Ok(render_apiserver(templates, &values_of(t, workload)?).map(Rendered::from))
 }

@@ -440,6 +440,7 @@ pub(crate) fn situations() -> Vec<Situation> {
     for (text, f) in unread::situations()
         .into_iter()
         .chain(vpc::situations())
+        .chain(vpc_image::situations())
         .chain(minor::situations())
         .chain(preflight::situations())
         .chain(revision::situations())

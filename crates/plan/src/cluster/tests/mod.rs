@@ -23,11 +23,13 @@ mod preflight;
 mod refused;
 mod restore;
 mod revision;
+mod rights;
 mod trouble;
 mod turn;
 mod unread;
 mod update;
 mod vpc;
+mod vpc_image;
 mod vpc_net;
 
 use super::{ClusterPlan, Input, plan, status::status};

@@ -93,7 +93,10 @@ fn each_address_has_a_slot_and_spares_wait() {
         let networks = &template["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"];
         assert_eq!(
             networks,
-            &format!(r#"[{{"name":"vpc-acme","namespace":"team-a","interface":"net1","ips":["{address}/24"]}}]"#)
+            &format!(
+                r#"[{{"name":"vpc-acme","namespace":"{}","interface":"net1","ips":["{address}/24"]}}]"#,
+                Fixture::cp_namespace()
+            )
         );
         let container = &template["spec"]["containers"][0];
         let words = [&container["command"], &container["args"]].map(|list| list.as_array().unwrap().clone()).concat();

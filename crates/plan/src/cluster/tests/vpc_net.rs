@@ -252,7 +252,7 @@ fn the_provider_may_choose_the_addresses() {
     assert_eq!(deployment["spec"]["replicas"], 2);
     assert_eq!(
         template["metadata"]["annotations"]["k8s.v1.cni.cncf.io/networks"],
-        r#"[{"name":"vpc-acme","namespace":"team-a","interface":"net1"}]"#
+        format!(r#"[{{"name":"vpc-acme","namespace":"{}","interface":"net1"}}]"#, Fixture::cp_namespace())
     );
     assert_eq!(template["spec"]["initContainers"][0]["args"], json!(["--config=/etc/berth/vpc/net.json"]));
     let command = template["spec"]["containers"][0]["command"].as_array().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::cluster::isolation;
 use crate::cluster::subject::Tenant;
-use crate::cluster::vpc::{RESOURCE_NAME, of_workload, parse, pods_are_held, replicas};
+use crate::cluster::vpc::{RESOURCE_NAME, copy_of, of_workload, parse, pods_are_held, replicas, source};
 use crate::model::State;
 use crate::observed::{AttachmentSeen, annotation, label};
 use berth_api::cluster::{ClusterSpec, Route, Vpc};
@@ -186,11 +186,17 @@ fn addresses(vpc: &Vpc) -> Result<Vec<Ipv4Net>, String> {
 /// The resource that pods must be given to be attached, if any; or why the network cannot be used.
 fn resource(t: &Tenant<'_>) -> Result<Option<String>, State> {
     let Some(vpc) = &t.cluster.spec.vpc else { return Ok(None) };
-    let (name, namespace) = (&vpc.attachment.name, vpc.attachment.namespace.as_deref().unwrap_or(t.namespace));
+    let (namespace, name) = source(vpc, t.namespace);
     let what = format!("spec.vpc.attachment: NetworkAttachmentDefinition {namespace}/{name}");
     let definition = match &t.observed.attachment {
         AttachmentSeen::Unknown => return Ok(None),
         AttachmentSeen::Found(definition) => definition,
+        AttachmentSeen::Missing if t.observed.get(&copy_of(vpc, &t.cp_namespace)).is_some() => {
+            return Err(invalid(format!(
+                "{what} does not exist. Create it again: until then API servers keep the network of its copy in namespace {}, and nothing of them is changed",
+                t.cp_namespace
+            )));
+        }
         AttachmentSeen::Missing => {
             return Err(invalid(format!(
                 "{what} does not exist. Create it; or, if the meta cluster does not know the kind, first install a CNI meta-plugin such as Multus, which brings it"
@@ -214,7 +220,23 @@ fn resource(t: &Tenant<'_>) -> Result<Option<String>, State> {
             "{what}: its spec.config is not a JSON object, so no plugin can use it. Correct it"
         )));
     }
-    Ok(annotation(definition, RESOURCE_NAME).map(str::to_owned))
+    match annotation(definition, RESOURCE_NAME) {
+        Some(name) if !is_extended(name) => Err(invalid(format!(
+            "{what}: its annotation {RESOURCE_NAME} names no extended resource, such as vendor.example.com/nic. Correct it"
+        ))),
+        name => Ok(name.map(str::to_owned)),
+    }
+}
+
+/// Whether it is the name of an extended resource, which only a device plugin gives: one of Kubernetes, such as memory, would be in the place
+/// of what the pod has.
+fn is_extended(name: &str) -> bool {
+    let form = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_alphanumeric() || "-._".contains(c));
+    name.split_once('/').is_some_and(|(domain, rest)| {
+        let of_kubernetes =
+            domain.strip_suffix("kubernetes.io").is_some_and(|rest| rest.is_empty() || rest.ends_with('.'));
+        form(domain) && form(rest) && name.len() <= 253 && !of_kubernetes && !domain.starts_with("requests.")
+    })
 }
 
 /// An address stays in its place while anything has it there: pods of two workloads must never have it both.
@@ -307,6 +329,25 @@ mod tests {
         }
         let all = json!({"routes": [{"dst": "10.160.0.0/16", "via": "172.20.0.1"}, {"dst": "0.0.0.0/0", "via": "172.20.0.1"}]});
         assert_eq!(other(&all), "");
+    }
+
+    #[test]
+    fn only_a_device_plugin_gives_what_a_definition_asks_for() {
+        for (name, wanted) in [
+            ("vendor.example.com/nic", true),
+            ("intel.com/sriov_netdevice", true),
+            ("memory", false),
+            ("hugepages-2Mi", false),
+            ("kubernetes.io/memory", false),
+            ("x.kubernetes.io/memory", false),
+            ("requests.example.com/nic", false),
+            ("example.com/", false),
+            ("/nic", false),
+            ("a/b/c", false),
+            ("", false),
+        ] {
+            assert_eq!(is_extended(name), wanted, "{name}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What pods of API servers ask of the network: annotations, labels, a resource, and the container that holds it.
 
-use super::{NETWORKS, pods_are_held};
+use super::{NETWORKS, image, pods_are_held};
 use crate::cluster::subject::Tenant;
 use crate::cluster::validate;
 use crate::model::State;
@@ -23,10 +23,9 @@ struct Selection<'a> {
     ips: Option<[&'a str; 1]>,
 }
 
-/// The annotation of the pod with that address; of one to which the provider gives an address.
+/// The annotation of the pod with that address; of one to which the provider gives an address. `namespace`: the definition's.
 pub(super) fn networks_annotation(vpc: &Vpc, namespace: &str, address: Option<&str>) -> (String, String) {
     let attachment = &vpc.attachment;
-    let namespace = attachment.namespace.as_deref().unwrap_or(namespace);
     let ips = address.map(|address| [address]);
     let one = Selection { name: &attachment.name, namespace, interface: &attachment.interface, ips };
     (NETWORKS.to_owned(), serde_json::to_string(&[one]).unwrap_or_default())
@@ -48,11 +47,16 @@ pub(in crate::cluster) fn values(
         limits.insert(name, Quantity("1".into()));
     }
     let interface = t.cluster.spec.vpc.iter().map(|vpc| vpc.attachment.interface.clone()).collect();
-    values.vpc = VpcSlot { interface, sidecar: pods_are_held(t), ..VpcSlot::default() };
+    let (image, sidecar) = (t.release.of(Binary::ApiServer).0.agent_image.clone(), pods_are_held(t));
+    if sidecar && !image::is_own(templates) {
+        values.workload.agent_image = image::former(t, &values.workload.agent_image, &image).to_owned();
+    }
+    values.vpc = VpcSlot { interface, sidecar, image, ..VpcSlot::default() };
     Ok(values)
 }
 
-/// Puts what one pod asks for into the values: of a slot with its address, or of any pod. `namespace`: the `Cluster`'s.
+/// Puts what one pod asks for into the values: of a slot with its address, or of any pod. `namespace`: of the definition
+/// that it names.
 pub(in crate::cluster) fn ask(values: &mut ApiServerValues, namespace: &str, vpc: &Vpc, slot: Option<(usize, &str)>) {
     let filled = |all: &BTreeMap<String, String>| -> BTreeMap<String, String> {
         all.iter().map(|(key, value)| (key.clone(), fill(value, slot))).collect()

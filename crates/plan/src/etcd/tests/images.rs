@@ -19,6 +19,14 @@ fn image(e: &Etcd) -> String {
     workload::image_of(e.get(&Etcd::set())).unwrap().to_owned()
 }
 
+/// The members where a team chose that registry.
+pub(crate) fn members_of_registry(registry: &str) -> Value {
+    let mut e = Etcd::new(3);
+    e.cr.spec.images.registry = Some(registry.into());
+    e.reconcile();
+    e.get(&Etcd::set()).clone()
+}
+
 /// Reconciles until nothing more is to be done; what is started runs, and answers.
 fn settle(e: &mut Etcd) {
     for _ in 0..8 {

@@ -5,7 +5,7 @@ mod create;
 mod deletion;
 mod full;
 mod growth;
-mod images;
+pub(crate) mod images;
 mod members;
 pub(crate) mod messages;
 mod newer;

@@ -233,6 +233,16 @@ fn checked() -> Outcome {
     Outcome::Checked(manifest("team-a/acme/id/one.db"))
 }
 
+/// Jobs where a team chose that registry: the one that checks, and the one that restores.
+pub(crate) fn jobs_of_registry(registry: &str) -> Vec<Value> {
+    let jobs = [Fixture::new(), Fixture::told(None, "Restore", 2)].map(|mut w| {
+        let image = format!("{registry}/etcd:3.6.16-0");
+        w.live(Kind::StatefulSet)["spec"]["template"]["spec"]["containers"][0]["image"] = image.into();
+        job_of(&w.reconcile().0)
+    });
+    jobs.into()
+}
+
 fn described(planned: &RestorePlan) -> Vec<String> {
     planned.plan.actions().map(Action::describe).collect()
 }

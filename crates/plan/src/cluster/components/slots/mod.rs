@@ -99,8 +99,10 @@ fn rendered(
     values: &ApiServerValues,
     vpc: &Vpc,
 ) -> Result<Result<Rendered, RenderError>, State> {
+    let definition = vpc::copy(t, templates, vpc)?;
+    let network = vpc::definition_namespace(t, templates, vpc);
     let render = |slot: usize, runs: bool| {
-        let values = of_slot(values, t, vpc, (slot, runs));
+        let values = of_slot(values, network, vpc, (slot, runs));
         let objects = render_apiserver(templates, &values)?;
         let images = &t.cluster.spec.images;
         Ok::<_, RenderError>(
@@ -119,7 +121,7 @@ fn rendered(
     }
     let was_up = t.status().version.is_some();
     let decided = decide(&seen, vpc::replicas(&t.cluster.spec), was_up);
-    let mut out = Rendered::default();
+    let mut out = Rendered { objects: definition.into_iter().collect(), ..Rendered::default() };
     let mut later = vec![];
     for (slot, ((seen, decided), [without, with])) in seen.iter().zip(decided).zip(wanted).enumerate() {
         let runs = decided.unwrap_or(seen.runs);
@@ -146,11 +148,11 @@ fn rendered(
     Ok(Ok(out))
 }
 
-/// The values of one slot.
-fn of_slot(values: &ApiServerValues, t: &Tenant<'_>, vpc: &Vpc, (slot, runs): (usize, bool)) -> ApiServerValues {
+/// The values of one slot. `network`: the namespace of the definition that its pod names.
+fn of_slot(values: &ApiServerValues, network: &str, vpc: &Vpc, (slot, runs): (usize, bool)) -> ApiServerValues {
     let address = vpc.addresses.get(slot).cloned().unwrap_or_default();
     let mut values = values.clone();
-    vpc::ask(&mut values, t.namespace, vpc, Some((slot, &address)));
+    vpc::ask(&mut values, network, vpc, Some((slot, &address)));
     values.advertise_address = vpc::parse(&address).map(|net| net.addr().to_string()).unwrap_or_default();
     values.slot = Some(slot);
     values.vpc = VpcSlot { address, runs, ..values.vpc };

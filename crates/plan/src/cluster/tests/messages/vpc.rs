@@ -18,6 +18,11 @@ const NEW: &[Case] = &[
             definition["spec"]["config"] = "{".into();
         }
     }),
+    ("spec.vpc: the NetworkAttachmentDefinition asks for memory", |f| {
+        if let AttachmentSeen::Found(definition) = &mut f.world.observed.attachment {
+            definition["metadata"]["annotations"]["k8s.v1.cni.cncf.io/resourceName"] = "memory".into();
+        }
+    }),
     ("spec.vpc: an address without a prefix length", |f| addresses(f, &["172.20.0.2", "172.20.0.3/24"])),
     ("spec.vpc: the address of the subnet itself", |f| addresses(f, &["172.20.0.0/24", "172.20.0.3/24"])),
     ("spec.vpc: an address twice", |f| addresses(f, &["172.20.0.3/24", "172.20.0.3/24"])),
@@ -86,6 +91,7 @@ const UP: &[Case] = &[
         restricted(f);
         route(f, "10.160.0.0/16", "172.20.0.1");
     }),
+    ("spec.vpc: the NetworkAttachmentDefinition is gone", |f| f.world.observed.attachment = AttachmentSeen::Missing),
     ("spec.vpc: there is no pod", |f| f.world.remove(&pod())),
     ("spec.vpc: somebody else has the address", |f| {
         let message =
