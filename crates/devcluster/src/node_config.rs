@@ -150,7 +150,8 @@ fn cni(node: &Node, slot: Slot) -> serde_json::Value {
     })
 }
 
-/// As it is for multus as a thin plugin.
+/// As it is for multus as a thin plugin. Pods are attached by definitions of their own namespace alone: to try tenants of a Berth that made
+/// no copies, turn that off in the file, which is read for each pod.
 fn meta_cni(layout: &Layout, node: &Node, slot: Slot, plugin: &str) -> serde_json::Value {
     json!({
         "cniVersion": "1.0.0",
@@ -158,6 +159,7 @@ fn meta_cni(layout: &Layout, node: &Node, slot: Slot, plugin: &str) -> serde_jso
         "type": plugin,
         "kubeconfig": layout.kubeconfig(pki::CNI),
         "cniDir": node.attachments(),
+        "namespaceIsolation": true,
         "delegates": [cni(node, slot)],
     })
 }
@@ -242,5 +244,6 @@ mod tests {
             (&json!("/state/demo/cni.kubeconfig"), &json!("/state/demo/n2/attachments"))
         );
         assert_ne!(meta["name"], of_second["name"]);
+        assert_eq!(meta["namespaceIsolation"], true);
     }
 }

@@ -5,7 +5,7 @@ use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
-use berth_plan::cluster::{is_ours, revision_templates, upgrade_templates};
+use berth_plan::cluster::{copy_of_definition, is_ours, revision_templates, upgrade_templates};
 use berth_plan::etcd::stranded;
 use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{MetaCluster, Observed};
@@ -226,6 +226,14 @@ pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>
         }
         if let Some(binding) = binding? {
             snapshot.put(Kind::RoleBinding, binding);
+        }
+        if let Some(vpc) = &cluster.spec.vpc {
+            match io.get(&copy_of_definition(vpc, &cp_namespace)).await {
+                Ok(copy) => copy.into_iter().for_each(|copy| snapshot.put(Kind::NetworkAttachmentDefinition, copy)),
+                // The chart with the right to it comes a moment later; only tenants of this build have a copy.
+                Err(e) if e.kind == ErrorKind::Forbidden => {}
+                Err(e) => return Err(e),
+            }
         }
         if terminating {
             // The rights may go before the rest does. That is no failure.

@@ -31,6 +31,8 @@ pub enum Kind {
     Secret,
     /// `v1` ConfigMap.
     ConfigMap,
+    /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one, and copied to where its pods are).
+    NetworkAttachmentDefinition,
     /// `v1` PersistentVolumeClaim (observed and deleted, made by StatefulSets).
     PersistentVolumeClaim,
     /// `v1` Service.
@@ -61,8 +63,6 @@ pub enum Kind {
     Job,
     /// `v1` Pod (observed and deleted, made by workloads).
     Pod,
-    /// `k8s.cni.cncf.io/v1` NetworkAttachmentDefinition (read where a `Cluster` names one).
-    NetworkAttachmentDefinition,
     /// `storage.k8s.io/v1` StorageClass (read where volumes are to grow).
     StorageClass,
     /// `v1` PersistentVolume (read where a member of etcd finds no node).
@@ -126,6 +126,14 @@ const TABLE: &[Row] = &[
     row(Kind::PodDisruptionBudget, "PodDisruptionBudget", "policy", "v1", "poddisruptionbudgets", true),
     row(Kind::Secret, "Secret", "", "v1", "secrets", true),
     row(Kind::ConfigMap, "ConfigMap", "", "v1", "configmaps", true),
+    row(
+        Kind::NetworkAttachmentDefinition,
+        "NetworkAttachmentDefinition",
+        "k8s.cni.cncf.io",
+        "v1",
+        "network-attachment-definitions",
+        true,
+    ),
     observed(row(Kind::PersistentVolumeClaim, "PersistentVolumeClaim", "", "v1", "persistentvolumeclaims", true)),
     row(Kind::Service, "Service", "", "v1", "services", true),
     row(Kind::Endpoints, "Endpoints", "", "v1", "endpoints", true),
@@ -141,14 +149,6 @@ const TABLE: &[Row] = &[
     row(Kind::DaemonSet, "DaemonSet", "apps", "v1", "daemonsets", true),
     row(Kind::Job, "Job", "batch", "v1", "jobs", true),
     observed(row(Kind::Pod, "Pod", "", "v1", "pods", true)),
-    observed(row(
-        Kind::NetworkAttachmentDefinition,
-        "NetworkAttachmentDefinition",
-        "k8s.cni.cncf.io",
-        "v1",
-        "network-attachment-definitions",
-        true,
-    )),
     observed(row(Kind::StorageClass, "StorageClass", "storage.k8s.io", "v1", "storageclasses", false)),
     observed(row(Kind::PersistentVolume, "PersistentVolume", "", "v1", "persistentvolumes", false)),
     observed(row(Kind::Node, "Node", "", "v1", "nodes", false)),
@@ -249,6 +249,8 @@ impl Kind {
                 | Self::Deployment
                 | Self::Job,
             ) => &["get", "list", "create", "patch", "delete"],
+            // It goes with the namespace.
+            (Place::ControlPlane, Self::NetworkAttachmentDefinition) => &["get", "create", "patch"],
             (Place::ControlPlane, Self::PersistentVolumeClaim) => &["get", "list", "patch", "delete"],
             (Place::ControlPlane, Self::Pod) => &["get", "list", "delete"],
             _ => &[],

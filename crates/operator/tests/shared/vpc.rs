@@ -105,6 +105,10 @@ async fn a_tenant_in_a_vpc_has_an_api_server_for_each_address() {
     let pod = team.inside::<Pod>().get("kube-apiserver-1-0").await.expect("pod");
     let asked = &pod.metadata.annotations.unwrap_or_default()["k8s.v1.cni.cncf.io/networks"];
     assert!(asked.contains(r#""ips":["172.20.0.3/24"]"#), "{asked}");
+    // By a copy beside it, so that a meta-plugin may keep namespaces apart.
+    assert!(asked.contains(&format!(r#""namespace":"{}""#, team.cp_namespace)), "{asked}");
+    let copy = definitions(&team.client, &team.cp_namespace).get("vpc-acme").await.expect("the copy");
+    assert_eq!(copy.data["spec"], json!({"config": "{}"}));
 
     let first = pod.spec.as_ref().and_then(|s| s.init_containers.as_ref()?.first()).expect("an init container");
     assert_eq!((first.name.as_str(), first.restart_policy.as_deref()), ("vpc", Some("Always")));

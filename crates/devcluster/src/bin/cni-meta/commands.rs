@@ -133,6 +133,12 @@ fn selected(config: &Config, pod: &PodRef, api: &Api, object: &Value) -> Result<
     let asked = selection::parse(asked, &pod.namespace)
         .map_err(|error| Error { message: format!("{pod}: {}", error.message), ..error })?;
     let with_network = |selection: Selection| {
+        if !config.allows(&pod.namespace, &selection.namespace) {
+            return Err(Error::selection(format!(
+                "{pod}: namespaceIsolation is on, and it asks for {}",
+                attachment::definition(&selection)
+            )));
+        }
         let definition = api.definition(&selection)?;
         let network = network_of(config, &selection, &definition)?;
         Ok((selection, network))

@@ -21,6 +21,24 @@ pub(crate) struct Config {
     /// Where the configuration of a NetworkAttachmentDefinition without `spec.config` is looked for.
     #[serde(default = "conf_dir")]
     pub(crate) conf_dir: PathBuf,
+    /// Whether a pod is attached by NetworkAttachmentDefinitions of its own namespace alone, and of [`Self::global_namespaces`].
+    #[serde(default)]
+    pub(crate) namespace_isolation: bool,
+    /// Namespaces whose definitions are for all, separated by commas.
+    #[serde(default = "global_namespaces")]
+    pub(crate) global_namespaces: String,
+}
+
+fn global_namespaces() -> String {
+    "default".to_owned()
+}
+
+impl Config {
+    /// Whether a pod in `own` may be attached by a definition in `other`.
+    pub(crate) fn allows(&self, own: &str, other: &str) -> bool {
+        let is_global = || self.global_namespaces.split(',').any(|global| global.trim() == other);
+        !self.namespace_isolation || own == other || is_global()
+    }
 }
 
 fn cni_dir() -> PathBuf {
@@ -54,6 +72,19 @@ mod tests {
         assert_eq!(config.kubeconfig, PathBuf::from("/k"));
         assert_eq!(config.delegates[0]["name"], "pods");
         assert_eq!(config.cni_dir, cni_dir());
+    }
+
+    #[test]
+    fn isolation_keeps_pods_to_definitions_of_their_namespace() {
+        let config =
+            |more: &str| parse(format!(r#"{{"kubeconfig": "/k", "delegates": [{{}}]{more}}}"#).as_bytes()).unwrap();
+        assert!(config("").allows("acme", "team"));
+        let isolated = config(r#", "namespaceIsolation": true"#);
+        assert!(
+            isolated.allows("acme", "acme") && isolated.allows("acme", "default") && !isolated.allows("acme", "team")
+        );
+        let global = config(r#", "namespaceIsolation": true, "globalNamespaces": "networks, team""#);
+        assert!(global.allows("acme", "team") && !global.allows("acme", "default"));
     }
 
     #[test]

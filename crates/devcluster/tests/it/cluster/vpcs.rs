@@ -105,6 +105,11 @@ fn what_cannot_be_attached_says_why(cluster: &Up, vpc: &Vpc) {
         });
         cluster.apply(&definition.to_string());
     };
+    let of_team = json!({
+        "apiVersion": "k8s.cni.cncf.io/v1", "kind": "NetworkAttachmentDefinition",
+        "metadata": {"name": "of-team", "namespace": "kube-public"}, "spec": {"config": "{}"},
+    });
+    cluster.apply(&of_team.to_string());
     definition("no-json", "{");
     definition("no-plugin", r#"{"type": "nothing"}"#);
     definition("no-master", r#"{"type": "macvlan", "master": "vpc-z", "ipam": {"type": "static"}}"#);
@@ -113,6 +118,11 @@ fn what_cannot_be_attached_says_why(cluster: &Up, vpc: &Vpc) {
     });
     definition("ignores", &ignores.to_string());
     let cases = [
+        (
+            "isolated",
+            "kube-public/of-team".to_owned(),
+            "namespaceIsolation is on, and it asks for NetworkAttachmentDefinition kube-public/of-team",
+        ),
         ("missing", "missing".to_owned(), "NetworkAttachmentDefinition default/missing: the API server says 404"),
         ("no-json", "no-json".to_owned(), "NetworkAttachmentDefinition default/no-json: spec.config is no JSON"),
         (
