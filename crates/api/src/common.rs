@@ -103,7 +103,8 @@ impl Placement {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Images {
     /// Registry, with a path if there is one, such as `mirror.example.com/k8s`. It holds upstream's images under upstream's names and
-    /// tags, and Berth's agent under the last part of its name. Default: the operator's configuration. A change rolls the pods.
+    /// tags, and Berth's agent under the last part of its name. What is root in a pod (`spec.vpc`), and Jobs of backups and restores, come from
+    /// the operator's configuration all the same. Default: the operator's configuration. A change rolls the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 200),

@@ -97,7 +97,7 @@ pub struct Attachment {
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
     /// Its namespace. Default: that of the `Cluster`. In another one it must have the annotation `berth.dev/allow-from` with the namespace of
-    /// the `Cluster`.
+    /// the `Cluster`. Pods are attached by a copy of it in the control-plane namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63), regex(pattern = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub namespace: Option<String>,
