@@ -218,7 +218,10 @@ impl Kind {
             (Place::Everywhere, Self::Namespace | Self::EtcdBackup | Self::EtcdBackupSchedule) => {
                 &["get", "list", "watch", "create", "patch", "delete"]
             }
-            (Place::Everywhere, Self::RoleBinding) => &["get", "create", "patch"],
+            // Both go with their namespace.
+            (Place::Everywhere, Self::RoleBinding) | (Place::ControlPlane, Self::NetworkAttachmentDefinition) => {
+                &["get", "create", "patch"]
+            }
             (Place::Everywhere, Self::Secret) => &["create", "patch", "delete"],
             (Place::Everywhere, Self::NetworkAttachmentDefinition | Self::StorageClass | Self::PersistentVolume) => {
                 &["get"]
@@ -249,8 +252,6 @@ impl Kind {
                 | Self::Deployment
                 | Self::Job,
             ) => &["get", "list", "create", "patch", "delete"],
-            // It goes with the namespace.
-            (Place::ControlPlane, Self::NetworkAttachmentDefinition) => &["get", "create", "patch"],
             (Place::ControlPlane, Self::PersistentVolumeClaim) => &["get", "list", "patch", "delete"],
             (Place::ControlPlane, Self::Pod) => &["get", "list", "delete"],
             _ => &[],
