@@ -212,6 +212,8 @@ mod tests {
             delegates: vec![],
             cni_dir: "/x".into(),
             conf_dir: dir.path().to_owned(),
+            namespace_isolation: false,
+            global_namespaces: String::new(),
         };
         let of = |name: &str, config_text: Option<&str>| {
             let selection = Selection { name: name.to_owned(), namespace: "acme".to_owned(), ..Selection::default() };
