@@ -176,7 +176,7 @@ pub(super) fn stores(
             Some(address) => address.split_once(']')?.0,
             None => authority.rsplit_once(':').map_or(authority, |(host, _)| host),
         };
-        if host.ends_with(".svc") || host.contains(".svc.") {
+        if host.split('.').skip(1).any(|part| part == "svc") {
             return Some("a Service of this cluster".to_owned());
         }
         let literal = host.parse().ok();

@@ -113,7 +113,7 @@ impl Backups {
     /// addresses of a host, as far as they are known.
     pub fn out_of_reach(&self, meta: &MetaRanges, resolved: impl Fn(&str) -> Vec<IpAddr>) -> Vec<String> {
         let why = |host: &str| {
-            if host.ends_with(".svc") || host.contains(".svc.") {
+            if host.split('.').skip(1).any(|part| part == "svc") {
                 return Some(format!("{host} is a Service of this cluster"));
             }
             let literal = host.parse::<IpAddr>().ok();

@@ -48,8 +48,8 @@ pub(in crate::cluster) fn values(
     }
     let interface = t.cluster.spec.vpc.iter().map(|vpc| vpc.attachment.interface.clone()).collect();
     let (image, sidecar) = (t.release.of(Binary::ApiServer).0.agent_image.clone(), pods_are_held(t));
-    if sidecar && !image::is_own(templates) {
-        values.workload.agent_image = image::former(t, &values.workload.agent_image, &image).to_owned();
+    if sidecar && !image::is_own(templates) && !image::runs(t, &values.workload.agent_image) {
+        values.workload.agent_image.clone_from(&image);
     }
     values.vpc = VpcSlot { interface, sidecar, image, ..VpcSlot::default() };
     Ok(values)

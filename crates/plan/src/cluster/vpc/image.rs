@@ -29,9 +29,9 @@ fn running<'a>(t: &'a Tenant<'_>) -> BTreeSet<&'a str> {
     sets.chain(pods).filter_map(of).collect()
 }
 
-/// What a set of a build before takes for it: what it asks for if that runs, and else the platform's.
-pub(super) fn former<'i>(t: &Tenant<'_>, asked: &'i str, platforms: &'i str) -> &'i str {
-    if running(t).contains(asked) { asked } else { platforms }
+/// Whether a container `vpc` that is there has that image: what a set of a build before asks for is made again, and else it gets the platform's.
+pub(super) fn runs(t: &Tenant<'_>, asked: &str) -> bool {
+    running(t).contains(asked)
 }
 
 /// Images of the container that are not the platform's, and run.
