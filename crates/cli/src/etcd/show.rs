@@ -246,7 +246,7 @@ etcd-1      no     ?        ?       ?         connection  refused
         let mut status = status("True", "AsExpected", "");
         (status["members"][0]["dbSize"], status["members"][0]["dbSizeInUse"]) = (8_388_608.into(), 16_777_216.into());
         let ahead = Proven { name: "odd".into(), taken_at: "2036-01-01T00:00:00Z".parse().unwrap() };
-        let text = paint::plain(&draw(&report(&found(&status), Some(ahead)), now));
+        let text = paint::plain(&draw(&report(&found(&status), Ok(ahead)), now));
         assert!(text.contains("odd, taken in 10 years") && !text.contains("16 MiB"), "{text}");
         assert!(text.contains("etcd-0  a0  yes    8 MiB    ?       2048 MiB"), "{text}");
     }

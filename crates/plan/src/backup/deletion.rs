@@ -5,7 +5,6 @@ use super::place::{find, is_home_of, store};
 use super::store::{self as stores, is_of_namespace};
 use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, jobs, outcome, proven, queue};
 use crate::model::{Stage, StageId, State};
-use crate::observed::deleting;
 use crate::restore;
 use crate::workload::image_of;
 use berth_api::backup::{DeletionPolicy, EtcdBackup, Outcome, phase};

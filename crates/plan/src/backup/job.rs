@@ -6,9 +6,9 @@ use super::outcome::CONTAINER;
 use super::place::{self, Place};
 use super::store::Kept;
 use super::{Input, Owner};
-use berth_api::EtcdCluster;
 use berth_api::backup::{Delete, GIVE_UP, TASK, Take, Task};
 use berth_api::common::AgentDelivery;
+use berth_api::{EtcdCluster, labels};
 use berth_render::{Object, ObjectKey};
 use serde_json::{Value, json};
 
