@@ -283,8 +283,11 @@ mod tests {
     use std::sync::Mutex;
     use watcher::Event;
 
-    /// An API server with so many `Cluster`s, each with 250 KiB of annotations, labels and finalizers, and what it was asked for: `limit`, and the form.
-    fn with_clusters(count: usize) -> (Client, Arc<Mutex<Vec<(String, String)>>>) {
+    /// What was asked for: `limit`, and the form.
+    type Asked = Arc<Mutex<Vec<(String, String)>>>;
+
+    /// An API server with so many `Cluster`s, each with 250 KiB of annotations, labels and finalizers, and what it was asked for.
+    fn with_clusters(count: usize) -> (Client, Asked) {
         let asked = Arc::new(Mutex::new(vec![]));
         let seen = asked.clone();
         let service = tower::service_fn(move |request: Request<Body>| {

@@ -363,6 +363,7 @@ async fn its_services_take_no_traffic_of_others() {
 /// Annotations choose nodes, ranges of users and load balancers; a name of a volume takes somebody's; a class of the cluster's own evicts others.
 #[tokio::test]
 async fn what_it_writes_takes_no_node_no_volume_and_no_place_of_others() {
+    const SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
     let server = server().await;
     let (me, cp_namespace) = (operator(server), cp_namespace(server).await);
     binding(&me, &cp_namespace, names::OPERATOR_NAMESPACE_ROLE, &["berth-operator"], false).await.expect("binding");
@@ -371,7 +372,6 @@ async fn what_it_writes_takes_no_node_no_volume_and_no_place_of_others() {
     let patch = async |who: &Client, patch: Value| {
         namespaces(who).patch(&cp_namespace, &PatchParams::default(), &Patch::Merge(patch)).await
     };
-    const SELECTOR: &str = "scheduler.alpha.kubernetes.io/node-selector";
     let message = refusal(patch(&me, annotate(SELECTOR, &json!("pool=others"))).await);
     assert!(message.contains("only Berth's own annotations on a namespace"), "{message}");
     patch(&me, annotate(labels::TURN, &json!("1.36.3"))).await.expect("its own");
