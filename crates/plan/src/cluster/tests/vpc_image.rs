@@ -185,12 +185,11 @@ fn pods_are_attached_by_a_copy_beside_them() {
     // What its owner changes, and what somebody else changes.
     for (change, config) in [("source", r#"{"type": "ipvlan"}"#), ("copy", r#"{"type": "ipvlan"}"#)] {
         f.world.log.clear();
-        match (change, &mut f.world.observed.attachment) {
-            ("source", AttachmentSeen::Found(definition)) => definition["spec"]["config"] = config.into(),
-            _ => {
-                let key = Fixture::key(Kind::NetworkAttachmentDefinition, "vpc-acme");
-                f.world.observed.objects.get_mut(&key).unwrap()["spec"]["config"] = "{}".into();
-            }
+        if let ("source", AttachmentSeen::Found(definition)) = (change, &mut f.world.observed.attachment) {
+            definition["spec"]["config"] = config.into();
+        } else {
+            let key = Fixture::key(Kind::NetworkAttachmentDefinition, "vpc-acme");
+            f.world.observed.objects.get_mut(&key).unwrap()["spec"]["config"] = "{}".into();
         }
         f.reconcile();
         assert_eq!(f.copy_of_definition().unwrap()["spec"]["config"], config, "{change}");
