@@ -6,6 +6,7 @@ use berth_api::{labels, names};
 use berth_operator::{meta, run};
 use berth_plan::cluster::components;
 use berth_plan::meta_cluster::addresses::MetaRanges;
+use berth_testkit::fixtures::eventually;
 use berth_testkit::{FaultPlan, canary};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
@@ -13,6 +14,7 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use std::process::{Command, Output};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -179,7 +181,12 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
         [format!("apply ClusterRevision {cp_namespace}/revision-2 (new)")],
         "the rest follows once that is recorded"
     );
-    exits(&berth(&["plan", ACME]), 0);
+    // That it has come to its end is recorded a moment after it is ready.
+    let rests = async || {
+        let plan = berth(&["plan", ACME]);
+        (plan.status.code() == Some(0)).then_some(()).ok_or_else(|| text(&plan.stdout).to_owned())
+    };
+    eventually(Duration::from_secs(60), "nothing to be planned any more", rests).await.unwrap();
 
     // Nor does a plan that is about Secrets.
     operator.end().await;
