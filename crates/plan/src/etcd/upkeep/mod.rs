@@ -254,7 +254,7 @@ fn leader(view: &View) -> String {
     view.members.iter().find(|m| m.leads).map(|m| m.name.clone()).unwrap_or_default()
 }
 
-/// Compact, defragment whoever is full, disarm, see whether a write is taken.
+/// Compact, defragment each, disarm, see whether a write is taken.
 fn no_space(view: &View, upkeep: &mut Upkeep) -> Step {
     let leader = leader(view);
     let tell = |what| Step::Call { via: leader.clone(), call: EtcdCall::Maintain(what) };
@@ -265,7 +265,8 @@ fn no_space(view: &View, upkeep: &mut Upkeep) -> Step {
     let full = view.members.iter().filter(|m| m.is_full()).collect::<Vec<_>>();
     // All have the same data: where that fills one, to defragment the others serves nobody.
     let used_up = full.iter().find(|m| is_done(m) && !m.can_shrink()).copied();
-    let left = full.iter().filter(|m| !is_done(m) || m.can_shrink()).copied().collect::<Vec<_>>();
+    let left = |m: &&Room| !is_done(m) || (m.is_full() && m.can_shrink());
+    let left = view.members.iter().filter(left).collect::<Vec<_>>();
     match used_up {
         Some(room) if upkeep.compacted_revision == Some(view.revision) => return Step::UsedUp(room.clone(), None),
         Some(room) => {
