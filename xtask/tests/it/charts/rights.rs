@@ -161,10 +161,10 @@ async fn namespaces_of_others_are_left_alone() {
     let bare = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": named(server, "bare")}});
     refusal(create(&me, "Namespace", "", bare, false).await);
     refusal(namespaces.patch(&cp_namespace, &PatchParams::default(), &unlabel).await);
-    namespaces
-        .patch(&cp_namespace, &PatchParams::default(), &Patch::Merge(json!({"metadata": {"annotations": {"a": "b"}}})))
-        .await
-        .expect("its own");
+    let annotate = |key: &str| Patch::Merge(json!({"metadata": {"annotations": {key: "b"}}}));
+    namespaces.patch(&cp_namespace, &PatchParams::default(), &annotate("berth.dev/a")).await.expect("its own");
+    let said = refusal(namespaces.patch(&cp_namespace, &PatchParams::default(), &annotate("a")).await);
+    assert!(said.contains("only Berth's own annotations"), "{said}");
     namespaces.delete(&cp_namespace, &DeleteParams::default()).await.expect("its own");
 }
 
