@@ -52,7 +52,12 @@ async fn children(team: &Team, io: &Io) -> Vec<(ObjectKey, Value)> {
         let object = io.get(&key).await.expect("get").unwrap_or_else(|| panic!("{key} is not there"));
         all.push((key, object));
     }
-    let made = |kind: &Kind| kind.namespaced() && kind.verbs(Place::ControlPlane).contains(&"create");
+    // This server has no API of network definitions, and the tenant no VPC.
+    let made = |kind: &Kind| {
+        kind.namespaced()
+            && kind.verbs(Place::ControlPlane).contains(&"create")
+            && *kind != Kind::NetworkAttachmentDefinition
+    };
     for kind in Kind::ALL.into_iter().filter(|k| made(k) || *k == Kind::RoleBinding) {
         for object in io.list(kind, &team.cp_namespace, None).await.expect("list") {
             let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
