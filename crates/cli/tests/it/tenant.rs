@@ -186,7 +186,7 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
         let plan = berth(&["plan", ACME]);
         (plan.status.code() == Some(0)).then_some(()).ok_or_else(|| text(&plan.stdout).to_owned())
     };
-    eventually(Duration::from_secs(60), "nothing to be planned any more", rests).await.unwrap();
+    eventually(Duration::from_mins(1), "nothing to be planned any more", rests).await.unwrap();
 
     // Nor does a plan that is about Secrets.
     operator.end().await;
