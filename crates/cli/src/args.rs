@@ -377,6 +377,26 @@ mod tests {
         Args::command().debug_assert();
     }
 
+    /// As they stand: what a person has to choose is a word in capitals.
+    #[test]
+    fn what_conditions_tell_to_type_is_taken() {
+        let objects = include_str!("../../plan/src/messages/objects.jsonl");
+        let mut seen = 0;
+        for line in objects.lines() {
+            let object: serde_json::Value = serde_json::from_str(line).unwrap();
+            let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            for message in conditions.iter().filter_map(|c| c["message"].as_str()) {
+                for text in message.split("kubectl berth ").skip(1) {
+                    let ends = [". ", ")", "`", "; ", " && "].iter().filter_map(|end| text.find(end)).min();
+                    let command = text[..ends.unwrap_or(text.len())].trim_end_matches('.');
+                    parse(command).unwrap_or_else(|e| panic!("{e}: kubectl berth {command}: {message}"));
+                    seen += 1;
+                }
+            }
+        }
+        assert!(seen > 20, "{seen}");
+    }
+
     #[test]
     fn exit_codes_are_explained_as_on_the_page() {
         let page = include_str!("../../../docs/kubectl-berth.md");

@@ -19,7 +19,10 @@ pub(crate) fn pod(key: &ObjectKey, pod: &Value, now: Timestamp) -> String {
     let due = pod["metadata"]["deletionTimestamp"].as_str().and_then(|at| at.parse::<Timestamp>().ok());
     match due {
         Some(due) if now.duration_since(due) >= LATE => {
-            format!("{key} (it should have ended by {due}: check its node with kubectl describe)")
+            let (namespace, name) = (key.namespace.as_deref().unwrap_or_default(), &key.name);
+            format!(
+                "{key} (it should have ended by {due}; where it runs, and what its kubelet says: kubectl -n {namespace} describe pod {name})"
+            )
         }
         _ => key.to_string(),
     }
@@ -59,7 +62,7 @@ mod tests {
         assert_eq!(of(json!({"deletionTimestamp": "2026-01-01T00:00:55Z"})), "Pod n/p");
         assert_eq!(
             of(json!({"deletionTimestamp": "2026-01-01T00:00:30Z"})),
-            "Pod n/p (it should have ended by 2026-01-01T00:00:30Z: check its node with kubectl describe)"
+            "Pod n/p (it should have ended by 2026-01-01T00:00:30Z; where it runs, and what its kubelet says: kubectl -n n describe pod p)"
         );
         assert_eq!(
             of(json!({"deletionTimestamp": "2026-01-01T00:00:55Z", "finalizers": ["example.com/a", "b"]})),

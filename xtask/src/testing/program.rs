@@ -44,6 +44,8 @@ impl Program {
         let mut command = Command::new(&self.file);
         command.args(arguments).current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir).env("BERTH_REAL", "1");
         command.env("INSTA_WORKSPACE_ROOT", crate::root()).env(speed::VARIABLE, speed::factor().to_string());
+        // As .cargo/config.toml has it.
+        command.env("RUST_MIN_STACK", "8388608");
         if !self.has_pods() {
             command.env("RUST_TEST_THREADS", AT_ONCE);
         }

@@ -76,6 +76,10 @@ pub(crate) struct Backup {
     pub(crate) of: Of,
     #[command(flatten)]
     pub(crate) at: At,
+    /// Of what this member holds, whether or not it has a quorum. Can be given several times: then each has to answer, and it is of the
+    /// furthest. Default: of what etcd serves.
+    #[arg(long = "member", value_name = "MEMBER")]
+    pub(crate) members: Vec<String>,
     /// Name of the EtcdBackup. Default: the name of the Cluster, and the time.
     #[arg(long = "as", value_name = "NAME")]
     pub(crate) called: Option<String>,

@@ -14,7 +14,9 @@ use serde_json::{Value, json};
 /// Creates it, and waits.
 pub(super) async fn run(access: &Access, args: &Backup) -> anyhow::Result<Outcome> {
     exists(access, args).await?;
-    let name = args.called.clone().unwrap_or_else(|| default_name(&args.of.name, Timestamp::now()));
+    // By its member first: those of several members are created within one second.
+    let of = args.members.iter().chain([&args.of.name]).map(String::as_str).collect::<Vec<_>>().join("-");
+    let name = args.called.clone().unwrap_or_else(|| default_name(&of, Timestamp::now()));
     let key = ObjectKey::namespaced(Kind::EtcdBackup, &access.namespace, &*name);
     let object = object(args, &name, &access.namespace);
     access.io.create(&key, &object, "kubectl-berth").await.map_err(|e| access.explain(e))?;
@@ -47,6 +49,10 @@ fn object(args: &Backup, name: &str, namespace: &str) -> Value {
     });
     let At { store, secret, claim } = &args.at;
     kept(&mut object["spec"], store.as_ref(), secret.as_ref(), claim.as_ref());
+    if !args.members.is_empty() {
+        object["spec"]["withoutQuorum"] = true.into();
+        object["spec"]["members"] = json!(args.members);
+    }
     object
 }
 
@@ -122,6 +128,8 @@ mod tests {
         assert_eq!(spec("--secret mine --stand-alone"), Some(own));
         let volume = json!({"etcdClusterRef": of, "claimRef": {"name": "disk"}});
         assert_eq!(spec("--claim disk --stand-alone"), Some(volume));
+        let held = json!({"clusterRef": of, "store": "main", "withoutQuorum": true, "members": ["etcd-1"]});
+        assert_eq!(spec("--store main --member etcd-1"), Some(held));
         assert_eq!(spec("--claim disk"), None, "a tenant's backups go to no volume");
         assert_eq!(spec("--claim disk --stand-alone --store main"), None);
         assert_eq!(spec(""), None);

@@ -12,7 +12,7 @@ use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
 use berth_api::restore::{RestoreSource, phase};
 use berth_api::{EtcdCluster, EtcdRestore};
-use berth_plan::restore::{Held, Intent, answers, gives_up};
+use berth_plan::restore::{Held, Intent, answers, gives_up, of_what_is_left};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -93,7 +93,8 @@ fn has_store(args: &Restore) -> anyhow::Result<()> {
 fn given_up(args: &Restore, newest: Option<&Proven>, etcd: &EtcdCluster) -> anyhow::Result<Option<String>> {
     let source: RestoreSource = serde_json::from_value(source(args))?;
     let taken = newest.map(|newest| newest.taken_at);
-    Ok(gives_up(etcd, Intent { source: &source, without: &args.without, taken }))
+    let instead = of_what_is_left(etcd, None);
+    Ok(gives_up(etcd, Intent { source: &source, without: &args.without, taken, instead: &instead }))
 }
 
 fn explanation(

@@ -181,12 +181,12 @@ async fn at_rest_all_is_well_and_a_change_is_planned_as_it_is_then_made() {
         [format!("apply ClusterRevision {cp_namespace}/revision-2 (new)")],
         "the rest follows once that is recorded"
     );
-    // That it has come to its end is recorded a moment after it is ready.
+    // That it has come to its end is recorded once it has run for `spec.upgrade.soak`, a minute.
     let rests = async || {
         let plan = berth(&["plan", ACME]);
         (plan.status.code() == Some(0)).then_some(()).ok_or_else(|| text(&plan.stdout).to_owned())
     };
-    eventually(Duration::from_mins(1), "nothing to be planned any more", rests).await.unwrap();
+    eventually(Duration::from_mins(5), "nothing to be planned any more", rests).await.unwrap();
 
     // Nor does a plan that is about Secrets.
     operator.end().await;

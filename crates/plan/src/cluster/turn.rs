@@ -95,7 +95,7 @@ fn turn(t: &Tenant<'_>, to: &str, what: &str, until: Option<Timestamp>) -> Optio
         return None;
     }
     let (reason, why) = match answer {
-        None => (Reason::WaitingForTurn, "it waits for its turn (kubectl berth rollouts shows the fleet)".to_owned()),
+        None => (Reason::WaitingForTurn, "it waits for its turn. To see the fleet: kubectl berth rollouts".to_owned()),
         Some(answer) => say(answer),
     };
     Some(Hold { reason, message: format!("{what}: {why}"), state: TurnState::Waiting, until })

@@ -5,7 +5,7 @@ use super::health::Home;
 use super::members::{Steps, changing};
 use super::subject::Subject;
 use super::upkeep::Room;
-use super::{upgrade, upkeep};
+use super::{upgrade, upkeep, way_back};
 use crate::model::{EtcdCall, Maintenance, State};
 use crate::observed::RaisedAlarm;
 use berth_api::conditions::Reason;
@@ -19,8 +19,9 @@ pub(super) fn state(s: &Subject<'_>, health: &Health, steps: &Steps, upkeep: &up
     if health.corrupt() {
         let disarm = etcdctl(s, &format!("{}-0", s.name), "alarm disarm");
         let on = format!(
-            "alarm {} to be disarmed: the members' data differ. Berth compares them, replaces a member that differs from a majority of the others, and disarms the alarm then. If the condition stays, no majority agrees: restore a backup, or the volume of the member that is wrong; then run: {disarm}",
-            health.alarms.join(", ")
+            "alarm {} to be disarmed: the members' data differ. Berth compares them, replaces a member that differs from a majority of the others, and disarms the alarm then. If the condition stays, no majority agrees. {}. An alarm that stays after that: {disarm}",
+            health.alarms.join(", "),
+            way_back::differing(s)
         );
         return State::Waiting { reason: Reason::EtcdAlarm, on };
     }

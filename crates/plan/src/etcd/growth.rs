@@ -121,18 +121,21 @@ const FIELD: &str = "spec.storage.size (spec.etcd.storage.size of its Cluster)";
 
 /// What Kubernetes says of it.
 fn progress(claim: &Value) -> String {
+    let meta = |field: &str| claim["metadata"][field].as_str().unwrap_or_default();
+    let (namespace, name) = (meta("namespace"), meta("name"));
     let infeasible = claim["status"]["allocatedResourceStatuses"]["storage"].as_str();
     let infeasible = infeasible.filter(|status| status.ends_with("Infeasible"));
     let conditions = claim["status"]["conditions"].as_array().into_iter().flatten();
     let pending = conditions.into_iter().any(|c| c["type"] == "FileSystemResizePending" && c["status"] == "True");
     match infeasible {
         Some(status) => format!(
-            "; it is {status}: its storage cannot do that (kubectl describe says why). Set {FIELD} to less than that, and more than {}",
+            "; it is {status}: its storage cannot do that. Why: kubectl -n {namespace} describe pvc {name}. Set {FIELD} to less than that, and more than {}",
             capacity(claim).unwrap_or_default()
         ),
-        None if pending => {
-            "; the file system grows while its pod runs, or, if the storage cannot do that, when the pod starts anew (kubectl delete pod)".into()
-        }
+        None if pending => format!(
+            "; the file system grows while its pod runs. If the storage cannot do that, start the pod anew: kubectl -n {namespace} delete pod {}",
+            name.strip_prefix("data-").unwrap_or(name)
+        ),
         None => String::new(),
     }
 }

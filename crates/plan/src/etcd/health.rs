@@ -1,6 +1,6 @@
 //! How the members are: what they said themselves, and what their pods show.
 
-use super::subject::{Subject, name_of};
+use super::subject::{Subject, give_up, name_of};
 use super::{newer, stranded, way_back};
 use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
 use crate::workload::{SLOW_START, has_lost_its_data, pod_problem, pod_ready, pod_start};
@@ -241,6 +241,21 @@ fn slow_start(s: &Subject<'_>, name: &str) -> Option<String> {
     (s.now.duration_since(since) >= SLOW_START).then_some(text)
 }
 
+/// A majority of the members has no such problem.
+fn is_one_of_few(s: &Subject<'_>) -> bool {
+    let members = s.members();
+    let held = |m: &&String| s.pod(m).and_then(pod_problem).is_some_and(|(r, _)| is_data(r));
+    members.iter().filter(held).count() * 2 < members.len()
+}
+
+/// What a member does whose data is not this etcd's: an old volume of its own could count votes that it has given already.
+fn anew(s: &Subject<'_>, member: &str) -> String {
+    format!(
+        "Have {member} begin anew on an empty volume: it copies the data from the others, and what is on its volume is kept: {}",
+        give_up(s.namespace, &[member])
+    )
+}
+
 pub(super) fn is_data(reason: Reason) -> bool {
     matches!(reason, Reason::DataLost | Reason::ForeignData)
 }
@@ -265,10 +280,8 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         format!("Restore volume {volume} from a backup and delete pod {member}")
     } else if reason == Reason::DataLost && s.can_join() {
         "Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes".to_owned()
-    } else if s.can_join() {
-        format!(
-            "Restore volume {volume} and delete pod {member}; or, if nobody needs what is on it, delete PersistentVolumeClaim {volume} and pod {member}: on a new volume the member copies the data from the others. Keep their volumes"
-        )
+    } else if s.can_join() && is_one_of_few(s) {
+        anew(s, &member)
     } else {
         format!(
             "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: this etcd was made by an earlier version of Berth, whose agent lets no empty member join"
@@ -278,17 +291,28 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
 }
 
 /// What is backed up and restored, and where the objects for that are.
-pub(super) struct Home<'a> {
-    pub(super) namespace: &'a str,
+pub(crate) struct Home<'a> {
+    pub(crate) namespace: &'a str,
     /// What refers to it.
-    pub(super) field: &'static str,
-    pub(super) name: &'a str,
+    pub(crate) field: &'static str,
+    pub(crate) name: &'a str,
 }
 
 impl<'a> Home<'a> {
     pub(super) fn of(s: &Subject<'a>) -> Self {
         home(s.etcd)
     }
+
+    /// `kubectl berth etcd` with a verb, as it is typed.
+    pub(crate) fn command(&self, verb: &str) -> String {
+        let stand_alone = if self.field == "etcdClusterRef" { " --stand-alone" } else { "" };
+        format!("kubectl berth -n {} etcd {verb} {}{stand_alone}", self.namespace, self.name)
+    }
+}
+
+/// `kubectl berth etcd` with a verb, of this etcd.
+pub(crate) fn command(etcd: &EtcdCluster, verb: &str) -> String {
+    home(etcd).command(verb)
 }
 
 /// Whether it is the etcd of a `Cluster`.
@@ -314,10 +338,15 @@ fn mixed_clusters(s: &Subject<'_>, recorded: Option<&str>) -> String {
         Ok(m) if recorded != Some(&m.cluster_id) => Some(format!("{name} is of cluster {}", m.cluster_id)),
         _ => None,
     };
-    let found: Vec<_> = s.members().iter().filter_map(said).collect();
+    let (odd, found): (Vec<String>, Vec<String>) =
+        s.members().into_iter().filter_map(|m| said(&m).map(|said| (m, said))).unzip();
+    let way_out = match odd.as_slice() {
+        [one] if recorded.is_some() && s.members().len() > 2 && s.can_join() => anew(s, one),
+        _ => "Restore the right volumes from a backup".to_owned(),
+    };
     let known = recorded.map(|r| format!(", and this is cluster {r}")).unwrap_or_default();
     format!(
-        "the members belong to different etcd clusters: {}{known}. Nothing is overwritten. Restore the right volumes from a backup",
+        "the members belong to different etcd clusters: {}{known}. Nothing is overwritten. {way_out}",
         found.join(", ")
     )
 }

@@ -49,11 +49,13 @@ use subject::{Subject, is_ours};
 
 pub use growth::storage_class;
 pub use health::{Health, Member, is_tenants};
+pub(crate) use health::{Home, command};
 pub(crate) use members::keep_old_data;
 pub use probe::{can_probe, endpoints, missing_members};
 pub(crate) use record::running;
 pub use record::{pinned_next_templates, pinned_templates};
 pub use recovery::view::recovers;
+pub(crate) use subject::delete_volumes;
 pub use upkeep::Told;
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the

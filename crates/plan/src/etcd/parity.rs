@@ -4,6 +4,7 @@
 
 use super::Health;
 use super::subject::Subject;
+use super::way_back;
 use crate::model::{EtcdCall, KvHash, Maintenance};
 use crate::observed::{MemberProbe, RaisedAlarm};
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, OperationKind};
@@ -172,7 +173,8 @@ pub(super) fn problem(s: &Subject<'_>) -> Option<String> {
         let claims: Vec<_> = differing.iter().map(|member| format!("data-{member}")).collect();
         let help = if !s.can_join() || !are_sound(s) {
             format!(
-                "Berth changes nothing of this etcd, since an earlier Berth made it, or it runs less than {SOUND}, whose hashes can differ for the same data. Compare the members, and restore a backup if they do differ"
+                "Berth changes nothing of this etcd, since an earlier Berth made it, or it runs less than {SOUND}, whose hashes can differ for the same data. {}",
+                way_back::differing(s)
             )
         } else if check.is_confirmed {
             format!(
@@ -187,8 +189,7 @@ pub(super) fn problem(s: &Subject<'_>) -> Option<String> {
     } else {
         (
             format!("the {of} members have different data, and no majority agrees"),
-            "Berth changes nothing of this etcd. Nobody knows which data is right: compare them, and restore a backup"
-                .to_owned(),
+            format!("Berth changes nothing of this etcd. {}", way_back::differing(s)),
         )
     };
     Some(format!("the members' data differ at revision {revision}: {said}. {help}"))

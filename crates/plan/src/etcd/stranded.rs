@@ -6,7 +6,7 @@
 //! can wait for other reasons before: the status remembers when it was first seen. A node that is merely not ready is waited for.
 //! Only volumes that name their node count: one of a zone may be attached to the next node of that zone.
 
-use super::subject::{Subject, delete_volumes, name_of};
+use super::subject::{Subject, give_up, name_of};
 use crate::observed::{Observed, deleting, label};
 use crate::workload::unscheduled_since;
 use berth_api::etcd_cluster::{AbsentNode, EtcdCluster};
@@ -125,7 +125,7 @@ pub(super) fn way_out(s: &Subject<'_>, member: &str, stranded: &Stranded) -> Str
         );
     }
     format!(
-        "no other member has its data: bring the node back. If it does not come back, give its volume up, and then the condition says how to restore a backup: {}",
-        delete_volumes(s.namespace, &[member])
+        "no other member has its data: bring the node back. If it does not come back, have {member} begin anew, and then the condition says how to restore a backup; its volume is kept: {}",
+        give_up(s.namespace, &[member])
     )
 }

@@ -9,11 +9,26 @@ use berth_api::{labels, names};
 use berth_render::values::Meta;
 use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
-/// The command that gives volumes of members up, with their pods. Admission refuses to delete a claim of Berth's without that label.
-pub(super) fn delete_volumes(namespace: &str, members: &[&str]) -> String {
+/// The command that keeps volumes of members, whatever becomes of their claims.
+pub(super) fn keep_volumes(namespace: &str, members: &[&str]) -> String {
+    let claims = members.iter().map(|m| format!("data-{m}")).collect::<Vec<_>>().join(" ");
+    let path = if members.len() == 1 { ".spec.volumeName" } else { ".items[*].spec.volumeName" };
+    let patch = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
+    format!(
+        "kubectl patch pv $(kubectl -n {namespace} get pvc {claims} -o jsonpath='{{{path}}}') --type=merge -p '{patch}'"
+    )
+}
+
+/// The command that has members begin anew, on empty volumes: what is on theirs is kept, for whoever finds out later that it was needed.
+pub(super) fn give_up(namespace: &str, members: &[&str]) -> String {
+    format!("{} && {}", keep_volumes(namespace, members), delete_volumes(namespace, members))
+}
+
+/// The command that deletes claims of members, with their pods. Admission refuses to delete a claim of Berth's without that label.
+pub(crate) fn delete_volumes(namespace: &str, members: &[&str]) -> String {
     let of = |prefix: &str| members.iter().map(|m| format!("{prefix}{m}")).collect::<Vec<_>>().join(" ");
     let (claims, pods) = (of("pvc/data-"), of("pod/"));
     format!(

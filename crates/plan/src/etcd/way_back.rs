@@ -1,10 +1,16 @@
 //! What a person does about a quorum that is lost for good: what is left comes before any backup, since it may hold more.
 
-use super::health::Home;
+use super::alarm::etcdctl;
+use super::health::{Home, has_lost};
 use super::recovery::view::{newest, store};
-use super::subject::Subject;
-use berth_render::Kind;
+use super::subject::{Subject, keep_volumes};
 use serde_json::{Value, json};
+
+/// Of the members as they are. None: none of them lost its data.
+pub(super) fn now(s: &Subject<'_>) -> Option<String> {
+    let (lost, left): (Vec<String>, Vec<String>) = s.members().into_iter().partition(|m| has_lost(s, m));
+    (!lost.is_empty()).then(|| of(s, &lost, &left))
+}
 
 /// The commands, as they are typed, and what is to be known of them.
 pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
@@ -36,11 +42,9 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
     );
     let Some(store) = store else {
         return format!(
-            "{said}, and no store for backups may have it (chart value backups.stores). Keep the volume: {}. Then restore it by a store of your own: kubectl berth -n {} etcd restore {}{} --survivors --secret SECRET",
-            left.iter().map(|m| keep(s, m)).collect::<Vec<_>>().join(" && "),
-            Home::of(s).namespace,
-            Home::of(s).name,
-            if Home::of(s).field == "etcdClusterRef" { " --stand-alone" } else { "" }
+            "{said}, and no store for backups may have it (chart value backups.stores). Keep the volume: {}. Then restore it by a store of your own: {} --survivors --secret SECRET",
+            keep_volumes(s.namespace, &left.iter().map(String::as_str).collect::<Vec<_>>()),
+            Home::of(s).command("restore")
         );
     };
     let left = restore(s, "left-", &json!({"survivors": {"store": store}}));
@@ -48,16 +52,19 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
     format!("{said}: restore it: {left}{backup}")
 }
 
-/// What keeps a member's volume, whatever becomes of its claim.
-fn keep(s: &Subject<'_>, member: &str) -> String {
-    let claim = s.observed.get(&s.key(Kind::PersistentVolumeClaim, format!("data-{member}")));
-    let volume = claim.and_then(|claim| claim["spec"]["volumeName"].as_str());
-    let volume = volume.map_or_else(
-        || format!("$(kubectl -n {} get pvc data-{member} -o jsonpath={{.spec.volumeName}})", s.namespace),
-        str::to_owned,
-    );
-    let patch = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
-    format!("kubectl patch pv {volume} --type=merge -p '{patch}'")
+/// What is done where members have different data, and nobody knows which is right: nothing of any of them is lost by it.
+pub(super) fn differing(s: &Subject<'_>) -> String {
+    let newest = newest(s, Home::of(s).namespace);
+    let to = store(s, newest.as_ref().map(|(backup, _)| backup))
+        .map_or_else(|| "--secret SECRET".to_owned(), |store| format!("--store {store}"));
+    let save =
+        s.members().iter().map(|m| format!("{} {to} --member {m}", Home::of(s).command("backup"))).collect::<Vec<_>>();
+    format!(
+        "Save what each of them holds, before anything else: {}. Look which is right: {}. Then restore the backup of that one: {} --backup NAME",
+        save.join(" && "),
+        etcdctl(s, &format!("{}-0", s.name), "endpoint status --cluster -w table"),
+        Home::of(s).command("restore")
+    )
 }
 
 /// What a person runs to restore that.

@@ -108,7 +108,7 @@ fn said(situation: &Situation) -> Said {
 fn conditions_of_one_object_agree() {
     let mut denials = vec![];
     for situation in situations() {
-        let said = said(&situation);
+        let said = said(situation);
         let broken = RULES.iter().filter(|(_, denies, _)| denies(&said)).map(|(rule, ..)| *rule);
         denials.extend(broken.map(|rule| {
             let all = said.0.iter().map(|c| format!("{}={} {}: {}", c.type_, c.status, c.reason, c.message));

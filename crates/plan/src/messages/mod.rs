@@ -2,6 +2,7 @@
 //! objects of all situations, which other tests show to Helm's, Flux's and Argo CD's own code.
 
 mod agree;
+mod keeps;
 mod literals;
 
 use crate::{backup, cluster, etcd, restore, schedule};
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
+use std::sync::LazyLock;
 
 /// What happened to an object, and what it is then.
 pub(crate) struct Situation {
@@ -65,13 +67,16 @@ struct Row {
     message: String,
 }
 
-fn situations() -> Vec<Situation> {
-    let mut all = cluster::tests::messages::situations();
-    all.extend(etcd::tests::messages::situations());
-    all.extend(backup::tests::messages::situations());
-    all.extend(schedule::tests::messages::situations());
-    all.extend(restore::tests::messages::situations());
-    all
+fn situations() -> &'static [Situation] {
+    static ALL: LazyLock<Vec<Situation>> = LazyLock::new(|| {
+        let mut all = cluster::tests::messages::situations();
+        all.extend(etcd::tests::messages::situations());
+        all.extend(backup::tests::messages::situations());
+        all.extend(schedule::tests::messages::situations());
+        all.extend(restore::tests::messages::situations());
+        all
+    });
+    &ALL
 }
 
 /// Every message once, with the first situation that has it.
@@ -148,7 +153,7 @@ fn package() -> PathBuf {
 #[test]
 fn the_page_has_every_reason_and_every_message() {
     let all = situations();
-    let rows = rows(&all);
+    let rows = rows(all);
     for reason in Reason::ALL {
         assert!(rows.contains_key(reason), "no situation has the reason {reason}: add one to tests/messages.rs");
     }

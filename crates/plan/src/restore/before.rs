@@ -1,7 +1,7 @@
 //! Backups that a restore takes itself: of an etcd that answers, before its data is replaced, so that what goes wrong is undone by restoring
 //! that one; and of the members that are left without a quorum, which is what is restored then.
 
-use super::held::Held;
+use super::held::{self, Held};
 use super::place::answers;
 use super::{Input, Place, asks, is_automatic};
 use crate::model::{Action, Stage, State};
@@ -42,7 +42,12 @@ pub(super) fn backup(input: Input<'_>, place: &Place<'_>, stage: &mut Stage) -> 
         Taken::Failed(said) => Some(State::blocked(
             Reason::RestoreFailed,
             format!(
-                "{key}, which is to be taken before etcd's data is replaced, failed{said}. Correct that and delete it, and Berth takes another; or set spec.backupFirst to false"
+                "{key}, which is to be taken before etcd's data is replaced, failed{said}. Correct that, and have Berth take another: kubectl -n {} delete etcdbackups.berth.dev {}. Without it, what was written since the backup that is restored is lost: kubectl -n {} patch etcdrestores.berth.dev {} --type=merge -p '{}'",
+                key.namespace.as_deref().unwrap_or_default(),
+                key.name,
+                input.namespace(),
+                input.name(),
+                json!({"spec": {"backupFirst": false}})
             ),
         )),
     }
@@ -61,7 +66,10 @@ pub(super) fn survivors(input: Input<'_>, stage: &mut Stage) -> Result<Option<St
         match left(input) {
             Left::Wait(state) => return Ok(Some(state)),
             Left::Nobody => {
-                return Err("no member is left whose data could be restored: restore the newest backup".into());
+                return Err(format!(
+                    "no member is left whose data could be restored. Restore the newest backup: {} --latest",
+                    input.command()
+                ));
             }
             Left::Whoever => {}
             Left::Members(members) => spec["members"] = json!(members),
@@ -70,7 +78,13 @@ pub(super) fn survivors(input: Input<'_>, stage: &mut Stage) -> Result<Option<St
     match taken(input, stage, &key, &what, &spec) {
         Taken::Not(state) => Ok(Some(state)),
         Taken::Verified => Ok(None),
-        Taken::Failed(said) => Err(format!("{what}, failed{said}")),
+        Taken::Failed(said) => {
+            let (own, store) = (input.command(), json!(survivors));
+            Err(format!(
+                "{what}, failed{said}. Correct that, and restore them again: {own} --survivors {}. If that cannot be, restore the newest backup, and what they hold stays on their volumes: {own} --latest",
+                held::flags(&store)
+            ))
+        }
     }
 }
 

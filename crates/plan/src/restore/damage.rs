@@ -93,11 +93,7 @@ pub(super) fn known(input: Input<'_>, etcd: &EtcdCluster, name: &str, backup: &E
     let Some((next, taken)) = left else {
         return format!("{name} is damaged: {said}. No other proven backup of this data is left in this namespace");
     };
-    let flag = if of.cluster_ref.is_some() { "" } else { " --stand-alone" };
-    let own = of.cluster_ref.or(of.etcd_cluster_ref).filter(|_| source.of.is_none());
-    let command = own
-        .map(|own| format!(": kubectl berth -n {} etcd restore {}{flag} --backup {next}", input.namespace(), own.name));
-    let command = command.unwrap_or_default();
+    let command = if source.of.is_none() { format!(": {} --backup {next}", input.command()) } else { String::new() };
     format!(
         "{name} is damaged: {said}. The newest proven one that is left is EtcdBackup {next}, taken at {taken:.0}{command}"
     )

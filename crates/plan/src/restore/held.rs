@@ -1,10 +1,12 @@
 //! What members hold, and what of it a restore gives up: it begins without a confirmation only if that is nothing.
 
 use super::place::answers;
+use crate::etcd::command;
 use berth_api::EtcdCluster;
 use berth_api::etcd_cluster::MemberState;
 use berth_api::restore::RestoreSource;
 use jiff::Timestamp;
+use serde_json::Value;
 
 /// Members of an etcd, by what is known of their data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -57,10 +59,30 @@ pub struct Intent<'a> {
     pub without: &'a [String],
     /// When the backup was taken, if that is known.
     pub taken: Option<Timestamp>,
+    /// What restores what is left instead, if that can be: see [`of_what_is_left`].
+    pub instead: &'a str,
+}
+
+/// The command that restores what members hold that are left. `kept`: where its backup goes to, as an `EtcdBackup` says it, if that is known.
+pub fn of_what_is_left(etcd: &EtcdCluster, kept: Option<&Value>) -> String {
+    let to = kept.map_or_else(|| "STORE".to_owned(), flags);
+    format!("{} --survivors {to}", command(etcd, "restore"))
+}
+
+/// Where a backup goes to, as `kubectl berth etcd restore --survivors` takes it.
+pub(super) fn flags(kept: &Value) -> String {
+    let named = |field: &str| kept[field]["name"].as_str();
+    match (kept["store"].as_str(), named("secretRef"), named("claimRef")) {
+        (Some(store), ..) => store.to_owned(),
+        (_, Some(secret), _) => format!("--secret {secret}"),
+        (.., Some(claim)) => format!("--claim {claim}"),
+        _ => "STORE".to_owned(),
+    }
 }
 
 /// What a restore gives up of what members hold: a sentence without its point, and then, if there is one, a way that keeps it. None: nothing.
 pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
+    let instead = intent.instead;
     let meta = &etcd.metadata;
     let of = format!(
         "EtcdCluster {}/{}",
@@ -94,26 +116,40 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
             intent.without.iter().filter(|m| held.away.contains(m) || held.answer.contains(m)).cloned().collect();
         return if !held.is_quorum_lost() {
             Some(format!(
-                "{back}, so {of} serves again once its members run; what is not in the backup of the others will be lost"
+                "{back}, so {of} serves again once its members run; what is not in the backup of the others will be lost. To keep it, have them run"
             ))
         } else if given_up.is_empty() {
             None
         } else {
-            Some(format!("what only {} of {of} holds will be lost", list(&given_up)))
+            let given_up = list(&given_up);
+            Some(format!(
+                "what only {given_up} of {of} holds will be lost. To keep it, have {given_up} run, and restore what is left with it"
+            ))
         };
     }
+    let without: Vec<_> = held.away.iter().map(|m| format!(" --without {m}")).collect();
+    let without = without.concat();
     Some(if !held.answer.is_empty() && held.is_quorum_lost() {
-        let also = if held.away.is_empty() { String::new() } else { format!(" {back}.") };
+        let (run, rest) = if held.away.is_empty() {
+            (String::new(), String::new())
+        } else {
+            (format!("have {away} run, and "), format!(". If that cannot be, leave it out: {instead}{without}"))
+        };
         format!(
-            "{of} has no quorum, but {answer} answers and may hold more than the backup: {written} will be lost.{also} To keep it, delete this EtcdRestore and restore what is left instead (kubectl berth etcd restore --survivors)"
+            "{of} has no quorum, but {answer} answers and may hold more than the backup: {written} will be lost. To keep it, {run}restore what is left instead: {instead}{rest}"
         )
     } else if held.is_quorum_lost() {
         format!(
-            "{back}, so it may hold more than the backup: {written} will be lost. To keep it, have it run, and restore what is left instead (kubectl berth etcd restore --survivors)"
+            "{back}, so it may hold more than the backup: {written} will be lost. To keep it, have it run, and restore what is left instead: {instead}"
         )
     } else {
+        let rest = if held.answer.is_empty() {
+            String::new()
+        } else {
+            format!(". If that cannot be, restore what {answer} may hold and the backup does not: {instead}{without}")
+        };
         format!(
-            "{of} has no quorum, but {back}, so it serves again once its members run: {written} will be lost. To keep it, have them run"
+            "{of} has no quorum, but {back}, so it serves again once its members run: {written} will be lost. To keep it, have them run{rest}"
         )
     })
 }
@@ -121,7 +157,7 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     fn etcd(states: &[&str], available: &str) -> EtcdCluster {
         let members: Vec<Value> = states
@@ -140,7 +176,7 @@ mod tests {
     fn said(states: &[&str], available: &str, source: &Value, without: &[&str]) -> Option<String> {
         let source: RestoreSource = serde_json::from_value(source.clone()).unwrap();
         let without: Vec<String> = without.iter().map(|m| (*m).to_owned()).collect();
-        gives_up(&etcd(states, available), Intent { source: &source, without: &without, taken: None })
+        gives_up(&etcd(states, available), Intent { source: &source, without: &without, taken: None, instead: "that" })
     }
 
     const LOST: &str = "DataLost";

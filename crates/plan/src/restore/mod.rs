@@ -16,6 +16,7 @@ pub mod status;
 pub(crate) mod tests;
 
 use crate::backup::Owner;
+use crate::etcd::Home;
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, uid};
 use crate::settings::Settings;
@@ -31,7 +32,7 @@ use place::Place;
 use ran::{Ran, run, task_of};
 use serde_json::{Value, json};
 
-pub use held::{Held, Intent, gives_up};
+pub use held::{Held, Intent, gives_up, of_what_is_left};
 pub use place::{Asks, answers, asks, claim, credentials};
 
 /// What a plan for an `EtcdRestore` is made from.
@@ -90,6 +91,20 @@ impl<'a> Input<'a> {
 
     fn uid(&self) -> &'a str {
         self.restore.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// What a person types to restore something else into the same etcd, but for the source.
+    fn command(&self) -> String {
+        let spec = &self.restore.spec;
+        let home = match (&spec.cluster_ref, &spec.etcd_cluster_ref) {
+            (Some(of), _) => Home { namespace: self.namespace(), field: "clusterRef", name: &of.name },
+            (None, of) => Home {
+                namespace: self.namespace(),
+                field: "etcdClusterRef",
+                name: of.as_ref().map_or("", |of| &of.name),
+            },
+        };
+        home.command("restore")
     }
 
     /// What its Jobs are made for.
@@ -288,6 +303,10 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     }
     input.owner().clean(stage, &names::restore_check(input.name()), &place.asks.namespace);
     let request = input.request();
+    let instead = || {
+        let delete = format!("kubectl -n {} delete etcdrestores.berth.dev {}", input.namespace(), input.name());
+        format!("{delete} && {}", of_what_is_left(&place.etcd, Some(&place.store.spec)))
+    };
     let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input);
     if is_unsure && place::answers(&place.etcd) && !input.has_stopped_it() {
         // Nobody said that what it holds may be lost.
@@ -295,7 +314,7 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
         return (phase::CHECKED, State::waiting(format!("{} to go on: it answers again", place.asks.etcd)));
     }
     if request.is_none() {
-        let given_up = if is_automatic(input) { None } else { gives_up(&place.etcd, intent(input, place)) };
+        let given_up = if is_automatic(input) { None } else { gives_up(&place.etcd, intent(input, place, &instead())) };
         if let Some(given_up) = given_up
             && let Some(state) = unconfirmed(input, place, &given_up).or_else(|| before::backup(input, place, stage))
         {
@@ -324,10 +343,10 @@ fn is_confirmed(input: Input<'_>, place: &Place<'_>) -> bool {
     id.is_some() && input.restore.spec.confirm.as_ref() == id
 }
 
-fn intent<'a>(input: Input<'a>, place: &Place<'_>) -> Intent<'a> {
+fn intent<'a>(input: Input<'a>, place: &Place<'_>, instead: &'a str) -> Intent<'a> {
     let spec = &input.restore.spec;
     let taken = place.backup.status.as_ref().and_then(|s| Some(s.taken_at.as_ref()?.0));
-    Intent { source: &spec.source, without: &spec.without_members, taken }
+    Intent { source: &spec.source, without: &spec.without_members, taken, instead }
 }
 
 /// Why it does not begin: what members hold would be lost, and nobody said that it may be.
@@ -337,7 +356,7 @@ fn unconfirmed(input: Input<'_>, place: &Place<'_>, given_up: &str) -> Option<St
         return None;
     }
     let command = input.patch(&json!({"confirm": id}));
-    let on = format!("spec.confirm: {given_up}. Or confirm that with etcd's cluster ID: {command}");
+    let on = format!("spec.confirm: {given_up}. To give that up, confirm it with etcd's cluster ID: {command}");
     Some(State::Waiting { reason: Reason::ConfirmationRequired, on })
 }
 

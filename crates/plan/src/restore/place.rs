@@ -2,6 +2,7 @@
 
 use super::{Input, has_ended, is_automatic, source};
 use crate::backup::store::{self, Kept};
+use crate::etcd::delete_volumes;
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
 use crate::settings::Settings;
@@ -168,14 +169,9 @@ fn usable(input: Input<'_>, asks: &Asks) -> Result<(), State> {
             format!("{claim}, which does not exist or is being deleted. Its StatefulSet makes it with the member's pod")
         }
         (false, true, false) => format!(
-            "{claim}, which has lost its volume. Delete it and pod {}, and their StatefulSet makes both anew: kubectl -n {} label pvc/{} {}=true && kubectl -n {} delete pvc/{} pod/{} --wait=false",
+            "{claim}, which has lost its volume. Delete it and pod {}, and their StatefulSet makes both anew: {}",
             names::etcd::member(&asks.etcd.name, 0),
-            asks.namespace,
-            claim.name,
-            labels::ALLOW_DELETION,
-            asks.namespace,
-            claim.name,
-            names::etcd::member(&asks.etcd.name, 0)
+            delete_volumes(&asks.namespace, &[&names::etcd::member(&asks.etcd.name, 0)])
         ),
         (gone, _, true) => format!(
             "{claim}, which {}. etcd has stopped, so nothing makes it anew: {}create it with the size and storageClassName of spec.storage of {} and accessModes [ReadWriteOnce]",

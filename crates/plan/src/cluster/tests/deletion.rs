@@ -78,7 +78,9 @@ fn the_pod_that_holds_it_up_is_named() {
     let planned = f.plan();
     let (_, said) = planned.plan.first_problem().unwrap();
     let wanted = format!(
-        "deletion: waiting for {pod} (it should have ended by {due}: check its node with kubectl describe) and "
+        "deletion: waiting for {pod} (it should have ended by {due}; where it runs, and what its kubelet says: kubectl -n {} describe pod {}) and ",
+        Fixture::cp_namespace(),
+        pod.name
     );
     assert!(said.starts_with(&wanted), "{said}");
 }

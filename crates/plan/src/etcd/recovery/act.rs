@@ -3,6 +3,7 @@
 use super::{Source, Step};
 use crate::etcd::health::Home;
 use crate::etcd::subject::Subject;
+use crate::etcd::way_back;
 use crate::model::{Action, State};
 use berth_api::conditions::Reason;
 use berth_api::labels;
@@ -34,6 +35,10 @@ pub(in crate::etcd) fn state(s: &Subject<'_>, step: &Step) -> Option<State> {
     match step {
         Step::None => None,
         Step::Wait(on) => waiting(on.clone()),
+        Step::Hold(Reason::DataLost, message) => {
+            let way = way_back::now(s).map(|way| format!("Berth cannot restore this etcd by itself. {way}"));
+            Some(State::blocked(Reason::DataLost, way.unwrap_or_else(|| message.clone())))
+        }
         Step::Hold(reason, message) => Some(State::blocked(*reason, message.clone())),
         Step::Begin { name, .. } => waiting(format!("EtcdRestore {}/{name} to be created", Home::of(s).namespace)),
     }

@@ -11,7 +11,7 @@ pub(super) mod view;
 #[cfg(test)]
 mod tests;
 
-use super::subject::delete_volumes;
+use super::subject::give_up;
 use berth_api::conditions::Reason;
 use berth_api::etcd_recovery::RecoveryStatus;
 use berth_api::names;
@@ -279,8 +279,8 @@ impl View {
         if !loss.left.is_empty() {
             if let Some((away, _)) = loss.left.iter().find(|(_, answers)| !answers) {
                 return Err(Step::Wait(format!(
-                    "member {away} to answer: nothing shows that its data is lost, and it may hold what was written since the newest backup. If it is lost, too, give its volume up, and Berth restores without it: {}",
-                    delete_volumes(&self.within, &[away.as_str()])
+                    "member {away} to answer: nothing shows that its data is lost, and it may hold what was written since the newest backup. If it cannot come back, have it begin anew, and Berth restores without it; what it holds is kept on its volume: {}",
+                    give_up(&self.within, &[away.as_str()])
                 )));
             }
             return match (tried(&survivors), &self.store) {
@@ -294,10 +294,11 @@ impl View {
             return Ok((backup, Source::Backup(newest.clone())));
         }
         let all_damaged = stuck.is_none() && !damaged.is_empty();
-        let failed: Vec<String> = tried(&survivors)
+        let failed: Vec<&Attempt> = tried(&survivors).into_iter().chain(damaged).chain(stuck).collect();
+        let again =
+            failed.last().map(|a| format!("kubectl -n {} delete etcdrestores.berth.dev {}", a.namespace, a.name));
+        let failed: Vec<String> = failed
             .into_iter()
-            .chain(damaged)
-            .chain(stuck)
             .map(|a| format!("EtcdRestore {}/{}{}", a.namespace, a.name, after(": ", &a.says)))
             .collect();
         if all_damaged {
@@ -313,8 +314,9 @@ impl View {
             return Err(Step::Hold(
                 Reason::RestoreFailed,
                 format!(
-                    "Berth could not restore etcd by itself: {}. Correct that and delete it, and Berth tries again; or create another EtcdRestore",
-                    failed.join("; ")
+                    "Berth could not restore etcd by itself: {}. Correct that, and have Berth try again: {}",
+                    failed.join("; "),
+                    again.unwrap_or_default()
                 ),
             ));
         }
@@ -352,11 +354,13 @@ fn left_behind(namespace: &str, loss: &Loss, failed: &Attempt) -> Step {
     Step::Hold(
         Reason::RestoreFailed,
         format!(
-            "Berth could not restore what {left} holds: EtcdRestore {}/{}{}. Correct that and delete it, and Berth tries again; or create another EtcdRestore. A backup may be older, so Berth takes none while a member is left. If nobody needs what {left} holds, give it up: {}",
+            "Berth could not restore what {left} holds: EtcdRestore {}/{}{}. Correct that, and have Berth try again: kubectl -n {} delete etcdrestores.berth.dev {}. A backup may be older, so Berth takes none while a member is left. If that cannot be, have {left} begin anew, and Berth restores the newest backup; what {left} holds is kept on its volume: {}",
             failed.namespace,
             failed.name,
             after(": ", &failed.says),
-            delete_volumes(namespace, &members)
+            failed.namespace,
+            failed.name,
+            give_up(namespace, &members)
         ),
     )
 }

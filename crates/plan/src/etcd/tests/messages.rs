@@ -201,6 +201,10 @@ const FORMED: &[Case] = &[
         e.answer_of(1).leader = "a1".into();
     }),
     ("a member is of another cluster", |e| e.answer_of(2).cluster_id = "c2".into()),
+    ("two members are of another cluster", |e| {
+        e.answer_of(1).cluster_id = "c2".into();
+        e.answer_of(2).cluster_id = "c2".into();
+    }),
     ("a member's pod is not ready, and no member was probed", |e| e.pod_says(2, json!({}))),
     ("a container ends again and again", |e| {
         let last = json!({"terminated": {"exitCode": 1, "message": "panic: invalid page type"}});

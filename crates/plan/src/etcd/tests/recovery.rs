@@ -205,7 +205,7 @@ fn where_nothing_is_left_the_newest_backup_is_restored() {
     e.lose(&[0], &[]);
     e.looks_on();
     assert_eq!(e.condition(ConditionType::Ready), is("False", Reason::DataLost));
-    assert!(e.message(ConditionType::Ready).contains("no verified EtcdBackup"), "{}", e.message(ConditionType::Ready));
+    assert!(e.message(ConditionType::Ready).contains("No verified EtcdBackup"), "{}", e.message(ConditionType::Ready));
 }
 
 #[test]

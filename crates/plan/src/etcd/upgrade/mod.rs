@@ -81,6 +81,8 @@ pub(crate) enum Parity {
 #[derive(Clone, Debug)]
 pub(crate) struct View<'a> {
     pub(crate) now: Timestamp,
+    /// What restores a backup of it, but for which.
+    pub(crate) restore: String,
     /// The version that all members have, or had before the change.
     pub(crate) from: Version,
     /// What the spec asks for, if Berth can do it.
@@ -238,8 +240,8 @@ fn go_on(view: &View<'_>, operation: &Operation) -> Step {
 
 fn hold(view: &View<'_>, next: Version, why: &str) -> Step {
     Step::Hold(format!(
-        "etcd {next} does not come up: {why}. All members have run it, and the members' data may be of the new minor version by now, which etcd {} does not read; so Berth does not go back. Correct what the message names, and the change goes on by itself; or restore a backup of before the change (kubectl berth etcd restore)",
-        view.from
+        "etcd {next} does not come up: {why}. All members have run it, and the members' data may be of the new minor version by now, which etcd {} does not read; so Berth does not go back. Correct what the message names, and the change goes on by itself. If that cannot be, restore the newest backup of before the change, which loses what was written since: {} --backup NAME",
+        view.from, view.restore
     ))
 }
 

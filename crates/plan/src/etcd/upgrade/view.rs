@@ -2,7 +2,7 @@
 
 use super::{Entry, Parity, RAN, Seat, View, target};
 use crate::etcd::subject::{Subject, name_of};
-use crate::etcd::{Health, Input, parity, roll, validate};
+use crate::etcd::{Health, Home, Input, parity, roll, validate};
 use crate::observed::{RaisedAlarm, label};
 use crate::settings::Settings;
 use crate::workload::{pod_problem, pod_ready, pods_of, ready_since, taken_up};
@@ -24,6 +24,7 @@ pub(in crate::etcd) fn of<'a>(s: &'a Subject<'_>, health: &Health, is_applied: b
     let is_space = |alarm: &RaisedAlarm| alarm.kind == RaisedAlarm::NOSPACE;
     View {
         now: s.now,
+        restore: Home::of(s).command("restore"),
         from: record.version,
         wanted: validate::wanted_version(s).ok(),
         next: record.next.as_ref(),

@@ -99,15 +99,15 @@ pub(crate) fn situations() -> Vec<Situation> {
     for (text, members, without) in [
         (
             "what is left is to be restored, and the quorum is not known to be lost",
-            ["DataLost", "Answers", "Away"],
+            &["DataLost", "Answers", "Away"][..],
             "etcd-2",
         ),
-        ("what is left is to be restored without a member", ["DataLost", "DataLost", "Away"], "etcd-2"),
+        ("what is left is to be restored without a member", &["DataLost", "DataLost", "Answers", "Away"], "etcd-3"),
     ] {
         let mut w = of_survivors();
         w.restore.spec.confirm = None;
         w.restore.spec.without_members = vec![without.into()];
-        w.members(&members);
+        w.members(members);
         survivors(&mut w, &json!({"revision": 9, "epoch": 1}));
         w.ends(CHECK, Some("Complete"), Some(&checked()));
         w.reconcile();
@@ -165,6 +165,9 @@ pub(crate) fn situations() -> Vec<Situation> {
     all.push(of(Fixture::checked(), "etcd does not answer, and says nothing of its members", |w| outage(w, &[])));
     all.push(of(Fixture::checked(), "a majority lost its data, and a member that is left answers", |w| {
         outage(w, &["DataLost", "DataLost", "Answers"]);
+    }));
+    all.push(of(Fixture::checked(), "a majority lost its data, one member answers, and one is away", |w| {
+        outage(w, &["DataLost", "DataLost", "Answers", "Away"]);
     }));
     all.push(of(Fixture::checked(), "a majority lost its data, and a member that is left is away", |w| {
         outage(w, &["DataLost", "DataLost", "Away"]);

@@ -24,6 +24,9 @@ pub(super) fn all() -> Vec<Situation> {
     e.cr.status.as_mut().unwrap().hashes = serde_json::from_value(check).unwrap();
     e.looks();
     all.push(e.said("all members have different data"));
+    e.is_automatic();
+    e.looks();
+    all.push(e.said("all members of a tenant's etcd have different data, and there is a store"));
     let mut e = Etcd::of_version(OLD, 3);
     e.cr.status.as_mut().unwrap().hashes_failed_at =
         Some(k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(e.world.now));
