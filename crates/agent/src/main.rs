@@ -3,6 +3,7 @@
 //!
 //! It knows nothing of Kubernetes' API and holds no token. Exit codes: 0 go, 1 error, 2 usage, 42 held (see [`guard`]).
 
+mod copy;
 mod dial;
 mod guard;
 mod install;
@@ -35,6 +36,8 @@ enum Command {
     Wait(wait::Args),
     /// Decides whether an etcd member may start on its volume; if not, says why and exits with 42.
     Guard(GuardArgs),
+    /// Copies data that was set aside, for a person who looks at it.
+    Copy(copy::Args),
     /// Holds the network of an API server in a VPC, as a sidecar.
     #[command(subcommand)]
     Net(net::Command),
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::Install(args) => install::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Wait(args) => wait::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Guard(args) => guard(&args),
+        Command::Copy(args) => copy::run(&args).map(|()| ExitCode::SUCCESS),
         Command::Net(command) => net::run(&command).map(|()| ExitCode::SUCCESS),
         Command::Listen(args) => dial::listen(&args).map(|()| ExitCode::SUCCESS),
         Command::Dial(args) => dial::dial(&args).map(|()| ExitCode::SUCCESS),

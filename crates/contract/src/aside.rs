@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// In a directory that was set aside: when that was, in seconds since 1970. A person who changes it changes when it is deleted.
 pub const NOTE: &str = "berth-set-aside";
 /// What the name of a directory begins with that is about to be gone.
-const GOING: &str = "deleting-";
+pub const GOING: &str = "deleting-";
 
 /// Whether a directory of this name was set aside: `epoch-<number>` and `removed-<ID>`, with a number behind if that was taken.
 pub fn is_aside(name: &str) -> bool {

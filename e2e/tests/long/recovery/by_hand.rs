@@ -84,7 +84,46 @@ fn follows(world: &World) -> Result<()> {
     ensure!(missing.is_empty(), "{missing:?} of {of}");
     members(&tenant, 3)?;
     writer.end();
+    old_data(world, &tenant)?;
     tenant.let_go()
+}
+
+/// What was set aside is read as docs/restore.md says it, with the names of this tenant.
+fn old_data(world: &World, tenant: &Tenant<'_>) -> Result<()> {
+    let page = std::fs::read_to_string(paths::root().join("docs/restore.md"))?;
+    let (_, part) = page.split_once("### To look into it").context("the page has no such part")?;
+    let typed: Vec<String> = part
+        .split("```")
+        .skip(1)
+        .step_by(2)
+        .flat_map(|block| {
+            block.trim_start_matches("text").replace("\\\n", " ").lines().map(str::to_owned).collect::<Vec<_>>()
+        })
+        .map(|line| line.trim().replace("acme-9201d5e7", &tenant.cp_namespace))
+        .filter(|line| line.starts_with("kubectl "))
+        .collect();
+    let [copy, start, list, _read] = typed.as_slice() else { anyhow::bail!("{typed:#?}") };
+    succeeds(&shell(world, copy)?)?;
+    // A test has no terminal.
+    let mut second = typed_by_hand(world, &start.replace(" -it ", " "))?.spawn()?;
+    let listed = until("the copy to be read", || {
+        let out = shell(world, list)?;
+        succeeds(&out)?;
+        Ok(String::from_utf8_lossy(&out.stdout).into_owned())
+    });
+    let ended = signal("INT", &started_by_hand(tenant)?);
+    let _ = second.wait();
+    let listed = listed?;
+    ensure!(listed.contains("/registry/configmaps/kube-system/"), "{listed}");
+    ended
+}
+
+/// The second etcd in the member's container.
+fn started_by_hand(tenant: &Tenant<'_>) -> Result<Vec<i32>> {
+    let all = etcds(tenant, &["etcd-2"])?
+        .into_iter()
+        .filter(|pid| std::fs::read_to_string(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.contains("12379")));
+    Ok(all.collect())
 }
 
 fn written(writer: &Writer, n: usize) -> Result<()> {
@@ -119,9 +158,15 @@ fn command(world: &World, tenant: &Tenant<'_>, arguments: &[&str]) -> Result<Com
 
 /// As a person types it, with the meta cluster's kubectl.
 fn shell(world: &World, command: &str) -> Result<Output> {
+    Ok(typed_by_hand(world, command)?.output()?)
+}
+
+fn typed_by_hand(world: &World, command: &str) -> Result<Command> {
     let kubectl = world.cluster.kubectl()?;
     let script = format!("kubectl() {{ '{}' \"$@\"; }}; {command}", kubectl.get_program().to_string_lossy());
-    Ok(Command::new("bash").args(["-c", &script]).env("KUBECONFIG", world.cluster.kubeconfig()).output()?)
+    let mut bash = Command::new("bash");
+    bash.args(["-c", &script]).env("KUBECONFIG", world.cluster.kubeconfig());
+    Ok(bash)
 }
 
 fn restore(world: &World, tenant: &Tenant<'_>, name: &str) -> Result<Value> {
