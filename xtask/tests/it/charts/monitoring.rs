@@ -52,6 +52,23 @@ fn each_option_adds_its_object_and_no_other() {
 }
 
 #[test]
+fn who_may_read_metrics_is_one_of_those_that_the_values_name() {
+    let is_policy = |o: &&Value| o["kind"] == "NetworkPolicy";
+    assert_eq!(with(&[]).iter().filter(is_policy).count(), 0);
+    let objects = with(&["metrics.from[0].podSelector.matchLabels.app=prometheus"]);
+    let policies: Vec<&Value> = objects.iter().filter(is_policy).collect();
+    let [policy] = policies[..] else { panic!("{policies:?}") };
+    let deployment = the(&objects, ("", "Deployment", "berth-operator"));
+    let pod = &deployment["spec"]["template"];
+    assert!(selects(&policy["spec"]["podSelector"]["matchLabels"], &pod["metadata"]["labels"]));
+    assert_eq!(policy["metadata"]["namespace"], deployment["metadata"]["namespace"]);
+    let port = port_named(&pod["spec"]["containers"][0]["ports"], &json!("http"))["containerPort"].clone();
+    let from = json!([{"podSelector": {"matchLabels": {"app": "prometheus"}}}]);
+    assert_eq!(policy["spec"]["ingress"], json!([{"from": from, "ports": [{"protocol": "TCP", "port": port}]}]));
+    assert_eq!(policy["spec"]["policyTypes"], json!(["Ingress"]), "what it dials is no concern of this");
+}
+
+#[test]
 fn the_service_monitor_leads_to_the_operators_port() {
     // It is of no use without the Service, so it brings that along.
     for objects in [everything(), with(&["metrics.serviceMonitor=true", "metrics.service=false"])] {
