@@ -93,7 +93,7 @@ fn has_store(args: &Restore) -> anyhow::Result<()> {
 fn given_up(args: &Restore, newest: Option<&Proven>, etcd: &EtcdCluster) -> anyhow::Result<Option<String>> {
     let source: RestoreSource = serde_json::from_value(source(args))?;
     let taken = newest.map(|newest| newest.taken_at);
-    let instead = of_what_is_left(etcd, None);
+    let instead = of_what_is_left(etcd);
     Ok(gives_up(etcd, Intent { source: &source, without: &args.without, taken, instead: &instead }))
 }
 

@@ -33,6 +33,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
     ("etcd/recovery/mod.rs", "a majority of the members lost", "what to do about the members is said in its place"),
     ("etcd/recovery/mod.rs", "no store for backups is configured", "likewise"),
     ("etcd/recovery/mod.rs", "there is no verified EtcdBackup of it", "likewise"),
+    ("restore/held.rs", "{} --survivors STORE", "`kubectl berth etcd restore`, which knows no store"),
     ("restore/held.rs", "--claim {claim}", "a flag, like that for a Secret"),
     ("verdicts.rs", "it failed", "what it failed for is kept"),
     ("etcd/members.rs", "Berth to record the next step of the restore", "the object that is written is said first"),

@@ -42,7 +42,7 @@ pub(super) fn backup(input: Input<'_>, place: &Place<'_>, stage: &mut Stage) -> 
         Taken::Failed(said) => Some(State::blocked(
             Reason::RestoreFailed,
             format!(
-                "{key}, which is to be taken before etcd's data is replaced, failed{said}. Correct that, and have Berth take another: kubectl -n {} delete etcdbackups.berth.dev {}. Without it, what was written since the backup that is restored is lost: kubectl -n {} patch etcdrestores.berth.dev {} --type=merge -p '{}'",
+                "{key}, which is to be taken before etcd's data is replaced, failed{said}. Correct that, and have Berth take another: kubectl -n {} delete etcdbackups.berth.dev {}. Or go on without it, and what was written since the backup that is restored is lost for good: kubectl -n {} patch etcdrestores.berth.dev {} --type=merge -p '{}'",
                 key.namespace.as_deref().unwrap_or_default(),
                 key.name,
                 input.namespace(),

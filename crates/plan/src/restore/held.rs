@@ -63,10 +63,9 @@ pub struct Intent<'a> {
     pub instead: &'a str,
 }
 
-/// The command that restores what members hold that are left. `kept`: where its backup goes to, as an `EtcdBackup` says it, if that is known.
-pub fn of_what_is_left(etcd: &EtcdCluster, kept: Option<&Value>) -> String {
-    let to = kept.map_or_else(|| "STORE".to_owned(), flags);
-    format!("{} --survivors {to}", command(etcd, "restore"))
+/// The command that restores what members hold that are left; the store of its backup is to be named.
+pub fn of_what_is_left(etcd: &EtcdCluster) -> String {
+    format!("{} --survivors STORE", command(etcd, "restore"))
 }
 
 /// Where a backup goes to, as `kubectl berth etcd restore --survivors` takes it.

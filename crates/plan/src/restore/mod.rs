@@ -305,7 +305,7 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     let request = input.request();
     let instead = || {
         let delete = format!("kubectl -n {} delete etcdrestores.berth.dev {}", input.namespace(), input.name());
-        format!("{delete} && {}", of_what_is_left(&place.etcd, Some(&place.store.spec)))
+        format!("{delete} && {} --survivors {}", input.command(), held::flags(&place.store.spec))
     };
     let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input);
     if is_unsure && place::answers(&place.etcd) && !input.has_stopped_it() {
