@@ -16,11 +16,17 @@ pub(crate) struct Args {
     /// same rules.
     #[arg(long)]
     to: PathBuf,
+    /// Delete the copy.
+    #[arg(long)]
+    remove: bool,
 }
+
+/// What stays free for the etcd that serves from the same volume: its log grows by 64 MiB at a time.
+const FREE: u64 = 100 << 20;
 
 /// It is there whole, or not at all.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Args { from, to } = args;
+    let Args { from, to, remove } = args;
     let name = |path: &Path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned).unwrap_or_default();
     let (source, target) = (name(from), name(to));
     if !aside::is_aside(&source) {
@@ -30,18 +36,45 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if !is_numbered || !aside::is_aside(&target) || to.parent() != from.parent() {
         bail!("{}: the copy is beside it, with a number behind its name, such as {source}-1", to.display());
     }
+    if *remove {
+        fs::remove_dir_all(to).with_context(|| to.display().to_string())?;
+        println!("{} is deleted", to.display());
+        return Ok(());
+    }
     if to.exists() {
         bail!("{} is there already", to.display());
+    }
+    let (needed, free) = (size(from)? + FREE, free(from)?);
+    if free < needed {
+        bail!("{} has {} MiB free, and {} MiB are needed", from.display(), free >> 20, needed >> 20);
     }
     // By this name it is deleted if this does not come to its end.
     let part = to.with_file_name(format!("{}{target}", aside::GOING));
     if part.exists() {
         fs::remove_dir_all(&part).with_context(|| part.display().to_string())?;
     }
-    copy(from, &part)?;
+    if let Err(error) = copy(from, &part) {
+        let _ = fs::remove_dir_all(&part);
+        return Err(error);
+    }
     fs::rename(&part, to).with_context(|| to.display().to_string())?;
     println!("{} is a copy of {}", to.display(), from.display());
     Ok(())
+}
+
+fn size(dir: &Path) -> anyhow::Result<u64> {
+    let mut sum = 0;
+    for entry in fs::read_dir(dir).with_context(|| dir.display().to_string())? {
+        let entry = entry?;
+        sum += if entry.file_type()?.is_dir() { size(&entry.path())? } else { entry.metadata()?.len() };
+    }
+    Ok(sum)
+}
+
+/// What whoever is not root may still write there.
+fn free(dir: &Path) -> anyhow::Result<u64> {
+    let all = nix::sys::statvfs::statvfs(dir).with_context(|| dir.display().to_string())?;
+    Ok(all.blocks_available() * all.fragment_size())
 }
 
 fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
@@ -72,7 +105,9 @@ mod tests {
         fs::create_dir_all(at("epoch-1/member/wal")).unwrap();
         fs::write(at("epoch-1/member/wal/0.wal"), "log").unwrap();
         fs::write(at("epoch-1/berth-set-aside"), "1\n").unwrap();
-        let copies = |from: &str, to: &str| run(&Args { from: at(from), to: at(to) }).map_err(|e| format!("{e:#}"));
+        let copies = |from: &str, to: &str| {
+            run(&Args { from: at(from), to: at(to), remove: false }).map_err(|e| format!("{e:#}"))
+        };
         // One was cut off.
         fs::create_dir_all(at("deleting-epoch-1-1/member")).unwrap();
         copies("epoch-1", "epoch-1-1").unwrap();
@@ -88,5 +123,8 @@ mod tests {
             assert!(copies("epoch-1", wrong).is_err(), "{wrong}");
         }
         assert!(copies("epoch-7", "epoch-7-1").is_err(), "it is not there");
+        run(&Args { from: at("epoch-1"), to: at("epoch-1-1"), remove: true }).unwrap();
+        assert!(!at("epoch-1-1").exists() && at("epoch-1/member/wal/0.wal").exists());
+        assert!(run(&Args { from: at("epoch-1"), to: at("epoch-1"), remove: true }).is_err(), "copies only");
     }
 }

@@ -174,6 +174,8 @@ struct NodeCondition {
     type_: String,
     #[serde(default)]
     status: String,
+    #[serde(default)]
+    reason: String,
     last_transition_time: Option<Timestamp>,
 }
 
@@ -206,6 +208,8 @@ impl From<NodeObject> for Node {
         }
         node.kubelet = match object.status.conditions.iter().find(|condition| condition.type_ == "Ready") {
             None => Kubelet::Never,
+            // Kubernetes says it of a node that somebody made before its machine joins.
+            Some(NodeCondition { reason, .. }) if reason == "NodeStatusNeverUpdated" => Kubelet::Never,
             Some(NodeCondition { status, last_transition_time: Some(since), .. }) if status == "Unknown" => {
                 Kubelet::Silent { since: *since }
             }
@@ -235,6 +239,9 @@ mod tests {
         }
         assert_eq!(kubelet(json!([of("Ready", "Unknown")])), Kubelet::Silent { since: since.parse().unwrap() });
         assert_eq!(kubelet(json!([{"type": "Ready", "status": "Unknown"}])), Kubelet::Reports);
+        let mut never = of("Ready", "Unknown");
+        never["reason"] = "NodeStatusNeverUpdated".into();
+        assert_eq!(kubelet(json!([never])), Kubelet::Never);
         let node = Node::from(serde_json::from_value::<NodeObject>(json!({"metadata": {"name": "n1"}})).unwrap());
         assert_eq!(node.kubelet, Kubelet::Never);
     }

@@ -86,9 +86,13 @@ impl Programs {
         let mut args: Vec<&OsStr> = vec!["snapshot".as_ref(), "restore".as_ref(), snapshot.as_os_str()];
         args.extend(flags.iter().map(OsStr::new));
         match self.output(At::Proof, "etcdutl", &args) {
-            Err(problem) if is_corrupt(&problem.failure.message) => Err(Problem::lasting(
-                At::Damaged,
-                format!("etcd's own program refuses the snapshot as corrupt: {}", problem.failure.message),
+            // The snapshot is what was proven, by its SHA-256: it is this node's disk, or the member's volume.
+            Err(problem) if is_corrupt(&problem.failure.message) => Err(Problem::brief(
+                At::Other,
+                format!(
+                    "what was fetched whole does not stay so on this node or this volume: {}",
+                    problem.failure.message
+                ),
             )),
             other => other.map(drop),
         }
@@ -118,8 +122,7 @@ impl Programs {
     }
 }
 
-/// Words of `etcdutl` and its database for a snapshot that is not as etcd wrote it. What it says of disks, memory and directories is not
-/// among them, so a node that is ill makes no snapshot a bad one.
+/// Words of `etcdutl` and its database for a snapshot that is not as etcd wrote it. It was, when it was fetched.
 const CORRUPT: [&str; 5] =
     ["expected sha256", "snapshot missing hash", "integrity check failed", "invalid database", "checksum error"];
 
@@ -336,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_wrong_with_the_snapshot_makes_it_a_bad_one() {
+    fn what_is_not_as_etcd_wrote_it_is_known_by_its_words() {
         for said in [
             "etcdutl: Error: expected sha256 [1 2], got [3 4]",
             "etcdutl: Error: snapshot missing hash but --skip-hash-check=false",

@@ -4,10 +4,10 @@
 use crate::calls::{Io, collection, encode};
 use crate::error::{ErrorKind, IoError};
 use berth_api::labels;
-use berth_plan::backup::{is_beside, made_for};
-use berth_plan::observed::{deleting, uid};
+use berth_plan::backup::{BESIDE, is_beside, made_for};
+use berth_plan::observed::{deleting, label, uid};
 use berth_render::{Kind, ObjectKey};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Jobs in one answer.
 const PAGE: usize = 50;
@@ -36,9 +36,10 @@ pub async fn sweep(io: &Io) -> Result<Vec<ObjectKey>, IoError> {
 fn child(job: &Value) -> Option<(ObjectKey, Value)> {
     let owner = made_for(job)?;
     let of = |name: &str| job["metadata"][name].clone();
-    let metadata = json!({
-        "name": of("name"), "namespace": of("namespace"), "uid": of("uid"), "labels": of("labels"),
-    });
+    // Others are of any size, and anybody may make a Job that looks like one of these.
+    let labels = BESIDE.iter().filter_map(|name| Some(((*name).to_owned(), label(job, name)?.into())));
+    let labels: Map<String, Value> = labels.collect();
+    let metadata = json!({"name": of("name"), "namespace": of("namespace"), "uid": of("uid"), "labels": labels});
     Some((owner, json!({"metadata": metadata})))
 }
 

@@ -15,7 +15,8 @@ use serde_json::{Value, json};
 pub(super) async fn run(access: &Access, args: &Backup) -> anyhow::Result<Outcome> {
     exists(access, args).await?;
     // By its member first: those of several members are created within one second.
-    let of = args.members.iter().chain([&args.of.name]).map(String::as_str).collect::<Vec<_>>().join("-");
+    let ordinal = |member: &String| format!("m{}-", member.rsplit('-').next().unwrap_or_default());
+    let of = args.members.iter().map(ordinal).collect::<String>() + &args.of.name;
     let name = args.called.clone().unwrap_or_else(|| default_name(&of, Timestamp::now()));
     let key = ObjectKey::namespaced(Kind::EtcdBackup, &access.namespace, &*name);
     let object = object(args, &name, &access.namespace);

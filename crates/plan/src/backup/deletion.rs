@@ -57,7 +57,7 @@ enum Newer {
 fn newer(input: Input<'_>) -> Newer {
     let own = input.backup;
     let newer = |other: &EtcdBackup| {
-        proven::is_good(other)
+        proven::counts(other)
             && (&other.spec.store, &other.spec.secret_ref, &other.spec.claim_ref)
                 == (&own.spec.store, &own.spec.secret_ref, &own.spec.claim_ref)
             && proven::identity(other) == proven::identity(own)

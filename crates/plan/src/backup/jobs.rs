@@ -27,10 +27,10 @@ impl Pool {
         if is_teams { Self::Teams } else { Self::Platform }
     }
 
-    /// Places that one namespace can have.
+    /// Places that one namespace can have. One whose etcds are slow keeps others waiting in neither.
     pub(super) fn share(self, places: usize) -> usize {
         match self {
-            Self::Platform => places,
+            Self::Platform => places.saturating_sub(1).max(1),
             Self::Teams => (places / 2).max(1),
         }
     }
@@ -110,17 +110,19 @@ pub fn made_for(job: &Value) -> Option<ObjectKey> {
     (is_there && jobs.iter().any(|job| job == own)).then(|| ObjectKey::namespaced(kind, namespace, name))
 }
 
+/// Labels that a Job and the Secret beside it have both, or neither.
+pub const BESIDE: [&str; 5] = [
+    labels::MANAGED_BY,
+    labels::ETCD_BACKUP,
+    labels::ETCD_BACKUP_NAMESPACE,
+    labels::ETCD_RESTORE,
+    labels::ETCD_RESTORE_NAMESPACE,
+];
+
 /// Whether a Secret is that beside a Job: it has the Job's name, and both have the same labels.
 pub fn is_beside(secret: &Value, job: &Value) -> bool {
-    let all = [
-        labels::MANAGED_BY,
-        labels::ETCD_BACKUP,
-        labels::ETCD_BACKUP_NAMESPACE,
-        labels::ETCD_RESTORE,
-        labels::ETCD_RESTORE_NAMESPACE,
-    ];
     let same = |field: &str| secret["metadata"][field] == job["metadata"][field];
-    same("name") && same("namespace") && all.iter().all(|name| label(secret, name) == label(job, name))
+    same("name") && same("namespace") && BESIDE.iter().all(|name| label(secret, name) == label(job, name))
 }
 
 #[cfg(test)]

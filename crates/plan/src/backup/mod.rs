@@ -26,7 +26,7 @@ use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-pub use jobs::{Does, Pool, Seen, is_beside, made_for};
+pub use jobs::{BESIDE, Does, Pool, Seen, is_beside, made_for};
 pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
 

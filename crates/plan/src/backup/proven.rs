@@ -5,6 +5,7 @@
 
 use berth_api::backup::{Damage, EtcdBackup, EtcdBackupStatus, phase};
 use berth_api::conditions::{self, ConditionType};
+use berth_api::labels;
 use berth_api::restore::BackupOf;
 use jiff::{SignedDuration, Timestamp};
 
@@ -36,6 +37,13 @@ pub(crate) fn of(backup: &EtcdBackup) -> BackupOf {
 pub fn is_good(backup: &EtcdBackup) -> bool {
     let is_verified = backup.status.as_ref().is_some_and(|s| s.phase.as_deref() == Some(phase::VERIFIED));
     is_verified && backup.metadata.deletion_timestamp.is_none() && !is_damaged(backup)
+}
+
+/// Whether it may be restored without anybody naming it. Not one of members that a person named, such as where these have different data: it is
+/// as good as its member. What a restore took of those that are left is all that there is.
+pub(crate) fn counts(backup: &EtcdBackup) -> bool {
+    let is_chosen = || backup.metadata.labels.as_ref().is_some_and(|all| all.contains_key(labels::ETCD_RESTORE_UID));
+    is_good(backup) && (backup.spec.members.is_empty() || is_chosen())
 }
 
 /// Whether it was proven once, and what the store gives back by now is another snapshot.
@@ -98,7 +106,7 @@ pub(crate) fn identity(backup: &EtcdBackup) -> Option<&str> {
 
 /// The newest one that counts: the one with the highest revision of that data.
 pub fn newest<'b>(all: impl IntoIterator<Item = &'b EtcdBackup>, wanted: &Wanted<'_>) -> Option<&'b EtcdBackup> {
-    let good: Vec<&EtcdBackup> = all.into_iter().filter(|b| is_good(b) && wanted.is_named(b)).collect();
+    let good: Vec<&EtcdBackup> = all.into_iter().filter(|b| counts(b) && wanted.is_named(b)).collect();
     let last = || good.iter().max_by_key(|b| (created(b), taken(b))).and_then(|b| identity(b));
     let whose = wanted.identity.or_else(last);
     let in_time = |b: &EtcdBackup| wanted.until.is_none_or(|until| proven_at(b).is_some_and(|at| at <= until));
@@ -172,6 +180,18 @@ mod tests {
     fn name<'b>(all: &'b [EtcdBackup], identity: Option<&str>, until: Option<&str>) -> Option<&'b str> {
         let of = acme();
         newest(all, &Wanted { of: &of, identity, until: until.map(at) }).and_then(|b| b.metadata.name.as_deref())
+    }
+
+    #[test]
+    fn one_of_members_that_a_person_named_is_restored_by_its_name_only() {
+        let mut of_one = of_day("of-one", 2, 20, &json!({}));
+        of_one.spec.without_quorum = true;
+        of_one.spec.members = vec!["etcd-1".into()];
+        let mut all = [of_day("nightly", 1, 10, &json!({})), of_one];
+        assert_eq!(name(&all, Some("id"), None), Some("nightly"));
+        assert!(is_good(&all[1]));
+        all[1].metadata.labels = Some([(labels::ETCD_RESTORE_UID.to_owned(), "r1".to_owned())].into());
+        assert_eq!(name(&all, Some("id"), None), Some("of-one"), "a restore took it of those that are left");
     }
 
     #[test]

@@ -155,7 +155,7 @@ fn unbound(s: &Subject<'_>, member: &str) -> Option<String> {
 }
 
 /// A member's claim, with its name.
-fn claim<'a>(s: &Subject<'a>, member: &str) -> Option<(String, &'a Value)> {
+pub(super) fn claim<'a>(s: &Subject<'a>, member: &str) -> Option<(String, &'a Value)> {
     let key = s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
     Some((key.name.clone(), s.observed.get(&key)?))
 }

@@ -6,7 +6,8 @@
 //! can wait for other reasons before: the status remembers when it was first seen. A node that is merely not ready is waited for.
 //! Only volumes that name their node count: one of a zone may be attached to the next node of that zone.
 
-use super::subject::{Subject, give_up, name_of};
+use super::health;
+use super::subject::{Subject, delete_volumes, give_up, name_of};
 use crate::observed::{Observed, deleting, label};
 use crate::workload::unscheduled_since;
 use berth_api::etcd_cluster::{AbsentNode, EtcdCluster};
@@ -122,6 +123,12 @@ pub(super) fn way_out(s: &Subject<'_>, member: &str, stranded: &Stranded) -> Str
         let when = if stranded.is_proven { "once" } else { "after 5 minutes, if" };
         return format!(
             "Berth replaces {member} by an empty member, which copies the data from the others, {when} a quorum of them is well"
+        );
+    }
+    if health::claim(s, member).is_some_and(|(_, claim)| health::is_lost(claim)) {
+        return format!(
+            "no other member has its data: restore volume data-{member} from a backup of your storage. If that cannot be, have {member} begin anew, and then the condition says how to restore a backup: {}",
+            delete_volumes(s.namespace, &[member])
         );
     }
     format!(

@@ -88,8 +88,8 @@ pub fn decide(all: &[Member], limits: &Rollouts, before: &Memory, now: Timestamp
         let answer = match stopped.get(&*member.to).filter(|stop| stop.holds(member)) {
             // Who failed may try again.
             Some(stop) if !member.came_back => {
-                let (version, only) = (member.to.clone(), stop.only.map(str::to_owned));
-                let back = stop.back.iter().map(|id| (*id).clone()).collect();
+                let only = (!stop.all).then(|| member.id.namespace.clone());
+                let (version, back) = (member.to.clone(), stop.named(member));
                 Some(Answer::Stopped { version, back, only, most: limits.max_failed })
             }
             _ => fleet.wave_before((n, member), told).or_else(|| fleet.soak(member)),
@@ -165,28 +165,47 @@ fn of_teams<'a>(running: &[&'a Member]) -> BTreeMap<&'a str, usize> {
 pub struct Stop<'a> {
     /// Who came back from it.
     pub back: BTreeSet<&'a TenantId>,
-    /// The one team whose tenants came back, none of which is in a wave that only the platform gives: it can make them fail on purpose, so it
-    /// stops nobody but itself.
-    pub only: Option<&'a str>,
+    /// It stops everybody. Otherwise each of some teams alone, by its own tenants, none of which is in a wave that only the platform gives: it
+    /// can make them fail on purpose.
+    pub all: bool,
+    /// These teams.
+    teams: BTreeSet<&'a str>,
 }
 
-impl Stop<'_> {
+impl<'a> Stop<'a> {
+    /// However many of a team's tenants came back, for others that is one, but for those in waves that only the platform gives.
+    fn of(members: &[&'a Member], most: usize) -> Self {
+        let mut teams: BTreeMap<&str, usize> = BTreeMap::new();
+        for member in members {
+            *teams.entry(&*member.id.namespace).or_default() += 1;
+        }
+        let early = members.iter().filter(|m| m.wave < DEFAULT_WAVE).count();
+        let late: BTreeSet<&str> =
+            members.iter().filter(|m| m.wave >= DEFAULT_WAVE).map(|m| &*m.id.namespace).collect();
+        let back = members.iter().map(|m| &m.id).collect();
+        teams.retain(|_, tenants| *tenants > most);
+        Self { back, all: early + late.len() > most, teams: teams.into_keys().collect() }
+    }
+
     fn holds(&self, member: &Member) -> bool {
-        self.only.is_none_or(|team| team == member.id.namespace)
+        self.all || self.teams.contains(&*member.id.namespace)
+    }
+
+    /// Those for whom this one is stopped.
+    fn named(&self, member: &Member) -> Vec<TenantId> {
+        let is_its = |id: &&&TenantId| self.all || id.namespace == member.id.namespace;
+        self.back.iter().filter(is_its).map(|id| (*id).clone()).collect()
     }
 }
 
 /// Versions towards which nobody else starts, and who came back from them.
 pub fn stopped<'a>(all: &'a [Member], limits: &Rollouts) -> BTreeMap<&'a str, Stop<'a>> {
-    let mut stops: BTreeMap<&str, Stop<'_>> = BTreeMap::new();
+    let mut back: BTreeMap<&str, Vec<&Member>> = BTreeMap::new();
     for member in all.iter().filter(|m| m.came_back) {
-        let team = &*member.id.namespace;
-        let stop = stops.entry(&member.to).or_insert_with(|| Stop { only: Some(team), ..Stop::default() });
-        stop.back.insert(&member.id);
-        stop.only = stop.only.filter(|only| *only == team && member.wave >= DEFAULT_WAVE);
+        back.entry(&member.to).or_default().push(member);
     }
-    stops.retain(|_, stop| stop.back.len() > limits.max_failed);
-    stops
+    let stops = back.into_iter().map(|(version, members)| (version, Stop::of(&members, limits.max_failed)));
+    stops.filter(|(_, stop)| stop.all || !stop.teams.is_empty()).collect()
 }
 
 /// All that a decision looks at.

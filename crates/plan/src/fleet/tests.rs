@@ -146,7 +146,12 @@ fn a_team_whose_tenants_fail_stops_itself_and_nobody_else() {
     assert!(matches!(&decision.answers[&waits[0].id], Answer::Stopped { only: Some(team), .. } if team == "evil"));
     assert!(granted(&decided(&all(4), &limits(10, 2))).is_empty(), "a wave that the platform gave");
     let another = [&all(DEFAULT_WAVE)[..], &[of("other", member("f", 5, Some(Failed)))]].concat();
-    assert!(granted(&decided(&another, &limits(10, 2))).is_empty(), "another team's, too");
+    assert_eq!(granted(&decided(&another, &limits(10, 2))), ["e"], "for others that is one, and one of another team");
+    let third = [&another[..], &[of("third", member("g", 5, Some(Failed)))]].concat();
+    let decision = decided(&third, &limits(10, 2));
+    assert!(granted(&decision).is_empty(), "three teams'");
+    let Answer::Stopped { back, only: None, .. } = &decision.answers[&waits[1].id] else { panic!("{decision:?}") };
+    assert_eq!(back.len(), 5);
     assert_eq!(granted(&decided(&another, &limits(10, 4))), ["d", "e"], "four may");
 }
 

@@ -33,8 +33,8 @@ pub(super) fn failed(
 /// What a Job has read.
 struct Read {
     key: String,
-    /// None: it was named by its key, and no sum was known.
-    sha256: Option<String>,
+    /// Empty: it was named by its key, and no sum was known. Then a manifest that somebody changed may be what is wrong.
+    sha256: String,
 }
 
 impl Read {
@@ -44,13 +44,13 @@ impl Read {
             Task::Restore(task) => (task.key, task.sha256),
             Task::Take(_) | Task::Delete(_) => return None,
         };
-        Some(Self { key, sha256: Some(sha256).filter(|sum| !sum.is_empty()) })
+        Some(Self { key, sha256 })
     }
 
     fn is(&self, backup: &EtcdBackup) -> bool {
         let of =
             |field: fn(&EtcdBackupStatus) -> &Option<String>| backup.status.as_ref().and_then(|s| field(s).as_ref());
-        of(|s| &s.key) == Some(&self.key) && (self.sha256.is_none() || of(|s| &s.sha256) == self.sha256.as_ref())
+        of(|s| &s.key) == Some(&self.key) && of(|s| &s.sha256) == Some(&self.sha256)
     }
 }
 

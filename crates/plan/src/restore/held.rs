@@ -3,6 +3,7 @@
 use super::place::answers;
 use crate::etcd::command;
 use berth_api::EtcdCluster;
+use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::MemberState;
 use berth_api::restore::RestoreSource;
 use jiff::Timestamp;
@@ -48,6 +49,19 @@ impl Held {
     pub(super) fn awaited(&self, without: &[String]) -> Vec<String> {
         self.away.iter().filter(|m| !without.contains(m)).cloned().collect()
     }
+}
+
+/// Whether it does not serve, for this reason.
+fn says(etcd: &EtcdCluster, reason: Reason) -> bool {
+    let conditions = etcd.status.as_ref().map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let available = conditions::find(conditions, ConditionType::Available);
+    available.is_some_and(|c| c.status == "False" && c.reason == reason.as_str())
+}
+
+/// Whether it has served once. A status that was lost has no cluster ID before a quorum has answered, and knows why there is none.
+fn was_formed(etcd: &EtcdCluster) -> bool {
+    let lost = [Reason::QuorumLost, Reason::DataLost, Reason::ForeignData, Reason::EtcdAlarm];
+    etcd.status.as_ref().is_some_and(|s| s.cluster_id.is_some()) || lost.into_iter().any(|reason| says(etcd, reason))
 }
 
 /// What is restored.
@@ -100,8 +114,13 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
         return Some(format!("{of} answers, and {written} will be lost"));
     }
     let held = Held::of(etcd);
-    if etcd.status.as_ref().is_none_or(|s| s.cluster_id.is_none()) || held.is_nothing() {
+    if !was_formed(etcd) || held.is_nothing() {
         return None;
+    }
+    if says(etcd, Reason::EtcdAlarm) {
+        return Some(format!(
+            "the members of {of} have different data (alarm CORRUPT), and all that they hold will be replaced. To keep it, save what each of them holds first: the condition Ready of {of} has the commands"
+        ));
     }
     let list = |names: &[String]| names.join(", ");
     let (answer, away) = (list(&held.answer), list(&held.away));
@@ -221,6 +240,28 @@ mod tests {
             assert_eq!(said.is_some(), word.is_some(), "{states:?}: {said:?}");
             assert!(word.is_none_or(|word| said.unwrap().contains(word)), "{states:?}");
         }
+    }
+
+    #[test]
+    fn where_members_differ_or_the_status_was_lost_nothing_begins_by_itself() {
+        let of = |cluster_id: Option<&str>, reason: &str, source: &Value| {
+            let mut etcd = etcd(&[ANSWERS, AWAY, AWAY], "False");
+            let status = etcd.status.as_mut().unwrap();
+            status.cluster_id = cluster_id.map(str::to_owned);
+            status.conditions[0].reason = reason.into();
+            let source: RestoreSource = serde_json::from_value(source.clone()).unwrap();
+            gives_up(&etcd, Intent { source: &source, without: &[], taken: None, instead: "that" })
+        };
+        let backup = json!({"backup": "b"});
+        for source in [&backup, &json!({"survivors": {"store": "main"}})] {
+            let said = of(Some("c1"), "EtcdAlarm", source).unwrap();
+            assert!(said.contains("different data") && !said.contains("quorum"), "{said}");
+        }
+        assert!(
+            of(None, "QuorumLost", &backup).unwrap().contains("will be lost"),
+            "as after a restore of the meta cluster"
+        );
+        assert_eq!(of(None, "Waiting", &backup), None, "it was never formed");
     }
 
     #[test]

@@ -141,6 +141,13 @@ impl<'a> Input<'a> {
             && self.observed.get(&asks(self.restore).etcd).and_then(at).is_some_and(|at| !turns_back.contains(&&*at))
     }
 
+    /// The etcd's pods end, or have ended, for a restore.
+    fn stops_it(&self) -> bool {
+        let phase = |etcd: &Value| etcd.pointer("/status/operation/phase").and_then(Value::as_str).map(str::to_owned);
+        let of = self.observed.get(&asks(self.restore).etcd).and_then(phase);
+        self.request().is_some() && of.is_some_and(|phase| phase != "WaitingForClients")
+    }
+
     /// Asks for it no more. What another one asks for stays.
     fn withdraw(&self, stage: &mut Stage) -> bool {
         let key = asks(self.restore).etcd;
@@ -177,9 +184,19 @@ fn answers_again(input: Input<'_>) -> Option<String> {
     }
     let own = format!("{}/{}", input.namespace(), input.name());
     let is_given_up = status.recovery.as_ref().is_some_and(|r| r.has_given_up(&own));
-    (is_given_up || place::answers(&etcd)).then(|| {
-        format!(
+    if is_given_up || place::answers(&etcd) {
+        return Some(format!(
             "{key} answers again, or did since this was created, so Berth restores nothing by itself; if it is to be restored all the same, create another EtcdRestore"
+        ));
+    }
+    // Whoever has its data again may hold more than the backup.
+    let left = status.recovery.iter().flat_map(|r| &r.left).map(|endpoint| endpoint.name.clone());
+    let mut left: Vec<String> = Held::of(&etcd).answer.into_iter().chain(left).collect();
+    left.dedup();
+    (input.restore.spec.source.survivors.is_none() && !left.is_empty()).then(|| {
+        format!(
+            "{} of {key} has its data again, which may be more than the backup has, so this one ends, and Berth goes on with what is left",
+            left.join(", ")
         )
     })
 }
@@ -307,11 +324,13 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
         let delete = format!("kubectl -n {} delete etcdrestores.berth.dev {}", input.namespace(), input.name());
         format!("{delete} && {} --survivors {}", input.command(), held::flags(&place.store.spec))
     };
-    let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input);
-    if is_unsure && place::answers(&place.etcd) && !input.has_stopped_it() {
-        // Nobody said that what it holds may be lost.
+    let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input) && !input.has_stopped_it();
+    // Once its pods end, nobody knows what they hold.
+    let holds = || !input.stops_it() && gives_up(&place.etcd, intent(input, place, "")).is_some();
+    if is_unsure && (place::answers(&place.etcd) || holds()) {
+        // Nobody said that what it holds may be lost. It held nothing when this began.
         input.withdraw(stage);
-        return (phase::CHECKED, State::waiting(format!("{} to go on: it answers again", place.asks.etcd)));
+        return (phase::CHECKED, State::waiting(format!("{} to go on: it has data again", place.asks.etcd)));
     }
     if request.is_none() {
         let given_up = if is_automatic(input) { None } else { gives_up(&place.etcd, intent(input, place, &instead())) };
@@ -351,10 +370,16 @@ fn intent<'a>(input: Input<'a>, place: &Place<'_>, instead: &'a str) -> Intent<'
 
 /// Why it does not begin: what members hold would be lost, and nobody said that it may be.
 fn unconfirmed(input: Input<'_>, place: &Place<'_>, given_up: &str) -> Option<State> {
-    let id = place.etcd.status.as_ref()?.cluster_id.clone()?;
     if is_confirmed(input, place) {
         return None;
     }
+    let Some(id) = place.etcd.status.as_ref().and_then(|s| s.cluster_id.clone()) else {
+        let on = format!(
+            "{} to say its cluster ID (status.clusterId), by which this is confirmed, and which it learns from a quorum: {given_up}",
+            place.asks.etcd
+        );
+        return Some(State::Waiting { reason: Reason::ConfirmationRequired, on });
+    };
     let command = input.patch(&json!({"confirm": id}));
     let on = format!("spec.confirm: {given_up}. To give that up, confirm it with etcd's cluster ID: {command}");
     Some(State::Waiting { reason: Reason::ConfirmationRequired, on })

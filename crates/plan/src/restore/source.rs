@@ -44,7 +44,7 @@ fn meant(restore: &EtcdRestore, observed: &Observed) -> Option<EtcdBackup> {
     let fit = || all.iter().filter(|b| proven::of(b) == of && proven::is_good(b));
     let left = fit().find(|b| b.metadata.name.as_ref() == Some(&name))?;
     let data = |b: &EtcdBackup| (proven::identity(b).map(str::to_owned), proven::furthest(b).0);
-    let history = fit().filter(|b| data(b) == data(left));
+    let history = fit().filter(|b| proven::counts(b) && data(b) == data(left));
     history.max_by_key(|b| (proven::furthest(b), b.metadata.name.as_ref() == Some(&name))).cloned()
 }
 

@@ -157,6 +157,14 @@ async fn metadata_of_berths_kinds_is_bounded() {
         eventually(Duration::from_secs(5), "rights", attempt).await.expect("as much as may be");
         let message = refusal(create(&root, kind.name(), &team, large(65_536), true).await);
         assert!(message.contains("has 65537 bytes, and may have 65536"), "{message}");
+        let mut many = object(kind, "large");
+        many["metadata"]["labels"] =
+            (0..200).map(|n| (format!("l{n}"), serde_json::json!(""))).collect::<serde_json::Map<_, _>>().into();
+        let message = refusal(create(&root, kind.name(), &team, many, true).await);
+        assert!(
+            message.contains("has 200 labels, annotations, finalizers and owner references, and may have 128"),
+            "{message}"
+        );
         // One of before the policy is changed, and made smaller.
         create(&server.client(), kind.name(), &team, object(kind, "large"), false).await.expect("admin");
         merge(

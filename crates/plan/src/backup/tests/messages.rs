@@ -108,6 +108,16 @@ pub(crate) fn situations() -> Vec<Situation> {
             }
         }),
     ];
+    situations.push(of(
+        Fixture::new(),
+        "others of its namespace are being taken that go to a store of the platform",
+        |w| {
+            w.settings.backups.concurrent = 4;
+            for n in 0..3 {
+                w.works(TEAM, &format!("b{n}"), Pool::Platform);
+            }
+        },
+    ));
     situations.extend(own.iter().map(|(text, change)| of(in_own_store(), text, *change)));
     let volume: &[(&str, Change)] = &[
         ("the claim of its volume is not there", |w| drop(w.observed.objects.remove(&claim()))),

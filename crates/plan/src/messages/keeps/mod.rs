@@ -42,6 +42,11 @@ fn rows() -> Vec<Row> {
         steps: vec![("bring the node back", RETURN), ("If it does not come back, have etcd-0 begin anew", TYPED), ("the condition says how to restore a backup", Some(Act::Backup))],
     },
     Row {
+        kind: "EtcdCluster", situation: "the only member's PersistentVolume is gone",
+        members: "L", has_backup: true, automatic: false, then: None, confirms: None,
+        steps: vec![("have etcd-0 begin anew", TYPED), ("the condition says how to restore a backup", Some(Act::Backup))],
+    },
+    Row {
         kind: "EtcdCluster", situation: "two of three members' volumes are empty, and there are a store and a proven backup",
         members: "LLA", has_backup: true, automatic: false, then: None, confirms: None,
         steps: vec![("may be more than any backup: restore it", TYPED), ("If that cannot be, restore the newest backup", TYPED)],

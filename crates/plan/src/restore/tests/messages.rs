@@ -203,6 +203,22 @@ pub(crate) fn situations() -> Vec<Situation> {
         w.restore.spec.confirm = None;
     }));
     all.push(of(Fixture::checked(), "Berth created it by itself, and etcd answers again", again));
+    let mut own = Fixture::checked();
+    again(&mut own);
+    all.push(of(own, "Berth created it by itself, and a member has its data again", |w| {
+        available(w, "False", "2026-01-02T00:00:30Z");
+        w.members(&["DataLost", "DataLost", "Answers"]);
+    }));
+    all.push(of(Fixture::checked(), "the members have different data, and no majority agrees", |w| {
+        outage(w, &["Answers"; 3]);
+        w.live(Kind::EtcdCluster)["status"]["conditions"][0]["reason"] = "EtcdAlarm".into();
+    }));
+    all.push(of(Fixture::checked(), "etcd does not answer, and its status was lost", |w| {
+        outage(w, &["Away"; 3]);
+        let status = &mut w.live(Kind::EtcdCluster)["status"];
+        status["conditions"][0]["reason"] = "QuorumLost".into();
+        status["clusterId"] = Value::Null;
+    }));
     let told: Vec<(&str, Fixture, Change)> = vec![
         ("etcd has not begun yet", Fixture::told(None, "", 1), |_| {}),
         ("etcd is paused", Fixture::told(None, "", 1), |w| w.live(Kind::EtcdCluster)["spec"]["paused"] = true.into()),

@@ -117,6 +117,32 @@ fn is_available(w: &mut Fixture, status: &str) {
     w.live(Kind::EtcdCluster)["status"]["conditions"] = json!([available]);
 }
 
+/// A disk that comes late is no loss any more, though there is no quorum yet. Once etcd's pods end, nobody knows what they hold.
+#[test]
+fn a_backup_is_not_restored_once_a_member_has_its_data_again() {
+    for (at, ends) in [("", true), ("WaitingForClients", true), ("Stop", false), ("Restore", false)] {
+        let of = |at: &str| if at.is_empty() { Fixture::checked() } else { Fixture::told(None, at, 1) };
+        let mut w = automatic(of(at));
+        is_available(&mut w, "False");
+        w.members(&["DataLost", "DataLost", "Answers"]);
+        let failed = w.reconcile().1.phase.as_deref() == Some("Failed");
+        assert_eq!(failed, ends, "{at}");
+        let mut w = automatic(of(at));
+        is_available(&mut w, "False");
+        w.members(&["DataLost"; 3]);
+        assert_ne!(w.reconcile().1.phase.as_deref(), Some("Failed"), "{at}: all are lost");
+    }
+    // A person's, that nobody confirmed, waits for that.
+    let mut w = Fixture::told(None, "WaitingForClients", 1);
+    w.restore.spec.confirm = None;
+    let request = json!({"namespace": TEAM, "name": "back", "uid": "r1", "unconfirmed": true}).to_string();
+    w.live(Kind::EtcdCluster)["metadata"]["annotations"] = json!({labels::RESTORE_REQUEST: request});
+    is_available(&mut w, "False");
+    w.members(&["DataLost", "DataLost", "Answers"]);
+    let (planned, _) = w.reconcile();
+    assert_eq!(annotation_of(&planned), Some(None), "it is asked for no more");
+}
+
 #[test]
 fn one_that_berth_created_leaves_an_etcd_alone_that_answers_again() {
     for at in ["", "WaitingForClients", "Stop", "Restore"] {

@@ -24,6 +24,10 @@ pub(super) fn all() -> Vec<Situation> {
     e.edit(&Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-1"))["status"]["phase"] = "Lost".into();
     e.looks();
     all.push(e.said("a member's PersistentVolume is gone, and there is no quorum"));
+    let mut e = Etcd::loses_a_node(1, Some(out_of_service()));
+    e.edit(&Etcd::key(Kind::PersistentVolumeClaim, "data-etcd-0"))["status"]["phase"] = "Lost".into();
+    e.looks();
+    all.push(e.said("the only member's PersistentVolume is gone"));
     let mut e = Etcd::formed(3);
     e.differs(true);
     e.answer(&[0, 1], 0);
