@@ -214,7 +214,7 @@ mod tests {
                 let text = std::fs::read_to_string(file.unwrap().path()).unwrap();
                 for kind in text.lines().filter_map(|l| l.strip_prefix("kind: ")) {
                     // The values that the demo sets ask for none of these.
-                    let others = ["ServiceMonitor", "PrometheusRule", "ResourceQuota"].contains(&kind);
+                    let others = ["NetworkPolicy", "ServiceMonitor", "PrometheusRule", "ResourceQuota"].contains(&kind);
                     assert!(others || KINDS.iter().any(|(k, ..)| *k == kind), "{kind}");
                 }
             }
