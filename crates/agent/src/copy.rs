@@ -24,6 +24,9 @@ pub(crate) struct Args {
 /// What stays free for the etcd that serves from the same volume: its log grows by 64 MiB at a time.
 const FREE: u64 = 100 << 20;
 
+/// In a copy. What was set aside twice has a number behind its name, too.
+const NOTE: &str = "berth-copy";
+
 /// It is there whole, or not at all.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let Args { from, to, remove } = args;
@@ -37,6 +40,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         bail!("{}: the copy is beside it, with a number behind its name, such as {source}-1", to.display());
     }
     if *remove {
+        if !to.join(NOTE).exists() {
+            bail!("{} is no copy that this command made: nothing is deleted", to.display());
+        }
         fs::remove_dir_all(to).with_context(|| to.display().to_string())?;
         println!("{} is deleted", to.display());
         return Ok(());
@@ -57,6 +63,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let _ = fs::remove_dir_all(&part);
         return Err(error);
     }
+    File::create(part.join(NOTE))?.sync_all()?;
     fs::rename(&part, to).with_context(|| to.display().to_string())?;
     println!("{} is a copy of {}", to.display(), from.display());
     Ok(())
@@ -126,5 +133,8 @@ mod tests {
         run(&Args { from: at("epoch-1"), to: at("epoch-1-1"), remove: true }).unwrap();
         assert!(!at("epoch-1-1").exists() && at("epoch-1/member/wal/0.wal").exists());
         assert!(run(&Args { from: at("epoch-1"), to: at("epoch-1"), remove: true }).is_err(), "copies only");
+        fs::create_dir_all(at("epoch-1-2/member")).unwrap();
+        assert!(run(&Args { from: at("epoch-1"), to: at("epoch-1-2"), remove: true }).is_err(), "it was set aside");
+        assert!(at("epoch-1-2/member").exists());
     }
 }

@@ -12,7 +12,7 @@ use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
 use berth_api::restore::{RestoreSource, phase};
 use berth_api::{EtcdCluster, EtcdRestore};
-use berth_plan::restore::{Held, Intent, answers, gives_up, of_what_is_left};
+use berth_plan::restore::{Held, Intent, answers, confirmation_id, gives_up, of_what_is_left};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -163,8 +163,9 @@ fn confirmation(args: &Restore, etcd: &EtcdCluster, key: &ObjectKey, gives_up: b
     if args.yes && args.of_other.is_none() && !answers(etcd) {
         return Ok(None);
     }
-    let id = etcd.status.as_ref().and_then(|s| s.cluster_id.clone());
-    id.map(Some).ok_or_else(|| anyhow!("{key} has no cluster ID (status.clusterId): wait until it is Ready"))
+    confirmation_id(etcd)
+        .map(Some)
+        .ok_or_else(|| anyhow!("{key} has no cluster ID (status.clusterId): wait until it is Ready"))
 }
 
 fn source(args: &Restore) -> Value {

@@ -125,6 +125,9 @@ pub fn why_none<'b>(all: impl IntoIterator<Item = &'b EtcdBackup>, wanted: &Want
     };
     let only = |is: &dyn Fn(&EtcdBackup) -> bool| list(named.iter().filter(|b| is(b)).copied().collect());
     let is_its = |b: &EtcdBackup| wanted.identity.is_none_or(|whose| identity(b) == Some(whose));
+    if let Some(of_members) = only(&|b| is_good(b) && is_its(b) && !counts(b)) {
+        return Some(format!("{of_members} is of members that somebody named, and is restored by its name"));
+    }
     if let Some(late) = only(&|b| is_good(b) && is_its(b)) {
         return Some(format!("{late} was proven after that time, so it is not certain that it was taken before"));
     }

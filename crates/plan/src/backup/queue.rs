@@ -44,7 +44,7 @@ pub(super) fn waits(input: Input<'_>) -> Option<String> {
                     "its turn: {ahead} others that go to stores of teams are taken first, {places} at once (chart value backups.concurrent)"
                 ),
                 Pool::Platform if own_jobs >= share => format!(
-                    "its turn: {own_jobs} of namespace {} are being taken, and {share} of one namespace at once (one less than the chart value backups.concurrent)",
+                    "its turn: {own_jobs} of namespace {} are being taken, and {share} of one namespace at once (chart value backups.concurrent: {places})",
                     input.namespace()
                 ),
                 Pool::Platform => format!(

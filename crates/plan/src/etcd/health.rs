@@ -282,6 +282,10 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         "Berth replaces it by an empty member once a quorum of the others is well. Keep their volumes".to_owned()
     } else if s.can_join() && is_one_of_few(s) {
         anew(s, &member)
+    } else if s.can_join() {
+        format!(
+            "Give each member its own volume back, which may be at another one, and delete pod {member}. Keep all volumes"
+        )
     } else {
         format!(
             "Restore volume {volume} from a backup and delete pod {member}. Keep the other members' volumes: this etcd was made by an earlier version of Berth, whose agent lets no empty member join"

@@ -184,7 +184,9 @@ impl<'a> Stop<'a> {
             members.iter().filter(|m| m.wave >= DEFAULT_WAVE).map(|m| &*m.id.namespace).collect();
         let back = members.iter().map(|m| &m.id).collect();
         teams.retain(|_, tenants| *tenants > most);
-        Self { back, all: early + late.len() > most, teams: teams.into_keys().collect() }
+        // One team alone stops nobody, whatever the value is.
+        let all = early > most || early + late.len() > most.max(1);
+        Self { back, all, teams: teams.into_keys().collect() }
     }
 
     fn holds(&self, member: &Member) -> bool {

@@ -147,6 +147,7 @@ fn a_team_whose_tenants_fail_stops_itself_and_nobody_else() {
     assert!(granted(&decided(&all(4), &limits(10, 2))).is_empty(), "a wave that the platform gave");
     let another = [&all(DEFAULT_WAVE)[..], &[of("other", member("f", 5, Some(Failed)))]].concat();
     assert_eq!(granted(&decided(&another, &limits(10, 2))), ["e"], "for others that is one, and one of another team");
+    assert_eq!(granted(&decided(&all(DEFAULT_WAVE), &limits(10, 0))), ["e"], "whatever the value is");
     let third = [&another[..], &[of("third", member("g", 5, Some(Failed)))]].concat();
     let decision = decided(&third, &limits(10, 2));
     assert!(granted(&decision).is_empty(), "three teams'");

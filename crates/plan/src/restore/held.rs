@@ -60,8 +60,17 @@ fn says(etcd: &EtcdCluster, reason: Reason) -> bool {
 
 /// Whether it has served once. A status that was lost has no cluster ID before a quorum has answered, and knows why there is none.
 fn was_formed(etcd: &EtcdCluster) -> bool {
+    confirmation_id(etcd).is_some()
+}
+
+/// What `spec.confirm` has to be: its cluster ID; where its status was lost, and no quorum tells that, the beginning of its identity, as hex digits.
+/// None: there is nothing to lose.
+pub fn confirmation_id(etcd: &EtcdCluster) -> Option<String> {
+    let status = etcd.status.as_ref()?;
     let lost = [Reason::QuorumLost, Reason::DataLost, Reason::ForeignData, Reason::EtcdAlarm];
-    etcd.status.as_ref().is_some_and(|s| s.cluster_id.is_some()) || lost.into_iter().any(|reason| says(etcd, reason))
+    let is_lost = || lost.into_iter().any(|reason| says(etcd, reason));
+    let identity = || Some(status.identity.as_ref()?.chars().filter(char::is_ascii_hexdigit).take(16).collect());
+    status.cluster_id.clone().or_else(|| identity().filter(|_| is_lost()))
 }
 
 /// What is restored.
@@ -248,6 +257,7 @@ mod tests {
             let mut etcd = etcd(&[ANSWERS, AWAY, AWAY], "False");
             let status = etcd.status.as_mut().unwrap();
             status.cluster_id = cluster_id.map(str::to_owned);
+            status.identity = Some("0f1e2d3c-aaaa-bbbb-cccc-000000000000".into());
             status.conditions[0].reason = reason.into();
             let source: RestoreSource = serde_json::from_value(source.clone()).unwrap();
             gives_up(&etcd, Intent { source: &source, without: &[], taken: None, instead: "that" })
@@ -262,6 +272,13 @@ mod tests {
             "as after a restore of the meta cluster"
         );
         assert_eq!(of(None, "Waiting", &backup), None, "it was never formed");
+        let mut etcd = etcd(&[AWAY], "False");
+        assert_eq!(confirmation_id(&etcd).as_deref(), Some("c1"));
+        let status = etcd.status.as_mut().unwrap();
+        (status.cluster_id, status.identity) = (None, Some("0f1e2d3c-aaaa-4bbb-8ccc-000000000000".into()));
+        assert_eq!(confirmation_id(&etcd), None, "it is restored, or was never formed");
+        etcd.status.as_mut().unwrap().conditions[0].reason = "QuorumLost".into();
+        assert_eq!(confirmation_id(&etcd).as_deref(), Some("0f1e2d3caaaa4bbb"));
     }
 
     #[test]

@@ -32,7 +32,7 @@ use place::Place;
 use ran::{Ran, run, task_of};
 use serde_json::{Value, json};
 
-pub use held::{Held, Intent, gives_up, of_what_is_left};
+pub use held::{Held, Intent, confirmation_id, gives_up, of_what_is_left};
 pub use place::{Asks, answers, asks, claim, credentials};
 
 /// What a plan for an `EtcdRestore` is made from.
@@ -189,10 +189,8 @@ fn answers_again(input: Input<'_>) -> Option<String> {
             "{key} answers again, or did since this was created, so Berth restores nothing by itself; if it is to be restored all the same, create another EtcdRestore"
         ));
     }
-    // Whoever has its data again may hold more than the backup.
-    let left = status.recovery.iter().flat_map(|r| &r.left).map(|endpoint| endpoint.name.clone());
-    let mut left: Vec<String> = Held::of(&etcd).answer.into_iter().chain(left).collect();
-    left.dedup();
+    // Whoever has its data again may hold more than the backup. Not one that is only about to join, which is never left.
+    let left: Vec<&str> = status.recovery.iter().flat_map(|r| &r.left).map(|endpoint| endpoint.name.as_str()).collect();
     (input.restore.spec.source.survivors.is_none() && !left.is_empty()).then(|| {
         format!(
             "{} of {key} has its data again, which may be more than the backup has, so this one ends, and Berth goes on with what is left",
@@ -326,7 +324,10 @@ fn go_on(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, out: &mut Resto
     };
     let is_unsure = request.as_ref().is_some_and(|r| r.unconfirmed) && !is_automatic(input) && !input.has_stopped_it();
     // Once its pods end, nobody knows what they hold.
-    let holds = || !input.stops_it() && gives_up(&place.etcd, intent(input, place, "")).is_some();
+    let holds = || {
+        let is_own = input.restore.spec.source.of.is_none() && !input.stops_it();
+        is_own && gives_up(&place.etcd, intent(input, place, "")).is_some()
+    };
     if is_unsure && (place::answers(&place.etcd) || holds()) {
         // Nobody said that what it holds may be lost. It held nothing when this began.
         input.withdraw(stage);
@@ -358,8 +359,7 @@ fn ask(input: Input<'_>, place: &Place<'_>, stage: &mut Stage, restored: Option<
 
 /// Somebody said that what this etcd holds may be lost.
 fn is_confirmed(input: Input<'_>, place: &Place<'_>) -> bool {
-    let id = place.etcd.status.as_ref().and_then(|s| s.cluster_id.as_ref());
-    id.is_some() && input.restore.spec.confirm.as_ref() == id
+    confirmation_id(&place.etcd).is_some_and(|id| input.restore.spec.confirm.as_deref() == Some(&id))
 }
 
 fn intent<'a>(input: Input<'a>, place: &Place<'_>, instead: &'a str) -> Intent<'a> {
@@ -373,13 +373,7 @@ fn unconfirmed(input: Input<'_>, place: &Place<'_>, given_up: &str) -> Option<St
     if is_confirmed(input, place) {
         return None;
     }
-    let Some(id) = place.etcd.status.as_ref().and_then(|s| s.cluster_id.clone()) else {
-        let on = format!(
-            "{} to say its cluster ID (status.clusterId), by which this is confirmed, and which it learns from a quorum: {given_up}",
-            place.asks.etcd
-        );
-        return Some(State::Waiting { reason: Reason::ConfirmationRequired, on });
-    };
+    let id = confirmation_id(&place.etcd)?;
     let command = input.patch(&json!({"confirm": id}));
     let on = format!("spec.confirm: {given_up}. To give that up, confirm it with etcd's cluster ID: {command}");
     Some(State::Waiting { reason: Reason::ConfirmationRequired, on })

@@ -237,6 +237,15 @@ const FORMED: &[Case] = &[
         );
         e.answer(&[0, 2], 0);
     }),
+    ("two members' volumes are another's", |e| {
+        for member in ["etcd-1", "etcd-2"] {
+            e.held(
+                member,
+                &format!("ForeignData: the volume of etcd member {member} (epoch 1) holds the data of another member"),
+            );
+        }
+        e.answer(&[0], 0);
+    }),
     ("somebody deletes a member's PersistentVolumeClaim", |e| {
         e.claim(1, json!({"metadata": {"deletionTimestamp": "x"}, "spec": {"volumeName": "pvc-1"}}));
     }),

@@ -68,6 +68,7 @@ const TAKEN: &[(&str, &str)] = &[
     ("Then restore the backup of that one", "what each member holds: it was backed up before"),
     ("restore it", "see the rows"),
     ("restore them again", "what members hold that are left"),
+    ("Give each member its own volume back", "all volumes: each member starts on its own"),
     ("Restore the right volumes from a backup", "all volumes: nothing is overwritten"),
     ("Restore the ConfigMap from a backup", "all volumes: no member starts before"),
     ("if nobody needs the data, delete the ", "nothing, and it says so"),

@@ -46,6 +46,11 @@ pub(crate) fn situations() -> Vec<Situation> {
             of_backup(w, &damaged());
             latest(w, "2100-01-01T00:00:00Z");
         }),
+        ("the EtcdBackups until that time are of members that somebody named", |w| {
+            w.live(Kind::EtcdBackup)["spec"]["withoutQuorum"] = true.into();
+            w.live(Kind::EtcdBackup)["spec"]["members"] = json!(["etcd-1"]);
+            latest(w, "2100-01-01T00:00:00Z");
+        }),
         ("the EtcdBackup was created until that time, and proven later", |w| latest(w, "2025-12-31T00:00:00Z")),
         ("its Job has found the backup damaged", |w| w.ends(CHECK, Some("Failed"), Some(&failed(At::Damaged, CUT)))),
         ("the backup is damaged, and another one is left", |w| {
@@ -206,6 +211,8 @@ pub(crate) fn situations() -> Vec<Situation> {
     let mut own = Fixture::checked();
     again(&mut own);
     all.push(of(own, "Berth created it by itself, and a member has its data again", |w| {
+        w.live(Kind::EtcdCluster)["status"]["recovery"]["left"] =
+            json!([{"name": "etcd-2", "url": "u", "host": "h", "address": "a"}]);
         available(w, "False", "2026-01-02T00:00:30Z");
         w.members(&["DataLost", "DataLost", "Answers"]);
     }));
