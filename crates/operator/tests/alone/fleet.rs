@@ -158,8 +158,9 @@ impl Log {
         Self { all, tasks }
     }
 
-    /// These control planes in the order in which they began, once it holds that none began without a turn, and no more than so many had one.
-    fn check(&self, ours: &BTreeSet<String>, most: usize) -> Vec<String> {
+    /// These control planes in the order in which they began, once it holds that none began without a turn, and no more than so many had one, and
+    /// at least so many did once. Where tenants of another test are left at the server, a team leaves a place to others.
+    fn check(&self, ours: &BTreeSet<String>, (least, most): (usize, usize)) -> Vec<String> {
         let mut has: BTreeSet<String> = BTreeSet::new();
         let mut began: Vec<String> = vec![];
         let mut highest = 0;
@@ -176,7 +177,7 @@ impl Log {
             highest = highest.max(has.len());
             assert!(has.len() <= most, "{has:?}");
         }
-        assert_eq!(highest, most, "it was tried");
+        assert!(highest >= least, "{highest} at once: it was not tried");
         began
     }
 }
@@ -267,7 +268,7 @@ async fn waves_come_one_after_the_other_and_those_that_came_back_stop_the_rest_u
         _ => state(c) == Some(TurnState::Succeeded) && ready(c).1 == "AsExpected",
     })
     .await;
-    let began = log.check(&places.iter().cloned().collect(), 3);
+    let began = log.check(&places.iter().cloned().collect(), (2, 3));
     let waves: Vec<usize> = began.iter().map(|at| places.iter().position(|place| place == at).unwrap() / 4).collect();
     assert!(waves.is_sorted(), "{waves:?}");
     assert_eq!(waves.len(), 12);
@@ -298,7 +299,7 @@ async fn in_a_wave_a_team_with_many_keeps_no_other_from_its_turn() {
         all(team, "all to have it", |c| state(c) == Some(TurnState::Succeeded) && ready(c).1 == "AsExpected").await;
     }
     let ours = ["a", "b", "c", "d"].map(|name| place(&many, name)).into_iter().chain([place(&few, "z")]).collect();
-    let began = log.check(&ours, 2);
+    let began = log.check(&ours, (2, 2));
     assert_eq!(began.len(), 5);
     assert!(began[..2].contains(&place(&few, "z")), "{began:?}");
     drop(operator);
