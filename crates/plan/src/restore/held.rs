@@ -58,13 +58,8 @@ fn says(etcd: &EtcdCluster, reason: Reason) -> bool {
     available.is_some_and(|c| c.status == "False" && c.reason == reason.as_str())
 }
 
-/// Whether it has served once. A status that was lost has no cluster ID before a quorum has answered, and knows why there is none.
-fn was_formed(etcd: &EtcdCluster) -> bool {
-    confirmation_id(etcd).is_some()
-}
-
 /// What `spec.confirm` has to be: its cluster ID; where its status was lost, and no quorum tells that, the beginning of its identity, as hex digits.
-/// None: there is nothing to lose.
+/// None: it has never served, so there is nothing to lose.
 pub fn confirmation_id(etcd: &EtcdCluster) -> Option<String> {
     let status = etcd.status.as_ref()?;
     let lost = [Reason::QuorumLost, Reason::DataLost, Reason::ForeignData, Reason::EtcdAlarm];
@@ -123,7 +118,7 @@ pub fn gives_up(etcd: &EtcdCluster, intent: Intent<'_>) -> Option<String> {
         return Some(format!("{of} answers, and {written} will be lost"));
     }
     let held = Held::of(etcd);
-    if !was_formed(etcd) || held.is_nothing() {
+    if confirmation_id(etcd).is_none() || held.is_nothing() {
         return None;
     }
     if says(etcd, Reason::EtcdAlarm) {

@@ -135,17 +135,19 @@ impl<'a> Input<'a> {
 
     /// Whether etcd has stopped for it, and cannot go on as it was.
     fn has_stopped_it(&self) -> bool {
-        let at = |etcd: &Value| etcd.pointer("/status/operation/phase").and_then(Value::as_str).map(str::to_owned);
-        let turns_back = ["WaitingForClients", "Stop"];
-        self.request().is_some()
-            && self.observed.get(&asks(self.restore).etcd).and_then(at).is_some_and(|at| !turns_back.contains(&&*at))
+        self.etcd_is_past(&["WaitingForClients", "Stop"])
     }
 
     /// The etcd's pods end, or have ended, for a restore.
     fn stops_it(&self) -> bool {
-        let phase = |etcd: &Value| etcd.pointer("/status/operation/phase").and_then(Value::as_str).map(str::to_owned);
-        let of = self.observed.get(&asks(self.restore).etcd).and_then(phase);
-        self.request().is_some() && of.is_some_and(|phase| phase != "WaitingForClients")
+        self.etcd_is_past(&["WaitingForClients"])
+    }
+
+    /// The etcd does what this asks for, and is in none of these phases any more.
+    fn etcd_is_past(&self, phases: &[&str]) -> bool {
+        let phase = |etcd: &'a Value| etcd.pointer("/status/operation/phase").and_then(Value::as_str);
+        let at = self.observed.get(&asks(self.restore).etcd).and_then(phase);
+        self.request().is_some() && at.is_some_and(|at| !phases.contains(&at))
     }
 
     /// Asks for it no more. What another one asks for stays.
