@@ -3,7 +3,7 @@
 use crate::access::{Access, parse};
 use crate::args::{Adopt, Meta};
 use crate::confirm::confirmed;
-use crate::{Outcome, output, paint};
+use crate::{Outcome, output, paint, unchanged};
 use anyhow::bail;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
@@ -44,12 +44,8 @@ pub(crate) async fn run(meta: &Meta, args: &Adopt) -> anyhow::Result<Outcome> {
         bail!("{of}: nothing was changed");
     }
     let key = ObjectKey::namespaced(Kind::Cluster, &access.namespace, &args.name);
-    // Only on the object that was judged: whoever changed it since may have meant something else.
-    let patch = json!({"metadata": {
-        "uid": value["metadata"]["uid"], "resourceVersion": value["metadata"]["resourceVersion"],
-        "annotations": {(labels::ADOPT): wanted},
-    }});
-    access.io.merge(&key, "", "fieldManager=kubectl-berth", &patch).await.map_err(|e| access.explain(e))?;
+    let patch = json!({"metadata": {"annotations": {(labels::ADOPT): wanted}}});
+    unchanged::patch(&access, &key, &value, &patch).await?;
     output::print(&format!(
         "{of}: annotation {}={} is set, and the operator takes over. Next: kubectl berth status {name} -n {ns}\nOnce it is Ready, remove the annotation, since with it Berth accepts a replaced namespace unasked: kubectl -n {ns} annotate clusters.berth.dev {name} {}-\n",
         labels::ADOPT,

@@ -22,6 +22,7 @@ mod render;
 mod revisions;
 mod rollouts;
 mod status;
+mod unchanged;
 mod upgrade;
 mod world;
 

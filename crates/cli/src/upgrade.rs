@@ -5,12 +5,11 @@ mod many;
 use crate::access::{Access, parse};
 use crate::args::{Meta, Upgrade};
 use crate::confirm::confirmed;
-use crate::{Outcome, output, paint, plan};
+use crate::{Outcome, output, paint, plan, unchanged};
 use anyhow::bail;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::version::Version;
 use berth_api::{Cluster, labels};
-use berth_kubeio::ErrorKind;
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -30,8 +29,8 @@ pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
     if cluster.spec.version == to {
         output::print(&format!("{of}: spec.version is {to} already\n"))?;
         if args.now {
-            let patch = with_roll(&value, &json!({}), &roll(&cluster, false));
-            access.io.merge(&key(&access, name), "", MANAGER, &patch).await.map_err(|e| access.explain(e))?;
+            let patch = patch_of(&json!({}), Some(&roll(&cluster, false)));
+            unchanged::patch(&access, &key(&access, name), &value, &patch).await?;
             output::print(&format!("{of}: it waits for no window any more\n"))?;
         }
     } else {
@@ -50,9 +49,6 @@ pub(crate) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
     wait(&access, name, args, &of).await
 }
 
-/// Who writes.
-const MANAGER: &str = "fieldManager=kubectl-berth";
-
 fn key(access: &Access, name: &str) -> ObjectKey {
     ObjectKey::namespaced(Kind::Cluster, &access.namespace, name)
 }
@@ -69,15 +65,12 @@ fn roll(cluster: &Cluster, changes: bool) -> String {
     }
 }
 
-/// A patch of the object that was read, and of no other.
-fn patch_of(value: &Value, spec: &Value) -> Value {
-    let meta = &value["metadata"];
-    json!({"metadata": {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}, "spec": spec})
-}
-
-fn with_roll(value: &Value, spec: &Value, roll: &str) -> Value {
-    let mut patch = patch_of(value, spec);
-    patch["metadata"]["annotations"] = json!({(labels::ROLL): roll});
+/// What is written: the spec, and the annotation that waits for no window.
+fn patch_of(spec: &Value, roll: Option<&str>) -> Value {
+    let mut patch = json!({"spec": spec});
+    if let Some(roll) = roll {
+        patch["metadata"]["annotations"] = json!({(labels::ROLL): roll});
+    }
     patch
 }
 
@@ -101,18 +94,7 @@ pub(crate) async fn propose(
     if !yes && !confirmed(name, what)? {
         bail!("{of}: nothing was changed");
     }
-    // Only on the object that was shown: whoever changed it since may have meant something else.
-    let patch = match roll {
-        Some(roll) => with_roll(value, &spec, &roll),
-        None => patch_of(value, &spec),
-    };
-    match access.io.merge(&key(access, name), "", MANAGER, &patch).await {
-        Ok(_) => Ok(()),
-        Err(e) if e.kind == ErrorKind::Conflict => {
-            bail!("{of} was changed meanwhile, so nothing was written. Run this again: {}", e.message)
-        }
-        Err(e) => Err(access.explain(e)),
-    }
+    unchanged::patch(access, &key(access, name), value, &patch_of(&spec, roll.as_deref())).await
 }
 
 async fn wait(access: &Access, name: &str, args: &Upgrade, of: &str) -> anyhow::Result<Outcome> {

@@ -1,17 +1,16 @@
 //! `upgrade` of many Clusters: who is ready for it, and who is not and why.
 
-use super::{MANAGER, patch_of, roll, with_roll};
+use super::{patch_of, roll};
 use crate::access::Access;
 use crate::args::{Meta, Upgrade};
 use crate::confirm::confirmed_by;
 use crate::paint::{bad, good, safe, strong, warn};
 use crate::rollouts::clusters;
-use crate::{Outcome, output};
+use crate::{Outcome, output, unchanged};
 use anyhow::bail;
 use berth_api::Cluster;
 use berth_api::conditions::{ConditionType, find, shortened};
 use berth_api::version::Version;
-use berth_kubeio::ErrorKind;
 use berth_plan::fleet::wave;
 use berth_render::{Kind, ObjectKey};
 use serde_json::json;
@@ -60,18 +59,12 @@ pub(super) async fn run(meta: &Meta, args: &Upgrade) -> anyhow::Result<Outcome> 
         let key = ObjectKey::namespaced(Kind::Cluster, &namespace, &name);
         let value = serde_json::to_value(cluster)?;
         let spec = json!({"version": to});
-        let patch = if args.now { with_roll(&value, &spec, &roll(cluster, true)) } else { patch_of(&value, &spec) };
-        match access.io.merge(&key, "", MANAGER, &patch).await {
-            Ok(_) => output::print(&format!("{}: spec.version is {to}\n", safe(&key.to_string())))?,
+        let roll = args.now.then(|| roll(cluster, true));
+        match unchanged::patch(&access, &key, &value, &patch_of(&spec, roll.as_deref())).await {
+            Ok(()) => output::print(&format!("{}: spec.version is {to}\n", safe(&key.to_string())))?,
             Err(error) => {
                 failed += 1;
-                let changed = error.kind == ErrorKind::Conflict;
-                let error = access.explain(error);
-                output::complain(&if changed {
-                    error.context("it was changed meanwhile; run this again")
-                } else {
-                    error
-                });
+                output::complain(&error);
             }
         }
     }
