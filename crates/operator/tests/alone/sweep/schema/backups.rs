@@ -43,6 +43,9 @@ async fn every_value_of_a_backup_and_of_a_schedule_is_taken_or_refused_by_name()
                 if field.path.starts_with("secretRef") || field.path.starts_with("claimRef") {
                     spec.as_object_mut().expect("a spec").remove("store");
                 }
+                if field.path.starts_with("members") {
+                    spec["withoutQuorum"] = true.into();
+                }
                 put(&mut spec, &schema, &field.path, Some(value.value.clone()), &Backups);
                 let object = json!({
                     "apiVersion": "berth.dev/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec,
