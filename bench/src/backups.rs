@@ -121,7 +121,7 @@ pub(crate) async fn end(pod: &Pod) -> Option<Value> {
         verified_at: now.clone(),
         of: take.of,
     };
-    let message = serde_json::to_string(&Outcome::Verified(manifest)).ok()?;
+    let message = serde_json::to_string(&Outcome::from(manifest)).ok()?;
     let ended = json!({"exitCode": 0, "reason": "Completed", "message": message, "startedAt": now, "finishedAt": now});
     let status = json!({
         "name": container.name, "image": "i", "imageID": "i", "ready": false, "restartCount": 0,

@@ -251,7 +251,7 @@ reasons! {
         BackupFailed => "Correct what the message names, and create another `EtcdBackup`.",
         /// A backup was taken, and what the store gave back, or an etcd that was started with it, is not the same.
         BackupNotProven => "Do not rely on it. Create another `EtcdBackup`; if that fails, too, suspect the store.",
-        /// A backup was proven, and a restore has found since that the store gives back another snapshot, or one that etcd's own program
+        /// A backup was proven, and a restore, or the Job of a newer one, has found since that the store gives back another snapshot, or one that etcd's own program
         /// refuses as corrupt. Nothing is restored from it by itself, and nothing deleted for it.
         BackupDamaged => "Restore another backup: `kubectl berth etcd status` names the newest proven one. Look for what damaged the snapshot in the store, and create another `EtcdBackup`. Delete the damaged one when nobody needs it for that.",
         /// The backup that a schedule asks for is not proven two hours after its time.

@@ -10,7 +10,7 @@ use berth_contract::backup::{At, Failure, GIVE_UP, Outcome, TASK, Task};
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[derive(Debug, Parser)]
 #[command(name = "berth-backup", version, about = "Keeps snapshots of etcd, and proves that they can be restored")]
@@ -75,17 +75,22 @@ fn main() -> ExitCode {
                     (Outcome::Failed(problem.failure), ExitCode::from(code))
                 }
             };
-            let text = serde_json::to_string(&outcome).unwrap_or_default();
-            if let Err(error) = std::fs::write(&run.termination_log, text) {
-                eprintln!("berth-backup: {}: {error}", run.termination_log.display());
-                return ExitCode::FAILURE;
-            }
-            code
+            if run.say(&outcome) { code } else { ExitCode::FAILURE }
         }
     }
 }
 
 impl Run {
+    /// Says how it ended. Whether that could be written.
+    fn say(&self, outcome: &Outcome) -> bool {
+        let text = serde_json::to_string(outcome).unwrap_or_default();
+        let written = std::fs::write(&self.termination_log, text);
+        if let Err(error) = &written {
+            eprintln!("berth-backup: {}: {error}", self.termination_log.display());
+        }
+        written.is_ok()
+    }
+
     fn task(&self) -> Result<Outcome, berth_backup::Problem> {
         let text = std::env::var(TASK).unwrap_or_default();
         let task: Task = serde_json::from_str(&text).map_err(|error| berth_backup::Problem {
@@ -101,7 +106,13 @@ impl Run {
             volume: self.volume.clone(),
         };
         match task {
-            Task::Take(task) => take::run(&task, &place).map(Outcome::Verified),
+            Task::Take(task) => {
+                let began = Instant::now();
+                let manifest = take::run(&task, &place)?;
+                // Whatever becomes of the older one, this one is proven.
+                self.say(&manifest.clone().into());
+                Ok(Outcome::Verified(take::read_earlier(&task, &place, began.elapsed(), manifest)))
+            }
             Task::Delete(task) => delete::run(&task, &place).map(|()| Outcome::Deleted),
             Task::Check(task) => check::run(&task, &place).map(Outcome::Checked),
             Task::Restore(task) => restore::run(&task, &place).map(|()| Outcome::Restored),

@@ -63,6 +63,21 @@ pub struct Take {
     /// Each of the members has to answer: any of them may hold what the others do not have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
+    /// An older backup in this store that is read back afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Earlier>,
+}
+
+/// A backup that was proven some time ago.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Earlier {
+    /// Name of its `EtcdBackup`.
+    pub name: String,
+    /// Its key.
+    pub key: String,
+    /// SHA-256 of the snapshot.
+    pub sha256: String,
 }
 
 /// A snapshot to delete.
@@ -182,12 +197,35 @@ pub struct Manifest {
     pub of: Subject,
 }
 
+/// What a task found that took a snapshot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Proof {
+    /// What was taken.
+    #[serde(flatten)]
+    pub manifest: Manifest,
+    /// What became of reading the older one back. None: that was not asked for, or there was no time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<ReadBack>,
+}
+
+/// An older backup that was read back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReadBack {
+    /// Which one.
+    pub of: Earlier,
+    /// Why that failed. None: the store gives back what was proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<Failure>,
+}
+
 /// How a task ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
     /// It was restored, and is the same.
-    Verified(Manifest),
+    Verified(Proof),
     /// It is gone.
     Deleted,
     /// It can be restored.
@@ -196,6 +234,12 @@ pub enum Outcome {
     Restored,
     /// It failed.
     Failed(Failure),
+}
+
+impl From<Manifest> for Outcome {
+    fn from(manifest: Manifest) -> Self {
+        Self::Verified(Proof { manifest, earlier: None })
+    }
 }
 
 /// Why a task failed.
@@ -227,6 +271,15 @@ pub enum At {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An earlier Berth's program says no more than the manifest, and is asked for no more.
+    #[test]
+    fn an_earlier_programs_words_are_understood() {
+        let manifest = r#"{"key": "a.db", "sha256": "ab", "size": 1, "revision": 1, "keys": 1, "hash": 18446744073709551615, "clusterId": "", "etcdVersion": "3.6.16", "takenAt": "", "verifiedAt": "", "of": {"namespace": "a", "name": "b", "identity": "c", "epoch": 1}}"#;
+        let said = serde_json::from_str::<Outcome>(&format!(r#"{{"verified": {manifest}}}"#)).unwrap();
+        assert_eq!(said, serde_json::from_str::<Manifest>(manifest).unwrap().into());
+        assert!(!serde_json::to_string(&said).unwrap().contains("earlier"));
+    }
 
     #[test]
     fn a_newer_programs_words_are_understood() {

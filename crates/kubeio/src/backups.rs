@@ -42,6 +42,7 @@ pub async fn observe_backup(
         keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
         keys.extend(asks.credentials.clone().filter(|_| backup.spec.secret_ref.is_none()));
         keys.extend(asks.claim.clone());
+        keys.extend(berth_plan::backup::earlier(backup));
     }
     get(io, &mut snapshot, keys).await?;
     if let Some(key) = asks.credentials.filter(|_| !at_rest && backup.spec.secret_ref.is_some()) {

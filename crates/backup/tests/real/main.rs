@@ -5,7 +5,9 @@
 mod proxy;
 mod world;
 
-use berth_contract::backup::{At, Check, Delete, Manifest, Outcome, REVISIONS_PER_EPOCH, Restore, Subject, Take, Task};
+use berth_contract::backup::{
+    At, Check, Delete, Earlier, Manifest, Outcome, Proof, REVISIONS_PER_EPOCH, Restore, Store, Subject, Take, Task,
+};
 use proxy::Fault;
 use std::fs;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use world::{World, versions};
 
 fn verified(outcome: &Outcome) -> &Manifest {
     match outcome {
-        Outcome::Verified(manifest) => manifest,
+        Outcome::Verified(proof) => &proof.manifest,
         other => panic!("{other:?}"),
     }
 }
@@ -95,6 +97,43 @@ fn what_is_wrong_is_told_without_credentials_and_tried_again_only_where_that_hel
     assert_eq!((at, code), (At::Store, 42), "{message}");
     assert!(message.contains("no key ca.crt"), "{message}");
     assert!(world.keys().is_empty());
+}
+
+/// Whatever becomes of the older one, the new one is proven.
+#[test]
+fn an_older_backup_is_read_back_once_the_new_one_is_proven() {
+    let world = World::start(versions()[0]);
+    world.write(30);
+    let old = verified(&world.take(&world.store()).0).clone();
+    let reads = |store: &Store, wanted: &Manifest| {
+        let earlier = Earlier { name: "old".into(), key: wanted.key.clone(), sha256: wanted.sha256.clone() };
+        let Task::Take(take) = world.task(store) else { panic!("another task") };
+        // Keys have seconds.
+        std::thread::sleep(Duration::from_secs(1));
+        let (outcome, code) = world.run(&Task::Take(Take { earlier: Some(earlier.clone()), ..take }), "secret");
+        assert_eq!(code, 0, "{outcome:?}");
+        let Outcome::Verified(Proof { manifest, earlier: Some(read) }) = outcome else { panic!("{outcome:?}") };
+        assert_eq!(read.of, earlier);
+        assert_ne!(manifest.key, old.key);
+        let beside = world.object(&manifest.key.replace(".db", ".json"));
+        assert_eq!(
+            serde_json::from_slice::<Manifest>(&beside).unwrap(),
+            manifest,
+            "the manifest says nothing of others"
+        );
+        assert_eq!(fs::read_dir(world.scratch()).unwrap().count(), 0, "scratch is left empty");
+        read.failure
+    };
+    assert_eq!(reads(&world.store(), &old), None);
+    let failed = reads(&world.store(), &Manifest { sha256: "another".into(), ..old.clone() }).unwrap();
+    assert_eq!(failed.at, At::Proof, "this may be another store: {failed:?}");
+    world.spoil(&old.key, |bytes| bytes.truncate(bytes.len() / 2));
+    let failed = reads(&world.store(), &old).unwrap();
+    assert_eq!(failed.at, At::Damaged, "{failed:?}");
+    assert!(failed.message.contains("cut or changed") && failed.message.contains(&old.key), "{failed:?}");
+    world.remove(&old.key);
+    let failed = reads(&world.store(), &old).unwrap();
+    assert!(failed.at == At::Store && failed.message.contains("404"), "{failed:?}");
 }
 
 #[test]

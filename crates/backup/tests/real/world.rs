@@ -172,7 +172,7 @@ impl World {
         };
         let members = vec![format!("https://127.0.0.1:{}", self.client)];
         let prefix = "prod/team-a/acme/id".into();
-        Task::Take(Take { store: store.clone(), prefix, members, of, without_quorum: false, all: false })
+        Task::Take(Take { store: store.clone(), prefix, members, of, without_quorum: false, all: false, earlier: None })
     }
 
     /// Of a member that is left of two, which is what this one becomes: the other never comes.

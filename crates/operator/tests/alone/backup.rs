@@ -68,7 +68,7 @@ pub(crate) async fn ends(team: &Team, name: &str, condition: &str, outcome: &Out
 }
 
 pub(crate) fn verified(team: &Team, identity: &str, at: &str) -> Outcome {
-    Outcome::Verified(Manifest {
+    Outcome::from(Manifest {
         key: format!("prod/{}/acme/{identity}/{at}-7.db", team.ns),
         sha256: "ab".into(),
         size: 9,
@@ -178,8 +178,8 @@ async fn a_backup_that_a_restore_finds_damaged_is_not_offered_again() {
             create(&team, name, "Delete").await;
         }
         let mut outcome = verified(&team, &identity, at);
-        if let (Outcome::Verified(manifest), "bad") = (&mut outcome, name) {
-            manifest.revision += 1;
+        if let (Outcome::Verified(proof), "bad") = (&mut outcome, name) {
+            proof.manifest.revision += 1;
         }
         ends(&team, &format!("backup-{name}"), "Complete", &outcome).await;
         says(&all, name, "Verified").await;
@@ -373,9 +373,10 @@ async fn a_backup_in_a_teams_own_store_is_looked_into_in_a_new_stand_alone_etcd(
     let copy = team.inside::<Secret>().get("backup-mine").await.unwrap().data.unwrap();
     assert_eq!(copy.keys().collect::<Vec<_>>(), ["accessKeyID", "secretAccessKey"], "what the Job needs, and no more");
     let identity = team.inside::<EtcdCluster>().get(names::ETCD).await.unwrap().status.unwrap().identity.unwrap();
-    let Outcome::Verified(mut manifest) = verified(&team, &identity, "2026-01-01T00:00:00Z") else { panic!() };
-    manifest.of.epoch = 4;
-    let task = ends(&team, "backup-mine", "Complete", &Outcome::Verified(manifest.clone())).await;
+    let Outcome::Verified(mut proof) = verified(&team, &identity, "2026-01-01T00:00:00Z") else { panic!() };
+    proof.manifest.of.epoch = 4;
+    let manifest = proof.manifest.clone();
+    let task = ends(&team, "backup-mine", "Complete", &Outcome::Verified(proof)).await;
     let Task::Take(take) = task else { panic!("{task:?}") };
     assert_eq!((&*take.store.endpoint, &*take.store.bucket), ("http://10.8.8.8:9001", "ours"));
     let taken = says(&all, "mine", "Verified").await;

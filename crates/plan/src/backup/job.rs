@@ -33,6 +33,7 @@ pub(super) fn take(input: Input<'_>, place: &Place, key: &ObjectKey) -> Result<O
         of,
         without_quorum: input.backup.spec.without_quorum,
         all: place::names_members(input.backup),
+        earlier: super::earlier::asked(input),
     });
     let aliases: Vec<Value> = members.iter().map(|e| json!({"ip": e.address, "hostnames": [e.host]})).collect();
     let mut object = job(&input.owner(), &task, &place.store, key, &place.image, Some(&place.etcd))?;

@@ -1,7 +1,9 @@
 //! The plan for an `EtcdBackup`: a Job where etcd runs takes a snapshot and proves it; its pod's termination message becomes the
 //! status. It is taken once. A backup that is proven or has failed needs nothing more until it is deleted.
 
+pub(crate) mod damage;
 mod deletion;
+mod earlier;
 pub(crate) mod job;
 mod jobs;
 pub(crate) mod outcome;
@@ -26,6 +28,7 @@ use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
+pub use earlier::named as earlier;
 pub use jobs::{BESIDE, Does, Pool, Seen, is_beside, made_for};
 pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
@@ -139,6 +142,7 @@ pub fn plan(input: Input<'_>) -> BackupPlan {
         (out.phase, stage.state) = take(input, &mut stage, &mut out.outcome);
         out.requeue_after = Some(match out.phase {
             _ if out.outcome.is_some() => SOON,
+            phase::RUNNING if !stage.actions.is_empty() => SOON,
             phase::RUNNING => {
                 input.look_at(&ObjectKey::namespaced(Kind::Job, &*asks.namespace, names::backup(input.name())))
             }
@@ -167,6 +171,14 @@ fn take(input: Input<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (
             return (phase::WAITING, State::waiting(format!("{key} of an earlier EtcdBackup of this name to be gone")));
         }
         *outcome = outcome::of(&input.owner(), job).or_else(|| outcome::overdue(&key, job, input.now));
+        let marks = earlier::marks(input, outcome.as_ref());
+        if let Some((marked, _)) = marks.first() {
+            // First, since what it said goes with its Job.
+            *outcome = None;
+            let state = State::waiting(format!("{marked} to be marked as damaged"));
+            stage.actions.extend(marks.into_iter().map(|(_, action)| action));
+            return (phase::RUNNING, state);
+        }
         return (
             phase::RUNNING,
             outcome::progress(&input.owner(), job, outcome.as_ref(), "its Job to take the snapshot, and to prove it"),

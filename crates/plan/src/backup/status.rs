@@ -1,6 +1,6 @@
 //! What an `EtcdBackup` says of itself.
 
-use super::{BackupPlan, Input, outcome, proven, was_verified};
+use super::{BackupPlan, Input, earlier, outcome, proven, was_verified};
 use crate::failure::Failure;
 use crate::verdicts;
 use berth_api::backup::{Damage, EtcdBackup, EtcdBackupStatus, Manifest, Outcome, phase};
@@ -15,8 +15,9 @@ pub fn status(input: Input<'_>, planned: &BackupPlan, failure: Option<&Failure>)
     let damaged = proven::damage(&old);
     let mut status = EtcdBackupStatus { observed_generation: Some(generation), damaged, ..old.clone() };
     let mut phase = planned.phase;
-    if let Some(Outcome::Verified(manifest)) = &planned.outcome {
-        record(&mut status, manifest);
+    if let Some(Outcome::Verified(proof)) = &planned.outcome {
+        record(&mut status, &proof.manifest);
+        status.read_back = earlier::status(planned.outcome.as_ref(), input.now);
         phase = phase::VERIFIED;
     } else if planned.outcome.is_some() && phase != phase::DELETING {
         phase = phase::FAILED;

@@ -2,6 +2,7 @@
 //! newer one is proven.
 
 mod keep;
+mod read;
 pub(crate) mod ready;
 pub mod status;
 mod times;
@@ -144,6 +145,9 @@ fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut Schedule
         if let Some(reference) = reference {
             of[field] = json!(reference);
         }
+    }
+    if let Some(earlier) = read::due(&out.backups, spec, input.now) {
+        of["readBack"] = earlier.into();
     }
     let object = Object::new(json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",

@@ -1,6 +1,6 @@
 //! What an `EtcdBackupSchedule` says of itself.
 
-use super::{Input, SchedulePlan, last_time, newest, phase_of};
+use super::{Input, SchedulePlan, last_time, newest, phase_of, read};
 use crate::backup::proven;
 use crate::failure::Failure;
 use crate::model::{Action, State};
@@ -62,6 +62,9 @@ fn verdicts(
         let why = degraded.map(|c| c.message.as_str()).unwrap_or_default();
         let what = if proven::is_damaged(failed) { "is not good any more" } else { "failed" };
         return bad(reason, format!("the last backup, EtcdBackup {name}, {what}: {why}"));
+    }
+    if let Some(unread) = read::unread(&planned.backups) {
+        return bad(Reason::BackupNotProven, unread);
     }
     let creates = planned.plan.actions().any(|a| matches!(a, Action::Create(_)));
     match (&new.last_verified, input.schedule.spec.suspend) {

@@ -1,6 +1,7 @@
 //! What an `EtcdBackup` does in each situation, from observation to status.
 
 mod deletion;
+mod earlier;
 pub(crate) mod messages;
 mod places;
 mod volumes;
@@ -318,7 +319,7 @@ impl Fixture {
 }
 
 fn verified() -> Outcome {
-    Outcome::Verified(manifest("prod/team-a/acme/id/20260101T000000Z-7.db"))
+    Outcome::from(manifest("prod/team-a/acme/id/20260101T000000Z-7.db"))
 }
 
 /// Of a proven backup that is at that key.

@@ -41,7 +41,7 @@ pub(super) const KEY: &str = "prod/team-a/acme/id/2026-01-01T00-00-00Z-7.db";
 
 /// Its Job found this.
 pub(super) fn found(w: &mut Fixture, change: impl FnOnce(&mut Manifest)) {
-    let Outcome::Verified(mut manifest) = manifest_of() else { panic!() };
+    let mut manifest = manifest_of();
     change(&mut manifest);
     let asks = asks(&w.restore);
     let planned = plan(w.input());
@@ -62,7 +62,7 @@ pub(super) fn found(w: &mut Fixture, change: impl FnOnce(&mut Manifest)) {
     w.reconcile();
 }
 
-fn manifest_of() -> Outcome {
+fn manifest_of() -> Manifest {
     let mut manifest = manifest(KEY);
     manifest.of = berth_api::backup::Subject {
         namespace: TEAM.into(),
@@ -71,7 +71,7 @@ fn manifest_of() -> Outcome {
         epoch: 4,
         ..berth_api::backup::Subject::default()
     };
-    Outcome::Verified(manifest)
+    manifest
 }
 
 fn check_of(planned: &RestorePlan) -> berth_api::backup::Check {
