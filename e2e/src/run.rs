@@ -29,6 +29,17 @@ pub fn run_on_three_nodes(name: &str, test: impl Fn(&World) -> Result<()>) {
     }
 }
 
+/// [`run`] on a cluster of its own that enforces NetworkPolicies, which is removed again.
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+pub fn run_with_network_policies(name: &str, test: impl Fn(&World) -> Result<()>) {
+    must_be_real();
+    let result = attempt(name, &World::open_with_network_policies, &test);
+    let removed = World::remove_network_policies();
+    if let Err(error) = result.and(removed) {
+        panic!("{name}: {error:#}");
+    }
+}
+
 /// Fails a test that would pass without having run.
 pub fn must_be_real() {
     assert!(

@@ -7,7 +7,11 @@ use std::{
 
 use anyhow::{Context, Result, bail, ensure};
 use berth_api::labels;
-use berth_devcluster::{Cluster, Config, paths};
+use berth_devcluster::{
+    Cluster, Config,
+    binaries::{self, Selection},
+    paths,
+};
 use berth_testkit::patience::patience;
 use serde_json::{Value, json};
 
@@ -15,6 +19,7 @@ use crate::{Kube, Options, Tenant, berth, core, images, until};
 
 const NAME: &str = "e2e";
 const THREE_NODES: &str = "e2e-ha";
+const POLICIES: &str = "e2e-policies";
 const VOLUMES: u16 = 24;
 /// Both with the usual subnet: 172.20.0.0/24.
 const VPCS: [&str; 2] = ["a", "b"];
@@ -45,6 +50,17 @@ impl World {
     /// Removes the cluster of [`World::open_with_three_nodes`].
     pub fn remove_three_nodes() -> Result<()> {
         Cluster::remove(THREE_NODES)
+    }
+
+    /// Likewise, in a cluster of its own that enforces NetworkPolicies.
+    pub fn open_with_network_policies() -> Result<Self> {
+        binaries::build(&Selection::Named(vec!["kube-router".to_owned()]))?;
+        Self::open_as(Config { volumes: VOLUMES, network_policies: true, ..Config::named(POLICIES) })
+    }
+
+    /// Removes the cluster of [`World::open_with_network_policies`].
+    pub fn remove_network_policies() -> Result<()> {
+        Cluster::remove(POLICIES)
     }
 
     fn open_as(mut config: Config) -> Result<Self> {

@@ -48,6 +48,8 @@ pub struct Config {
     pub cni_meta_plugin: Option<PathBuf>,
     /// Whether there is an S3 server, for backups. A running cluster that has none is given one, and keeps it.
     pub s3: bool,
+    /// Whether NetworkPolicies are enforced: `kube-router` has to be built. A running cluster stays as it was made.
+    pub network_policies: bool,
     /// How long coming up may take.
     pub timeout: Duration,
 }
@@ -62,6 +64,7 @@ impl Default for Config {
             vpcs: Vec::new(),
             cni_meta_plugin: None,
             s3: false,
+            network_policies: false,
             timeout: Duration::from_mins(3),
         }
     }

@@ -8,11 +8,12 @@ use crate::{
     binaries,
     layout::Layout,
     node::{FIRST, Node},
+    pki::ADMIN,
     process::Spec,
     s3,
     slot::Slot,
     state::State,
-    versions::{CONTAINERD, ETCD, KUBERNETES},
+    versions::{CONTAINERD, ETCD, KUBE_ROUTER, KUBERNETES},
 };
 
 /// etcd, the API server and every node's containerd: they need nobody, and everything else needs them.
@@ -30,17 +31,21 @@ pub(crate) fn beside(layout: &Layout, state: &State) -> Result<Vec<Spec>> {
 }
 
 /// What ends, rather than waits, when the API does not answer yet.
-pub(crate) fn second(layout: &Layout, slot: Slot, nodes: u8) -> Result<Vec<Spec>> {
-    let mut all = vec![controller_manager(layout, slot)?, scheduler(layout)?];
-    for node in layout.nodes(nodes) {
-        all.extend(agents(layout, slot, nodes, &node)?);
+pub(crate) fn second(layout: &Layout, state: &State) -> Result<Vec<Spec>> {
+    let mut all = vec![controller_manager(layout, state.slot)?, scheduler(layout)?];
+    for node in layout.nodes(state.nodes) {
+        all.extend(agents(layout, state, &node)?);
     }
     Ok(all)
 }
 
 /// What joins a node to the cluster, once its containerd answers.
-pub(crate) fn agents(layout: &Layout, slot: Slot, nodes: u8, node: &Node) -> Result<[Spec; 2]> {
-    Ok([kubelet(layout, slot, nodes, node)?, kube_proxy(layout, slot, node)?])
+pub(crate) fn agents(layout: &Layout, state: &State, node: &Node) -> Result<Vec<Spec>> {
+    let mut all = vec![kubelet(layout, state.slot, state.nodes, node)?, kube_proxy(layout, state.slot, node)?];
+    if state.network_policies {
+        all.push(kube_router(layout, state.slot, node)?);
+    }
+    Ok(all)
 }
 
 fn etcd(layout: &Layout) -> Result<Spec> {
@@ -153,6 +158,23 @@ fn kube_proxy(layout: &Layout, slot: Slot, node: &Node) -> Result<Spec> {
         flag("conntrack-max-per-core", 0),
     ];
     Ok(spec_on(node, "kube-proxy", &kubernetes("kube-proxy")?, flags))
+}
+
+/// Of it the controller of NetworkPolicies alone: the network itself is the bridge plugin's and kube-proxy's.
+fn kube_router(layout: &Layout, slot: Slot, node: &Node) -> Result<Spec> {
+    let flags = vec![
+        path_flag("kubeconfig", &layout.kubeconfig(ADMIN)),
+        flag("run-firewall", "true"),
+        flag("run-router", "false"),
+        flag("run-service-proxy", "false"),
+        flag("run-loadbalancer", "false"),
+        flag("enable-cni", "false"),
+        flag("hostname-override", node.name()),
+        flag("service-cluster-ip-range", slot.service_cidr()),
+        flag("health-port", 0),
+        flag("v", 1),
+    ];
+    Ok(spec_on(node, "kube-router", &binaries::path("kube-router", KUBE_ROUTER, "kube-router")?, flags))
 }
 
 fn kubernetes(name: &str) -> Result<std::path::PathBuf> {

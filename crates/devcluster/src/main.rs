@@ -83,6 +83,9 @@ enum Verb {
         /// An S3 server for backups, which pods reach: `devcluster s3` says where. A cluster that runs is given one.
         #[arg(long)]
         s3: bool,
+        /// Enforce NetworkPolicies, by kube-router, which is built first. A cluster that runs stays as it was made.
+        #[arg(long)]
+        network_policies: bool,
         /// Import the images of every version that is built, not only of the newest.
         #[arg(long)]
         all_images: bool,
@@ -237,10 +240,13 @@ fn run(verb: Verb) -> Result<ExitCode> {
             let (list, count) = binaries::write_sums()?;
             println!("{}: {count} files", list.display());
         }
-        Verb::Up { name, timeout, volumes, nodes, vpcs, cni_meta_plugin, s3, all_images } => {
+        Verb::Up { name, timeout, volumes, nodes, vpcs, cni_meta_plugin, s3, network_policies, all_images } => {
             // Before the minutes that binaries take.
             deps::check()?;
             binaries::build(&Selection::Cluster)?;
+            if network_policies {
+                binaries::build(&Selection::Named(vec!["kube-router".to_owned()]))?;
+            }
             if s3 {
                 binaries::build(&Selection::Named(vec!["s3s-fs".to_owned()]))?;
             }
@@ -249,7 +255,17 @@ fn run(verb: Verb) -> Result<ExitCode> {
             let name = name.name;
             // A running cluster is left as it is by `up`, and images that were built since would be missing there.
             let later = if Cluster::open(&name).is_ok() { images.clone() } else { Vec::new() };
-            let cluster = Cluster::up(&Config { name, volumes, nodes, images, vpcs, cni_meta_plugin, s3, timeout })?;
+            let cluster = Cluster::up(&Config {
+                name,
+                volumes,
+                nodes,
+                images,
+                vpcs,
+                cni_meta_plugin,
+                s3,
+                network_policies,
+                timeout,
+            })?;
             cluster.load_images(&later)?;
             println!("export KUBECONFIG={}", cluster.kubeconfig().display());
         }

@@ -55,8 +55,8 @@ impl Node {
     }
 
     /// The names of its processes.
-    pub(crate) fn components(&self) -> [String; 3] {
-        ["containerd", "kubelet", "kube-proxy"].map(|base| self.component(base))
+    pub(crate) fn components(&self) -> [String; 4] {
+        ["containerd", "kubelet", "kube-proxy", "kube-router"].map(|base| self.component(base))
     }
 
     /// What of it survives a reboot.

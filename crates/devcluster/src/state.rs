@@ -37,6 +37,9 @@ pub(crate) struct State {
     /// Whether there is an S3 server.
     #[serde(default)]
     pub(crate) s3: bool,
+    /// Whether NetworkPolicies are enforced.
+    #[serde(default)]
+    pub(crate) network_policies: bool,
     /// The boot in which it was started: after a reboot nothing of it runs, whatever the pids say.
     pub(crate) boot: String,
 }

@@ -30,6 +30,8 @@ pub(crate) const HELM: &str = "3.22.0";
 /// The Helm that waits for custom resources, for the test of that.
 pub const HELM_NEXT: &str = "v4.3.1";
 
+/// Enforces NetworkPolicies, where a cluster is asked for that. A fixture: no image has it.
+pub(crate) const KUBE_ROUTER: &str = "2.1.0";
 pub(crate) const KWOK: &str = "0.8.0";
 /// An S3 server that keeps objects in a directory.
 pub const S3S_FS: &str = "0.14.1";

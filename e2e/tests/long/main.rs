@@ -6,6 +6,7 @@ mod audit;
 mod backup;
 mod canary;
 mod conformance;
+mod dials;
 mod endpoints;
 mod etcd_members;
 mod etcd_versions;

@@ -124,6 +124,7 @@ fn ldflags(artifact: &Artifact) -> String {
                 .collect()
         }
         "containerd" => vec![format!("github.com/containerd/containerd/v2/version.Version=v{version}")],
+        "kube-router" => vec![format!("github.com/cloudnativelabs/kube-router/v2/pkg/version.Version=v{version}")],
         "helm" => vec![
             format!("helm.sh/helm/v3/internal/version.version=v{version}"),
             "helm.sh/helm/v3/internal/version.gitTreeState=clean".to_owned(),

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use crate::versions::{
     AGNHOST, AGNHOST_OLDER, CNI_PLUGINS, CONTAINERD, COREDNS, CRANE, ETCD, ETCD_OLDER, HEALTH, HELM, HELM_NEXT,
-    KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC, S3S_FS,
+    KUBE_ROUTER, KUBERNETES, KUBERNETES_OLDER, KUBERNETES_OLDEST, KUBERNETES_PREVIOUS_PATCH, KWOK, OTELCOL, RUNC,
+    S3S_FS,
 };
 
 /// Which artifacts to build.
@@ -80,8 +81,20 @@ impl Artifact {
     }
 
     fn is_for_clusters(&self) -> bool {
-        !["agnhost", "agnhost-older", "crane", "helm", "helm4", "health", "kwok", "otelcol", "s3s-fs", "e2e.test"]
-            .contains(&self.label)
+        ![
+            "agnhost",
+            "agnhost-older",
+            "crane",
+            "helm",
+            "helm4",
+            "health",
+            "kube-router",
+            "kwok",
+            "otelcol",
+            "s3s-fs",
+            "e2e.test",
+        ]
+        .contains(&self.label)
             && self.is_newest()
     }
 
@@ -221,6 +234,13 @@ fn catalog() -> Vec<Artifact> {
         },
         ..tool("otelcol", OTELCOL, "", &[])
     }));
+    // Of it the controller of NetworkPolicies alone.
+    all.push(seldom(tool(
+        "kube-router",
+        KUBE_ROUTER,
+        "github.com/cloudnativelabs/kube-router/v2/cmd/",
+        &["kube-router"],
+    )));
     // A registry, and what pushes to it: a release is installed from one.
     all.push(seldom(tool("crane", CRANE, "github.com/google/go-containerregistry/cmd/", &["crane"])));
     all
@@ -360,6 +380,7 @@ mod tests {
                 "e2e.test-v1.35.4",
                 "e2e.test-v1.34.4",
                 "otelcol-0.160.0",
+                "kube-router-2.1.0",
                 "crane-0.22.1"
             ]
         );

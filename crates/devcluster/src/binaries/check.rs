@@ -99,7 +99,7 @@ fn question(artifact: &Artifact, name: &str) -> Option<&'static [&'static str]> 
         "helm" | "helm4" => &["version", "--short"],
         "containerd-shim-runc-v2" => &["-v"],
         "coredns" => &["-version"],
-        "agnhost" | "e2e.test" | "health" | "otelcol" | "pause" | "s3s-fs" => return None,
+        "agnhost" | "e2e.test" | "health" | "kube-router" | "otelcol" | "pause" | "s3s-fs" => return None,
         _ => &["--version"],
     })
 }

@@ -297,6 +297,7 @@ mod tests {
                 "agnhost-older",
                 "e2e.test",
                 "otelcol",
+                "kube-router",
                 "crane"
             ]
         );

@@ -44,7 +44,7 @@ pub(super) fn on(layout: &Layout, number: u8) -> Result<()> {
     cgroups::ensure(&node.cgroup())?;
     process::ensure(layout, &run, &components::containerd(&node)?)?;
     ready::wait_for_socket(layout, &run, &run.containerd_socket(number), Instant::now() + TIMEOUT)?;
-    for agent in components::agents(layout, state.slot, state.nodes, &node)? {
+    for agent in components::agents(layout, &state, &node)? {
         process::ensure(layout, &run, &agent)?;
     }
     files::remove(&run.killed(number))

@@ -41,7 +41,8 @@ pub(super) fn up(layout: &Layout, config: &Config) -> Result<State> {
             let volumes = if nodes == 0 { 0 } else { config.volumes };
             let (vpcs, meta_plugin) = (Vec::new(), None);
             let (phase, s3, boot) = (Phase::Creating, config.s3, state::boot()?);
-            let state = State { phase, slot, volumes, nodes, vpcs, meta_plugin, s3, boot };
+            let network_policies = config.network_policies;
+            let state = State { phase, slot, volumes, nodes, vpcs, meta_plugin, s3, network_policies, boot };
             let state = vpcs::merged(state, config)?;
             state.write(layout)?;
             bring_up(layout, state, config)
@@ -140,7 +141,7 @@ fn bring_up(layout: &Layout, mut state: State, config: &Config) -> Result<State>
                 api::apply(&client, addons::nodes(layout, slot, state.nodes)).await
             })?;
         }
-        start_all(layout, &run, &components::second(layout, slot, state.nodes)?)?;
+        start_all(layout, &run, &components::second(layout, &state)?)?;
         process::ensure(layout, &run, &supervisor::spec(&layout.name)?)?;
         progress("node started");
         api::block_on(async {

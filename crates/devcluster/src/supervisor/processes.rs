@@ -54,7 +54,7 @@ fn specs(layout: &Layout, run: &RunDir, state: &State) -> Result<(Vec<Spec>, Opt
     let held = if state.nodes > FIRST { files::Lock::try_acquire(&run.power_lock())? } else { None };
     let is_on = |node| node == FIRST || (held.is_some() && !run.is_killed(node));
     let mut all = components::first(layout, state.slot, state.nodes)?;
-    all.extend(components::second(layout, state.slot, state.nodes)?);
+    all.extend(components::second(layout, state)?);
     // It may have been added since this supervisor started.
     all.extend(components::beside(layout, &State::read(layout)?.unwrap_or_else(|| state.clone()))?);
     all.retain(|spec| is_on(spec.node));
