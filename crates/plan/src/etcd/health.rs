@@ -273,7 +273,7 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
     let is_quorum_lost = reason == Reason::DataLost && lost.len() * 2 >= s.members().len();
     let is_automatic = s.etcd.spec.recovery == Recovery::Automatic;
     let way_out = if is_automatic && is_quorum_lost {
-        "Berth restores etcd by itself (spec.recovery); the condition Ready says how far that is".to_owned()
+        "spec.recovery is Automatic: the condition Ready says what Berth does, and what it cannot do".to_owned()
     } else if is_quorum_lost {
         way_back::of(s, &lost, &left)
     } else if s.record.replicas == 1 {

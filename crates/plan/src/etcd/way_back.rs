@@ -32,7 +32,7 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
         );
         let volumes = lost.iter().map(|m| format!("data-{m}")).collect::<Vec<_>>().join(", ");
         return format!(
-            "{back}. Or restore volume {volumes} and delete pod {}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again",
+            "{back}. Otherwise restore volume {volumes} (such as from a snapshot of your storage) and delete pod {}; or, if nobody needs the data, delete the Cluster with spec.deletion.protected false and spec.deletion.dataPolicy Delete (a stand-alone EtcdCluster: spec.dataPolicy Delete) and create it again",
             lost.join(", ")
         );
     }

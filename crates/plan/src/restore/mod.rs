@@ -273,6 +273,7 @@ fn step(input: Input<'_>, stage: &mut Stage, out: &mut RestorePlan) -> (&'static
         Err(State::Blocked { reason: Reason::BackupDamaged, message }) => {
             ends(out, Failure { at: At::Damaged, message })
         }
+        Err(State::Blocked { reason: Reason::BackupFailed, message }) => fails(out, message),
         // Nobody corrects it, and what else could be restored waits for it.
         Err(State::Blocked { reason: Reason::RestoreFailed, message }) if is_automatic(input) => fails(out, message),
         Err(state) => (phase::WAITING, state),

@@ -178,7 +178,7 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         Some(phase::VERIFIED) if status.key.is_some() && status.sha256.is_some() => {}
         // Somebody deletes it, and it stays until this one has ended.
         Some(phase::DELETING) if is_recorded && status.verified_at.is_some() && status.sha256.is_some() => {}
-        Some(phase::FAILED) => return Err(refused(format!("{name} failed, so there is nothing to restore"))),
+        Some(phase::FAILED) => return Err(never(format!("{name} failed, so there is nothing to restore"))),
         _ => return Err(State::waiting(format!("{name} to be verified"))),
     }
     let identity = etcd.status.as_ref().and_then(|s| s.identity.clone());
@@ -186,8 +186,8 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         stands_alone(input, etcd)?;
         is_as_named(input, &name, &backup)?;
     } else if status.identity != identity {
-        return Err(refused(format!(
-            "{name} is of an etcd with identity {}, and this one's is {}: it holds other data",
+        return Err(never(format!(
+            "{name} is of an etcd with identity {}, and this one's is {}: it holds other data, and is restored here never. To look into it, restore it into a new stand-alone EtcdCluster, with spec.source.of",
             status.identity.unwrap_or_default(),
             identity.unwrap_or_default()
         )));
@@ -270,6 +270,11 @@ fn why_none(input: Input<'_>) -> String {
         )
     })
     .unwrap_or_default()
+}
+
+/// What cannot come to be right, and would keep others waiting.
+fn never(message: String) -> State {
+    State::blocked(Reason::BackupFailed, message)
 }
 
 fn refused(message: String) -> State {

@@ -494,18 +494,19 @@ fn the_newest_backup_until_a_time_is_chosen_once() {
 
 #[test]
 fn what_is_bad_is_refused_before_a_job_runs() {
+    // What cannot come to be right ends, so that it keeps no recovery waiting.
     let cases = [
-        (json!({"identity": "other"}), "holds other data"),
-        (json!({"etcdVersion": "3.7.0"}), "cannot read it"),
-        (json!({"kubernetesVersion": "1.37.0"}), "Set spec.version"),
-        (json!({"encryptionKey": "00"}), "encrypted"),
-        (json!({"phase": "Failed"}), "failed"),
+        (json!({"identity": "other"}), "Failed", "holds other data"),
+        (json!({"etcdVersion": "3.7.0"}), "Waiting", "cannot read it"),
+        (json!({"kubernetesVersion": "1.37.0"}), "Waiting", "Set spec.version"),
+        (json!({"encryptionKey": "00"}), "Waiting", "encrypted"),
+        (json!({"phase": "Failed"}), "Failed", "failed"),
     ];
-    for (but, word) in cases {
+    for (but, phase, word) in cases {
         let mut w = Fixture::new();
         w.backup("one", "2026-01-01T00:00:00Z", &but);
         let said = w.says();
-        assert!(said.starts_with("Waiting RestoreFailed") && said.contains(word), "{said}");
+        assert!(said.starts_with(&format!("{phase} RestoreFailed")) && said.contains(word), "{said}");
         assert!(plan(w.input()).plan.is_empty());
     }
 }

@@ -203,9 +203,9 @@ fn what_is_bad_ends_one_that_berth_created() {
             w = automatic(w);
         }
         is_available(&mut w, "False");
-        w.live(Kind::EtcdBackup)["status"]["identity"] = "another".into();
+        w.live(Kind::EtcdBackup)["status"]["etcdVersion"] = "3.7.0".into();
         let said = w.says();
         let phase = if is_automatic { "Failed" } else { "Waiting" };
-        assert!(said.starts_with(&format!("{phase} RestoreFailed")) && said.contains("identity"), "{said}");
+        assert!(said.starts_with(&format!("{phase} RestoreFailed")) && said.contains("cannot read it"), "{said}");
     }
 }
