@@ -51,7 +51,6 @@ pub use berth_contract::backup::*;
     {"rule": "(has(self.withoutQuorum) && self.withoutQuorum) == (has(oldSelf.withoutQuorum) && oldSelf.withoutQuorum)", "message": "withoutQuorum is immutable: create another EtcdBackup"},
     {"rule": "has(self.members) == has(oldSelf.members) && (!has(self.members) || self.members == oldSelf.members)", "message": "members is immutable: create another EtcdBackup"},
     {"rule": "!has(self.members) || (has(self.withoutQuorum) && self.withoutQuorum)", "message": "members goes with withoutQuorum: true"},
-    {"rule": "has(self.readBack) == has(oldSelf.readBack) && (!has(self.readBack) || self.readBack == oldSelf.readBack)", "message": "readBack is immutable: create another EtcdBackup"},
     {"rule": "has(self.store) == has(oldSelf.store) && (!has(self.store) || self.store == oldSelf.store)", "message": "store is immutable: create another EtcdBackup"},
     {"rule": "has(self.secretRef) == has(oldSelf.secretRef) && (!has(self.secretRef) || self.secretRef == oldSelf.secretRef)", "message": "secretRef is immutable: create another EtcdBackup"},
     {"rule": "has(self.claimRef) == has(oldSelf.claimRef) && (!has(self.claimRef) || self.claimRef == oldSelf.claimRef)", "message": "claimRef is immutable: create another EtcdBackup"}
@@ -85,12 +84,6 @@ pub struct EtcdBackupSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 9), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "atomic"))]
     pub members: Vec<String>,
-    /// An older EtcdBackup in this namespace and this store, by name: once its own snapshot is proven, the Job reads the older one back as well,
-    /// and marks it as damaged if the store gives back something else. A schedule sets this once a day, to the one that was read least
-    /// recently. Default: none is read.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 253), regex(pattern = r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
-    pub read_back: Option<String>,
     /// What happens to the snapshot in the store when the EtcdBackup is deleted. Retain leaves it there. Delete deletes it, if a newer
     /// backup of the same data was proven and is kept; the last one always stays. Default Retain.
     #[serde(default)]
@@ -188,7 +181,7 @@ pub struct EtcdBackupStatus {
     /// When it was proven: read back from the store, restored, and compared with the etcd that it is of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub verified_at: Option<Time>,
-    /// The older backup that its Job read back (`spec.readBack`), and what came of it.
+    /// The older backup of its schedule that its Job read back, and what came of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_back: Option<ReadBackStatus>,
     /// What was found since: what the store gives back is another snapshot. It is not restored, none is deleted for it, and Berth deletes
@@ -201,7 +194,7 @@ pub struct EtcdBackupStatus {
     pub conditions: Vec<Condition>,
 }
 
-/// An older backup that was read back from the store.
+/// A backup that was read back from the store, some time after it was proven.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadBackStatus {
@@ -212,6 +205,9 @@ pub struct ReadBackStatus {
     /// Why it failed. None: the store gives back what was proven.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// How often in a row it failed. Only in the status of a schedule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failures: Option<i64>,
 }
 
 /// What was found of a backup that had been proven.

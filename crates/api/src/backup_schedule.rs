@@ -1,6 +1,6 @@
 //! `EtcdBackupSchedule`: backups at times, and how many are kept.
 
-use crate::backup::{BackupRef, StoreClaim, StoreSecret};
+use crate::backup::{BackupRef, ReadBackStatus, StoreClaim, StoreSecret};
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -155,6 +155,15 @@ pub struct EtcdBackupScheduleStatus {
     /// Which proven backups are kept, such as `2 last, 7 daily, 4 weekly`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keeps: Option<String>,
+    /// The backup that the Job of the next one reads back from the store, to see whether it is still what was proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_read_back: Option<String>,
+    /// When a backup was read back last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_read_back_time: Option<Time>,
+    /// What came of it when they were read back last: of backups that are there, at most 100.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_back: Vec<ReadBackStatus>,
     /// Ready, Degraded.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "conditions_schema")]

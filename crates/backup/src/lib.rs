@@ -6,6 +6,7 @@ mod direct;
 pub mod etcd;
 pub mod install;
 pub mod problem;
+pub mod read;
 pub mod restore;
 mod s3;
 pub mod store;

@@ -5,12 +5,12 @@
 //! It knows nothing of Kubernetes' API and holds no token. What it is to do is in the environment, and how it ended is in the
 //! container's termination message (see [`berth_contract::backup`]). Exit codes: 0 done, 1 error, 2 usage, 42 not worth another try.
 
-use berth_backup::{check, delete, install, restore, take};
-use berth_contract::backup::{At, Failure, GIVE_UP, Outcome, TASK, Task};
+use berth_backup::{check, delete, install, read, restore, take};
+use berth_contract::backup::{At, Earlier, Failure, GIVE_UP, Outcome, Proof, Read, ReadBack, TASK, Take, Task};
 use clap::{Parser, Subcommand};
-use std::path::PathBuf;
-use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitCode};
+use std::time::Duration;
 
 #[derive(Debug, Parser)]
 #[command(name = "berth-backup", version, about = "Keeps snapshots of etcd, and proves that they can be restored")]
@@ -75,20 +75,42 @@ fn main() -> ExitCode {
                     (Outcome::Failed(problem.failure), ExitCode::from(code))
                 }
             };
-            if run.say(&outcome) { code } else { ExitCode::FAILURE }
+            if let Err(error) = std::fs::write(&run.termination_log, said(outcome)) {
+                eprintln!("berth-backup: {}: {error}", run.termination_log.display());
+                return ExitCode::FAILURE;
+            }
+            code
         }
     }
 }
 
-impl Run {
-    /// Says how it ended. Whether that could be written.
-    fn say(&self, outcome: &Outcome) -> bool {
-        let text = serde_json::to_string(outcome).unwrap_or_default();
-        let written = std::fs::write(&self.termination_log, text);
-        if let Err(error) = &written {
-            eprintln!("berth-backup: {}: {error}", self.termination_log.display());
+/// A termination message that is longer is cut, and says nothing any more.
+const LONGEST: usize = 4096;
+
+/// The outcome as text. Where there is no room, nothing is said of an older backup.
+fn said(outcome: Outcome) -> String {
+    let text = serde_json::to_string(&outcome).unwrap_or_default();
+    match outcome {
+        Outcome::Verified(proof) if text.len() > LONGEST => {
+            serde_json::to_string(&Outcome::from(proof.manifest)).unwrap_or_default()
         }
-        written.is_ok()
+        _ => text,
+    }
+}
+
+impl Run {
+    /// Has this program read an older backup, in a process of its own.
+    fn read_beside(&self, task: &Take, of: Earlier) -> ReadBack {
+        let says = self.scratch.join("read.json");
+        let program = std::env::current_exe().unwrap_or_else(|_| "berth-backup".into());
+        let mut reads = process::Command::new(program);
+        let flag = |name: &str, path: &Path| format!("--{name}={}", path.display());
+        reads.arg("run").arg(format!("--store-timeout={}", self.store_timeout));
+        reads.args([flag("etcd-pki", &self.etcd_pki), flag("credentials", &self.credentials)]);
+        reads.args([flag("scratch", &self.scratch.join("earlier")), flag("termination-log", &says)]);
+        let asked = Task::Read(Read { store: task.store.clone(), of: of.clone() });
+        reads.env(TASK, serde_json::to_string(&asked).unwrap_or_default());
+        read::beside(of, &mut reads, &says)
     }
 
     fn task(&self) -> Result<Outcome, berth_backup::Problem> {
@@ -107,12 +129,11 @@ impl Run {
         };
         match task {
             Task::Take(task) => {
-                let began = Instant::now();
+                let earlier = task.earlier.clone().map(|of| self.read_beside(&task, of));
                 let manifest = take::run(&task, &place)?;
-                // Whatever becomes of the older one, this one is proven.
-                self.say(&manifest.clone().into());
-                Ok(Outcome::Verified(take::read_earlier(&task, &place, began.elapsed(), manifest)))
+                Ok(Outcome::Verified(Proof { manifest, earlier }))
             }
+            Task::Read(task) => read::run(&task, &place).map(|()| Outcome::Read),
             Task::Delete(task) => delete::run(&task, &place).map(|()| Outcome::Deleted),
             Task::Check(task) => check::run(&task, &place).map(Outcome::Checked),
             Task::Restore(task) => restore::run(&task, &place).map(|()| Outcome::Restored),

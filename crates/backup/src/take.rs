@@ -1,28 +1,16 @@
 //! Takes a snapshot, and says that it is a backup only once an etcd ran with what the store gave back.
 
-use crate::check::fetch;
 use crate::etcd::{Contents, Ctl, MemberStatus, NewMember, Programs, giver, ports};
 use crate::problem::Problem;
 use crate::store::{Remote, digest, manifest_key};
-use berth_contract::backup::{At, Earlier, Failure, Manifest, Proof, ReadBack, Take};
+use berth_contract::backup::{At, Manifest, Take};
 use jiff::{Timestamp, Zoned, tz::TimeZone};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::thread;
 use std::time::Duration;
 
 /// Nobody can give a snapshot that is whole.
 const NO_GIVER: &str = "no voting member of etcd answers that has a leader";
-
-/// A Job that took longer for its own snapshot reads no other: its deadline would take its own with it.
-const OWN: Duration = Duration::from_mins(10);
-
-/// A termination message that is longer is cut, and says nothing any more.
-const LONGEST: usize = 4096;
-
-/// How long reading an older one may take.
-const EARLIER: Duration = Duration::from_mins(10);
 
 /// How often a snapshot is taken anew because etcd was compacted before its contents were known.
 const ATTEMPTS: usize = 3;
@@ -116,39 +104,6 @@ pub fn run(task: &Take, place: &Place) -> Result<Manifest, Problem> {
     println!("verified: {}", manifest.key);
     empty(&place.scratch)?;
     Ok(manifest)
-}
-
-/// Reads the older backup back that is asked for, once a snapshot is proven that took no longer than [`OWN`]. Only its bytes: an etcd ran with
-/// them when they were proven.
-pub fn read_earlier(task: &Take, place: &Place, took: Duration, manifest: Manifest) -> Proof {
-    let earlier = task.earlier.clone().filter(|_| took <= OWN);
-    let read = |of: Earlier| {
-        let (sender, result) = mpsc::channel();
-        let (task, place, asked) = (task.clone(), place.clone(), of.clone());
-        // Nobody waits for it at the end: this process ends, and it with it.
-        thread::spawn(move || sender.send(bytes_of(&task, &place, &asked)));
-        let late = || {
-            let message = format!("{} was not read within {} minutes", of.key, EARLIER.as_secs() / 60);
-            Err(Problem::brief(At::Store, message))
-        };
-        let failure = result.recv_timeout(EARLIER).unwrap_or_else(|_| late()).err().map(|p| p.failure);
-        if let Some(Failure { message, .. }) = &failure {
-            eprintln!("berth-backup: {message}");
-        }
-        ReadBack { of, failure }
-    };
-    let mut proof = Proof { manifest, earlier: earlier.map(read) };
-    if serde_json::to_string(&proof).is_ok_and(|text| text.len() > LONGEST) {
-        proof.earlier = None;
-    }
-    proof
-}
-
-fn bytes_of(task: &Take, place: &Place, earlier: &Earlier) -> Result<(), Problem> {
-    let remote = Remote::open(&task.store, &place.credentials, place.store_timeout)?;
-    let fetched = fetch(&remote, &earlier.key, &earlier.sha256, &place.scratch.join("earlier.db"));
-    empty(&place.scratch)?;
-    fetched
 }
 
 /// Who does not answer.

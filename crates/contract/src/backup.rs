@@ -39,6 +39,8 @@ pub enum Task {
     Take(Take),
     /// Delete a snapshot and its manifest.
     Delete(Delete),
+    /// Read a snapshot back, and compare its SHA-256.
+    Read(Read),
     /// Find out whether a backup can be restored, before anything stops for it.
     Check(Check),
     /// Put a backup onto the volume of one member whose etcd does not run.
@@ -63,7 +65,7 @@ pub struct Take {
     /// Each of the members has to answer: any of them may hold what the others do not have.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub all: bool,
-    /// An older backup in this store that is read back afterwards.
+    /// An older backup in this store that is read back first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
 }
@@ -78,6 +80,16 @@ pub struct Earlier {
     pub key: String,
     /// SHA-256 of the snapshot.
     pub sha256: String,
+}
+
+/// A snapshot to read back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Read {
+    /// Where it is.
+    pub store: Store,
+    /// Which one.
+    pub of: Earlier,
 }
 
 /// A snapshot to delete.
@@ -226,6 +238,8 @@ pub struct ReadBack {
 pub enum Outcome {
     /// It was restored, and is the same.
     Verified(Proof),
+    /// It is what was proven.
+    Read,
     /// It is gone.
     Deleted,
     /// It can be restored.

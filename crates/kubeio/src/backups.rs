@@ -42,9 +42,11 @@ pub async fn observe_backup(
         keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
         keys.extend(asks.credentials.clone().filter(|_| backup.spec.secret_ref.is_none()));
         keys.extend(asks.claim.clone());
-        keys.extend(berth_plan::backup::earlier(backup));
+        keys.extend(berth_plan::backup::schedule(backup));
     }
     get(io, &mut snapshot, keys).await?;
+    let earlier = berth_plan::backup::earlier(backup, &snapshot.observed, settings).filter(|_| !at_rest);
+    get(io, &mut snapshot, earlier.into_iter().collect()).await?;
     if let Some(key) = asks.credentials.filter(|_| !at_rest && backup.spec.secret_ref.is_some()) {
         teams_store(io, &mut snapshot, &key).await?;
     }

@@ -99,9 +99,9 @@ fn what_is_wrong_is_told_without_credentials_and_tried_again_only_where_that_hel
     assert!(world.keys().is_empty());
 }
 
-/// Whatever becomes of the older one, the new one is proven.
+/// Whatever becomes of the older one, a new one is taken.
 #[test]
-fn an_older_backup_is_read_back_once_the_new_one_is_proven() {
+fn an_older_backup_is_read_back_beside_a_new_one() {
     let world = World::start(versions()[0]);
     world.write(30);
     let old = verified(&world.take(&world.store()).0).clone();

@@ -68,6 +68,14 @@ pub(super) fn delete(
     Object::new(own(input, object))
 }
 
+/// The task of a Job that is there.
+pub(crate) fn task_of(job: &Value) -> Option<Task> {
+    let containers = job.pointer("/spec/template/spec/containers")?.as_array()?;
+    let env = containers.first()?["env"].as_array()?;
+    let task = env.iter().find(|e| e["name"] == TASK)?;
+    serde_json::from_str(task["value"].as_str()?).ok()
+}
+
 /// Mounts a volume.
 pub(crate) fn add(pod: &mut Value, name: &str, path: &str, source: Value) {
     let mut volume = source;

@@ -28,7 +28,7 @@ use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-pub use earlier::named as earlier;
+pub use earlier::{earlier, schedule};
 pub use jobs::{BESIDE, Does, Pool, Seen, is_beside, made_for};
 pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
@@ -171,7 +171,7 @@ fn take(input: Input<'_>, stage: &mut Stage, outcome: &mut Option<Outcome>) -> (
             return (phase::WAITING, State::waiting(format!("{key} of an earlier EtcdBackup of this name to be gone")));
         }
         *outcome = outcome::of(&input.owner(), job).or_else(|| outcome::overdue(&key, job, input.now));
-        let marks = earlier::marks(input, outcome.as_ref());
+        let marks = earlier::marks(input, job, outcome.as_ref());
         if let Some((marked, _)) = marks.first() {
             // First, since what it said goes with its Job.
             *outcome = None;

@@ -38,7 +38,7 @@ fn read_by(task: Task) -> Option<(String, String)> {
     match task {
         Task::Check(task) => Some((task.key, task.sha256)),
         Task::Restore(task) => Some((task.key, task.sha256)),
-        Task::Take(_) | Task::Delete(_) => None,
+        Task::Take(_) | Task::Read(_) | Task::Delete(_) => None,
     }
 }
 

@@ -16,6 +16,7 @@ pub mod status;
 pub(crate) mod tests;
 
 use crate::backup::Owner;
+use crate::backup::job::task_of;
 use crate::etcd::Home;
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, uid};
@@ -29,7 +30,7 @@ use berth_render::{Kind, Object, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use place::Place;
-use ran::{Ran, run, task_of};
+use ran::{Ran, run};
 use serde_json::{Value, json};
 
 pub use held::{Held, Intent, confirmation_id, gives_up, of_what_is_left};

@@ -2,12 +2,12 @@
 
 use super::Input;
 use super::place::Place;
+use crate::backup::job::task_of;
 use crate::backup::{Owner, outcome};
 use crate::model::{Stage, State};
 use crate::secrets::foreign;
 use berth_api::backup::{Failure, Outcome, Task};
 use berth_render::{Object, ObjectKey};
-use serde_json::Value;
 
 /// How a Job goes.
 pub(super) enum Ran {
@@ -47,12 +47,4 @@ pub(super) fn run(
         Ok((secret, job)) => Ran::Runs(Owner::begin(stage, secret, job)),
         Err(state) => Ran::Not(state),
     }
-}
-
-/// The task of a Job that is there.
-pub(super) fn task_of(job: &Value) -> Option<Task> {
-    let containers = job.pointer("/spec/template/spec/containers")?.as_array()?;
-    let env = containers.first()?["env"].as_array()?;
-    let task = env.iter().find(|e| e["name"] == berth_api::backup::TASK)?;
-    serde_json::from_str(task["value"].as_str()?).ok()
 }

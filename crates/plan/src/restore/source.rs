@@ -178,6 +178,8 @@ pub(super) fn find(input: Input<'_>, etcd: &EtcdCluster, cluster: Option<&Cluste
         Some(phase::VERIFIED) if status.key.is_some() && status.sha256.is_some() => {}
         // Somebody deletes it, and it stays until this one has ended.
         Some(phase::DELETING) if is_recorded && status.verified_at.is_some() && status.sha256.is_some() => {}
+        // What is on the volume was whole when it was read.
+        Some(phase::FAILED) if proven::is_damaged(&backup) && damage::is_over(input) => {}
         Some(phase::FAILED) => return Err(never(format!("{name} failed, so there is nothing to restore"))),
         _ => return Err(State::waiting(format!("{name} to be verified"))),
     }

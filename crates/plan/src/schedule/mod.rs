@@ -146,9 +146,6 @@ fn create(input: Input<'_>, times: &Times, stage: &mut Stage, out: &mut Schedule
             of[field] = json!(reference);
         }
     }
-    if let Some(earlier) = read::due(&out.backups, spec, input.now) {
-        of["readBack"] = earlier.into();
-    }
     let object = Object::new(json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdBackup",
         "metadata": {"name": name, "namespace": input.namespace(), "labels": labels}, "spec": of,

@@ -24,6 +24,7 @@ pub fn status(input: Input<'_>, planned: &SchedulePlan, failure: Option<&Failure
         // What it said is of a backup that cannot be restored.
         (status.last_verified_time, status.last_verified, status.last_verified_identity) = (None, None, None);
     }
+    read::remember(&mut status, &planned.backups, &input.schedule.spec, input.now);
     status.keeps = Some(keeps(&input.schedule.spec.keep));
     let verdicts = verdicts(input, planned, failure, &status);
     status.conditions = verdicts::publish(&old.conditions, verdicts, generation, input.now, false);
@@ -63,7 +64,8 @@ fn verdicts(
         let what = if proven::is_damaged(failed) { "is not good any more" } else { "failed" };
         return bad(reason, format!("the last backup, EtcdBackup {name}, {what}: {why}"));
     }
-    if let Some(unread) = read::unread(&planned.backups) {
+    let unread = read::unread(new, &planned.backups, &input.schedule.spec);
+    if let Some(unread) = unread.filter(|_| !input.schedule.spec.suspend) {
         return bad(Reason::BackupNotProven, unread);
     }
     let creates = planned.plan.actions().any(|a| matches!(a, Action::Create(_)));

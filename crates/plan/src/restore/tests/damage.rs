@@ -125,7 +125,7 @@ fn what_is_found_once_etcd_has_stopped_is_marked_too() {
     let mut w = Fixture::told(Some(2), "Start", 2);
     let damage = json!({"damaged": {"at": "2026-01-01T12:00:00Z", "by": "EtcdRestore x", "message": CUT}});
     w.backup("one", "2026-01-01T00:00:00Z", &damage);
-    w.live(Kind::EtcdBackup)["status"]["phase"] = backup_phase::VERIFIED.into();
+    w.live(Kind::EtcdBackup)["status"]["phase"] = backup_phase::FAILED.into();
     assert_eq!(w.reconcile().1.phase.as_deref(), Some("Starting"));
 }
 

@@ -25,9 +25,9 @@ pub(crate) fn situations() -> Vec<Situation> {
         ("an older backup could not be read back", |w| {
             w.backup(1, "Verified");
             w.backup(2, "Verified");
-            let key = ObjectKey::namespaced(Kind::EtcdBackup, TEAM, "nightly-202601020300");
-            let read = json!({"name": "nightly-202601010300", "at": "2026-01-02T03:01:00Z", "message": "the store answers 404 Not Found"});
-            w.observed.objects.get_mut(&key).unwrap()["status"]["readBack"] = read;
+            let read = json!({"name": "nightly-202601010300", "at": "2026-01-02T03:01:00Z", "message": "the store answers 404 Not Found", "failures": 2});
+            let status = w.schedule.status.get_or_insert_default();
+            status.read_back.push(serde_json::from_value(read).unwrap());
             w.now = "2026-01-02T04:00:00Z".parse().unwrap();
         }),
         ("its last backup waits when the next one is due", |w| {
