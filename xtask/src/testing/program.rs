@@ -188,10 +188,12 @@ pub(super) fn named_at(package: &str, target: &str, file: &std::path::Path) -> P
 #[cfg(test)]
 mod tests {
     use super::super::results::Count;
+    use super::super::running::OWN_PROGRAMS;
     use super::*;
 
     #[test]
     fn what_a_program_left_running_costs_no_count() {
+        let _alone = OWN_PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut command = Command::new("sh");
         command.args(["-c", "sleep 30 & echo 'test a ... ok'; echo 'test result: ok. 1 passed; 0 failed; 2 ignored'"]);
         let began = Instant::now();
@@ -203,6 +205,7 @@ mod tests {
 
     #[test]
     fn what_hangs_is_ended_and_what_it_said_is_counted() {
+        let _alone = OWN_PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut command = Command::new("sh");
         command.args(["-c", "echo 'test a ... ok'; exec sleep 30"]);
         let ran = execute(command, Duration::from_millis(300), Screen::Kept).unwrap();

@@ -53,6 +53,10 @@ impl Drop for Step<'_> {
 /// Programs that were started and have not ended.
 static CHILDREN: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
 
+/// Held by a test whose programs no other test may end.
+#[cfg(test)]
+pub(super) static OWN_PROGRAMS: Mutex<()> = Mutex::new(());
+
 /// A program that was started, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Child(u32);
@@ -105,6 +109,7 @@ mod tests {
 
     #[test]
     fn what_was_started_is_ended() {
+        let _alone = OWN_PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let _child = Child::new(child.id());
         end_children();

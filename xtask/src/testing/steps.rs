@@ -153,11 +153,14 @@ fn judged(ran: Ran, mut again: Option<Again>) -> Result<Judged> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::running::OWN_PROGRAMS;
     use super::*;
+    use std::sync::PoisonError;
 
     fn ran(script: &str) -> Ran {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
+        let _alone = OWN_PROGRAMS.lock().unwrap_or_else(PoisonError::into_inner);
         execute(command, TIMEOUT, Screen::Kept).unwrap()
     }
 

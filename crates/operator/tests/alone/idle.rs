@@ -83,7 +83,7 @@ async fn an_idle_check_reads_two_lists_and_finds_what_no_watch_tells() {
     let io = Io::new(
         FencedClient::new(team.client.clone(), Fence::open()),
         Arc::new(Calls::default()),
-        Duration::from_secs(10),
+        Duration::from_mins(1),
     );
     let damaged = ObjectKey::namespaced(Kind::Secret, team.cp_namespace.clone(), "kube-scheduler-pki");
     drift(&damaged, Some(&Value::Null), &io).await;
@@ -156,7 +156,7 @@ async fn applying_an_equal_object_leaves_its_version_alone() {
         let io = Io::new(
             FencedClient::new(team.client.clone(), Fence::open()),
             Arc::new(Calls::default()),
-            Duration::from_secs(10),
+            Duration::from_mins(1),
         );
         let objects = rendered(&team, &io).await;
         let mut kinds: Vec<_> = objects.iter().map(|(o, _)| o.key().kind.name()).collect();
@@ -279,7 +279,7 @@ async fn drift_of_every_child_is_repaired() {
     let io = Io::new(
         FencedClient::new(team.client.clone(), Fence::open()),
         Arc::new(Calls::default()),
-        Duration::from_secs(10),
+        Duration::from_mins(1),
     );
     let maps = io.list(Kind::ConfigMap, &team.cp_namespace, None).await.expect("list");
     let names: Vec<&str> = maps.iter().filter_map(|m| m["metadata"]["name"].as_str()).collect();

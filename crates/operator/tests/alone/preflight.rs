@@ -119,7 +119,7 @@ async fn look_at(server: &ApiServer) -> Facts {
     let ca = berth_pki::issue_ca(&ca, now).unwrap();
     let (cert, key) = (ca.cert_pem.as_bytes(), ca.key_pem.expose_bytes());
     let target = TenantTarget::new(server.url(), None, cert, key, now.into()).unwrap();
-    let io = Io::new(fenced.clone(), Arc::default(), Duration::from_secs(10));
+    let io = Io::new(fenced.clone(), Arc::default(), Duration::from_mins(1));
     let connect: berth_kubeio::Connect = Arc::new(move |_| {
         let fenced = fenced.clone();
         async move { Ok(fenced) }.boxed()

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 fn io(team: &Team) -> Io {
-    Io::new(FencedClient::new(team.client.clone(), Fence::open()), Arc::default(), Duration::from_secs(10))
+    Io::new(FencedClient::new(team.client.clone(), Fence::open()), Arc::default(), Duration::from_mins(1))
 }
 
 /// The workloads of a tenant.

@@ -86,7 +86,6 @@ fn every_field_of_a_backup_and_of_a_schedule_has_a_row() {
         include_str!("../../../../../plan/src/backup/store.rs"),
         include_str!("../../../../../plan/src/backup/tests/deletion.rs"),
         include_str!("../../../../../plan/src/backup/tests/volumes.rs"),
-        include_str!("../../../../../plan/src/backup/tests/earlier.rs"),
         include_str!("../../../../../plan/src/schedule/tests/mod.rs"),
         include_str!("../../../../../plan/src/schedule/times.rs"),
         include_str!("../../../../../plan/src/schedule/keep.rs"),
