@@ -19,23 +19,25 @@ pub fn run(name: &str, test: impl Fn(&World) -> Result<()>) {
 }
 
 /// [`run`] on a cluster of three nodes of its own, which is removed again.
-#[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn run_on_three_nodes(name: &str, test: impl Fn(&World) -> Result<()>) {
-    must_be_real();
-    let result = attempt(name, &World::open_with_three_nodes, &test);
-    let removed = World::remove_three_nodes();
-    if let Err(error) = result.and(removed) {
-        panic!("{name}: {error:#}");
-    }
+    run_apart(name, World::open_with_three_nodes, World::remove_three_nodes, test);
 }
 
 /// [`run`] on a cluster of its own that enforces NetworkPolicies, which is removed again.
-#[expect(clippy::panic, reason = "a test fails by panicking")]
 pub fn run_with_network_policies(name: &str, test: impl Fn(&World) -> Result<()>) {
+    run_apart(name, World::open_with_network_policies, World::remove_network_policies, test);
+}
+
+#[expect(clippy::panic, reason = "a test fails by panicking")]
+fn run_apart(
+    name: &str,
+    open: impl Fn() -> Result<World>,
+    remove: impl Fn() -> Result<()>,
+    test: impl Fn(&World) -> Result<()>,
+) {
     must_be_real();
-    let result = attempt(name, &World::open_with_network_policies, &test);
-    let removed = World::remove_network_policies();
-    if let Err(error) = result.and(removed) {
+    let result = attempt(name, &open, &test);
+    if let Err(error) = result.and(remove()) {
         panic!("{name}: {error:#}");
     }
 }
