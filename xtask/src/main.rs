@@ -5,6 +5,7 @@ mod charts;
 mod crates;
 mod crds;
 mod demo;
+mod house;
 mod images;
 mod names;
 mod pages;
@@ -115,7 +116,7 @@ type Generated = (PathBuf, String);
 fn main() -> ExitCode {
     let result = match Args::parse().command {
         Command::Gen { check } => generate(check),
-        Command::CheckCrates => crates::check().and_then(|()| places::check()),
+        Command::CheckCrates => crates::check().and_then(|()| places::check()).and_then(|()| house::check()),
         Command::CheckCharts => charts::check(),
         Command::CheckDocs => pages::check(),
         Command::CheckBook => pages::book(),
