@@ -1,11 +1,19 @@
 //! What is asked in a tenant before its minor changes, and of each of its API servers by itself.
 
-use crate::observed::ApiVersion;
 use berth_api::text::TenantText;
 use berth_api::version::Minor;
 use jiff::Timestamp;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+
+/// What an API server says that it runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ApiVersion {
+    /// `gitVersion` without `v`.
+    pub version: String,
+    /// The minor that it emulates, if that is another one than its own.
+    pub emulates: Option<Minor>,
+}
 
 /// What is known of what may stand in the way of the next minor.
 #[derive(Clone, Debug, Default, PartialEq)]

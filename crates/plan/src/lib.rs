@@ -9,15 +9,19 @@
 
 pub mod asked;
 pub mod backup;
+pub mod backup_jobs;
 pub mod cluster;
+pub mod digest;
 pub(crate) mod ending;
 pub mod etcd;
+pub mod etcd_home;
 mod failure;
 pub mod fleet;
 #[cfg(test)]
 mod messages;
 pub mod meta_cluster;
 pub mod model;
+pub mod object_meta;
 pub mod objects;
 pub mod observed;
 mod requeue;
@@ -36,6 +40,7 @@ pub mod settings;
 mod sim;
 #[cfg(test)]
 pub(crate) mod testing;
+pub mod times;
 mod unread;
 mod verdicts;
 pub mod workload;
@@ -46,10 +51,9 @@ extern crate self as berth_plan;
 pub use failure::Failure;
 pub use meta_cluster::MetaCluster;
 pub use model::{
-    Action, EtcdAnswer, EtcdCall, KvHash, Maintenance, MemberChange, Plan, SecretEntry, SecretPlan, Stage, StageId,
-    State,
+    Action, Addition, EtcdAnswer, EtcdCall, EtcdCallResult, KvHash, Maintenance, MemberChange, Plan, SecretEntry,
+    SecretPlan, Stage, StageId, State,
 };
-pub use objects::additions::Addition;
 pub use observed::Observed;
 pub use secrets::SecretFacts;
 pub use settings::Settings;

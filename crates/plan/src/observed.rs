@@ -1,14 +1,17 @@
 //! What was read, as plain data.
 
+pub use crate::asked::ApiVersion;
 use crate::asked::{Answers, Look};
-use crate::backup::Seen;
-use crate::etcd::Told;
+use crate::backup_jobs::BackupJob;
+pub use crate::digest::{hex, sha256};
 use crate::fleet::Answer;
 use crate::meta_cluster::MetaCluster;
+use crate::model::EtcdCallResult;
+pub use crate::object_meta::{annotation, deleting, label, uid};
 use crate::secrets::SecretFacts;
 use berth_api::cluster::NodesStatus;
 use berth_api::text::TenantText;
-use berth_api::version::{Minor, Version};
+use berth_api::version::Version;
 use berth_pki::{CertInfo, PkiError};
 use berth_render::{Kind, Listing, ObjectKey, TemplateSet};
 use serde_json::Value;
@@ -56,13 +59,13 @@ pub struct Observed {
     /// What etcd's members said, if they were asked.
     pub etcd: Option<EtcdProbe>,
     /// What etcd was told in this reconcile to look after its databases.
-    pub told: Vec<Told>,
+    pub told: Vec<EtcdCallResult>,
     /// Whether a change of the version waits for its turn in the fleet.
     pub turns: Turns,
     /// What refuses the pods of members, or of Jobs, that are not there, by the name of the pod or the Job, as far as is known.
     pub refused: BTreeMap<String, String>,
     /// Jobs of `EtcdBackup`s, of all namespaces.
-    pub backup_jobs: Arc<Vec<Seen>>,
+    pub backup_jobs: Arc<Vec<BackupJob>>,
     /// `EtcdBackup`s whose reconciles fail, one after the other.
     pub stuck: BTreeSet<ObjectKey>,
 }
@@ -115,7 +118,7 @@ pub enum Published {
     Foreign(String),
 }
 
-/// What the tenant's API said to the operator's own credential, where [`crate::cluster::probe_request`] says that it is asked.
+/// What the tenant's API said to the operator's own credential, where the plan of its `Cluster` says that it is asked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ApiProbe {
     /// Not asked: no pod was seen that could answer, or no address to ask at.
@@ -145,15 +148,6 @@ pub struct Nodes {
     pub newest_kubelet: Option<Version>,
     /// Name and internal address of each that says one.
     pub addresses: Vec<(TenantText, IpAddr)>,
-}
-
-/// What an API server says that it runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ApiVersion {
-    /// `gitVersion` without `v`.
-    pub version: String,
-    /// The minor that it emulates, if that is another one than its own.
-    pub emulates: Option<Minor>,
 }
 
 /// Objects of Berth's inside a tenant, as far as they were read in one reconcile, by their label.
@@ -315,21 +309,6 @@ pub struct MemberProbe {
     pub progress: Progress,
 }
 
-/// SHA-256 in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    use sha2::Digest;
-    hex(&sha2::Sha256::digest(bytes))
-}
-
-/// Lower-case hexadecimal.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    use std::fmt::Write;
-    bytes.iter().fold(String::new(), |mut s, b| {
-        let _ = write!(s, "{b:02x}");
-        s
-    })
-}
-
 impl Observed {
     /// The object of that key.
     pub fn get(&self, key: &ObjectKey) -> Option<&Value> {
@@ -351,24 +330,4 @@ impl Observed {
     pub fn ca(&self, secret: &ObjectKey) -> Option<&CertInfo> {
         self.pair(secret, "tls").and_then(Result::ok)
     }
-}
-
-/// `metadata.uid`.
-pub fn uid(object: &Value) -> &str {
-    object.pointer("/metadata/uid").and_then(Value::as_str).unwrap_or_default()
-}
-
-/// `metadata.labels[name]`.
-pub fn label<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    object.pointer("/metadata/labels")?.get(name)?.as_str()
-}
-
-/// `metadata.annotations[name]`.
-pub fn annotation<'a>(object: &'a Value, name: &str) -> Option<&'a str> {
-    object.pointer("/metadata/annotations")?.get(name)?.as_str()
-}
-
-/// True if it is being deleted.
-pub fn deleting(object: &Value) -> bool {
-    object.pointer("/metadata/deletionTimestamp").is_some_and(|v| !v.is_null())
 }

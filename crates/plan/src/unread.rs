@@ -127,7 +127,7 @@ mod tests {
             "apiServer": {"authentication": {"jwt": [{}]}, "serviceAccountIssuers": ["https://a"]},
         });
         for component in cluster::components::ALL {
-            cluster[component.field]["replicas"] = 2.into();
+            cluster[component.field()]["replicas"] = 2.into();
         }
         let cluster: ClusterSpec = serde_json::from_value(cluster).unwrap();
         let etcd: EtcdClusterSpec = serde_json::from_value(json!({

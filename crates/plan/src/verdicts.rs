@@ -1,19 +1,10 @@
 //! Conditions that every kind of Berth's has, from its plan.
 
+use crate::model::LASTING;
 use crate::model::{Plan, Stage, StageId, State};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-
-/// Reasons that do not go away by waiting.
-pub(crate) const LASTING: [Reason; 6] = [
-    Reason::ImageUnavailable,
-    Reason::ContainerFailing,
-    Reason::Unschedulable,
-    Reason::Rejected,
-    Reason::QuorumLost,
-    Reason::EtcdAlarm,
-];
 
 /// What is wrong with pods, or with the name of the API, may be over soon: a node, an image or a DNS record comes. After so long it counts as stalled, as a Deployment does by its
 /// `progressDeadlineSeconds`.

@@ -40,6 +40,16 @@ impl Binary {
         }
     }
 
+    /// Its part of a `Cluster`'s spec: `spec.<field>`.
+    pub fn field(self) -> &'static str {
+        match self {
+            Self::ApiServer => "apiServer",
+            Self::ControllerManager => "controllerManager",
+            Self::Scheduler => "scheduler",
+            Self::Etcd => "etcd",
+        }
+    }
+
     /// The folder of its templates.
     pub fn folder(self) -> &'static str {
         match self {

@@ -5,8 +5,9 @@ mod graph;
 mod source;
 
 use crate::shell::{Result, root};
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 /// The largest import circle of each crate, in files. One that shrinks is lowered here, so that it does not grow again.
 const CIRCLES: &[(&str, usize)] = &[
@@ -54,15 +55,33 @@ pub(crate) fn check() -> Result<()> {
     Ok(())
 }
 
-fn counts() -> Result<Vec<Count>> {
+/// Prints each import within the largest circle of a crate.
+pub(crate) fn print_circle(name: &str) -> Result<()> {
+    let folder = folders()?.into_iter().find(|folder| folder.ends_with(name));
+    let sources = source::read(&folder.with_context(|| format!("no crate {name}"))?)?;
+    let imports = graph::imports(&sources);
+    let circle = circles::largest(&imports);
+    for from in &circle {
+        for to in imports[*from].iter().filter(|to| circle.contains(to)) {
+            println!("{} -> {}", sources.files[*from].path, sources.files[*to].path);
+        }
+    }
+    Ok(())
+}
+
+fn folders() -> Result<Vec<PathBuf>> {
     let mut folders = vec![];
     for entry in std::fs::read_dir(root().join("crates"))? {
         folders.push(entry?.path());
     }
     folders.extend(["xtask", "e2e", "bench"].map(|name| root().join(name)));
     folders.retain(|folder| folder.join("Cargo.toml").is_file());
+    Ok(folders)
+}
+
+fn counts() -> Result<Vec<Count>> {
     let mut counts = vec![];
-    for folder in folders {
+    for folder in folders()? {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let sources = source::read(&folder)?;
         let files = &sources.files;

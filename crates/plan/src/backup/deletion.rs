@@ -3,7 +3,8 @@
 
 use super::place::{find, is_home_of, store};
 use super::store::{self as stores, is_of_namespace};
-use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, jobs, outcome, proven, queue};
+use super::{BackupPlan, Input, Owner, SOON, WAITING, asks, job, outcome, proven, queue};
+use crate::backup_jobs;
 use crate::model::{Stage, StageId, State};
 use crate::restore;
 use crate::workload::image_of;
@@ -90,7 +91,7 @@ fn delete(input: Input<'_>, stage: &mut Stage, snapshot: &str) -> State {
     stage.owns.push(key.clone());
     if let Some(live) = input.get(&key) {
         let given_up = outcome::overdue(&key, live, input.now);
-        if input.is_earlier(live) || (given_up.is_some() && !jobs::has_ended(live)) {
+        if input.is_earlier(live) || (given_up.is_some() && !backup_jobs::has_ended(live)) {
             input.clean(stage, &key.name, &asks.namespace);
             return State::waiting(format!("{key}, which is no use any more, to be gone; then another one is created"));
         }

@@ -1,19 +1,17 @@
 //! The Job: a container with etcd's image, which has etcd's programs of the members' version, and `berth-backup` on a volume in it, as
 //! the agent is in the members (ADR 13). It has no token, and nothing of it is pinned: it is over before the next operator comes.
 
-use super::jobs::Pool;
 use super::outcome::CONTAINER;
 use super::place::{self, Place};
 use super::store::Kept;
 use super::{Input, Owner};
+use crate::backup_jobs::{DEADLINE, Pool};
 use berth_api::backup::{Delete, GIVE_UP, TASK, Take, Task};
 use berth_api::common::AgentDelivery;
 use berth_api::{EtcdCluster, labels};
 use berth_render::{Object, ObjectKey};
 use serde_json::{Value, json};
 
-/// How long it may take with all its tries, in seconds: 8 GiB at 5 MiB/s, there and back.
-pub(super) const DEADLINE: i64 = 3600;
 /// A snapshot of 10 GiB at most, and what is restored of it: a store of a team fills no node.
 const SCRATCH: &str = "21Gi";
 /// User of the processes.

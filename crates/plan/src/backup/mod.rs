@@ -5,7 +5,6 @@ pub(crate) mod damage;
 mod deletion;
 mod earlier;
 pub(crate) mod job;
-mod jobs;
 pub(crate) mod outcome;
 mod owner;
 mod place;
@@ -29,7 +28,6 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 pub use earlier::{earlier, schedule};
-pub use jobs::{BESIDE, Does, Pool, Seen, is_beside, made_for};
 pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
 

@@ -1,7 +1,7 @@
 //! How a Job goes, and how it ended.
 
 use super::Owner;
-use super::job::DEADLINE;
+use crate::backup_jobs::DEADLINE;
 use crate::model::State;
 use crate::observed::label;
 use crate::workload::pod_problem;

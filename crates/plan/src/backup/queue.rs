@@ -3,8 +3,8 @@
 //! for something else, or that Berth cannot get on with, holds up nobody.
 
 use super::Input;
-use super::jobs::{Does, Pool, Seen};
 use super::place::is_for_a_recovery;
+use crate::backup_jobs::{BackupJob, Does, Pool};
 use crate::observed::deleting;
 use berth_api::backup::{EtcdBackupSpec, phase};
 use berth_render::{Kind, ObjectKey};
@@ -62,14 +62,14 @@ pub(super) fn waits(input: Input<'_>) -> Option<String> {
 
 /// The `EtcdBackup`s of a pool whose Jobs are at work.
 fn working<'a>(input: Input<'a>, pool: Pool, own: &ObjectKey) -> BTreeSet<&'a ObjectKey> {
-    let is_known = |seen: &Seen| {
+    let is_known = |seen: &BackupJob| {
         let live = input.observed.get(&seen.of);
         let phase = live.and_then(|o| o["status"]["phase"].as_str());
         // In its own namespace a team may create a Job that looks like Berth's.
         !seen.stands_alone || [Some(phase::RUNNING), Some(phase::DELETING)].contains(&phase)
     };
     let jobs = input.observed.backup_jobs.iter();
-    let works = |seen: &&Seen| seen.does == Does::Take && seen.pool == pool && seen.works(input.now);
+    let works = |seen: &&BackupJob| seen.does == Does::Take && seen.pool == pool && seen.works(input.now);
     jobs.filter(works).filter(|seen| seen.of != *own && is_known(seen)).map(|seen| &seen.of).collect()
 }
 
@@ -125,7 +125,7 @@ pub(super) fn may_delete(input: Input<'_>) -> bool {
     let Some(mine) = input.observed.get(&own).map(age) else { return true };
     let jobs = input.observed.backup_jobs.iter();
     let jobs: Vec<_> = jobs.filter(|seen| seen.does == Does::Delete && seen.of != own).collect();
-    let is_its = |seen: &&&Seen| seen.of.namespace == own.namespace && seen.works(input.now);
+    let is_its = |seen: &&&BackupJob| seen.of.namespace == own.namespace && seen.works(input.now);
     let working = jobs.iter().filter(is_its).count();
     let others = input.observed.of_kind(Kind::EtcdBackup, input.namespace()).filter(|(key, _)| **key != own);
     let waits = |key: &ObjectKey| !input.observed.stuck.contains(key) && jobs.iter().all(|seen| seen.of != *key);

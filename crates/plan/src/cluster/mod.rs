@@ -14,7 +14,6 @@ mod preflight;
 mod probe;
 mod record;
 mod release;
-pub(crate) mod requests;
 mod requeue;
 mod revision;
 pub mod status;

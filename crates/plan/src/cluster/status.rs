@@ -4,10 +4,11 @@ use super::components::{self, Component, Workloads};
 use super::subject::Tenant;
 use super::{ClusterPlan, Input, Pending, adoptable, endpoint};
 use crate::failure::Failure;
+use crate::model::LASTING;
 use crate::model::{Plan, Stage, StageId};
 use crate::observed::{ApiProbe, ApiVersion, InsideTenant, Published, uid};
 use crate::schedule;
-use crate::verdicts::{self, LASTING};
+use crate::verdicts;
 use crate::workload;
 use berth_api::cluster::{
     CertificatesStatus, ClusterStatus, ComponentStatus, NamespaceRef, PublishedEndpoint, PublishedKubeconfig,
@@ -67,7 +68,7 @@ pub fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>
     } else {
         status.turn = super::turn::halted(status.turn, now);
     }
-    status.requests = super::requests::after(&old, status.turn.as_ref(), now);
+    status.requests = crate::fleet::requests::after(&old, status.turn.as_ref(), now);
     if let Some(history) = super::revision::history(observed, &cp_namespace).filter(|_| !observed.denied) {
         status.history = history;
     }

@@ -49,7 +49,7 @@ pub(crate) static FIELDS: LazyLock<Vec<Row>> = LazyLock::new(|| {
     ];
     let (mut images, mut agents, mut replicas) = (vec![], vec![], vec![]);
     for component in components::ALL {
-        let (field, folder) = (component.field, component.binary.folder());
+        let (field, folder) = (component.field(), component.binary.folder());
         images.push((folder, "workload.image"));
         agents.push((folder, "workload.agent_image"));
         replicas.push((folder, "derived.replicas"));

@@ -1,11 +1,11 @@
 //! What is said of an alarm.
 
 use super::Health;
-use super::health::Home;
 use super::members::{Steps, changing};
 use super::subject::Subject;
 use super::upkeep::Room;
 use super::{upgrade, upkeep, way_back};
+use crate::etcd_home::Home;
 use crate::model::{EtcdCall, Maintenance, State};
 use crate::observed::RaisedAlarm;
 use berth_api::conditions::Reason;
@@ -64,7 +64,7 @@ fn does(via: &str, call: &EtcdCall) -> String {
 
 /// A person has to make room, or give more.
 fn used_up(s: &Subject<'_>, room: &Room) -> String {
-    let Home { namespace, field, name } = Home::of(s);
+    let Home { namespace, field, name } = Home::of(s.etcd);
     let is_tenants = field == "clusterRef";
     let delete = if is_tenants {
         format!(

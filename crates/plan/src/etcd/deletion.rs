@@ -1,8 +1,8 @@
 //! Taking an etcd down. Needs no member to be healthy, and no spec to be valid.
 
-use super::subject::name_of;
 use super::{EtcdPlan, Input};
 use crate::ending;
+use crate::etcd_home::name_of;
 use crate::model::{Action, Stage, StageId, State};
 use crate::observed::{deleting, label};
 use crate::requeue;

@@ -2,7 +2,8 @@
 //! the other, also that of a member that comes later, which begins as large as the template says. Nothing else waits for it, and it waits for
 //! no member: a volume that is full is what it is for.
 
-use super::subject::{Subject, is_ours, name_of};
+use super::subject::{Subject, is_ours};
+use crate::etcd_home::name_of;
 use crate::model::{Action, State};
 use crate::observed::{Observed, deleting, label, uid};
 use berth_api::conditions::Reason;

@@ -1,7 +1,8 @@
 //! How the members are: what they said themselves, and what their pods show.
 
-use super::subject::{Subject, give_up, name_of};
+use super::subject::Subject;
 use super::{newer, stranded, way_back};
+use crate::etcd_home::{give_up, name_of};
 use crate::observed::{EtcdProbe, MemberProbe, deleting, label};
 use crate::workload::{SLOW_START, has_lost_its_data, pod_problem, pod_ready, pod_start};
 use berth_api::conditions::Reason;
@@ -292,49 +293,6 @@ fn data(s: &Subject<'_>) -> Option<(Reason, String)> {
         )
     };
     Some((reason, format!("{said}. Member {member} does not start, and nothing is overwritten. {way_out}")))
-}
-
-/// What is backed up and restored, and where the objects for that are.
-pub(crate) struct Home<'a> {
-    pub(crate) namespace: &'a str,
-    /// What refers to it.
-    pub(crate) field: &'static str,
-    pub(crate) name: &'a str,
-}
-
-impl<'a> Home<'a> {
-    pub(super) fn of(s: &Subject<'a>) -> Self {
-        home(s.etcd)
-    }
-
-    /// `kubectl berth etcd` with a verb, as it is typed.
-    pub(crate) fn command(&self, verb: &str) -> String {
-        let stand_alone = if self.field == "etcdClusterRef" { " --stand-alone" } else { "" };
-        format!("kubectl berth -n {} etcd {verb} {}{stand_alone}", self.namespace, self.name)
-    }
-}
-
-/// `kubectl berth etcd` with a verb, of this etcd.
-pub(crate) fn command(etcd: &EtcdCluster, verb: &str) -> String {
-    home(etcd).command(verb)
-}
-
-/// Whether it is the etcd of a `Cluster`.
-pub fn is_tenants(etcd: &EtcdCluster) -> bool {
-    home(etcd).field == "clusterRef"
-}
-
-/// A tenant's etcd is its `Cluster`'s. Whoever creates an `EtcdCluster` writes its labels, so they count only where that `Cluster`'s control
-/// plane is, to which Berth alone writes: in any other namespace they would have a say in another team's.
-pub(super) fn home(etcd: &EtcdCluster) -> Home<'_> {
-    let label = |name: &str| etcd.metadata.labels.as_ref()?.get(name).map(String::as_str);
-    let (own, within) = name_of(etcd);
-    match (label(labels::CLUSTER_NAMESPACE), label(labels::CLUSTER_NAME)) {
-        (Some(namespace), Some(name)) if names::control_plane_namespace(namespace, name) == within => {
-            Home { namespace, field: "clusterRef", name }
-        }
-        _ => Home { namespace: within, field: "etcdClusterRef", name: own },
-    }
 }
 
 fn mixed_clusters(s: &Subject<'_>, recorded: Option<&str>) -> String {

@@ -6,6 +6,7 @@ use super::{
     EtcdPlan, Health, Member, alarm, growth, health, newer, parity, recovery, restore, roll, services, upgrade, upkeep,
     validate,
 };
+use crate::etcd_home::keep_old_data;
 use crate::model::{Action, EtcdCall, MemberChange, Stage, StageId, State};
 use crate::objects::diff::drift;
 use crate::objects::ensure;
@@ -284,15 +285,6 @@ fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {
         .map(|o| upgrade::act::partitioned(s, o))
         .collect())
 }
-
-/// How long data is kept that is not used any more.
-pub(crate) fn keep_old_data(spec: &EtcdClusterSpec) -> SignedDuration {
-    let asked = spec.keep_old_data.as_deref().and_then(|text| text.parse::<SignedDuration>().ok());
-    asked.filter(|d| !d.is_negative()).unwrap_or(KEEP)
-}
-
-/// A week: long enough for somebody to notice that the wrong backup was restored.
-const KEEP: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// Whether the API server has them all.
 pub(super) fn are_applied(s: &Subject<'_>, health: &Health) -> bool {

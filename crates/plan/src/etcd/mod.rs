@@ -31,6 +31,7 @@ mod way_back;
 #[cfg(test)]
 pub(crate) mod tests;
 
+use crate::etcd_home::Home;
 use crate::model::{Action, Plan};
 use crate::objects::owner_references::clear_owner_references;
 use crate::observed::{self, Observed, label};
@@ -48,15 +49,11 @@ use serde_json::Value;
 use subject::{Subject, is_ours};
 
 pub use growth::storage_class;
-pub use health::{Health, Member, is_tenants};
-pub(crate) use health::{Home, command};
-pub(crate) use members::keep_old_data;
+pub use health::{Health, Member};
 pub use probe::{can_probe, endpoints, missing_members};
 pub(crate) use record::running;
 pub use record::{pinned_next_templates, pinned_templates};
 pub use recovery::view::recovers;
-pub(crate) use subject::delete_volumes;
-pub use upkeep::Told;
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the
 /// names that a plan owns must be there too, whatever its labels, so that somebody else's object is seen.
@@ -180,7 +177,7 @@ fn recover(s: &Subject<'_>, out: &mut EtcdPlan) -> recovery::Step {
     let view = recovery::view::of(s, &out.health);
     let (step, mut status) = recovery::decide(&view);
     if let (recovery::Step::Begin { name, .. }, Some(status)) = (&step, &mut status) {
-        view.begun(status, health::Home::of(s).namespace, name);
+        view.begun(status, Home::of(s.etcd).namespace, name);
     }
     if let (Some(status), Some(loss)) = (&mut status, &view.loss) {
         status.left.retain(|member| !loss.lost.contains(&member.name));

@@ -1,7 +1,7 @@
 //! What the operator asks about an etcd: its members, and which of them are missing.
 
-use super::subject::name_of;
 use super::{record, services};
+use crate::etcd_home::name_of;
 use crate::observed::{Observed, deleting};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::{labels, names};

@@ -3,8 +3,9 @@
 //! It is decided once, and then read from what is there: the status, the `StatefulSet` and the bootstrap `ConfigMap` each hold
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
-use super::subject::{is_ours, name_of};
+use super::subject::is_ours;
 use super::{Input, upgrade, validate};
+use crate::etcd_home::name_of;
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
 use crate::workload::{pod_ready, pods_of, version_of, waits_for};

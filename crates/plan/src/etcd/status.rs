@@ -1,12 +1,14 @@
 //! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
 
-use super::subject::{is_ours, name_of};
+use super::subject::is_ours;
 use super::{EtcdPlan, Input, Member, record};
+use crate::etcd_home::name_of;
 use crate::failure::Failure;
+use crate::model::LASTING;
 use crate::model::{Plan, Stage, StageId, State};
 use crate::observed::Progress;
 use crate::schedule;
-use crate::verdicts::{self, LASTING};
+use crate::verdicts;
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};

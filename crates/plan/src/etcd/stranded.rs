@@ -7,7 +7,8 @@
 //! Only volumes that name their node count: one of a zone may be attached to the next node of that zone.
 
 use super::health;
-use super::subject::{Subject, delete_volumes, give_up, name_of};
+use super::subject::Subject;
+use crate::etcd_home::{delete_volumes, give_up, name_of};
 use crate::observed::{Observed, deleting, label};
 use crate::workload::unscheduled_since;
 use berth_api::etcd_cluster::{AbsentNode, EtcdCluster};

@@ -1,6 +1,7 @@
 //! An `EtcdCluster` with what several stages need to know of it, computed once for a plan.
 
 use super::Input;
+use crate::etcd_home::name_of;
 use crate::observed::{Observed, annotation, label};
 use crate::settings::Settings;
 use berth_api::etcd_bootstrap::{OperationKind, Phase, Record, Release};
@@ -11,31 +12,6 @@ use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
-
-/// The command that keeps volumes of members, whatever becomes of their claims.
-pub(super) fn keep_volumes(namespace: &str, members: &[&str]) -> String {
-    let claims = members.iter().map(|m| format!("data-{m}")).collect::<Vec<_>>().join(" ");
-    let path = if members.len() == 1 { ".spec.volumeName" } else { ".items[*].spec.volumeName" };
-    let patch = json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}});
-    format!(
-        "kubectl patch pv $(kubectl -n {namespace} get pvc {claims} -o jsonpath='{{{path}}}') --type=merge -p '{patch}'"
-    )
-}
-
-/// The command that has members begin anew, on empty volumes: what is on theirs is kept, for whoever finds out later that it was needed.
-pub(super) fn give_up(namespace: &str, members: &[&str]) -> String {
-    format!("{} && {}", keep_volumes(namespace, members), delete_volumes(namespace, members))
-}
-
-/// The command that deletes claims of members, with their pods. Admission refuses to delete a claim of Berth's without that label.
-pub(crate) fn delete_volumes(namespace: &str, members: &[&str]) -> String {
-    let of = |prefix: &str| members.iter().map(|m| format!("{prefix}{m}")).collect::<Vec<_>>().join(" ");
-    let (claims, pods) = (of("pvc/data-"), of("pod/"));
-    format!(
-        "kubectl -n {namespace} label {claims} {}=true && kubectl -n {namespace} delete {claims} {pods} --wait=false",
-        labels::ALLOW_DELETION
-    )
-}
 
 /// An `EtcdCluster` with what every stage needs to know of it.
 #[derive(Clone, Debug)]
@@ -142,12 +118,6 @@ impl<'a> Subject<'a> {
     pub(super) fn pod(&self, member: &str) -> Option<&'a Value> {
         self.observed.get(&self.key(Kind::Pod, member)).filter(|p| label(p, labels::ETCD_CLUSTER) == Some(self.name))
     }
-}
-
-/// Name and namespace.
-pub(super) fn name_of(etcd: &EtcdCluster) -> (&str, &str) {
-    let m = &etcd.metadata;
-    (m.name.as_deref().unwrap_or_default(), m.namespace.as_deref().unwrap_or_default())
 }
 
 /// True if it belongs to the `EtcdCluster` of that name. One that names another owner is that owner's; one of Berth's that

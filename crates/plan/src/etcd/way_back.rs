@@ -1,9 +1,11 @@
 //! What a person does about a quorum that is lost for good: what is left comes before any backup, since it may hold more.
 
 use super::alarm::etcdctl;
-use super::health::{Home, has_lost};
+use super::health::has_lost;
 use super::recovery::view::{newest, store};
-use super::subject::{Subject, keep_volumes};
+use super::subject::Subject;
+use crate::etcd_home::Home;
+use crate::etcd_home::keep_volumes;
 use serde_json::{Value, json};
 
 /// Of the members as they are. None: none of them lost its data.
@@ -15,7 +17,7 @@ pub(super) fn now(s: &Subject<'_>) -> Option<String> {
 /// The commands, as they are typed, and what is to be known of them.
 pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
     let (of, verb) = (s.members().len(), if left.len() == 1 { "holds" } else { "hold" });
-    let newest = newest(s, Home::of(s).namespace);
+    let newest = newest(s, Home::of(s.etcd).namespace);
     let store = store(s, newest.as_ref().map(|(backup, _)| backup));
     let backup = newest.and_then(|(backup, at)| {
         let name = backup.metadata.name?;
@@ -27,7 +29,7 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
     });
     if left.is_empty() {
         let back = backup.map_or_else(
-            || format!("No verified EtcdBackup of this data is in namespace {}", Home::of(s).namespace),
+            || format!("No verified EtcdBackup of this data is in namespace {}", Home::of(s.etcd).namespace),
             |backup| capital(&backup),
         );
         let volumes = lost.iter().map(|m| format!("data-{m}")).collect::<Vec<_>>().join(", ");
@@ -44,7 +46,7 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
         return format!(
             "{said}, and no store for backups may have it (chart value backups.stores). Keep the volume: {}. Then restore it by a store of your own: {} --survivors --secret SECRET",
             keep_volumes(s.namespace, &left.iter().map(String::as_str).collect::<Vec<_>>()),
-            Home::of(s).command("restore")
+            Home::of(s.etcd).command("restore")
         );
     };
     let left = restore(s, "left-", &json!({"survivors": {"store": store}}));
@@ -54,22 +56,25 @@ pub(super) fn of(s: &Subject<'_>, lost: &[String], left: &[String]) -> String {
 
 /// What is done where members have different data, and nobody knows which is right: nothing of any of them is lost by it.
 pub(super) fn differing(s: &Subject<'_>) -> String {
-    let newest = newest(s, Home::of(s).namespace);
+    let newest = newest(s, Home::of(s.etcd).namespace);
     let to = store(s, newest.as_ref().map(|(backup, _)| backup))
         .map_or_else(|| "--secret SECRET".to_owned(), |store| format!("--store {store}"));
-    let save =
-        s.members().iter().map(|m| format!("{} {to} --member {m}", Home::of(s).command("backup"))).collect::<Vec<_>>();
+    let save = s
+        .members()
+        .iter()
+        .map(|m| format!("{} {to} --member {m}", Home::of(s.etcd).command("backup")))
+        .collect::<Vec<_>>();
     format!(
         "Save what each of them holds, before anything else: {}. Look which is right: {}. Then restore the backup of that one: {} --backup NAME",
         save.join(" && "),
         etcdctl(s, &format!("{}-0", s.name), "endpoint status --cluster -w table"),
-        Home::of(s).command("restore")
+        Home::of(s.etcd).command("restore")
     )
 }
 
 /// What a person runs to restore that.
 fn restore(s: &Subject<'_>, prefix: &str, source: &Value) -> String {
-    let Home { namespace, field: of, name } = Home::of(s);
+    let Home { namespace, field: of, name } = Home::of(s.etcd);
     let manifest = json!({
         "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdRestore", "metadata": {"generateName": prefix},
         "spec": {of: {"name": name}, "source": source},

@@ -1,6 +1,6 @@
 //! A tenant of the fleet, as its `Cluster` and its control-plane namespace say it.
 
-use crate::cluster::requests;
+use super::requests;
 use berth_api::cluster::{Cluster, RevisionSummary, TurnState};
 use berth_api::labels;
 use berth_api::revision::{RevisionCause, RevisionOutcome};

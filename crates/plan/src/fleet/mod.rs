@@ -5,6 +5,7 @@
 
 mod member;
 mod memory;
+pub mod requests;
 #[cfg(test)]
 mod tests;
 

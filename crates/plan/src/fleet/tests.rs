@@ -372,7 +372,7 @@ fn a_member_is_what_its_cluster_says() {
     assert_eq!(read(&status, V, None).unwrap().asked, at("2025-12-31T00:00:00Z"), "of an operator that recorded none");
     let other =
         |n: usize| json!({"to": format!("1.36.{}", 100 + n), "since": format!("2025-11-{:02}T00:00:00Z", n + 1)});
-    status["requests"] = (0..crate::cluster::requests::MOST).map(other).collect();
+    status["requests"] = (0..crate::fleet::requests::MOST).map(other).collect();
     assert_eq!(read(&status, V, None).unwrap().asked, at("2025-11-01T00:00:00Z"), "one of too many");
     let mut cluster = Cluster::default();
     for (label, wanted) in [(None, 5), (Some("0"), 0), (Some("9"), 9), (Some("10"), 5), (Some("x"), 5)] {

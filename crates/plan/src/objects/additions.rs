@@ -10,6 +10,7 @@
 use super::diff::contains;
 use super::fields::{extra, merge, take_unset};
 use crate::model::Action;
+use crate::model::Addition;
 use crate::observed::{annotation, uid};
 use berth_api::labels;
 use berth_render::{Kind, Object, ObjectKey};
@@ -44,31 +45,6 @@ fn record(live: &Value) -> Option<Record> {
 
 fn recorded(object: Object, record: &Record) -> Object {
     object.with_annotation(labels::ADDITIONS, &json!(record).to_string())
-}
-
-/// A field that Berth does not set.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Addition {
-    /// Its path, such as `spec.template.spec.containers[etcd].env[GODEBUG]`.
-    pub field: String,
-    /// Who wrote it: the field manager, such as `kubectl-edit`.
-    pub manager: String,
-}
-
-impl Addition {
-    /// More of them are counted in a text, not named.
-    const NAMED: usize = 8;
-
-    /// Several of them, for people.
-    pub fn list(all: &[Self]) -> String {
-        let more = all.len().saturating_sub(Self::NAMED);
-        let named: Vec<_> = all.iter().take(Self::NAMED).map(Self::describe).collect();
-        if more > 0 { format!("{} and {more} more", named.join(", ")) } else { named.join(", ") }
-    }
-
-    fn describe(&self) -> String {
-        format!("{} (by {})", self.field, self.manager)
-    }
 }
 
 /// What follows from additions.

@@ -1,7 +1,7 @@
 //! What members hold, and what of it a restore gives up: it begins without a confirmation only if that is nothing.
 
 use super::place::answers;
-use crate::etcd::command;
+use crate::etcd_home::command;
 use berth_api::EtcdCluster;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::MemberState;

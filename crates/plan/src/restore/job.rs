@@ -48,7 +48,7 @@ pub(super) fn restore(owner: &Owner<'_>, place: &Place<'_>, key: &ObjectKey, epo
         member: place.member.clone(),
         peer_url: format!("https://{}.{}.svc:2380", place.member, place.asks.namespace),
         bump: REVISIONS_PER_EPOCH * (epoch - was).max(1),
-        keep_old_data: u64::try_from(crate::etcd::keep_old_data(&place.etcd.spec).as_secs()).ok(),
+        keep_old_data: u64::try_from(crate::etcd_home::keep_old_data(&place.etcd.spec).as_secs()).ok(),
     });
     let mut object = job(owner, &task, &place.store, key, &place.image, Some(&place.etcd)).map_err(bug)?;
     let pod = &mut object["spec"]["template"]["spec"];

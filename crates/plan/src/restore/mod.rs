@@ -17,7 +17,7 @@ pub(crate) mod tests;
 
 use crate::backup::Owner;
 use crate::backup::job::task_of;
-use crate::etcd::Home;
+use crate::etcd_home::Home;
 use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, uid};
 use crate::settings::Settings;
@@ -408,7 +408,7 @@ fn answer(
         }
         Some(Phase::Done) if told == Some(epoch) => {
             (out.restored, out.epoch) = (true, Some(epoch));
-            out.keeps = Some(crate::etcd::keep_old_data(&place.etcd.spec));
+            out.keeps = Some(crate::etcd_home::keep_old_data(&place.etcd.spec));
             (phase::RESTORED, State::waiting("Berth to record that it is restored"))
         }
         _ => (phase::STOPPING, place.says()),

@@ -2,7 +2,7 @@
 
 use super::{Input, has_ended, is_automatic, source};
 use crate::backup::store::{self, Kept};
-use crate::etcd::delete_volumes;
+use crate::etcd_home::delete_volumes;
 use crate::model::State;
 use crate::observed::{Observed, annotation, deleting, label};
 use crate::settings::Settings;

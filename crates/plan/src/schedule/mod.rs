@@ -5,7 +5,6 @@ mod keep;
 mod read;
 pub(crate) mod ready;
 pub mod status;
-mod times;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -15,6 +14,7 @@ use crate::model::{Action, Plan, Stage, StageId, State};
 use crate::observed::{self, Observed, label};
 use crate::requeue::SOON;
 use crate::restore;
+use crate::times::Times;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::backup_schedule::EtcdBackupSchedule;
 use berth_api::conditions::{self, ConditionType, Reason};
@@ -24,7 +24,6 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use std::collections::BTreeMap;
-use times::Times;
 
 /// What a plan for an `EtcdBackupSchedule` is made from.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +53,6 @@ pub struct SchedulePlan {
 const FAILED: usize = 3;
 /// An hour has no more news than a minute of it, but a spec may be mended.
 const SLOW: SignedDuration = SignedDuration::from_mins(10);
-
-/// Whether a schedule can be read. Err: the field that is wrong, and why.
-pub(crate) fn check(schedule: &str, zone: &str) -> Result<(), String> {
-    Times::read(schedule, zone, "", Timestamp::UNIX_EPOCH).map(drop)
-}
 
 impl<'a> Input<'a> {
     fn name(&self) -> &'a str {

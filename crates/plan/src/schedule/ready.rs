@@ -1,7 +1,7 @@
 //! Whether an etcd's backups are as young as its schedules say: the condition `BackupReady` of what is backed up.
 
-use super::times::Times;
 use crate::observed::Observed;
+use crate::times::Times;
 use berth_api::backup::BackupRef;
 use berth_api::backup_schedule::{EtcdBackupSchedule, EtcdBackupScheduleSpec};
 use berth_api::conditions::{ConditionType, Reason, Verdict};

@@ -1,6 +1,6 @@
 //! What a Secret holds, as far as plans may know.
 
-use crate::observed::sha256;
+use crate::digest::sha256;
 use berth_api::backup::{STORE_SECRET, keys};
 use berth_pki::{CertInfo, KubeconfigInfo, PkiError};
 use serde_json::Value;

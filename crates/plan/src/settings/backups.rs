@@ -1,6 +1,7 @@
 //! Where backups go: the chart's value `backups`.
 
 use crate::meta_cluster::addresses::MetaRanges;
+use crate::times;
 use berth_api::backup::Store;
 use berth_api::backup_schedule::Keep;
 use serde::Deserialize;
@@ -238,7 +239,7 @@ impl AllowedBackups {
             if backups.store(&store).is_none() {
                 return wrong("store", &format!("no store {store} is in backups.stores"));
             }
-            if let Err(why) = crate::schedule::check(&schedule, &time_zone) {
+            if let Err(why) = times::check(&schedule, &time_zone) {
                 return Err(format!("backups.default: {}", why.trim_start_matches("spec.")));
             }
             if [keep.last, keep.hourly, keep.daily, keep.weekly] == [0; 4] {

@@ -5,6 +5,7 @@ use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{FoundData, Hold, HoldReason};
 use berth_api::{labels, names};
+use berth_render::Binary;
 use berth_render::{Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
@@ -82,9 +83,9 @@ const OUT_OF_MEMORY: &str = "OOMKilled";
 /// With the limit, if kubelet tells it, and the field to change.
 fn out_of_memory(pod: &Value, name: &str, container: &Value) -> String {
     let component = label(pod, labels::COMPONENT);
-    let component = crate::cluster::components::ALL.into_iter().find(|c| Some(c.name()) == component);
+    let component = Binary::ALL.into_iter().find(|binary| *binary != Binary::Etcd && Some(binary.name()) == component);
     let field = |what: &str| match component {
-        Some(component) => format!("spec.{}.resources.{what}.memory", component.field),
+        Some(component) => format!("spec.{}.resources.{what}.memory", component.field()),
         None => {
             format!("spec.etcd.resources.{what}.memory (of a stand-alone EtcdCluster: spec.resources.{what}.memory)")
         }

@@ -262,9 +262,9 @@ impl Fixture {
     }
 
     /// A Job takes that other backup, since this moment.
-    fn works(&mut self, namespace: &str, name: &str, pool: Pool) -> &mut Seen {
+    fn works(&mut self, namespace: &str, name: &str, pool: Pool) -> &mut BackupJob {
         let of = ObjectKey::namespaced(Kind::EtcdBackup, namespace, name);
-        let seen = Seen { of, does: Does::Take, pool, stands_alone: false, began: self.now, ended: false };
+        let seen = BackupJob { of, does: Does::Take, pool, stands_alone: false, began: self.now, ended: false };
         let all = Arc::make_mut(&mut self.observed.backup_jobs);
         all.push(seen);
         all.last_mut().unwrap()

@@ -183,7 +183,7 @@ fn a_job_says_whose_time_it_takes_and_for_which_object_it_is_made() {
     assert_eq!(label(&own, labels::BACKUP_POOL).as_deref(), Some("teams"));
     let mut live = job_of(&own.plan()).value().clone();
     live["metadata"]["creationTimestamp"] = BEFORE.into();
-    let seen = Seen::read(&live).unwrap();
+    let seen = BackupJob::read(&live).unwrap();
     assert_eq!((seen.of.to_string().as_str(), seen.pool), ("EtcdBackup team-a/one", Pool::Teams));
     let volume = super::volumes::on_a_volume();
     assert_eq!(label(&volume, labels::BACKUP_POOL).as_deref(), Some("teams"));

@@ -18,7 +18,6 @@ use std::net::IpAddr;
 /// The row.
 pub(super) static COMPONENT: Component = Component {
     binary: Binary::ApiServer,
-    field: "apiServer",
     asked: |spec| {
         let spec = &spec.api_server;
         Asked {

@@ -12,7 +12,6 @@ use berth_render::{Binary, TemplateSet};
 /// The row.
 pub(super) static COMPONENT: Component = Component {
     binary: Binary::ControllerManager,
-    field: "controllerManager",
     asked: |spec| (&spec.controller_manager).into(),
     secret: names::CONTROLLER_MANAGER_PKI,
     certificates: |t| Some(pki::api_client(t, Binary::ControllerManager.name())),

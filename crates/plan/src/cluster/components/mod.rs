@@ -28,8 +28,6 @@ pub(super) use workloads::Workloads;
 pub struct Component {
     /// The binary. Its name is that of the container, the Deployment, the image and the label's value.
     pub binary: Binary,
-    /// Its part of the spec: `spec.<field>`.
-    pub field: &'static str,
     /// What that part asks for.
     pub asked: for<'a> fn(&'a ClusterSpec) -> Asked<'a>,
     /// The Secret with its certificates.
@@ -90,6 +88,11 @@ impl Component {
     pub fn name(&self) -> &'static str {
         self.binary.name()
     }
+
+    /// Its part of the spec: `spec.<field>`.
+    pub fn field(&self) -> &'static str {
+        self.binary.field()
+    }
 }
 
 /// The stages of all components.
@@ -116,7 +119,7 @@ mod tests {
     fn every_binary_but_etcd_is_in_the_table_and_no_name_is_used_twice() {
         let all: Vec<_> = ALL.iter().map(|c| c.binary).chain([Binary::Etcd]).collect();
         assert_eq!(BTreeSet::from_iter(all), BTreeSet::from(Binary::ALL));
-        for of in [Component::name, |c: &Component| c.field, |c: &Component| c.secret] {
+        for of in [Component::name, Component::field, |c: &Component| c.secret] {
             assert_eq!(ALL.iter().map(|c| of(c)).collect::<BTreeSet<_>>().len(), ALL.len());
         }
         let before = |c: &Component, first| ALL.iter().take_while(|o| o.binary != c.binary).any(|o| o.binary == first);

@@ -10,7 +10,6 @@ use berth_render::Binary;
 /// The row.
 pub(super) static COMPONENT: Component = Component {
     binary: Binary::Scheduler,
-    field: "scheduler",
     asked: |spec| (&spec.scheduler).into(),
     secret: names::SCHEDULER_PKI,
     certificates: |t| Some(pki::api_client(t, Binary::Scheduler.name())),

@@ -10,7 +10,7 @@ use berth_render::{Binary, FLAGS};
 /// Those that Berth sets itself.
 pub(super) fn refused(spec: &ClusterSpec) -> Vec<String> {
     let all = components::ALL.into_iter().filter_map(|component| {
-        let (field, own) = (component.field, (component.asked)(spec).extra_args);
+        let (field, own) = (component.field(), (component.asked)(spec).extra_args);
         let why = berth_render::extra_args(FLAGS, component.binary, spec, own).err()?;
         Some(format!("spec.{field}.extraArgs: {why}"))
     });
@@ -22,7 +22,7 @@ pub(super) fn without_way_back(spec: &ClusterSpec, facts: Option<&Facts>, runnin
     let mut findings = vec![];
     for component in components::ALL {
         let own = (component.asked)(spec).extra_args;
-        let place = format!("spec.{}.extraArgs", component.field);
+        let place = format!("spec.{}.extraArgs", component.field());
         for (gate, on) in entries(own, "feature-gates") {
             let why = gate_of(gate_name(gate), on, facts, component.binary, running);
             findings.extend(why.map(|why| format!("{place}: --feature-gates has {gate}={on}, {why}")));

@@ -75,7 +75,7 @@ pub(super) fn new_tenant(spec: &ClusterSpec) -> Result<(), State> {
     }
     resources("etcd", spec.etcd.resources.as_ref())?;
     for component in components::ALL {
-        resources(component.field, (component.asked)(spec).resources)?;
+        resources(component.field(), (component.asked)(spec).resources)?;
         extra_args(spec, component).map_err(invalid)?;
     }
     Ok(())
@@ -92,13 +92,13 @@ pub(super) fn resources(field: &str, asked: Option<&Resources>) -> Result<(), St
 /// What the spec asks of a component: its extra flags, or why something of it is refused.
 pub(super) fn component(t: &Tenant<'_>, component: &Component) -> Result<Vec<ExtraArg>, State> {
     let spec = &t.cluster.spec;
-    writers::placement(component.field, (component.asked)(spec).placement, &t.settings.writers)?;
+    writers::placement(component.field(), (component.asked)(spec).placement, &t.settings.writers)?;
     writers::images(&spec.images, &t.settings.writers)?;
     let asked = (component.asked)(spec);
-    let own = format!("{}.replicas", component.field);
+    let own = format!("{}.replicas", component.field());
     let replicas = asked.replicas.map_or(("replicas", spec.replicas), |replicas| (&*own, replicas));
-    limits::component(component.field, replicas, asked.resources, &t.settings.writers.limits)?;
-    resources(component.field, (component.asked)(spec).resources)?;
+    limits::component(component.field(), replicas, asked.resources, &t.settings.writers.limits)?;
+    resources(component.field(), (component.asked)(spec).resources)?;
     extra_args(spec, component).map_err(|message| State::blocked(Reason::InvalidSpec, message))
 }
 
@@ -106,5 +106,5 @@ pub(super) fn component(t: &Tenant<'_>, component: &Component) -> Result<Vec<Ext
 fn extra_args(spec: &ClusterSpec, component: &Component) -> Result<Vec<ExtraArg>, String> {
     let own = (component.asked)(spec).extra_args;
     let args = berth_render::extra_args(FLAGS, component.binary, spec, own);
-    args.map_err(|why| format!("spec.{}.extraArgs: {why}", component.field))
+    args.map_err(|why| format!("spec.{}.extraArgs: {why}", component.field()))
 }

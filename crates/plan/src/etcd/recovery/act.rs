@@ -1,9 +1,9 @@
 //! What a step of a recovery comes to: an `EtcdRestore`, and what people read.
 
 use super::{Source, Step};
-use crate::etcd::health::Home;
 use crate::etcd::subject::Subject;
 use crate::etcd::way_back;
+use crate::etcd_home::Home;
 use crate::model::{Action, State};
 use berth_api::conditions::Reason;
 use berth_api::labels;
@@ -13,7 +13,7 @@ use serde_json::json;
 /// Creates the `EtcdRestore`. Without a confirmation: an etcd that answers again is left alone.
 pub(in crate::etcd) fn create(s: &Subject<'_>, step: &Step) -> Option<Action> {
     let Step::Begin { name, source } = step else { return None };
-    let Home { namespace, field, name: of } = Home::of(s);
+    let Home { namespace, field, name: of } = Home::of(s.etcd);
     let source = match source {
         Source::Survivors { store } => json!({"survivors": {"store": store}}),
         Source::Backup(newest) => json!({"backup": newest.name}),
@@ -40,6 +40,6 @@ pub(in crate::etcd) fn state(s: &Subject<'_>, step: &Step) -> Option<State> {
             Some(State::blocked(Reason::DataLost, way.unwrap_or_else(|| message.clone())))
         }
         Step::Hold(reason, message) => Some(State::blocked(*reason, message.clone())),
-        Step::Begin { name, .. } => waiting(format!("EtcdRestore {}/{name} to be created", Home::of(s).namespace)),
+        Step::Begin { name, .. } => waiting(format!("EtcdRestore {}/{name} to be created", Home::of(s.etcd).namespace)),
     }
 }

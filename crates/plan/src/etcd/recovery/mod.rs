@@ -11,7 +11,7 @@ pub(super) mod view;
 #[cfg(test)]
 mod tests;
 
-use super::subject::give_up;
+use crate::etcd_home::give_up;
 use berth_api::conditions::Reason;
 use berth_api::etcd_recovery::RecoveryStatus;
 use berth_api::names;

@@ -3,9 +3,10 @@
 use super::{Attempt, HOUR, Loss, Newest, Others, QUEUED_FOR, View};
 use crate::backup::proven::{self, Wanted};
 use crate::etcd::Health;
-use crate::etcd::health::{self, Home};
+use crate::etcd::health;
 use crate::etcd::services;
 use crate::etcd::subject::Subject;
+use crate::etcd_home::Home;
 use crate::observed::{Observed, label};
 use crate::restore;
 use crate::workload::{has_lost_its_data, pod_problem};
@@ -22,7 +23,7 @@ use serde::de::DeserializeOwned;
 
 /// Whether restores, backups and other etcds have to be read for a plan, and of which namespace: a person is told what there is, too.
 pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
-    let (name, namespace) = crate::etcd::subject::name_of(etcd);
+    let (name, namespace) = crate::etcd_home::name_of(etcd);
     if etcd.metadata.deletion_timestamp.is_some() {
         return None;
     }
@@ -32,12 +33,12 @@ pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
     let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
     let lost = pods.into_iter().any(|(_, pod)| has_lost_its_data(pod))
         || claims.into_iter().any(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && health::is_lost(c));
-    (goes_on || lost).then(|| health::home(etcd).namespace.to_owned())
+    (goes_on || lost).then(|| Home::of(etcd).namespace.to_owned())
 }
 
 /// The view of a reconcile.
 pub(in crate::etcd) fn of(s: &Subject<'_>, health: &Health) -> View {
-    let Home { namespace, name, .. } = Home::of(s);
+    let Home { namespace, name, .. } = Home::of(s.etcd);
     let newest = newest(s, namespace);
     let store = store(s, newest.as_ref().map(|(backup, _)| backup));
     let status = s.etcd.status.as_ref();
@@ -74,7 +75,7 @@ fn is_of(of: &Home<'_>, cluster: Option<&BackupRef>, etcd: Option<&BackupRef>) -
 }
 
 fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
-    let of = Home::of(s);
+    let of = Home::of(s.etcd);
     let ours = all::<EtcdRestore>(s, Kind::EtcdRestore, namespace)
         .filter(|r| is_of(&of, r.spec.cluster_ref.as_ref(), r.spec.etcd_cluster_ref.as_ref()));
     let attempt = |r: EtcdRestore| {
@@ -103,7 +104,7 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
 
 /// The newest proven backup of this data.
 pub(in crate::etcd) fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
-    let Home { field, name, .. } = Home::of(s);
+    let Home { field, name, .. } = Home::of(s.etcd);
     let of = |wanted: &str| (field == wanted).then(|| BackupRef { name: name.to_owned() });
     let of = BackupOf { cluster_ref: of("clusterRef"), etcd_cluster_ref: of("etcdClusterRef") };
     let wanted = Wanted { of: &of, identity: Some(&s.record.bootstrap.cluster_uid), until: None };
@@ -114,7 +115,7 @@ pub(in crate::etcd) fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdB
 
 /// The store that a backup of what is left goes to: where the newest one is, or the first that it may use.
 pub(in crate::etcd) fn store(s: &Subject<'_>, newest: Option<&EtcdBackup>) -> Option<String> {
-    let Home { namespace, field, .. } = Home::of(s);
+    let Home { namespace, field, .. } = Home::of(s.etcd);
     let backups = &s.settings.backups;
     let stands_alone_in = (field == "etcdClusterRef").then_some(namespace);
     let may = backups.stores.iter().filter(|store| store.serves(stands_alone_in) && !backups.image.is_empty());
@@ -172,7 +173,7 @@ pub(in crate::etcd) fn left(s: &Subject<'_>, view: &View) -> Vec<EtcdEndpoint> {
 /// The namespace in which the recoveries of a stand-alone etcd are counted: who runs one can lose its data on purpose, and keeps nobody else
 /// waiting. None: a tenant's, all of which are counted together, since nobody but the platform can lose theirs.
 fn counted_in(etcd: &EtcdCluster) -> Option<&str> {
-    let Home { namespace, field, .. } = health::home(etcd);
+    let Home { namespace, field, .. } = Home::of(etcd);
     (field == "etcdClusterRef").then_some(namespace)
 }
 

@@ -25,7 +25,7 @@ pub(in crate::etcd) fn of<'a>(s: &Subject<'a>, health: &Health, request: Option<
         is_formed: s.record.bootstrap.state == BootstrapState::Established,
         obstacle: obstacle(s),
         clients_stopped: s.etcd.spec.clients_stopped,
-        has_cluster: crate::etcd::is_tenants(s.etcd),
+        has_cluster: crate::etcd_home::is_tenants(s.etcd),
         serves: health.quorum == Some(true),
         is_down: is_down(s),
         is_up: health.all_ready() && health.cluster_id.is_some(),

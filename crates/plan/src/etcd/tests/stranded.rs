@@ -1,7 +1,8 @@
 //! Members whose nodes do not come back, and members whose data is not that of the others.
 
 use super::*;
-use crate::etcd::{Told, stranded};
+use crate::etcd::stranded;
+use crate::model::EtcdCallResult;
 use crate::model::{EtcdAnswer, EtcdCall, KvHash, Maintenance};
 use berth_api::etcd_upkeep::HashCheck;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -52,7 +53,7 @@ impl Etcd {
         let hash = |member: &str| KvHash { member: member.to_owned(), said: Ok((u32::from(member == differs), 1)) };
         let hashes = ["etcd-0", "etcd-1", "etcd-2"].map(hash).to_vec();
         let call = EtcdCall::Maintain(Maintenance::CompareHashes { revision: 6 });
-        self.world.observed.told.push(Told::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(hashes))));
+        self.world.observed.told.push(EtcdCallResult::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(hashes))));
     }
 
     /// The members' data were compared, and `etcd-1` differs.

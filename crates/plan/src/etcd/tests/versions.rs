@@ -369,7 +369,7 @@ fn nothing_begins_while_data_differ() {
 /// A slow member is asked once in a reconcile, and then only later: each call takes a good part of a reconcile's deadline.
 #[test]
 fn a_comparison_that_came_to_nothing_is_made_again_later() {
-    use crate::etcd::Told;
+    use crate::model::EtcdCallResult;
     use crate::model::{EtcdAnswer, EtcdCall, KvHash, Maintenance};
     let compares = |planned: &EtcdPlan| planned.plan.actions().any(|a| a.describe().contains("compare hashes"));
     let mut e = Etcd::of_version(OLD, 3);
@@ -377,7 +377,7 @@ fn a_comparison_that_came_to_nothing_is_made_again_later() {
     assert!(compares(&e.plan()));
     let call = EtcdCall::Maintain(Maintenance::CompareHashes { revision: 1 });
     let silent = KvHash { member: "etcd-0".into(), said: Err("no answer within 20 s".into()) };
-    e.world.observed.told.push(Told::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(vec![silent]))));
+    e.world.observed.told.push(EtcdCallResult::new::<()>("etcd-0", call, &Ok(EtcdAnswer::Hashes(vec![silent]))));
     let planned = e.plan();
     assert!(!compares(&planned), "not twice in a reconcile");
     assert_eq!(planned.hashes_failed_at.as_ref().map(|at| at.0), Some(e.world.now));

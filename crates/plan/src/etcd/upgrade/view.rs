@@ -1,8 +1,10 @@
 //! What a change of the version is decided from, as it was observed, and what a step writes.
 
 use super::{Entry, Parity, RAN, Seat, View, target};
-use crate::etcd::subject::{Subject, name_of};
-use crate::etcd::{Health, Home, Input, parity, roll, validate};
+use crate::etcd::subject::Subject;
+use crate::etcd::{Health, Input, parity, roll, validate};
+use crate::etcd_home::Home;
+use crate::etcd_home::name_of;
 use crate::observed::{RaisedAlarm, label};
 use crate::settings::Settings;
 use crate::workload::{pod_problem, pod_ready, pods_of, ready_since, taken_up};
@@ -24,7 +26,7 @@ pub(in crate::etcd) fn of<'a>(s: &'a Subject<'_>, health: &Health, is_applied: b
     let is_space = |alarm: &RaisedAlarm| alarm.kind == RaisedAlarm::NOSPACE;
     View {
         now: s.now,
-        restore: Home::of(s).command("restore"),
+        restore: Home::of(s.etcd).command("restore"),
         from: record.version,
         wanted: validate::wanted_version(s).ok(),
         next: record.next.as_ref(),

@@ -8,6 +8,7 @@ mod view;
 #[cfg(test)]
 mod tests;
 
+use crate::model::EtcdCallResult;
 use crate::model::{EtcdAnswer, EtcdCall, KvHash, Maintenance, MemberChange};
 use crate::observed::RaisedAlarm;
 use berth_api::etcd_upkeep::{Upkeep, UpkeepReason};
@@ -72,31 +73,7 @@ pub(super) struct View {
     /// What the status says.
     pub(super) last: Option<Upkeep>,
     /// What was told in this reconcile, to whom, and whether it was done.
-    pub(super) told: Vec<Told>,
-}
-
-/// A call that was made in this reconcile.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
-    /// Name of the member that was told.
-    pub via: String,
-    /// What.
-    pub call: EtcdCall,
-    /// Whether it said that it did.
-    pub done: bool,
-    /// What members answered that were asked for the hash of their data.
-    pub hashes: Vec<KvHash>,
-}
-
-impl Told {
-    /// A call and its answer.
-    pub fn new<E>(via: &str, call: EtcdCall, answer: &Result<EtcdAnswer, E>) -> Self {
-        let hashes = match answer {
-            Ok(EtcdAnswer::Hashes(hashes)) => hashes.clone(),
-            _ => vec![],
-        };
-        Self { via: via.to_owned(), call, done: answer.is_ok(), hashes }
-    }
+    pub(super) told: Vec<EtcdCallResult>,
 }
 
 /// What to do now.
@@ -190,7 +167,7 @@ fn shown(upkeep: &mut Upkeep, view: &View) {
 }
 
 /// Takes in a call and its answer.
-fn take(upkeep: &mut Upkeep, told: &Told, view: &View) {
+fn take(upkeep: &mut Upkeep, told: &EtcdCallResult, view: &View) {
     upkeep.at = Some(Time(view.now));
     match &told.call {
         EtcdCall::Maintain(Maintenance::Defragment) => {

@@ -57,8 +57,12 @@ impl World {
         if let Step::Call { via, call } = &step {
             self.log.push(format!("{via}: {}", call.describe()));
             self.carry_out(via, call);
-            self.view.told =
-                vec![Told { via: via.clone(), call: call.clone(), done: !self.loses_answers, hashes: vec![] }];
+            self.view.told = vec![EtcdCallResult {
+                via: via.clone(),
+                call: call.clone(),
+                done: !self.loses_answers,
+                hashes: vec![],
+            }];
             self.view.last = decide(&self.view).0;
             self.view.told.clear();
         } else {
@@ -155,7 +159,7 @@ fn never_two_at_once() {
     let mut world = World::new(3);
     let (upkeep, Step::Call { via, call }) = decide(&world.view) else { panic!() };
     assert_eq!((via.as_str(), upkeep.unwrap().member.as_deref()), ("etcd-2", Some("etcd-2")));
-    world.view.told = vec![Told { via, call, done: false, hashes: vec![] }];
+    world.view.told = vec![EtcdCallResult { via, call, done: false, hashes: vec![] }];
     world.view.last = decide(&world.view).0;
     world.view.told.clear();
     assert_eq!(world.view.last.as_ref().unwrap().member.as_deref(), Some("etcd-2"));

@@ -4,7 +4,7 @@
 //! The team's part is anything that a namespace admin can do with `Cluster`s: admission keeps statuses, turns and lower waves from it.
 
 use super::*;
-use crate::cluster::requests;
+use crate::fleet::requests;
 use berth_api::cluster::{RevisionSummary, TurnStatus};
 use berth_api::labels;
 use berth_api::revision::{RevisionCause, RevisionOutcome};

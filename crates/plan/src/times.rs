@@ -1,6 +1,6 @@
 //! When a backup is due.
 
-use crate::observed::sha256;
+use crate::digest::sha256;
 use croner::parser::{CronParser, Seconds, Year};
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
@@ -8,11 +8,20 @@ use jiff::{SignedDuration, Timestamp};
 /// The longest that a backup is put off, so that those of a fleet do not all begin in one second.
 const SPREAD: SignedDuration = SignedDuration::from_mins(5);
 
+/// Whether a schedule can be read.
+///
+/// # Errors
+///
+/// The field that is wrong, and why.
+pub fn check(schedule: &str, zone: &str) -> Result<(), String> {
+    Times::read(schedule, zone, "", Timestamp::UNIX_EPOCH).map(drop)
+}
+
 /// Times of a schedule.
 #[derive(Debug)]
-pub(super) struct Times {
+pub struct Times {
     cron: croner::Cron,
-    pub(super) zone: TimeZone,
+    pub zone: TimeZone,
     delay: SignedDuration,
 }
 
@@ -22,7 +31,7 @@ impl Times {
     /// # Errors
     ///
     /// The field that is wrong, and why.
-    pub(super) fn read(schedule: &str, zone: &str, seed: &str, now: Timestamp) -> Result<Self, String> {
+    pub fn read(schedule: &str, zone: &str, seed: &str, now: Timestamp) -> Result<Self, String> {
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
         let cron = parser.parse(schedule).map_err(|e| {
             format!("spec.schedule: {schedule} is no cron schedule with five fields, such as 0 3 * * *: {e}")
@@ -43,14 +52,14 @@ impl Times {
     }
 
     /// The time of the schedule for which a backup is due, if one is that came after `since`. Of those that were missed only the last.
-    pub(super) fn due(&self, since: Timestamp, now: Timestamp) -> Option<Timestamp> {
+    pub fn due(&self, since: Timestamp, now: Timestamp) -> Option<Timestamp> {
         let before = (now - self.delay).to_zoned(self.zone.clone());
         let last = self.cron.find_previous_occurrence(&before, true).ok()?.timestamp();
         (last > since).then_some(last)
     }
 
     /// How long it is until the next one is due.
-    pub(super) fn wait(&self, now: Timestamp) -> SignedDuration {
+    pub fn wait(&self, now: Timestamp) -> SignedDuration {
         let next = self.next(now - self.delay);
         next.map_or(SignedDuration::from_hours(1), |next| (next + self.delay).duration_since(now))
     }

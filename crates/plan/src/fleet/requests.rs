@@ -8,11 +8,11 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 /// How long a request is remembered: much longer than anybody waits for one.
 const KEPT: SignedDuration = SignedDuration::from_hours(90 * 24);
 
-/// So many are remembered, the oldest. Who asks for more within that time is not waited for any longer, see [`crate::fleet`].
-pub(crate) const MOST: usize = 16;
+/// So many are remembered, the oldest. Who asks for more within that time is not waited for any longer, see [`super`].
+pub const MOST: usize = 16;
 
 /// The requests of the status that follows on `old`, with the turn `new`.
-pub(crate) fn after(old: &ClusterStatus, new: Option<&TurnStatus>, now: Timestamp) -> Vec<VersionRequest> {
+pub fn after(old: &ClusterStatus, new: Option<&TurnStatus>, now: Timestamp) -> Vec<VersionRequest> {
     let mut all = old.requests.clone();
     all.retain(|request| request.since.as_ref().is_some_and(|since| now.duration_since(since.0) < KEPT));
     let is_open = |turn: &&TurnStatus| !matches!(turn.state, TurnState::Succeeded | TurnState::Failed);

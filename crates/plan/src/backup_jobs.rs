@@ -3,13 +3,15 @@
 //! A Job in a control-plane namespace is Berth's. In the namespace of a stand-alone etcd its team may create what looks the same, so there a
 //! Job counts for no place but the team's own share.
 
-use super::job::DEADLINE;
-use crate::observed::label;
+use crate::object_meta::label;
 use berth_api::backup::EtcdBackupSpec;
 use berth_api::{labels, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::Value;
+
+/// How long a Job of an `EtcdBackup` may take with all its tries, in seconds: 8 GiB at 5 MiB/s, there and back.
+pub const DEADLINE: i64 = 3600;
 
 /// Whose time a Job takes: each pool has as many places as the chart value `backups.concurrent` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -22,13 +24,13 @@ pub enum Pool {
 
 impl Pool {
     /// The pool of an `EtcdBackup`.
-    pub(super) fn of(spec: &EtcdBackupSpec) -> Self {
+    pub fn of(spec: &EtcdBackupSpec) -> Self {
         let is_teams = spec.cluster_ref.is_none() || spec.secret_ref.is_some() || spec.claim_ref.is_some();
         if is_teams { Self::Teams } else { Self::Platform }
     }
 
     /// Places that one namespace can have. One whose etcds are slow keeps others waiting in neither.
-    pub(super) fn share(self, places: usize) -> usize {
+    pub fn share(self, places: usize) -> usize {
         match self {
             Self::Platform => places.saturating_sub(1).max(1),
             Self::Teams => (places / 2).max(1),
@@ -47,7 +49,7 @@ pub enum Does {
 
 /// A Job of an `EtcdBackup`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct BackupJob {
     /// The `EtcdBackup`, which may be gone.
     pub of: ObjectKey,
     /// What it does.
@@ -62,7 +64,7 @@ pub struct Seen {
     pub ended: bool,
 }
 
-impl Seen {
+impl BackupJob {
     /// A Job as it was listed. None: it is none of an `EtcdBackup`.
     pub fn read(job: &Value) -> Option<Self> {
         let of = made_for(job).filter(|of| of.kind == Kind::EtcdBackup)?;
@@ -80,13 +82,13 @@ impl Seen {
     }
 
     /// Whether it is at work. After its deadline it is not, whatever it says: its own clock may have been stopped by `spec.suspend`.
-    pub(super) fn works(&self, now: Timestamp) -> bool {
+    pub fn works(&self, now: Timestamp) -> bool {
         !self.ended && now.duration_since(self.began).as_secs() < DEADLINE
     }
 }
 
 /// Whether a Job is complete or has failed.
-pub(super) fn has_ended(job: &Value) -> bool {
+pub fn has_ended(job: &Value) -> bool {
     let all = job.pointer("/status/conditions").and_then(Value::as_array);
     all.into_iter().flatten().any(|c| (c["type"] == "Complete" || c["type"] == "Failed") && c["status"] == "True")
 }
@@ -172,16 +174,16 @@ mod tests {
     fn a_job_works_until_it_has_ended_and_for_an_hour() {
         let at = |text: &str| text.parse::<Timestamp>().unwrap();
         let mut live = job("backup-one", &names::control_plane_namespace("team-a", "acme"), &of_backup());
-        let seen = Seen::read(&live).unwrap();
+        let seen = BackupJob::read(&live).unwrap();
         assert_eq!((seen.does, seen.pool, seen.stands_alone), (Does::Take, Pool::Platform, false));
         assert!(seen.works(at("2026-01-01T00:59:59Z")) && !seen.works(at("2026-01-01T01:00:00Z")));
         live["metadata"]["labels"][labels::BACKUP_POOL] = labels::BACKUP_POOL_TEAMS.into();
-        assert_eq!(Seen::read(&live).unwrap().pool, Pool::Teams);
+        assert_eq!(BackupJob::read(&live).unwrap().pool, Pool::Teams);
         for (type_, ended) in [("Complete", true), ("Failed", true), ("FailureTarget", false), ("Suspended", false)] {
             live["status"]["conditions"] = json!([{"type": type_, "status": "True"}]);
-            assert_eq!(Seen::read(&live).unwrap().ended, ended, "{type_}");
+            assert_eq!(BackupJob::read(&live).unwrap().ended, ended, "{type_}");
         }
-        let alone = Seen::read(&job("backup-one-delete", "team-a", &of_backup())).unwrap();
+        let alone = BackupJob::read(&job("backup-one-delete", "team-a", &of_backup())).unwrap();
         assert_eq!((alone.does, alone.pool, alone.stands_alone), (Does::Delete, Pool::Teams, true));
     }
 
