@@ -13,24 +13,64 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("berth-pki", &[]),
     ("berth-render", &["berth-api"]),
     ("berth-plan", &["berth-api", "berth-pki", "berth-render"]),
+    ("berth-plan-backup", &["berth-api", "berth-pki", "berth-plan", "berth-render"]),
+    ("berth-plan-etcd", &["berth-api", "berth-pki", "berth-plan", "berth-plan-backup", "berth-render"]),
+    (
+        "berth-plan-cluster",
+        &["berth-api", "berth-pki", "berth-plan", "berth-plan-backup", "berth-plan-etcd", "berth-render"],
+    ),
     ("berth-fence", &[]),
     ("berth-sim", &["berth-plan", "berth-pki", "berth-api", "berth-render"]),
-    ("berth-kubeio", &["berth-fence", "berth-plan", "berth-pki", "berth-api", "berth-render"]),
+    (
+        "berth-kubeio",
+        &[
+            "berth-fence",
+            "berth-plan",
+            "berth-plan-backup",
+            "berth-plan-etcd",
+            "berth-plan-cluster",
+            "berth-pki",
+            "berth-api",
+            "berth-render",
+        ],
+    ),
     ("berth-etcdio", &["berth-fence", "berth-plan", "berth-pki", "berth-api"]),
     (
         "berth-operator",
-        &["berth-fence", "berth-kubeio", "berth-etcdio", "berth-plan", "berth-api", "berth-pki", "berth-render"],
+        &[
+            "berth-fence",
+            "berth-kubeio",
+            "berth-etcdio",
+            "berth-plan",
+            "berth-plan-backup",
+            "berth-plan-etcd",
+            "berth-plan-cluster",
+            "berth-api",
+            "berth-pki",
+            "berth-render",
+        ],
     ),
     (
         "berth-cli",
-        &["berth-fence", "berth-kubeio", "berth-sim", "berth-plan", "berth-api", "berth-pki", "berth-render"],
+        &[
+            "berth-fence",
+            "berth-kubeio",
+            "berth-sim",
+            "berth-plan",
+            "berth-plan-backup",
+            "berth-plan-etcd",
+            "berth-plan-cluster",
+            "berth-api",
+            "berth-pki",
+            "berth-render",
+        ],
     ),
     ("berth-agent", &["berth-contract"]),
     ("berth-approve", &[]),
     ("berth-backup", &["berth-contract"]),
     ("berth-oci", &[]),
     ("berth-devcluster", &["berth-oci"]),
-    ("berth-testkit", &["berth-sim", "berth-plan"]),
+    ("berth-testkit", &["berth-pki", "berth-plan", "berth-render", "berth-sim"]),
     ("xtask", &["berth-api", "berth-oci", "berth-render"]),
 ];
 
@@ -38,8 +78,17 @@ const ALLOWED: &[(&str, &[&str])] = &[
 const FREE: &[&str] = &["berth-e2e", "berth-bench"];
 
 /// No client and no runtime, directly or not. Their tests need nothing but a processor.
-pub(crate) const PURE: &[&str] =
-    &["berth-contract", "berth-api", "berth-pki", "berth-render", "berth-plan", "berth-sim"];
+pub(crate) const PURE: &[&str] = &[
+    "berth-contract",
+    "berth-api",
+    "berth-pki",
+    "berth-render",
+    "berth-plan",
+    "berth-plan-backup",
+    "berth-plan-etcd",
+    "berth-plan-cluster",
+    "berth-sim",
+];
 
 const IMPURE: &[&str] =
     &["tokio", "kube", "kube-client", "kube-runtime", "hyper", "hyper-util", "async-std", "smol", "reqwest", "ureq"];

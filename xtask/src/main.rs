@@ -180,15 +180,27 @@ fn generate(check: bool) -> anyhow::Result<()> {
     if check { Ok(()) } else { messages() }
 }
 
-/// The page of messages comes from the situations in the tests of `plan`, which compare it, too.
+/// The page of messages comes from the situations that the planners' tests lead to, which compare them, too.
 fn messages() -> anyhow::Result<()> {
-    let built = {
-        let _held = shell::ours()?;
-        let build = ["test", "--no-run", "--locked", "--message-format", "json-render-diagnostics"];
-        testing::program::built(shell::cargo().args(build).args(["-p", "berth-plan", "--lib"]))?
-    };
-    let (messages, said) = built;
-    let mut programs = messages.iter().flat_map(|m| m.lines()).filter_map(testing::program::program);
-    let Some(program) = programs.next_back() else { bail!("the tests of plan do not compile:\n{said}") };
-    shell::run(program.command(&["--quiet", "messages::"]).env("BERTH_GEN", "1"))
+    for (packages, kind, test) in [
+        (&["berth-plan-backup", "berth-plan-etcd", "berth-plan-cluster"][..], "--lib", "situations_are_written_down"),
+        (&["xtask"], "--test", "messages::"),
+    ] {
+        let built = {
+            let _held = shell::ours()?;
+            let mut build = shell::cargo();
+            build.args(["test", "--no-run", "--locked", "--message-format", "json-render-diagnostics", kind]);
+            build.args((kind == "--test").then_some("it"));
+            testing::program::built(build.args(packages.iter().flat_map(|package| ["-p", package])))?
+        };
+        let (messages, said) = built;
+        let programs: Vec<_> = messages.iter().flat_map(|m| m.lines()).filter_map(testing::program::program).collect();
+        if programs.len() != packages.len() {
+            bail!("tests do not compile:\n{said}");
+        }
+        for program in programs {
+            shell::run(program.command(&["--quiet", test]).env("BERTH_GEN", "1"))?;
+        }
+    }
+    Ok(())
 }

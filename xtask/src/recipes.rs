@@ -90,21 +90,21 @@ mod tests {
             "crates" => Some("enum Reason { NotThere }".to_owned()),
             "crates/api/src/" => Some("mod a;\nstruct Row;".to_owned()),
             "crates/api/src/lib.rs" => Some("mod a;".to_owned()),
-            "crates/plan/src/model.rs" => Some("enum Action { Apply, Applied }".to_owned()),
+            "crates/plan/src/model/action.rs" => Some("enum Action { Apply, Applied }".to_owned()),
             _ => None,
         };
         let page = "# Contributing\n`gone.rs`\n\n## Add a thing\n\n- `crates/api/src/`: a line in `lib.rs`, a `Row`.\n\
-                    - `crates/plan/src/model.rs`: `Action::Apply`, then `make gen`.\n\nIt says `NotThere`.\n";
+                    - `crates/plan/src/model/action.rs`: `Action::Apply`, then `make gen`.\n\nIt says `NotThere`.\n";
         assert_eq!(stale_steps(page, &text), Vec::<String>::new());
         let page = "## Other\n`x/y.rs`\n\n## Add a thing\n\n- `crates/api/src/`: a line in `main.rs`, a `Ro`.\n\
-                    - `crates/plan/src/models.rs`: `Action`\n- `crates/plan/src/model.rs`: `Action::App`.\n\nIt says `There`.\n";
+                    - `crates/plan/src/models.rs`: `Action`\n- `crates/plan/src/model/action.rs`: `Action::App`.\n\nIt says `There`.\n";
         assert_eq!(
             stale_steps(&format!("\n{page}"), &text),
             [
                 "main.rs is not in crates/api/src/",
                 "Ro is not in crates/api/src/",
                 "there is no crates/plan/src/models.rs",
-                "Action::App is not in crates/plan/src/model.rs",
+                "Action::App is not in crates/plan/src/model/action.rs",
                 "There is not in ",
             ]
             .map(|what| format!("recipe \"Add a thing\": {what}"))

@@ -116,7 +116,7 @@ spec:
 request.operation == 'UPDATE' && has(request.dryRun) && request.dryRun && oldObject.type == 'berth.dev/object-store'
 {{- end }}
 
-{{- /* CEL: text `of` is as a pattern of `writers`: a * at the end stands for any suffix (crates/plan/src/cluster/validate/writers.rs). Given both. */}}
+{{- /* CEL: text `of` is as a pattern of `writers`: a * at the end stands for any suffix (crates/plan-cluster/src/validate/writers.rs). Given both. */}}
 {{- define "berth.fits" -}}
 {{- $of := index . 0 -}}
 {{- $pattern := index . 1 -}}

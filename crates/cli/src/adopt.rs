@@ -8,9 +8,9 @@ use anyhow::bail;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};
 use berth_kubeio::ErrorKind;
-use berth_plan::cluster::{Input, adoptable, plan};
 use berth_plan::observed::{Observed, annotation, label, uid};
 use berth_plan::{Settings, State};
+use berth_plan_cluster::{Input, adoptable, plan};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -83,7 +83,7 @@ fn judge(cluster: &Cluster, live: Option<&Value>, now: Timestamp) -> Verdict {
         observed.put(cp_namespace.clone(), live.clone());
     }
     let settings = Settings::default();
-    let planned = plan(Input { cluster, observed: &observed, settings: &settings, now });
+    let planned = plan(Input { object: cluster, observed: &observed, settings: &settings, now });
     let value = adoptable(cluster, &observed, &planned.plan);
     let blocked = planned.plan.stages.iter().find_map(|s| match &s.state {
         State::Blocked { reason: Reason::AdoptionRequired | Reason::ControlPlaneLost, message } => {

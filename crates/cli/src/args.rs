@@ -380,7 +380,11 @@ mod tests {
     /// As they stand: what a person has to choose is a word in capitals.
     #[test]
     fn what_conditions_tell_to_type_is_taken() {
-        let objects = include_str!("../../plan/src/messages/objects.jsonl");
+        let objects = concat!(
+            include_str!("../../plan-cluster/src/tests/situations.jsonl"),
+            include_str!("../../plan-etcd/src/tests/situations.jsonl"),
+            include_str!("../../plan-backup/src/tests/situations.jsonl"),
+        );
         let mut seen = 0;
         for line in objects.lines() {
             let object: serde_json::Value = serde_json::from_str(line).unwrap();

@@ -4,9 +4,10 @@
 use anyhow::{anyhow, bail};
 use berth_api::Cluster;
 use berth_plan::asked::Look;
-use berth_plan::cluster::{self, ClusterPlan};
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published};
 use berth_plan::{MetaCluster, Plan, Settings, State};
+use berth_plan_cluster::{ClusterPlan, Input, plan};
+use berth_plan_etcd::EtcdPlanner;
 use berth_render::{Kind, STAMPS};
 use berth_sim::{Choices, World};
 use jiff::{SignedDuration, Timestamp};
@@ -76,7 +77,7 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) 
         refuse(&planned.plan, "Cluster")?;
         apply_plan(&mut world, &planned.plan)?;
         let mut done = planned.plan.is_empty();
-        if let Some((etcd, status_changed)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
+        if let Some((etcd, status_changed)) = world.plan_etcd::<EtcdPlanner>(settings).map_err(anyhow::Error::msg)? {
             refuse(&etcd.plan, "EtcdCluster")?;
             apply_plan(&mut world, &etcd.plan)?;
             done &= etcd.plan.is_empty() && !status_changed;
@@ -90,7 +91,7 @@ pub(crate) fn settle(cluster: &Cluster, settings: &Settings, meta: MetaCluster) 
 
 /// What the controller of the `Cluster` would do.
 pub(crate) fn cluster_plan(world: &World, cluster: &Cluster, settings: &Settings) -> ClusterPlan {
-    cluster::plan(cluster::Input { cluster, observed: &world.observed, settings, now: world.now })
+    plan(Input { object: cluster, observed: &world.observed, settings, now: world.now })
 }
 
 /// Everything that a plan says.

@@ -7,10 +7,10 @@ use crate::refused::refused_by_job;
 use berth_api::backup::{EtcdBackup, STORE_SECRET, phase};
 use berth_api::{EtcdBackupSchedule, EtcdRestore};
 use berth_api::{labels, names};
-use berth_plan::backup::asks;
 use berth_plan::observed::label;
-use berth_plan::restore;
 use berth_plan::{MetaCluster, SecretFacts, Settings};
+use berth_plan_backup::backup::asks;
+use berth_plan_backup::restore;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::json;
@@ -42,10 +42,10 @@ pub async fn observe_backup(
         keys.extend(of_etcd(&asks.etcd, asks.cluster.as_ref()));
         keys.extend(asks.credentials.clone().filter(|_| backup.spec.secret_ref.is_none()));
         keys.extend(asks.claim.clone());
-        keys.extend(berth_plan::backup::schedule(backup));
+        keys.extend(berth_plan_backup::backup::schedule(backup));
     }
     get(io, &mut snapshot, keys).await?;
-    let earlier = berth_plan::backup::earlier(backup, &snapshot.observed, settings).filter(|_| !at_rest);
+    let earlier = berth_plan_backup::backup::earlier(backup, &snapshot.observed, settings).filter(|_| !at_rest);
     get(io, &mut snapshot, earlier.into_iter().collect()).await?;
     if let Some(key) = asks.credentials.filter(|_| !at_rest && backup.spec.secret_ref.is_some()) {
         teams_store(io, &mut snapshot, &key).await?;

@@ -7,7 +7,7 @@ use crate::secrets;
 use base64::Engine;
 use berth_api::labels;
 use berth_pki::Clocks;
-use berth_plan::etcd::Told;
+use berth_plan::EtcdCallResult;
 use berth_plan::objects::diff::drift;
 use berth_plan::observed::{ApiProbe, Published, sha256, uid};
 use berth_plan::{Action, Addition, EtcdAnswer, EtcdCall, Plan, StageId};
@@ -286,7 +286,7 @@ impl<'a> Executor<'a> {
             Action::Maintain { via, what, .. } => {
                 let call = EtcdCall::Maintain(what.clone());
                 let answer = self.call_etcd(action, via, call.clone()).await;
-                let told = Told::new(via, call, &answer);
+                let told = EtcdCallResult::new(via, call, &answer);
                 snapshot.observed.told.extend(Some(told).filter(|_| !is_fenced(&answer)));
                 answer?;
             }

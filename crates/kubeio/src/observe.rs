@@ -5,10 +5,10 @@ use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
-use berth_plan::cluster::{copy_of_definition, is_ours, revision_templates, upgrade_templates};
-use berth_plan::etcd::stranded;
 use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
 use berth_plan::{MetaCluster, Observed};
+use berth_plan_cluster::{copy_of_definition, is_ours, revision_templates, upgrade_templates};
+use berth_plan_etcd::stranded;
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
 use futures::{StreamExt, TryStreamExt, stream};
 use jiff::{SignedDuration, Timestamp};
@@ -275,7 +275,7 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
     let name = etcd.metadata.name.as_deref().unwrap_or_default();
     let mut snapshot = Snapshot { secrets: format!("{name}-"), ..Snapshot::of(meta) };
     let namespace = etcd.metadata.namespace.as_deref().unwrap_or_default();
-    list_into(io, &mut snapshot, &berth_plan::etcd::OBSERVED, namespace).await?;
+    list_into(io, &mut snapshot, &berth_plan_etcd::OBSERVED, namespace).await?;
     if let Some(denied) = &snapshot.denied {
         // In a namespace that is being deleted the rights may go first. What is left goes with it, and nothing can be added.
         let terminating = etcd.metadata.deletion_timestamp.is_some()
@@ -284,7 +284,7 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
         snapshot.denied = None;
         return if terminating { Ok(snapshot) } else { Err(denied) };
     }
-    if let Some(class) = berth_plan::etcd::storage_class(etcd, &snapshot.observed) {
+    if let Some(class) = berth_plan_etcd::storage_class(etcd, &snapshot.observed) {
         match io.get(&ObjectKey::cluster(Kind::StorageClass, class)).await {
             Ok(found) => found.into_iter().for_each(|class| snapshot.put(Kind::StorageClass, class)),
             // The plan says so; all else goes on.
@@ -293,9 +293,9 @@ pub async fn observe_etcd(io: &Io, etcd: &EtcdCluster, meta: &Arc<MetaCluster>) 
         }
     }
     read_nodes(io, &mut snapshot, etcd).await?;
-    let key = berth_plan::etcd::pinned_templates(etcd, &snapshot.observed);
+    let key = berth_plan_etcd::pinned_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned = stored_templates(io, &snapshot, key.as_ref()).await?;
-    let key = berth_plan::etcd::pinned_next_templates(etcd, &snapshot.observed);
+    let key = berth_plan_etcd::pinned_next_templates(etcd, &snapshot.observed);
     snapshot.observed.pinned_next = stored_templates(io, &snapshot, key.as_ref()).await?;
     Ok(snapshot)
 }

@@ -5,7 +5,7 @@ use crate::calls::{Io, collection, encode};
 use crate::error::IoError;
 use berth_api::backup::phase;
 use berth_api::labels;
-use berth_plan::backup::Seen;
+use berth_plan::backup_jobs::BackupJob;
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ pub(crate) struct Listed {
     /// `EtcdBackup`s that have not ended.
     pub(crate) backups: Vec<Waiting>,
     /// Jobs.
-    pub(crate) jobs: Arc<Vec<Seen>>,
+    pub(crate) jobs: Arc<Vec<BackupJob>>,
 }
 
 /// The last lists.
@@ -54,7 +54,7 @@ impl Queue {
         let mut jobs = vec![];
         let made = labels::ETCD_BACKUP;
         let url = format!("{}?limit={PAGE_OF_JOBS}&labelSelector={}", collection(Kind::Job, None), encode(made));
-        io.list_in_pages(Kind::Job, &url, |page| jobs.extend(page.iter().filter_map(Seen::read))).await?;
+        io.list_in_pages(Kind::Job, &url, |page| jobs.extend(page.iter().filter_map(BackupJob::read))).await?;
         let list = Arc::new(Listed { backups, jobs: Arc::new(jobs) });
         *last = Some((at, list.clone()));
         Ok(list)

@@ -4,7 +4,7 @@
 use crate::calls::{Io, collection, encode};
 use crate::error::{ErrorKind, IoError};
 use berth_api::labels;
-use berth_plan::backup::{BESIDE, is_beside, made_for};
+use berth_plan::backup_jobs::{BESIDE, is_beside, made_for};
 use berth_plan::observed::{deleting, label, uid};
 use berth_render::{Kind, ObjectKey};
 use serde_json::{Map, Value, json};

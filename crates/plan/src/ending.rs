@@ -9,7 +9,7 @@ use serde_json::Value;
 const LATE: SignedDuration = SignedDuration::from_secs(10);
 
 /// A pod that ends, and what keeps it, as far as that is known.
-pub(crate) fn pod(key: &ObjectKey, pod: &Value, now: Timestamp) -> String {
+pub fn pod(key: &ObjectKey, pod: &Value, now: Timestamp) -> String {
     let finalizers = pod["metadata"]["finalizers"].as_array().into_iter().flatten();
     let finalizers: Vec<&str> = finalizers.filter_map(Value::as_str).collect();
     if deleting(pod) && !finalizers.is_empty() {
@@ -29,7 +29,7 @@ pub(crate) fn pod(key: &ObjectKey, pod: &Value, now: Timestamp) -> String {
 }
 
 /// Why a namespace that ends is not gone, in the words of its controller.
-pub(crate) fn namespace(namespace: &Value) -> Option<&str> {
+pub fn namespace(namespace: &Value) -> Option<&str> {
     let conditions = namespace.pointer("/status/conditions").and_then(Value::as_array)?;
     let of = |type_: &str| conditions.iter().find(|c| c["type"] == type_ && c["status"] == "True");
     let failed =
@@ -39,7 +39,7 @@ pub(crate) fn namespace(namespace: &Value) -> Option<&str> {
 }
 
 /// The first, and how many follow.
-pub(crate) fn first(names: &[String]) -> String {
+pub fn first(names: &[String]) -> String {
     match names {
         [] => String::new(),
         [one] => one.clone(),

@@ -5,12 +5,12 @@ use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 /// Something was just asked for: it may be done in a moment.
-pub(crate) const SOON: SignedDuration = SignedDuration::from_secs(2);
+pub const SOON: SignedDuration = SignedDuration::from_secs(2);
 
 /// Soon, as long as there is something to do; then after a quarter of the time that it has taken so far, half a minute at most. The
 /// ends of namespaces and pods are announced, and where many are deleted at once, looking at each of them all the time is what
 /// slows them down.
-pub(crate) fn while_deleting(meta: &ObjectMeta, now: Timestamp, stage: &Stage) -> SignedDuration {
+pub fn while_deleting(meta: &ObjectMeta, now: Timestamp, stage: &Stage) -> SignedDuration {
     let since = meta.deletion_timestamp.as_ref().map_or(SignedDuration::ZERO, |at| now.duration_since(at.0));
     if stage.actions.is_empty() { (since / 4).clamp(SOON, SignedDuration::from_secs(30)) } else { SOON }
 }

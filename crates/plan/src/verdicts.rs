@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 const PROGRESS_DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
 /// `Ready`, and `Degraded` with the same words where something is wrong.
-pub(crate) fn both(ready: Option<bool>, degraded: bool, reason: Reason, message: impl Into<String>) -> Vec<Verdict> {
+pub fn both(ready: Option<bool>, degraded: bool, reason: Reason, message: impl Into<String>) -> Vec<Verdict> {
     let message = message.into();
     let (of_degraded, wrong) =
         if degraded { (reason, message.clone()) } else { (Reason::AsExpected, "nothing is wrong".into()) };
@@ -19,20 +19,20 @@ pub(crate) fn both(ready: Option<bool>, degraded: bool, reason: Reason, message:
 }
 
 /// Of what is being deleted; `rest`: what that waits for.
-pub(crate) fn deleting(rest: Option<&str>) -> Vec<Verdict> {
+pub fn deleting(rest: Option<&str>) -> Vec<Verdict> {
     let rest = rest.map(|text| format!("; {text}")).unwrap_or_default();
     both(Some(false), false, Reason::Deleting, format!("being deleted{rest}"))
 }
 
 /// Of what has failed for good: as it was said when it failed. `otherwise`: the reason, if that cannot be read.
-pub(crate) fn failed(old: &[Condition], otherwise: Reason) -> Vec<Verdict> {
+pub fn failed(old: &[Condition], otherwise: Reason) -> Vec<Verdict> {
     let old = conditions::find(old, T::Degraded);
     let reason = old.and_then(|c| c.reason.parse().ok()).unwrap_or(otherwise);
     both(Some(false), true, reason, old.map_or_else(|| "it failed".into(), |c| c.message.clone()))
 }
 
 /// Of what its Jobs are at work for: what the first stage that is not done says, or `otherwise`.
-pub(crate) fn under_way(problem: Option<&Stage>, otherwise: &str) -> Vec<Verdict> {
+pub fn under_way(problem: Option<&Stage>, otherwise: &str) -> Vec<Verdict> {
     let blocked = problem.is_some_and(|stage| matches!(stage.state, State::Blocked { .. }));
     let sentence = problem.and_then(|stage| stage.state.sentence());
     let (reason, message) = sentence.unwrap_or((Reason::Waiting, otherwise.into()));
@@ -41,7 +41,7 @@ pub(crate) fn under_way(problem: Option<&Stage>, otherwise: &str) -> Vec<Verdict
 }
 
 /// The conditions to publish, in a fixed order, so that nothing changes but what changed.
-pub(crate) fn publish(
+pub fn publish(
     old: &[Condition],
     mut verdicts: Vec<Verdict>,
     generation: i64,
@@ -90,7 +90,7 @@ fn for_kstatus(conditions: &[Condition], now: Timestamp, paused: bool) -> Option
 }
 
 /// `problem`: what is not done; `unread`: the message for fields that the pinned templates do not read.
-pub(crate) fn ready(
+pub fn ready(
     available: &Verdict,
     problem: Option<&(Reason, String)>,
     unread: Option<&String>,
@@ -114,7 +114,7 @@ pub(crate) fn ready(
 }
 
 /// `moving`: what is waited for.
-pub(crate) fn progressing(moving: Option<(Reason, String)>, paused: bool, deleting: bool) -> Verdict {
+pub fn progressing(moving: Option<(Reason, String)>, paused: bool, deleting: bool) -> Verdict {
     let of = |status, reason, message: &str| Verdict::new(T::Progressing, Some(status), reason, message);
     match moving {
         _ if deleting => of(true, Reason::Deleting, "being deleted"),
@@ -125,7 +125,7 @@ pub(crate) fn progressing(moving: Option<(Reason, String)>, paused: bool, deleti
 }
 
 /// Where nothing else is wrong: CAs that expire, fields without an effect, and in `note` what may be so for good reason.
-pub(crate) fn degraded(warnings: &[String], unread: Option<&String>, note: Option<(Reason, String)>) -> Verdict {
+pub fn degraded(warnings: &[String], unread: Option<&String>, note: Option<(Reason, String)>) -> Verdict {
     let yes = |reason, message: &String| Verdict::new(T::Degraded, Some(true), reason, message.clone());
     match (warnings.first(), unread, note) {
         (Some(warning), ..) => yes(Reason::CertificateAuthorityExpiring, warning),
@@ -150,13 +150,7 @@ const AWAY: [Reason; 7] = [
 const DEGRADED_AFTER: SignedDuration = SignedDuration::from_mins(2);
 
 /// `Degraded`, which is not to deny what `available` says. `was_up`: it has served once. `old`: the conditions so far.
-pub(crate) fn beside(
-    available: &Verdict,
-    degraded: Verdict,
-    was_up: bool,
-    old: &[Condition],
-    now: Timestamp,
-) -> Verdict {
+pub fn beside(available: &Verdict, degraded: Verdict, was_up: bool, old: &[Condition], now: Timestamp) -> Verdict {
     if degraded.status == Some(true) || available.status != Some(false) || !was_up {
         return degraded;
     }
@@ -177,7 +171,7 @@ pub(crate) fn beside(
 const CA_LOST: [Reason; 2] = [Reason::CertificateAuthorityLost, Reason::CertificateAuthorityInvalid];
 
 /// `valid`: the message when its stage is done, and no other stage lacks a CA.
-pub(crate) fn pki(plan: &Plan, valid: &str) -> Verdict {
+pub fn pki(plan: &Plan, valid: &str) -> Verdict {
     let Some(stage) = plan.stage(StageId::Pki) else {
         return Verdict::new(T::PKIReady, None, Reason::NotYetObserved, "not checked yet");
     };

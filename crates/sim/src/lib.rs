@@ -13,11 +13,11 @@ mod facts;
 mod pods;
 mod stateful_sets;
 
+use berth_api::etcd_cluster::EtcdClusterStatus;
 use berth_api::{EtcdCluster, names};
 use berth_plan::SecretFacts;
-use berth_plan::etcd::{self, EtcdPlan};
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published, sha256, uid};
-use berth_plan::{Action, EtcdCall, SecretPlan, Settings};
+use berth_plan::{Action, EtcdCall, EtcdCallResult, Input, Planner, SecretPlan, Settings};
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 pub use controllers::{Step, status, step};
 pub use facts::UNKNOWN;
@@ -151,7 +151,7 @@ impl World {
                 let probe = self.observed.etcd.as_mut().ok_or("etcd does not answer")?;
                 let answer = etcd_members::maintain(probe, via, what)?;
                 let call = EtcdCall::Maintain(what.clone());
-                self.observed.told.push(etcd::Told::new::<()>(via, call, &Ok(answer)));
+                self.observed.told.push(EtcdCallResult::new::<()>(via, call, &Ok(answer)));
             }
             Action::PublishKubeconfig { key, source, labels } => {
                 let value = self.observed.secrets.get(source).and_then(|s| s.digests.get("value")).cloned();
@@ -163,15 +163,18 @@ impl World {
         Ok(())
     }
 
-    /// What the controller of the tenant's etcd does next, and whether its status changed. None: there is no etcd.
-    pub fn etcd_plan(&mut self, settings: &Settings) -> Result<Option<(EtcdPlan, bool)>, String> {
+    /// What the controller of the tenant's etcd does next, by its planner, and whether its status changed. None: there is no etcd.
+    pub fn plan_etcd<P>(&mut self, settings: &Settings) -> Result<Option<(P::Planned, bool)>, String>
+    where
+        P: Planner<Object = EtcdCluster, Status = EtcdClusterStatus>,
+    {
         let found = self.observed.objects.iter().find(|(k, _)| k.kind == Kind::EtcdCluster && k.name == names::ETCD);
         let Some((key, live)) = found.map(|(k, v)| (k.clone(), v.clone())) else { return Ok(None) };
         let etcd: EtcdCluster = serde_json::from_value(live).map_err(|e| format!("{key}: {e}"))?;
         let cluster_templates = std::mem::replace(&mut self.observed.pinned, self.etcd_templates.clone());
-        let input = etcd::Input { etcd: &etcd, observed: &self.observed, settings, now: self.now };
-        let planned = etcd::plan(input);
-        let status = etcd::status::status(input, &planned, None);
+        let input = Input { object: &etcd, observed: &self.observed, settings, now: self.now };
+        let planned = P::plan(input);
+        let status = P::status(input, &planned, None);
         self.observed.pinned = cluster_templates;
         self.observed.told.clear();
         let changed = etcd.status.as_ref() != Some(&status);

@@ -9,11 +9,14 @@
 //! * [`policies`]: who may reach whom, by NetworkPolicies.
 //! * [`debian`]: programs from packages, without installing them.
 //! * [`prometheus`]: a real Prometheus, to scrape what is under test.
+//! * [`rights`]: which containers of a pod may what a pod of a team may not.
 //! * [`schema`]: every field of a CustomResourceDefinition, and values that may trip it.
+//! * [`simulated`]: the world in memory that planners are tested in, with real keys.
+//! * [`situations`]: objects in every situation, with what their conditions say.
 //! * [`sweep`]: runs a workload once undisturbed, then once for every mutating call and way to break it.
 //! * [`fixtures`]: objects from YAML or JSON, polling.
 //!
-//! Nothing here depends on Berth's other crates; they depend on this one in their tests.
+//! Of Berth's crates only what plans are made of, and their simulation, are below this one; the others depend on it in their tests.
 #![allow(
     clippy::panic,
     clippy::unwrap_used,
@@ -30,7 +33,10 @@ pub mod oracle;
 pub mod patience;
 pub mod policies;
 pub mod prometheus;
+pub mod rights;
 pub mod schema;
+pub mod simulated;
+pub mod situations;
 pub mod sweep;
 pub mod world;
 

@@ -15,9 +15,9 @@ pub(super) fn largest(edges: &[BTreeSet<usize>]) -> Vec<usize> {
     while let Some(start) = open.first().copied() {
         let ahead = reachable(start, edges);
         let circle: Vec<usize> = reachable(start, &back).intersection(&ahead).copied().collect();
-        circle.iter().for_each(|node| {
+        for node in &circle {
             open.remove(node);
-        });
+        }
         if circle.len() > 1 && circle.len() > largest.len() {
             largest = circle;
         }

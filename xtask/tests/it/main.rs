@@ -1,5 +1,6 @@
-//! The charts, and `prepare.sh`.
-#![expect(clippy::panic, reason = "tests; clippy's own exception does not reach their helpers")]
+//! The charts, the page of messages, and `prepare.sh`.
+#![expect(clippy::panic, clippy::unwrap_used, reason = "tests; clippy's own exception does not reach their helpers")]
 
 mod charts;
+mod messages;
 mod prepare;

@@ -12,7 +12,7 @@ use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
 use berth_api::restore::{RestoreSource, phase};
 use berth_api::{EtcdCluster, EtcdRestore};
-use berth_plan::restore::{Held, Intent, answers, confirmation_id, gives_up, of_what_is_left};
+use berth_plan_backup::restore::{Held, Intent, answers, confirmation_id, gives_up, of_what_is_left};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use serde_json::{Value, json};

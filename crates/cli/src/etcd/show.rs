@@ -12,7 +12,7 @@ use berth_api::etcd_bootstrap::Operation;
 use berth_api::etcd_cluster::{EtcdClusterStatus, EtcdMember};
 use berth_api::etcd_upkeep::Upkeep;
 use berth_kubeio::ErrorKind;
-use berth_plan::backup::proven::{self, Wanted};
+use berth_plan_backup::backup::proven::{self, Wanted};
 use berth_render::Kind;
 use jiff::Timestamp;
 use serde::Serialize;

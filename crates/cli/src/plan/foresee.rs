@@ -4,6 +4,7 @@ use super::report::{Change, Restart, change, restart};
 use crate::world::{apply_plan, cluster_plan};
 use berth_api::Cluster;
 use berth_plan::{Plan, Settings};
+use berth_plan_etcd::EtcdPlanner;
 use berth_sim::World;
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
@@ -48,7 +49,7 @@ pub(super) fn foresee(
         }
         let mut done = plan.is_empty();
         apply_plan(world, &plan)?;
-        if let Some((plan, status_changed)) = world.etcd_plan(settings).map_err(anyhow::Error::msg)? {
+        if let Some((plan, status_changed)) = world.plan_etcd::<EtcdPlanner>(settings).map_err(anyhow::Error::msg)? {
             future.take(&plan.plan, world, |_| "etcd");
             done &= plan.plan.is_empty() && !status_changed;
             apply_plan(world, &plan.plan)?;

@@ -18,8 +18,8 @@ use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};
 use berth_plan::MetaCluster;
 use berth_plan::asked::Look;
-use berth_plan::cluster::{Input, plan, window};
 use berth_plan::observed::Observed;
+use berth_plan_cluster::{Input, plan, window};
 use berth_render::{Kind, ObjectKey};
 use foresee::Future;
 use jiff::Timestamp;
@@ -79,7 +79,7 @@ async fn reported(
     // What is to come is shown as it comes once its window is open.
     let mut anytime = cluster.clone();
     anytime.spec.upgrade.window = anytime.spec.upgrade.window.filter(|window| window::at(window, now).is_err());
-    let input = Input { cluster: &anytime, observed: &snapshot.observed, settings: &found.settings, now };
+    let input = Input { object: &anytime, observed: &snapshot.observed, settings: &found.settings, now };
     let planned = plan(input);
     let deleting = cluster.metadata.deletion_timestamp.is_some();
     // A deletion takes what it finds, round by round; whoever is paused does nothing of it.

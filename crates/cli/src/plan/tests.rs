@@ -9,10 +9,10 @@ use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use crate::world::{found, settle};
 use berth_api::{Cluster, names};
-use berth_plan::cluster::components::{self, Component};
-use berth_plan::cluster::{Input, plan};
 use berth_plan::observed::{Observed, Published};
 use berth_plan::{MetaCluster, Settings, meta_cluster::addresses::network};
+use berth_plan_cluster::components::{self, Component};
+use berth_plan_cluster::{Input, plan};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn up() -> Observed {
 fn planned(spec: Value, observed: &Observed, settings: &Settings) -> Report {
     let cluster = cluster(spec);
     let now = crate::world::now();
-    let plan = plan(Input { cluster: &cluster, observed, settings, now });
+    let plan = plan(Input { object: &cluster, observed, settings, now });
     let future = if cluster.spec.paused {
         Future::default()
     } else {

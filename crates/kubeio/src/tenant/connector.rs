@@ -1,6 +1,6 @@
 //! Connections to a host that somebody else chose: each goes to an address that was looked at, whatever DNS says the next moment.
 
-use berth_plan::cluster::HostRules;
+use berth_plan_cluster::HostRules;
 use futures::future::BoxFuture;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::connect::dns::Name;

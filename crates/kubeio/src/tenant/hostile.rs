@@ -16,7 +16,7 @@ use super::tests::target;
 use super::*;
 use berth_api::text::{TenantText, printable};
 use berth_plan::asked::Facts;
-use berth_plan::cluster::LookRequest;
+use berth_plan_cluster::LookRequest;
 use berth_render::{Kind, Object, ObjectKey, TenantSet};
 use kube::client::Body;
 use serde_json::json;

@@ -5,7 +5,7 @@ use crate::calls::{Calls, Io};
 use crate::error::{IoError, chain};
 use berth_api::text::TenantText;
 use berth_plan::asked::{Answers, Facts, Metrics, Server};
-use berth_plan::cluster::LookRequest;
+use berth_plan_cluster::LookRequest;
 use berth_render::{Kind, ObjectKey};
 use futures::future::join_all;
 use http::Request;

@@ -3,15 +3,15 @@
 mod look;
 mod probe;
 
-use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
+use super::driver::{Controller, Observation, Request};
 use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
 use berth_kubeio::{IoError, observe_cluster, observe_schedules, without_network};
-use berth_plan::cluster::{ClusterPlan, Input, plan, pods_without_network, status::status};
+use berth_plan::MetaCluster;
 use berth_plan::fleet::TenantId;
-use berth_plan::{Failure, MetaCluster};
+use berth_plan_cluster::{ClusterPlanner, pods_without_network};
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
@@ -29,7 +29,7 @@ impl Controller for Cluster {
     const CHILDREN: &'static str = labels::CLUSTER_NAME;
     const USES_ADDRESSES: bool = true;
     const TAKES_TURNS: bool = true;
-    type Planned = ClusterPlan;
+    type Planner = ClusterPlanner;
     type IdleCheck = probe::IdleCheck;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
@@ -69,18 +69,6 @@ impl Controller for Cluster {
         Ok(Observation { snapshot, tenant, etcd: None, idle_check: idle_check.flatten() })
     }
 
-    fn plan(input: PlanInput<'_, Self>) -> ClusterPlan {
-        plan(input.into())
-    }
-
-    fn outcome(planned: &ClusterPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
-    }
-
-    fn new_status(input: PlanInput<'_, Self>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
-        status(input.into(), planned, failure)
-    }
-
     fn said(ctx: &Context, cluster: &Self, status: &ClusterStatus) {
         let TenantId { namespace, name } = id(cluster);
         let old = cluster.status.clone().unwrap_or_default();
@@ -96,12 +84,6 @@ impl Controller for Cluster {
 fn id(cluster: &Cluster) -> TenantId {
     let meta = &cluster.metadata;
     TenantId { namespace: meta.namespace.clone().unwrap_or_default(), name: meta.name.clone().unwrap_or_default() }
-}
-
-impl<'a> From<PlanInput<'a, Cluster>> for Input<'a> {
-    fn from(input: PlanInput<'a, Cluster>) -> Self {
-        Self { cluster: input.object, observed: input.observed, settings: input.settings, now: input.now }
-    }
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use berth_kubeio::{
     Applied, CallEtcd, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status,
 };
 use berth_plan::fleet::TenantId;
-use berth_plan::{Failure, MetaCluster, Observed, Plan, Settings};
+use berth_plan::{Input, MetaCluster, Outcome, Planner};
 use berth_render::Kind;
 use futures::{StreamExt, TryStreamExt};
 use jiff::{SignedDuration, Timestamp};
@@ -81,8 +81,8 @@ pub(super) trait Controller:
     const USES_ADDRESSES: bool;
     /// Whether its plans depend on the order of the fleet.
     const TAKES_TURNS: bool = false;
-    /// A plan, with what the status needs beside it.
-    type Planned: Send + Sync;
+    /// What decides.
+    type Planner: Planner<Object = Self, Status = <Self as HasStatus>::Status>;
     /// What no watch reports of an idle object, and what it was.
     type IdleCheck: Send + Sync;
 
@@ -100,39 +100,11 @@ pub(super) trait Controller:
         now: Timestamp,
     ) -> impl Future<Output = Result<Observation<Self::IdleCheck>, IoError>> + Send;
 
-    /// Pure: what is to be done.
-    fn plan(input: PlanInput<'_, Self>) -> Self::Planned;
-
-    /// What follows from a plan.
-    fn outcome(planned: &Self::Planned) -> Outcome<'_>;
-
-    /// Pure: the status. `failure`: what went wrong, if people are to know.
-    fn new_status(input: PlanInput<'_, Self>, planned: &Self::Planned, failure: Option<&Failure>) -> Self::Status;
-
     /// A status was written, or is as it was.
     fn said(_ctx: &Context, _object: &Self, _status: &Self::Status) {}
 
     /// Runs the idle check. True: nothing has changed.
     fn is_unchanged(idle_check: &Self::IdleCheck, ctx: &Context, now: Timestamp) -> impl Future<Output = bool> + Send;
-}
-
-/// What follows from a plan.
-#[derive(Debug)]
-pub(super) struct Outcome<'a> {
-    pub(super) plan: &'a Plan,
-    /// When to reconcile again without an event.
-    pub(super) requeue_after: Option<SignedDuration>,
-    /// When time alone changes the plan.
-    pub(super) due: Option<SignedDuration>,
-}
-
-/// What a plan and a status are made from.
-#[derive(Debug)]
-pub(super) struct PlanInput<'a, C> {
-    pub(super) object: &'a C,
-    pub(super) observed: &'a Observed,
-    pub(super) settings: &'a Settings,
-    pub(super) now: Timestamp,
 }
 
 /// Runs a controller until `stop`; reconciles that are under way end first.
@@ -246,7 +218,7 @@ async fn reconcile_fully<C: Controller>(
         Err(error) => return Err(report.failed(error).await),
     };
     ctx.events.removed(about, removed).await;
-    let Outcome { plan, requeue_after, due } = C::outcome(&planned);
+    let Outcome { plan, requeue_after, due } = C::Planner::outcome(&planned);
     if plan.finished && failure.is_none() {
         let left: Vec<String> = finalizers.into_iter().filter(|f| f != labels::FINALIZER).collect();
         return match patch_finalizers(&ctx.io, &report.resource, &left).await {
@@ -264,8 +236,8 @@ async fn reconcile_fully<C: Controller>(
     // In the team's namespace the operator's rights do not appear late.
     let awaits_rights = |e: &IoError| e.kind == ErrorKind::Forbidden && snapshot.unread.is_none() && recent;
     let reported = failure.as_ref().filter(|e| !report.is_brief(e) && !awaits_rights(e)).map(IoError::failure);
-    let input = PlanInput { object: &object, observed: &snapshot.observed, settings: &ctx.settings, now: report.now };
-    let new = C::new_status(input, &planned, reported.as_ref());
+    let input = Input { object: &object, observed: &snapshot.observed, settings: &ctx.settings, now: report.now };
+    let new = C::Planner::status(input, &planned, reported.as_ref());
     let new_conditions = report.measure(&new);
     let status_changed = write_status(&ctx.io, &report.resource, object.status(), &new).await?;
     C::said(ctx, &object, &new);
@@ -287,10 +259,13 @@ async fn reconcile_fully<C: Controller>(
     Ok(Action::requeue(next))
 }
 
+/// A plan, with what the status needs beside it.
+type PlannedBy<C> = <<C as Controller>::Planner as Planner>::Planned;
+
 /// How a reconcile went.
 struct Reconciled<C: Controller> {
     /// The last plan.
-    planned: C::Planned,
+    planned: PlannedBy<C>,
     /// What was observed, with the answers to writes.
     snapshot: Snapshot,
     /// None: something was written, or it cannot be idle.
@@ -314,8 +289,8 @@ async fn observe_and_apply<C: Controller>(
     let mut applied = Applied::default();
     let mut round = 0;
     loop {
-        let planned = C::plan(PlanInput { object, observed: &snapshot.observed, settings: &ctx.settings, now });
-        let plan = C::outcome(&planned).plan;
+        let planned = C::Planner::plan(Input { object, observed: &snapshot.observed, settings: &ctx.settings, now });
+        let plan = C::Planner::outcome(&planned).plan;
         let done = plan.is_empty() || !applied.can_continue();
         round += 1;
         if !done {

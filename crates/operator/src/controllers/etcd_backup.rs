@@ -1,14 +1,14 @@
 //! The `EtcdBackup` controller.
 
-use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
+use super::driver::{Controller, Observation, Request};
 use super::report::LASTING;
 use super::watches::Watches;
 use crate::context::Context;
-use berth_api::backup::{EtcdBackup, EtcdBackupStatus};
+use berth_api::backup::EtcdBackup;
 use berth_api::{labels, names};
 use berth_kubeio::{IoError, observe_backup};
-use berth_plan::backup::{BackupPlan, Input, plan, status::status};
-use berth_plan::{Failure, MetaCluster};
+use berth_plan::MetaCluster;
+use berth_plan_backup::backup::BackupPlanner;
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -22,7 +22,7 @@ impl Controller for EtcdBackup {
     const MANAGER: &'static str = labels::MANAGER_BACKUP;
     const CHILDREN: &'static str = labels::ETCD_BACKUP;
     const USES_ADDRESSES: bool = false;
-    type Planned = BackupPlan;
+    type Planner = BackupPlanner;
     type IdleCheck = ();
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
@@ -52,25 +52,7 @@ impl Controller for EtcdBackup {
         Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
     }
 
-    fn plan(input: PlanInput<'_, Self>) -> BackupPlan {
-        plan(input.into())
-    }
-
-    fn outcome(planned: &BackupPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: None }
-    }
-
-    fn new_status(input: PlanInput<'_, Self>, planned: &BackupPlan, failure: Option<&Failure>) -> EtcdBackupStatus {
-        status(input.into(), planned, failure)
-    }
-
     async fn is_unchanged((): &(), _: &Context, _: Timestamp) -> bool {
         false
-    }
-}
-
-impl<'a> From<PlanInput<'a, EtcdBackup>> for Input<'a> {
-    fn from(input: PlanInput<'a, EtcdBackup>) -> Self {
-        Self { backup: input.object, observed: input.observed, settings: input.settings, now: input.now }
     }
 }

@@ -5,14 +5,15 @@ mod probe;
 #[cfg(test)]
 pub(super) use probe::IdleCheck;
 
-use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
+use super::driver::{Controller, Observation, Request};
 use super::watches::Watches;
 use crate::context::Context;
-use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
+use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::labels;
 use berth_kubeio::{IoError, observe_etcd, observe_recoveries, observe_schedules};
-use berth_plan::etcd::{EtcdPlan, Input, is_tenants, plan, recovers, status::status};
-use berth_plan::{Failure, MetaCluster};
+use berth_plan::MetaCluster;
+use berth_plan::etcd_home::is_tenants;
+use berth_plan_etcd::{EtcdPlanner, recovers};
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -28,7 +29,7 @@ impl Controller for EtcdCluster {
     const MANAGER: &'static str = labels::MANAGER_ETCD;
     const CHILDREN: &'static str = labels::ETCD_CLUSTER;
     const USES_ADDRESSES: bool = false;
-    type Planned = EtcdPlan;
+    type Planner = EtcdPlanner;
     type IdleCheck = probe::IdleCheck;
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
@@ -66,25 +67,7 @@ impl Controller for EtcdCluster {
         Ok(Observation { snapshot, tenant: None, etcd, idle_check })
     }
 
-    fn plan(input: PlanInput<'_, Self>) -> EtcdPlan {
-        plan(input.into())
-    }
-
-    fn outcome(planned: &EtcdPlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due() }
-    }
-
-    fn new_status(input: PlanInput<'_, Self>, planned: &EtcdPlan, failure: Option<&Failure>) -> EtcdClusterStatus {
-        status(input.into(), planned, failure)
-    }
-
     async fn is_unchanged(idle_check: &probe::IdleCheck, ctx: &Context, _: Timestamp) -> bool {
         idle_check.is_unchanged(ctx).await
-    }
-}
-
-impl<'a> From<PlanInput<'a, EtcdCluster>> for Input<'a> {
-    fn from(input: PlanInput<'a, EtcdCluster>) -> Self {
-        Self { etcd: input.object, observed: input.observed, settings: input.settings, now: input.now }
     }
 }

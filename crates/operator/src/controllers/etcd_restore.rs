@@ -1,13 +1,13 @@
 //! The `EtcdRestore` controller.
 
-use super::driver::{Controller, Observation, Outcome, PlanInput, Request};
+use super::driver::{Controller, Observation, Request};
 use super::watches::Watches;
 use crate::context::Context;
-use berth_api::restore::{EtcdRestore, EtcdRestoreStatus};
+use berth_api::restore::EtcdRestore;
 use berth_api::{labels, names};
 use berth_kubeio::{IoError, observe_restore};
-use berth_plan::restore::{Input, RestorePlan, plan, status::status};
-use berth_plan::{Failure, MetaCluster};
+use berth_plan::MetaCluster;
+use berth_plan_backup::restore::RestorePlanner;
 use berth_render::Kind;
 use jiff::Timestamp;
 use k8s_openapi::api::batch::v1::Job;
@@ -21,7 +21,7 @@ impl Controller for EtcdRestore {
     const MANAGER: &'static str = labels::MANAGER_RESTORE;
     const CHILDREN: &'static str = labels::ETCD_RESTORE;
     const USES_ADDRESSES: bool = false;
-    type Planned = RestorePlan;
+    type Planner = RestorePlanner;
     type IdleCheck = ();
 
     fn watches(watches: Watches<Self>) -> Watches<Self> {
@@ -47,25 +47,7 @@ impl Controller for EtcdRestore {
         Ok(Observation { snapshot, tenant: None, etcd: None, idle_check: None })
     }
 
-    fn plan(input: PlanInput<'_, Self>) -> RestorePlan {
-        plan(input.into())
-    }
-
-    fn outcome(planned: &RestorePlan) -> Outcome<'_> {
-        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: None }
-    }
-
-    fn new_status(input: PlanInput<'_, Self>, planned: &RestorePlan, failure: Option<&Failure>) -> EtcdRestoreStatus {
-        status(input.into(), planned, failure)
-    }
-
     async fn is_unchanged((): &(), _: &Context, _: Timestamp) -> bool {
         false
-    }
-}
-
-impl<'a> From<PlanInput<'a, EtcdRestore>> for Input<'a> {
-    fn from(input: PlanInput<'a, EtcdRestore>) -> Self {
-        Self { restore: input.object, observed: input.observed, settings: input.settings, now: input.now }
     }
 }

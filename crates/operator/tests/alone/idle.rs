@@ -5,7 +5,9 @@ use crate::common::{Running, SOON, Team, alone_at_a_server, settings};
 use berth_api::{EtcdCluster, labels, names};
 use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{Calls, Io, Snapshot, observe_cluster, observe_etcd};
-use berth_plan::{Action, Plan, cluster, etcd};
+use berth_plan::{Action, Input, Plan, Planner as _};
+use berth_plan_cluster::ClusterPlanner;
+use berth_plan_etcd::EtcdPlanner;
 use berth_render::{Kind, Object, ObjectKey};
 use berth_testkit::fault::{Call, Verb};
 use berth_testkit::oracle::{assert_keys_unchanged, diff, secret_keys};
@@ -104,12 +106,12 @@ async fn rendered(team: &Team, io: &Io) -> Vec<(Object, &'static str)> {
     let owner = team.cluster().await;
     let children = observe_cluster(io, &owner, &Arc::default()).await.expect("observe");
     collect(&children, &mut all, labels::MANAGER_CLUSTER, |observed| {
-        cluster::plan(cluster::Input { cluster: &owner, observed, settings: &settings, now }).plan
+        ClusterPlanner::plan(Input { object: &owner, observed, settings: &settings, now }).plan
     });
     let owner = team.inside::<EtcdCluster>().get(names::ETCD).await.expect("etcd");
     let children = observe_etcd(io, &owner, &Arc::default()).await.expect("observe");
     collect(&children, &mut all, labels::MANAGER_ETCD, |observed| {
-        etcd::plan(etcd::Input { etcd: &owner, observed, settings: &settings, now }).plan
+        EtcdPlanner::plan(Input { object: &owner, observed, settings: &settings, now }).plan
     });
     all
 }
@@ -206,8 +208,8 @@ fn drifts() -> Vec<Drift> {
             all.push(Drift { kind, name: (*name).into(), edit: None });
         }
     };
-    let control_plane = cluster::components::ALL.map(cluster::components::Component::name);
-    let leaves = cluster::components::ALL.map(|component| component.secret);
+    let control_plane = berth_plan_cluster::components::ALL.map(berth_plan_cluster::components::Component::name);
+    let leaves = berth_plan_cluster::components::ALL.map(|component| component.secret);
     of(
         Kind::Deployment,
         &control_plane,

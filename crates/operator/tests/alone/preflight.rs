@@ -7,7 +7,7 @@ use berth_kubeio::{Calls, Io, TenantTarget, look};
 use berth_operator::looks::Looks;
 use berth_pki::{CertSpec, Lifetime, Usage};
 use berth_plan::asked::Facts;
-use berth_plan::cluster::LookRequest;
+use berth_plan_cluster::LookRequest;
 use berth_testkit::apiserver::Options;
 use berth_testkit::{ApiServer, FaultPlan, fixtures::eventually};
 use futures::FutureExt;

@@ -34,17 +34,17 @@ impl MetaCluster {
     }
 
     /// Its API server's clock was set since then: how long that was ago, nobody knows.
-    pub(crate) fn was_set_since(&self, then: Timestamp) -> bool {
+    pub fn was_set_since(&self, then: Timestamp) -> bool {
         self.clock_set.is_some_and(|set| then < set)
     }
 
     /// One of two clocks is so wrong that no leaf certificate of that lifetime can be valid by both.
-    pub(crate) fn clocks_are_far_apart(&self, leaf: Lifetime) -> bool {
+    pub fn clocks_are_far_apart(&self, leaf: Lifetime) -> bool {
         self.clock_ahead.abs() > Clocks::within(leaf.total)
     }
 
     /// The verdict on a tenant, with what is wrong for all of them. `leaf`: how long leaf certificates live.
-    pub(crate) fn add_to(&self, degraded: Verdict, leaf: Lifetime) -> Verdict {
+    pub fn add_to(&self, degraded: Verdict, leaf: Lifetime) -> Verdict {
         self.add_clock(self.add_denied(degraded), leaf)
     }
 

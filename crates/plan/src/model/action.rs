@@ -117,22 +117,22 @@ pub enum Action {
 
 impl Action {
     /// Deletes what was observed and nothing else of that name. `grace`: seconds for pods; None: what the object says.
-    pub(crate) fn delete(key: &ObjectKey, observed: &Value, grace: Option<i64>) -> Self {
+    pub fn delete(key: &ObjectKey, observed: &Value, grace: Option<i64>) -> Self {
         Self::Delete { key: key.clone(), uid: uid(observed).to_owned(), grace }
     }
 
     /// Ends the pods of the workload that was observed.
-    pub(crate) fn scale_to_zero(key: &ObjectKey, observed: &Value) -> Self {
+    pub fn scale_to_zero(key: &ObjectKey, observed: &Value) -> Self {
         Self::Scale { key: key.clone(), uid: uid(observed).to_owned(), replicas: 0 }
     }
 
     /// Takes away all owner references of what was observed.
-    pub(crate) fn clear_owner_references(key: &ObjectKey, observed: &Value) -> Self {
+    pub fn clear_owner_references(key: &ObjectKey, observed: &Value) -> Self {
         Self::ClearOwnerReferences { key: key.clone(), uid: uid(observed).to_owned() }
     }
 
     /// Deletes what was observed inside the tenant.
-    pub(crate) fn tenant_delete(key: &ObjectKey, observed: &Value) -> Self {
+    pub fn tenant_delete(key: &ObjectKey, observed: &Value) -> Self {
         Self::TenantDelete { key: key.clone(), uid: uid(observed).to_owned() }
     }
 

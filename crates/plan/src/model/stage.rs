@@ -199,7 +199,7 @@ impl Plan {
         first.or_else(|| self.stages.iter().find(|s| !s.state.is_done())).and_then(Stage::sentence)
     }
     /// The first stage that waits for what does not come by waiting.
-    pub(crate) fn lasting(&self) -> Option<&Stage> {
+    pub fn lasting(&self) -> Option<&Stage> {
         self.stages.iter().find(|s| s.state.problem().is_some_and(|(reason, _)| LASTING.contains(&reason)))
     }
 }

@@ -15,7 +15,6 @@ use crate::observed::{annotation, uid};
 use berth_api::labels;
 use berth_render::{Kind, Object, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -3,8 +3,8 @@
 pub(crate) mod additions;
 pub mod diff;
 mod fields;
-pub(crate) mod former;
-pub(crate) mod owner_references;
+pub mod owner_references;
+pub mod service_address;
 
 use crate::model::{Action, Stage, State};
 use crate::observed::{self, Observed};
@@ -87,7 +87,7 @@ fn unpaused(object: Object, live: &Value) -> Object {
 }
 
 /// Puts `object` into the stage: owned, and applied if it differs. The stage's state turns to waiting or blocked.
-pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object, ours: impl Fn(&Value) -> bool) {
+pub fn ensure(stage: &mut Stage, observed: &Observed, object: Object, ours: impl Fn(&Value) -> bool) {
     let key = object.key().clone();
     let action = action_for(observed, object, ours, &mut stage.notes);
     put(stage, &key, action);
@@ -95,7 +95,7 @@ pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object, our
 
 /// Puts a ConfigMap with a set of templates into the stage. It is immutable and its name has the digest of its texts, which are
 /// therefore not observed: what may differ is the labels.
-pub(crate) fn ensure_templates(
+pub fn ensure_templates(
     stage: &mut Stage,
     observed: &Observed,
     (key, labels): (&ObjectKey, BTreeMap<String, String>),

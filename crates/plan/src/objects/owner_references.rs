@@ -6,7 +6,7 @@ use crate::observed::{Observed, deleting};
 use serde_json::Value;
 
 /// Removes the owner references of what the stages own.
-pub(crate) fn clear_owner_references(plan: &mut Plan, observed: &Observed, ours: impl Fn(&Value) -> bool) {
+pub fn clear_owner_references(plan: &mut Plan, observed: &Observed, ours: impl Fn(&Value) -> bool) {
     for stage in &mut plan.stages {
         let live = stage.owns.iter().filter_map(|key| Some((key, observed.get(key)?)));
         let owned = live.filter(|(_, o)| has_owner(o) && ours(o) && !deleting(o));
@@ -18,7 +18,7 @@ pub(crate) fn clear_owner_references(plan: &mut Plan, observed: &Observed, ours:
     }
 }
 
-pub(crate) fn has_owner(object: &Value) -> bool {
+pub fn has_owner(object: &Value) -> bool {
     object.pointer("/metadata/ownerReferences").and_then(Value::as_array).is_some_and(|o| !o.is_empty())
 }
 

@@ -77,7 +77,7 @@ pub struct Certificates {
 
 impl Certificates {
     /// Takes in one Secret as part of a stage, which is in the state of the first that is blocked, or else that waits.
-    pub(crate) fn add(&mut self, stage: &mut Stage, judged: Judged, now: Timestamp) {
+    pub fn add(&mut self, stage: &mut Stage, judged: Judged, now: Timestamp) {
         let blocked = |state: &State| matches!(state, State::Blocked { .. });
         if !judged.state.is_done() && (stage.state.is_done() || (blocked(&judged.state) && !blocked(&stage.state))) {
             stage.state = judged.state;

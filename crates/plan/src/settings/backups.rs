@@ -138,7 +138,7 @@ fn host(url: &str) -> Option<&str> {
 }
 
 /// The port of an `http` or `https` URL without a user. None: it is none.
-pub(crate) fn port(url: &str) -> Option<u16> {
+pub fn port(url: &str) -> Option<u16> {
     let (scheme, rest) = url.split_once("://")?;
     let standard = match scheme {
         "https" => 443,

@@ -4,7 +4,7 @@ mod backups;
 mod config;
 mod rollouts;
 
-pub(crate) use backups::port;
+pub use backups::port;
 pub use backups::{BackupStore, Backups, DefaultBackups};
 pub use config::Config;
 pub use rollouts::Rollouts;

@@ -14,7 +14,7 @@ pub fn image_of(workload: &Value) -> Option<&str> {
 }
 
 /// Whether a workload's pods run, copy or mount that image of the agent.
-pub(crate) fn has_agent(workload: &Value, image: &str) -> bool {
+pub fn has_agent(workload: &Value, image: &str) -> bool {
     let pods = &workload["spec"]["template"]["spec"];
     let all = |list: &str| pods[list].as_array().into_iter().flatten();
     let mounted = all("volumes").filter_map(|v| v.pointer("/image/reference"));
@@ -25,13 +25,13 @@ pub(crate) fn has_agent(workload: &Value, image: &str) -> bool {
 pub(super) const NO_IMAGE: [&str; 4] = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
 
 /// Whether a pod cannot get that image. For an image volume only kubelet's message says so.
-pub(crate) fn waits_for(pod: &Value, image: &str) -> bool {
+pub fn waits_for(pod: &Value, image: &str) -> bool {
     without_image(pod)
         .any(|c| c["image"] == image || c["state"]["waiting"]["message"].as_str().is_some_and(|m| m.contains(image)))
 }
 
 /// Whether a pod cannot get an image: then it does nothing yet.
-pub(crate) fn waits_for_an_image(pod: &Value) -> bool {
+pub fn waits_for_an_image(pod: &Value) -> bool {
     without_image(pod).next().is_some()
 }
 
@@ -41,17 +41,14 @@ fn without_image(pod: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Whether one of its pods cannot get its first container's image: then another registry loses nothing.
-pub(crate) fn lacks_its_image<'a>(
-    workload: &Value,
-    mut pods: impl Iterator<Item = (&'a ObjectKey, &'a Value)>,
-) -> bool {
+pub fn lacks_its_image<'a>(workload: &Value, mut pods: impl Iterator<Item = (&'a ObjectKey, &'a Value)>) -> bool {
     image_of(workload).is_some_and(|image| pods.any(|(_, pod)| waits_for(pod, image)))
 }
 
 /// The component's image and the agent's. The registry that the spec asks for counts at once. One that the operator is configured
 /// with later counts from the next version on, and rolls nothing by itself: what runs stays if it is the same image and version.
 /// `live`: the workload, unless it [`lacks_its_image`].
-pub(crate) fn images(
+pub fn images(
     live: Option<&Value>,
     asked: &Images,
     registry: &str,
@@ -69,7 +66,7 @@ pub(crate) fn images(
 }
 
 /// Notes on a workload which registry the spec asked for, see [`images`].
-pub(crate) fn with_registry_annotation(object: Object, asked: &Images) -> Object {
+pub fn with_registry_annotation(object: Object, asked: &Images) -> Object {
     match &asked.registry {
         Some(registry) if matches!(object.key().kind, Kind::Deployment | Kind::StatefulSet) => {
             object.with_annotation(labels::IMAGE_REGISTRY, registry)

@@ -12,8 +12,8 @@ use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 pub use images::image_of;
-pub(crate) use images::{has_agent, images, lacks_its_image, waits_for, waits_for_an_image, with_registry_annotation};
-pub(crate) use pods::{SLOW_START, found_data, has_lost_its_data, pod_start, unscheduled_since};
+pub use images::{has_agent, images, lacks_its_image, waits_for, waits_for_an_image, with_registry_annotation};
+pub use pods::{SLOW_START, found_data, has_lost_its_data, pod_start, unscheduled_since};
 pub use pods::{pod_problem, pod_ready, pod_running, pods_of, ready_since, started_at};
 
 /// A workload's rollout.
@@ -33,7 +33,8 @@ pub struct Rollout {
 
 impl Rollout {
     /// Of two workloads of one component.
-    pub(crate) fn and(self, other: Self) -> Self {
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
         Self {
             desired: self.desired + other.desired,
             ready: self.ready + other.ready,
@@ -67,7 +68,7 @@ pub fn fingerprint(object: &Value) -> u64 {
 }
 
 /// What pods run that the template of their workload does not have. Pods that end may be of another template.
-pub(crate) fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a ObjectKey, &'a Value)>) -> Vec<String> {
+pub fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a ObjectKey, &'a Value)>) -> Vec<String> {
     let template = &workload["spec"]["template"]["spec"];
     let has = |name: &Value| {
         let lists = ["containers", "initContainers"].map(|list| template[list].as_array()).into_iter().flatten();
@@ -92,14 +93,14 @@ pub(crate) fn injected<'a>(workload: &Value, pods: impl Iterator<Item = (&'a Obj
 }
 
 /// Why the pods of a Deployment cannot be made.
-pub(crate) fn replica_failure(deployment: &Value) -> Option<&str> {
+pub fn replica_failure(deployment: &Value) -> Option<&str> {
     let conditions = deployment.pointer("/status/conditions").and_then(Value::as_array)?;
     let failure = conditions.iter().find(|c| c["type"] == "ReplicaFailure" && c["status"] == "True")?;
     Some(failure["message"].as_str().unwrap_or_default())
 }
 
 /// Whether its controller has seen the newest spec.
-pub(crate) fn taken_up(workload: &Value) -> bool {
+pub fn taken_up(workload: &Value) -> bool {
     let number = |path: &str| workload.pointer(path).and_then(Value::as_i64);
     number("/status/observedGeneration") == number("/metadata/generation")
 }
@@ -135,7 +136,7 @@ fn stateful_set(set: &Value) -> Rollout {
 }
 
 /// Reads the status of a Deployment or StatefulSet.
-pub(crate) fn rollout(workload: &Value) -> Rollout {
+pub fn rollout(workload: &Value) -> Rollout {
     if workload["kind"] == "StatefulSet" { stateful_set(workload) } else { deployment(workload) }
 }
 
@@ -145,7 +146,7 @@ pub fn version_of(workload: &Value) -> Option<Version> {
 }
 
 /// The minor that a workload's component emulates.
-pub(crate) fn emulates(workload: &Value) -> Option<Minor> {
+pub fn emulates(workload: &Value) -> Option<Minor> {
     let containers = workload.pointer("/spec/template/spec/containers")?.as_array()?;
     let mut args = containers.iter().filter_map(|c| c["args"].as_array()).flatten().filter_map(Value::as_str);
     args.find_map(|arg| arg.strip_prefix("--emulated-version=")?.parse().ok())

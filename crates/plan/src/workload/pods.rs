@@ -104,13 +104,13 @@ fn out_of_memory(pod: &Value, name: &str, container: &Value) -> String {
 }
 
 /// A pod that starts in less is nothing to tell of.
-pub(crate) const SLOW_START: SignedDuration = SignedDuration::from_secs(10);
+pub const SLOW_START: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a pod does that is on its way and not up: (since when, text). None: nothing is known of it, or it runs.
 ///
 /// Kubelet says of a container whose image it pulls no more than that it waits, as of one that it creates; but before it pulls, the pod's
 /// sandbox is ready, and after that a container takes a moment.
-pub(crate) fn pod_start(pod: &Value) -> Option<(Timestamp, String)> {
+pub fn pod_start(pod: &Value) -> Option<(Timestamp, String)> {
     if deleting(pod) {
         return None;
     }
@@ -150,7 +150,7 @@ fn condition(pod: &Value, type_: &str) -> Option<(bool, Timestamp)> {
 }
 
 /// Since when the scheduler finds no node for it. None: it has one, or ends.
-pub(crate) fn unscheduled_since(pod: &Value) -> Option<Timestamp> {
+pub fn unscheduled_since(pod: &Value) -> Option<Timestamp> {
     condition(pod, "PodScheduled").filter(|(is_placed, _)| !is_placed && !deleting(pod)).map(|(_, since)| since)
 }
 
@@ -168,7 +168,7 @@ fn data_problem(container: &Value) -> Option<(Reason, String)> {
 
 /// Whether the guard says that it found the volume empty. What nobody understands, or what got lost, proves nothing; nor does what it said
 /// before it let the container run that is there now.
-pub(crate) fn has_lost_its_data(pod: &Value) -> bool {
+pub fn has_lost_its_data(pod: &Value) -> bool {
     let is_known = |hold: &Hold, said: &str| said.parse().as_ref() == Ok(hold);
     let lost = |c: &Value| {
         c["state"]["running"].is_null()
@@ -178,7 +178,7 @@ pub(crate) fn has_lost_its_data(pod: &Value) -> bool {
 }
 
 /// Data that the guard found on the volume and does not let run; nothing runs in that container.
-pub(crate) fn found_data(pod: &Value) -> Option<FoundData> {
+pub fn found_data(pod: &Value) -> Option<FoundData> {
     let held = |c: &Value| hold(c).filter(|_| c["state"]["running"].is_null()).and_then(|(hold, _)| hold.found());
     container_statuses(pod).find_map(held).filter(|_| !deleting(pod))
 }

@@ -5,7 +5,11 @@ use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
-const OBJECTS: &str = include_str!("../../../../crates/plan/src/messages/objects.jsonl");
+const OBJECTS: &str = concat!(
+    include_str!("../../../../crates/plan-cluster/src/tests/situations.jsonl"),
+    include_str!("../../../../crates/plan-etcd/src/tests/situations.jsonl"),
+    include_str!("../../../../crates/plan-backup/src/tests/situations.jsonl"),
+);
 const ARGOCD_CM: &str = include_str!("../../../../examples/gitops/argocd-cm.yaml");
 
 /// kstatus, Argo CD's health and its message of each object.

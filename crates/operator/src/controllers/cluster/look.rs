@@ -4,7 +4,7 @@ use crate::context::Context;
 use berth_api::cluster::Cluster;
 use berth_kubeio::{Io, Snapshot, TenantTarget, answers, look as look_into};
 use berth_plan::asked::Look;
-use berth_plan::cluster::{Input, answers_request, look_request};
+use berth_plan_cluster::{Input, answers_request, look_request};
 use jiff::Timestamp;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ pub(super) async fn look(
     (target, tenant): (&TenantTarget, &Io),
     now: Timestamp,
 ) {
-    let input = Input { cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
+    let input = Input { object: cluster, observed: &snapshot.observed, settings: &ctx.settings, now };
     if let Some(asked) = answers_request(input) {
         snapshot.observed.answers = answers(&ctx.connect, target, &asked, &ctx.tenant_calls).await;
         return;

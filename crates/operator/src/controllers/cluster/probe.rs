@@ -4,8 +4,8 @@ use super::look;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, NodesStatus};
 use berth_kubeio::{Io, Snapshot, TenantTarget, fingerprint, probe_tenant, tenant_target};
-use berth_plan::cluster::{Input, Turn, Wanted, probe_request};
 use berth_plan::observed::ApiProbe;
+use berth_plan_cluster::{Input, Turn, Wanted, probe_request};
 use jiff::Timestamp;
 
 /// Asks it if its Service has a pod to send the request to, and puts the answer into the snapshot. Returns the connection, and what a
@@ -19,7 +19,7 @@ pub(super) async fn tenant(
     snapshot.observed.look = ctx.looks.get(cluster);
     let observed = &snapshot.observed;
     let clocks = observed.meta.clocks(now);
-    let asked = probe_request(Input { cluster, observed, settings: &ctx.settings, now })?;
+    let asked = probe_request(Input { object: cluster, observed, settings: &ctx.settings, now })?;
     let mut target = match tenant_target(snapshot, &asked, clocks) {
         Some(Ok(target)) => target,
         Some(Err(why)) => {

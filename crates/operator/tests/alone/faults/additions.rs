@@ -28,7 +28,7 @@ fn io(team: &Team) -> Io {
 /// The workloads of a tenant.
 fn workloads(team: &Team) -> Vec<ObjectKey> {
     let of = |(kind, name): (Kind, &str)| ObjectKey::namespaced(kind, team.cp_namespace.clone(), name);
-    let deployments = berth_plan::cluster::components::ALL.map(|c| (Kind::Deployment, c.name()));
+    let deployments = berth_plan_cluster::components::ALL.map(|c| (Kind::Deployment, c.name()));
     deployments.into_iter().chain([(Kind::StatefulSet, names::ETCD)]).map(of).collect()
 }
 

@@ -100,7 +100,7 @@ async fn additions(server: &ApiServer, plan: FaultPlan) -> Result<Outcome> {
     let more =
         Patch::Merge(json!({"spec": {"minReadySeconds": 1, "template": {"spec": {"nodeSelector": {"disk": "ssd"}}}}}));
     let (deployments, sets) = (team.inside::<Deployment>(), team.inside::<StatefulSet>());
-    for component in berth_plan::cluster::components::ALL {
+    for component in berth_plan_cluster::components::ALL {
         deployments.patch(component.name(), &PatchParams::default(), &more).await?;
     }
     sets.patch(names::ETCD, &PatchParams::default(), &more).await?;

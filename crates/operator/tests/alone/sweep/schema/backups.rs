@@ -81,15 +81,15 @@ async fn every_value_of_a_backup_and_of_a_schedule_is_taken_or_refused_by_name()
 fn every_field_of_a_backup_and_of_a_schedule_has_a_row() {
     let sources = [
         include_str!("../../backup.rs"),
-        include_str!("../../../../../plan/src/backup/tests/mod.rs"),
+        include_str!("../../../../../plan-backup/src/backup/tests/mod.rs"),
         include_str!("../../../../../backup/tests/real/main.rs"),
-        include_str!("../../../../../plan/src/backup/store.rs"),
-        include_str!("../../../../../plan/src/backup/tests/deletion.rs"),
-        include_str!("../../../../../plan/src/backup/tests/volumes.rs"),
-        include_str!("../../../../../plan/src/schedule/tests/mod.rs"),
-        include_str!("../../../../../plan/src/schedule/times.rs"),
-        include_str!("../../../../../plan/src/schedule/keep.rs"),
-        include_str!("../../../../../plan/src/schedule/ready.rs"),
+        include_str!("../../../../../plan-backup/src/backup/store.rs"),
+        include_str!("../../../../../plan-backup/src/backup/tests/deletion.rs"),
+        include_str!("../../../../../plan-backup/src/backup/tests/volumes.rs"),
+        include_str!("../../../../../plan-backup/src/schedule/tests/mod.rs"),
+        include_str!("../../../../../plan/src/times.rs"),
+        include_str!("../../../../../plan-backup/src/schedule/keep.rs"),
+        include_str!("../../../../../plan-backup/src/schedule/ready.rs"),
     ];
     for (kind, _) in KINDS {
         for field in fields(&schema(kind)) {

@@ -6,7 +6,7 @@ use super::{Case, place};
 use anyhow::{Result, ensure};
 use berth_api::cluster::ClusterSpec;
 use berth_api::etcd_cluster::EtcdClusterSpec;
-use berth_plan::cluster::components;
+use berth_plan_cluster::components;
 use berth_testkit::oracle::Change;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
@@ -44,7 +44,7 @@ fn meaning(kind: Kind, spec: &Value) -> Value {
     };
     let mut spec = filled.unwrap_or_else(|_| spec.clone());
     if kind == Kind::Cluster {
-        for field in components::ALL.map(|component| component.field) {
+        for field in components::ALL.map(|component| component.field()) {
             if spec[field]["replicas"].is_null() {
                 spec[field]["replicas"] = spec["replicas"].clone();
             }

@@ -301,10 +301,10 @@ fn every_field_has_a_row() {
                     include_str!("../../../shared/refusals/life.rs"),
                     include_str!("../../../shared/revisions.rs"),
                     include_str!("../../../shared/vpc.rs"),
-                    include_str!("../../../../../plan/src/cluster/tests/turn.rs"),
-                    include_str!("../../../../../plan/src/cluster/tests/update.rs"),
-                    include_str!("../../../../../plan/src/etcd/tests/deletion.rs"),
-                    include_str!("../../../../../plan/src/etcd/tests/recovery.rs"),
+                    include_str!("../../../../../plan-cluster/src/tests/turn.rs"),
+                    include_str!("../../../../../plan-cluster/src/tests/update.rs"),
+                    include_str!("../../../../../plan-etcd/src/tests/deletion.rs"),
+                    include_str!("../../../../../plan-etcd/src/tests/recovery.rs"),
                 ];
                 let there = sources.iter().any(|s| s.contains(&format!("fn {name}(")));
                 assert!(there, "{} {}: its test {name} is gone", kind.name(), field.path);

@@ -4,7 +4,7 @@
 //! fails `every_field_has_a_row`.
 
 use super::subject::Kind;
-use berth_plan::cluster::components::{self, Component};
+use berth_plan_cluster::components::{self, Component};
 use berth_testkit::schema::Samples;
 use serde_json::{Value, json};
 use std::sync::LazyLock;
@@ -216,7 +216,7 @@ const ONE_WAY: &[(Kind, &str)] = &[
 
 /// Rows of the control plane's components, for what has none above.
 static COMPONENTS: LazyLock<Vec<(String, String)>> = LazyLock::new(|| {
-    let row = |c: &&Component| (format!("{}*", c.field), format!("Deployment.apps/{} /spec/", c.name()));
+    let row = |c: &&Component| (format!("{}*", c.field()), format!("Deployment.apps/{} /spec/", c.name()));
     components::ALL.iter().map(row).collect()
 });
 

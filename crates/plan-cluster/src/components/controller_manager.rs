@@ -1,0 +1,31 @@
+//! kube-controller-manager.
+
+use super::stage::{api_client, root};
+use super::{Component, Prepared};
+use crate::isolation::allows::{Allow, End, Port, allow};
+use crate::pki;
+use crate::subject::Tenant;
+use berth_api::names;
+use berth_render::values::Workload;
+use berth_render::{Binary, TemplateSet};
+
+/// The row.
+pub(super) static COMPONENT: Component = Component {
+    binary: Binary::ControllerManager,
+    asked: |spec| (&spec.controller_manager).into(),
+    secret: names::CONTROLLER_MANAGER_PKI,
+    certificates: |t| Some(pki::api_client(t, Binary::ControllerManager.name())),
+    connections: &CONNECTIONS,
+    after: Some(Binary::ApiServer),
+    objects,
+};
+
+const THIS: End = End::Component(Binary::ControllerManager);
+
+const CONNECTIONS: [Allow; 2] =
+    [allow(THIS, End::Component(Binary::ApiServer), Port::Tcp(6443)), allow(End::Monitoring, THIS, Port::Tcp(10257))];
+
+fn objects(t: &Tenant<'_>, templates: &TemplateSet, workload: Workload) -> Prepared {
+    // It signs tokens with a key that it reads only when it starts.
+    api_client(t, templates, &COMPONENT, workload, vec![root("service-account", names::service_account(t.name))])
+}

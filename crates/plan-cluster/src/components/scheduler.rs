@@ -1,0 +1,24 @@
+//! kube-scheduler.
+
+use super::Component;
+use super::stage::api_client;
+use crate::isolation::allows::{Allow, End, Port, allow};
+use crate::pki;
+use berth_api::names;
+use berth_render::Binary;
+
+/// The row.
+pub(super) static COMPONENT: Component = Component {
+    binary: Binary::Scheduler,
+    asked: |spec| (&spec.scheduler).into(),
+    secret: names::SCHEDULER_PKI,
+    certificates: |t| Some(pki::api_client(t, Binary::Scheduler.name())),
+    connections: &CONNECTIONS,
+    after: Some(Binary::ApiServer),
+    objects: |t, templates, workload| api_client(t, templates, &COMPONENT, workload, vec![]),
+};
+
+const THIS: End = End::Component(Binary::Scheduler);
+
+const CONNECTIONS: [Allow; 2] =
+    [allow(THIS, End::Component(Binary::ApiServer), Port::Tcp(6443)), allow(End::Monitoring, THIS, Port::Tcp(10259))];

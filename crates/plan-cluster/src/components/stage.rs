@@ -1,0 +1,243 @@
+//! Stages 5 and 6: what the components of the control plane have in common.
+//!
+//! Gates hold back changes to what runs, never the first creation: pods wait for what they need by themselves.
+
+use super::soak::with_canary;
+use super::{Asked, Component, Prepared, Rendered, Workloads, slots};
+use crate::subject::{Tenant, ensure, is_ours};
+use crate::validate;
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_plan::model::{Action, Plan, Stage, StageId, State};
+use berth_plan::observed::{deleting, label};
+use berth_plan::workload;
+use berth_render::values::{ApiAccess, ApiClientSecrets, ApiClientValues, ExtraArg, HostAlias, Workload};
+use berth_render::{Binary, Kind, Object, ObjectKey, TemplateSet, render_api_client};
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The flag with which a component of a newer minor does what an older one did.
+const EMULATED_VERSION: &str = "emulated-version";
+
+/// Create at once, change only when the gate is open, and say how it goes. `plan` has the stages before the components, `before` the
+/// components' so far.
+pub(crate) fn stage(t: &Tenant<'_>, component: &Component, plan: &Plan, before: &[Stage]) -> Stage {
+    let name = component.name();
+    let mut stage = Stage::new(StageId::ControlPlane(component.binary), State::Ready);
+    let live = t.workloads(component.binary).that(is_ours);
+    let mut left = None;
+    let prepared = workload(t, component).and_then(|(templates, workload)| (component.objects)(t, templates, workload));
+    match prepared {
+        Err(state) => stage.state = state,
+        Ok(Err(bug)) => stage.state = State::blocked(Reason::Error, bug.to_string()),
+        Ok(Ok(rendered)) => {
+            left = rendered.left;
+            let runs = |o: &Object| matches!(o.key().kind, Kind::Deployment | Kind::StatefulSet);
+            for o in rendered.objects.into_iter().filter(|o| t.restore().is_none() || !runs(o)) {
+                let o = workload::with_registry_annotation(o, &t.cluster.spec.images);
+                ensure(&mut stage, t.observed, with_canary(t, component.binary, o));
+            }
+            let first = component
+                .after
+                .filter(|first| before.iter().any(|s| s.id == StageId::ControlPlane(*first) && !s.state.is_done()))
+                // On the way back to the old minor the order is the other way round.
+                .filter(|_| !t.release.change.as_ref().is_some_and(|change| change.back));
+            let first = first.map(Binary::name).map(|first| format!("{first} to finish its rollout first"));
+            let first = t.release.recording.clone().or(first).filter(|_| live.first().is_some());
+            if let Some(on) = held_back(first, plan.stage(StageId::Pki), &stage) {
+                stage.actions.clear();
+                stage.state = on;
+            }
+        }
+    }
+    if t.restore().is_some() {
+        stop(t, component, &mut stage);
+        left = None;
+    }
+    if t.restore().is_none()
+        && (stage.state.is_done() || (matches!(stage.state, State::Waiting { .. }) && stage.actions.is_empty()))
+        && let Some(progress) = progress(t, name, &live)
+    {
+        stage.state = progress;
+    }
+    if let Some(left) = left {
+        match &mut stage.state {
+            State::Waiting { reason: Reason::RollingOut, on } => *on = format!("{on}; {left}"),
+            state if state.is_done() => *state = State::Waiting { reason: Reason::RollingOut, on: left },
+            _ => {}
+        }
+    }
+    // Whatever could not be rendered now is still ours, and what pods may read that are about to go.
+    let settled = stage.state.is_done();
+    let rest = owned(t, name).filter(|key| !stage.owns.contains(key) && !slots::is_left_over(t, key));
+    let rest: Vec<ObjectKey> = rest.filter(|key| key.kind != Kind::ConfigMap || !settled).collect();
+    stage.owns.extend(rest);
+    if let (true, Some(live)) = (stage.state.is_done(), live.first()) {
+        let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name);
+        stage.notes.extend(workload::injected(live, pods));
+    }
+    stage
+}
+
+/// Ends its pods while etcd is restored. What runs them stays as it is otherwise.
+fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
+    let workloads = t.workloads(component.binary);
+    stage.owns.extend(workloads.keys().iter().cloned());
+    let runs = |live: &&Value| is_ours(live) && live.pointer("/spec/replicas").and_then(Value::as_i64) != Some(0);
+    for key in workloads.keys() {
+        let live = t.observed.get(key).filter(runs);
+        stage.actions.extend(live.map(|live| Action::scale_to_zero(key, live)));
+    }
+    if !matches!(stage.state, State::Blocked { .. }) {
+        let on = "etcd to be restored from a backup; until then its pods are stopped".into();
+        stage.state = State::Waiting { reason: Reason::Restoring, on };
+    }
+}
+
+/// The templates, and the values that all components have; or why the spec is refused.
+fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t TemplateSet, Workload), State> {
+    let (pin, emulates) = t.release.of(component.binary);
+    let templates = t.templates_of(pin).ok_or_else(|| State::waiting("the pinned templates"))?;
+    let mut extra_args = validate::component(t, component)?;
+    let emulates = emulates.map(|minor| ExtraArg { name: EMULATED_VERSION.into(), value: minor.to_string() });
+    extra_args.splice(0..0, emulates);
+    let Asked { replicas, resources, placement, .. } = (component.asked)(&t.cluster.spec);
+    let images = &t.cluster.spec.images;
+    let pods = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, component.name());
+    let live = t.workloads(component.binary).first().filter(|live| !workload::lacks_its_image(live, pods));
+    let wanted = (component.binary, pin.version);
+    let (image, agent_image) = workload::images(live, images, &t.settings.registry, wanted, &pin.agent_image);
+    let workload = Workload {
+        replicas: replicas.unwrap_or(t.cluster.spec.replicas),
+        version: pin.version,
+        image,
+        agent_image,
+        image_pull_secrets: images.pull_secrets.clone(),
+        agent_delivery: pin.agent_delivery,
+        run_as_user: run_as_user(&t.cp_namespace),
+        resources: resources.cloned(),
+        placement: placement.clone(),
+        extra_args,
+        ..Workload::default()
+    };
+    Ok((templates, workload))
+}
+
+/// UID of the control plane's processes: from the hash in the namespace's name, so that tenants differ.
+pub(crate) fn run_as_user(cp_namespace: &str) -> i64 {
+    let hash = cp_namespace.rsplit('-').next().and_then(|h| i64::from_str_radix(h, 16).ok()).unwrap_or_default();
+    100_000 + hash % 1_000_000
+}
+
+/// What processes read only when they start: short name, Secret, key.
+pub(super) type ReadAtStart = (&'static str, String, &'static str);
+
+/// A CA, or the public key of service accounts.
+pub(super) fn root(name: &'static str, secret: String) -> ReadAtStart {
+    (name, secret, "tls.crt")
+}
+
+/// Digests of what the processes read only when they start, for the pods' annotations. Certificates are read again when they change.
+pub(super) fn checksums(t: &Tenant<'_>, all: &[ReadAtStart]) -> Result<BTreeMap<String, String>, State> {
+    let digest = |(name, secret, key): &ReadAtStart| {
+        let digest = t.observed.secrets.get(&t.secret(secret.clone()))?.digests.get(*key)?;
+        Some(((*name).to_owned(), digest.chars().take(16).collect()))
+    };
+    all.iter().map(digest).collect::<Option<_>>().ok_or_else(|| State::waiting("the Secrets with CAs and keys"))
+}
+
+/// A component that talks to the API server and to nobody else.
+pub(super) fn api_client(
+    t: &Tenant<'_>,
+    templates: &TemplateSet,
+    component: &Component,
+    mut workload: Workload,
+    read_at_start: Vec<ReadAtStart>,
+) -> Prepared {
+    let (ip, server) =
+        t.endpoint.inside(&t.cp_namespace).ok_or_else(|| State::waiting("Service kube-apiserver to get an address"))?;
+    let host = format!("{}.{}.svc", names::APISERVER, t.cp_namespace);
+    workload.host_aliases = vec![HostAlias { ip: ip.to_string(), hostnames: vec![host] }];
+    let cas = [root("ca", names::ca(t.name)), root("front-proxy-ca", names::proxy_ca(t.name))];
+    workload.checksums = checksums(t, &[cas.to_vec(), read_at_start].concat())?;
+    let network = &t.cluster.spec.network;
+    let values = ApiClientValues {
+        meta: t.meta(),
+        workload,
+        cluster_name: t.name.into(),
+        api: ApiAccess { server },
+        service_cidrs: network.service_cidrs.clone(),
+        pod_cidrs: network.pod_cidrs.clone(),
+        secrets: ApiClientSecrets {
+            ca: names::ca(t.name),
+            front_proxy_ca: names::proxy_ca(t.name),
+            service_account: names::service_account(t.name),
+            pki: component.secret.into(),
+            approver: names::APPROVER_PKI.into(),
+        },
+    };
+    Ok(render_api_client(templates, component.binary, &values).map(Rendered::from))
+}
+
+/// Why changes are not made now. A missing key must not roll what still runs with it, and nothing runs that is not recorded.
+fn held_back(first: Option<String>, pki: Option<&Stage>, stage: &Stage) -> Option<State> {
+    if stage.actions.is_empty() || matches!(stage.state, State::Blocked { .. }) {
+        return None;
+    }
+    if let Some((_, why)) = pki.and_then(|p| p.state.problem()) {
+        return Some(State::waiting(format!("pki, before its pods are changed: {why}")));
+    }
+    first.map(State::waiting)
+}
+
+/// Objects of this component in the control-plane namespace, by label.
+fn owned<'a>(t: &'a Tenant<'_>, name: &'a str) -> impl Iterator<Item = ObjectKey> + 'a {
+    let of_component = move |o: &Value| label(o, labels::COMPONENT) == Some(name);
+    [Kind::Deployment, Kind::StatefulSet, Kind::ConfigMap]
+        .into_iter()
+        .flat_map(|kind| t.observed.of_kind(kind, &t.cp_namespace))
+        .filter(move |(k, o)| k.name.starts_with(name) && of_component(o))
+        .map(|(k, _)| k.clone())
+}
+
+/// What its rollout waits for. None: it is through, or nothing of it is there.
+fn progress(t: &Tenant<'_>, name: &str, live: &Workloads<'_>) -> Option<State> {
+    let rollout = live.rollout().filter(|rollout| !rollout.settled)?;
+    let problem = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name)
+        .find_map(|(_, p)| workload::pod_problem(p));
+    if let Some((reason, on)) = problem {
+        return Some(State::Waiting { reason, on });
+    }
+    if let Some(message) = live.live().find_map(workload::replica_failure) {
+        return Some(State::Waiting {
+            reason: Reason::Rejected,
+            on: format!("its pods, which the API server refuses to create: {message}"),
+        });
+    }
+    let mut on = format!("{} of {} pods are updated and ready", rollout.ready, rollout.desired);
+    let pods = || workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, name).map(|(_, pod)| pod);
+    let old = match (rollout.old, pods().filter(|pod| deleting(pod)).count()) {
+        (0, _) => None,
+        (n, 0) => Some(format!("old pods left: {n}")),
+        (_, n) => Some(format!("{n} old {} terminating", if n == 1 { "pod is" } else { "pods are" })),
+    };
+    match old {
+        // All the new ones are there, so that is what it waits for.
+        Some(old) if rollout.ready >= rollout.desired => on = old,
+        Some(old) => on = format!("{on}, {old}"),
+        None => {}
+    }
+    let canary = t.release.canary.filter(|_| name == names::APISERVER);
+    if let Some(until) = canary.and_then(|canary| canary.until(t)) {
+        on = format!("{on}; its first new pod serves alone until {} (spec.upgrade.soak)", until.strftime("%H:%M:%SZ"));
+    }
+    let starting =
+        pods().filter_map(workload::pod_start).find(|(since, _)| t.now.duration_since(*since) >= workload::SLOW_START);
+    if let Some((_, starting)) = starting {
+        on = format!("{on}; {starting}");
+    }
+    Some(State::Waiting {
+        reason: if rollout.serving { Reason::RollingOut } else { Reason::PodsNotReady },
+        on: format!("the rollout to finish: {on}"),
+    })
+}

@@ -1,0 +1,280 @@
+//! Stage 4: the tenant's `EtcdCluster`.
+
+use super::components;
+use super::subject::{Tenant, ensure};
+use super::validate::{self, limits, writers};
+use berth_api::cluster::DataPolicy;
+use berth_api::conditions::{self, ConditionType, Reason};
+use berth_api::etcd_bootstrap::BootstrapState;
+use berth_api::etcd_cluster::{EtcdClient, EtcdClusterSpec};
+use berth_api::version::{Minor, Version};
+use berth_api::{EtcdCluster, labels, names, quantity};
+use berth_plan::model::{Action, Stage, StageId, State};
+use berth_plan::observed::{self, label};
+use berth_render::{Catalog, Kind, Object, TemplateSet};
+use serde_json::{Map, Value, json};
+
+/// Name of the tenant's API server among the etcd's clients.
+pub(super) const CLIENT: &str = names::APISERVER;
+
+/// The API server, and what takes backups where a store is configured. Another client restarts nothing.
+fn clients(t: &Tenant<'_>) -> Vec<EtcdClient> {
+    let backup = t.settings.backups.are_enabled().then_some(names::BACKUP_CLIENT);
+    [CLIENT].into_iter().chain(backup).map(|name| EtcdClient { name: name.into() }).collect()
+}
+
+/// The version to run: the one asked for, or the newest that the Kubernetes minor supports.
+fn wanted_version(t: &Tenant<'_>) -> Result<Version, State> {
+    let Some(asked) = &t.cluster.spec.etcd.version else {
+        return t.templates().and_then(TemplateSet::default_etcd).ok_or_else(|| State::waiting("the pinned templates"));
+    };
+    let supported = t.templates().map(TemplateSet::etcd_minors).unwrap_or_default();
+    let known = |v: &Version| supported.contains(&v.minor()) && Catalog::builtin().etcd(v.minor()).is_some();
+    asked.parse().ok().filter(known).ok_or_else(|| {
+        State::blocked(
+            Reason::VersionUnsupported,
+            format!(
+                "spec.etcd.version: {asked} is not supported with Kubernetes {}. Set a patch version of {}",
+                t.pin().version,
+                Minor::list(supported)
+            ),
+        )
+    })
+}
+
+/// Whether volumes of that class may be made, or may grow. Those that are there stay, whatever is allowed by now.
+fn volumes(t: &Tenant<'_>, live: Option<&EtcdCluster>) -> Result<(), State> {
+    let asked = &t.cluster.spec.etcd.storage;
+    if live.is_some_and(|live| quantity::is_less(&live.spec.storage.size, &asked.size)) {
+        return limits::storage(asked, &t.settings.writers.limits);
+    }
+    if live.is_some() || t.get(Kind::ConfigMap, &names::etcd::bootstrap(names::ETCD)).is_some() {
+        return Ok(());
+    }
+    writers::storage(asked, &t.settings.writers)?;
+    limits::storage(asked, &t.settings.writers.limits)
+}
+
+/// The version that runs, or that the data was kept of: the record beside it says so, whatever became of the `EtcdCluster`, which can be
+/// recreated, or changed by hand. What no record says is as it is there.
+fn running(t: &Tenant<'_>, live: Option<&EtcdCluster>, spec: &EtcdClusterSpec) -> Option<Version> {
+    let mut etcd = live.cloned().unwrap_or_else(|| EtcdCluster::new(names::ETCD, spec.clone()));
+    etcd.metadata.namespace = Some(t.cp_namespace.clone());
+    let recorded = berth_plan_etcd::running(&etcd, t.observed).map(|r| r.version);
+    recorded.or_else(|| live?.spec.version.parse().ok())
+}
+
+/// The stage.
+pub(super) fn stage(t: &Tenant<'_>) -> Stage {
+    let mut stage = Stage::new(StageId::Etcd, State::Ready);
+    let live = t.etcd.as_ref();
+    let etcd = &t.cluster.spec.etcd;
+    let policy = &t.settings.writers;
+    let resources = validate::resources("etcd", etcd.resources.as_ref()).and_then(|()| {
+        limits::component("etcd", ("etcd.replicas", etcd.replicas), etcd.resources.as_ref(), &policy.limits)
+    });
+    let allowed = writers::placement("etcd", &etcd.placement, policy)
+        .and_then(|()| writers::images(&t.cluster.spec.images, policy))
+        .and_then(|()| resources.clone())
+        .and_then(|()| volumes(t, live));
+    let wanted = allowed.clone().and_then(|()| wanted_version(t));
+    let mut spec = EtcdClusterSpec {
+        version: wanted.as_ref().map(Version::to_string).unwrap_or_default(),
+        replicas: etcd.replicas,
+        storage: etcd.storage.clone(),
+        resources: etcd.resources.clone(),
+        placement: etcd.placement.clone(),
+        images: t.cluster.spec.images.clone(),
+        quota_backend_bytes: etcd.quota_backend_bytes,
+        clients: clients(t),
+        // The namespace decides; an EtcdCluster that is deleted by mistake must not take the data along.
+        data_policy: DataPolicy::Retain,
+        paused: live.map_or(t.cluster.spec.paused, |live| is_paused(t, live)),
+        clients_stopped: clients_stopped(t),
+        recovery: etcd.recovery,
+        keep_old_data: etcd.keep_old_data.clone(),
+    };
+    let running = running(t, live, &spec);
+    let mut annotations = Map::new();
+    let unfit = match (live, &running) {
+        (Some(_), _) => None,
+        (None, Some(_)) => allowed.err(),
+        (None, None) => wanted.clone().err(),
+    };
+    if let Some(state) = unfit {
+        stage.owns.push(t.key(Kind::EtcdCluster, names::ETCD));
+        stage.state = state;
+        return stage;
+    }
+    // What runs is not changed by a wish that cannot be fulfilled; the rest of the spec still is.
+    if let Some(live) = live {
+        spec.storage.class_name.clone_from(&live.spec.storage.class_name);
+        if wanted.is_err() {
+            spec.storage.clone_from(&live.spec.storage);
+            spec.version.clone_from(&live.spec.version);
+            spec.placement.clone_from(&live.spec.placement);
+            spec.images.clone_from(&live.spec.images);
+        }
+        if resources.is_err() {
+            spec.resources.clone_from(&live.spec.resources);
+        }
+        if wanted.is_err() {
+            spec.replicas = live.spec.replicas;
+        }
+    }
+    let mut refusal = None;
+    let mut named = t.templates().and_then(TemplateSet::default_etcd);
+    if let Some(running) = running {
+        refusal = wanted.clone().err().filter(|state| matches!(state, State::Blocked { .. }));
+        (spec.version, named) = match (&etcd.version, wanted) {
+            // What it cannot be changed to, its own controller says.
+            (Some(_), Ok(asked)) if live.is_some() => (asked.to_string(), named),
+            (None, Ok(_)) => followed(t, live, running),
+            _ => (running.to_string(), noted(live)),
+        };
+    }
+    if let Some(named) = named {
+        annotations.insert(labels::ETCD_DEFAULT.to_owned(), named.to_string().into());
+    }
+    write(t, &mut stage, &spec, annotations);
+    if stage.state.is_done() {
+        stage.state = live.map_or_else(|| State::waiting("EtcdCluster etcd to be created"), judge);
+    }
+    // A refusal is worth saying, but a sick etcd comes first.
+    if let (true, Some(refused)) = (stage.state.is_done(), refusal) {
+        stage.state = refused;
+    }
+    stage
+}
+
+/// The version that the tenant's templates named when they were looked at last.
+fn noted(live: Option<&EtcdCluster>) -> Option<Version> {
+    live?.metadata.annotations.as_ref()?.get(labels::ETCD_DEFAULT)?.parse().ok()
+}
+
+/// The version of an etcd for which the `Cluster` asks for none, and what is noted. It takes the one that the templates begin to name, once
+/// their release is through: so neither a new operator nor a release that goes back changes it.
+fn followed(t: &Tenant<'_>, live: Option<&EtcdCluster>, running: Version) -> (String, Option<Version>) {
+    let named = t.templates().and_then(TemplateSet::default_etcd);
+    let noted = noted(live);
+    let is_through = t.release.upgrade.is_none() && t.release.change.is_none() && t.status().rollout.is_none();
+    let (Some(new), Some(old)) = (named, noted) else { return (running.to_string(), named) };
+    if new > running && new > old && is_through {
+        return (new.to_string(), named);
+    }
+    // It is on its way there.
+    let goes_on = live.is_some_and(|live| live.spec.version == old.to_string()) && old > running;
+    (if goes_on { old } else { running }.to_string(), noted)
+}
+
+/// Annotations of the `EtcdCluster` as it is.
+fn kept_annotations(t: &Tenant<'_>) -> Map<String, Value> {
+    noted(t.etcd.as_ref())
+        .map(|named| (labels::ETCD_DEFAULT.to_owned(), named.to_string().into()))
+        .into_iter()
+        .collect()
+}
+
+fn write(t: &Tenant<'_>, stage: &mut Stage, spec: &EtcdClusterSpec, mut annotations: Map<String, Value>) {
+    let mut object = json!({
+        "apiVersion": "berth.dev/v1alpha1", "kind": "EtcdCluster",
+        "metadata": {"name": names::ETCD, "namespace": t.cp_namespace, "labels": t.labels()},
+        "spec": spec,
+    });
+    let own = t.cluster.metadata.annotations.as_ref();
+    if let Some(asked) = own.and_then(|a| a.get(labels::DEFRAG)).filter(|value| !value.is_empty()) {
+        annotations.insert(labels::DEFRAG.to_owned(), asked.as_str().into());
+    }
+    if !annotations.is_empty() {
+        object["metadata"]["annotations"] = annotations.into();
+    }
+    match Object::new(object) {
+        Ok(object) => ensure(stage, t.observed, object),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+}
+
+/// The restore that may go on, since no pod is left that uses etcd.
+fn clients_stopped(t: &Tenant<'_>) -> Option<i64> {
+    let operation = t.restore()?;
+    let uses =
+        |pod: &serde_json::Value| components::ALL.iter().any(|c| label(pod, labels::COMPONENT) == Some(c.name()));
+    let left = t.observed.of_kind(Kind::Pod, &t.cp_namespace).any(|(_, pod)| uses(pod));
+    // Their controllers have to know, or one is made the next moment.
+    let workloads = components::ALL.iter().flat_map(|c| t.workloads(c.binary).live().collect::<Vec<_>>());
+    let mut stopped = workloads.map(|live| {
+        berth_plan::workload::taken_up(live)
+            && replicas(live) == Some(0)
+            && live["status"]["replicas"].as_i64().is_none_or(|n| n == 0)
+    });
+    (!left && stopped.all(|stopped| stopped)).then_some(operation.id)
+}
+
+fn replicas(workload: &serde_json::Value) -> Option<i64> {
+    workload.pointer("/spec/replicas")?.as_i64()
+}
+
+/// Whether the etcd is to be paused. One that is still forming is not: until it is formed, nothing says that a member without data lost them.
+fn is_paused(t: &Tenant<'_>, live: &EtcdCluster) -> bool {
+    let established = BootstrapState::Established;
+    let recorded = || berth_plan_etcd::running(live, t.observed).is_some_and(|r| r.bootstrap.state == established);
+    let formed = || live.status.as_ref().is_some_and(|s| s.cluster_id.is_some()) || recorded();
+    t.cluster.spec.paused && (live.spec.paused || formed())
+}
+
+/// Has the etcd paused, or going on, with its `Cluster`, and as it runs: wherever else the plan may be stuck, but for a namespace that this
+/// `Cluster` has not taken over.
+pub(super) fn follow_pause(t: &Tenant<'_>) -> Vec<Action> {
+    let recorded = t.status().control_plane_namespace;
+    let cp_namespace = t.live_namespace().filter(|cp_namespace| {
+        label(cp_namespace, labels::CLUSTER_UID) == Some(t.uid)
+            && recorded.is_none_or(|r| r.uid == observed::uid(cp_namespace))
+    });
+    let (Some(_), Some(live)) = (cp_namespace, &t.etcd) else { return vec![] };
+    let paused = is_paused(t, live);
+    if paused == live.spec.paused {
+        return vec![];
+    }
+    let quota_backend_bytes = t.cluster.spec.etcd.quota_backend_bytes;
+    let spec = EtcdClusterSpec { paused, quota_backend_bytes, ..live.spec.clone() };
+    let mut stage = Stage::new(StageId::Etcd, State::Ready);
+    write(t, &mut stage, &spec, kept_annotations(t));
+    stage.actions
+}
+
+fn judge(live: &EtcdCluster) -> State {
+    let status = live.status.clone().unwrap_or_default();
+    // The CRD gives a new object a status without conditions.
+    let Some(ready) = conditions::find(&status.conditions, ConditionType::Ready) else {
+        return State::waiting("EtcdCluster etcd to get its first status");
+    };
+    if status.observed_generation != live.metadata.generation {
+        return State::waiting("EtcdCluster etcd to observe its new spec");
+    }
+    if ready.status == "True" {
+        return State::Ready;
+    }
+    let reason = ready.reason.parse().unwrap_or(Reason::Waiting);
+    let message = ready.message.clone();
+    match reason {
+        Reason::DataLost
+        | Reason::VolumeDeleting
+        | Reason::ForeignData
+        | Reason::ForeignObject
+        | Reason::CertificateAuthorityLost
+        | Reason::CertificateAuthorityInvalid
+        | Reason::EtcdChangeUnsupported
+        | Reason::InvalidSpec
+        | Reason::RecoveryHeld
+        | Reason::RestoreFailed
+        | Reason::DowngradeUnsafe
+        | Reason::MinorChangeUnsupported
+        | Reason::UpgradeBlocked
+        | Reason::RolledBack
+        | Reason::Held
+        | Reason::NotInTemplates
+        | Reason::UnknownMember
+        | Reason::VersionUnsupported => State::Blocked { reason, message },
+        _ => State::Reported { reason, message },
+    }
+}

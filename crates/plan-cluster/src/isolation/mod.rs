@@ -1,0 +1,185 @@
+//! NetworkPolicies of a control-plane namespace, from a table of what is allowed.
+//!
+//! They are no templates: a policy restarts no pod, so what a new operator knows better holds for every tenant at once (ADR 14).
+
+pub(super) mod allows;
+pub(super) mod nodes;
+mod pod;
+pub(super) mod private;
+
+use super::subject::{Tenant, ensure};
+use allows::{Allow, End, Port};
+use berth_api::conditions::Reason;
+use berth_api::{labels, names};
+use berth_plan::meta_cluster::addresses::{Closed, MetaRanges};
+use berth_plan::model::{Stage, State};
+use berth_render::{Binary, Kind, Object};
+use ipnet::{IpNet, Ipv4Net, Ipv6Net};
+use serde_json::{Value, json};
+use std::net::{Ipv4Addr, Ipv6Addr};
+
+/// All addresses.
+const EVERYWHERE: [IpNet; 2] = [
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::UNSPECIFIED, 0)),
+    IpNet::V6(Ipv6Net::new_assert(Ipv6Addr::UNSPECIFIED, 0)),
+];
+/// The one that a tenant's admin can have dial whatever he likes.
+const API: End = End::Component(Binary::ApiServer);
+/// Name of the policy that denies everything to every pod.
+const DEFAULT_DENY: &str = "default-deny";
+/// Labels of the operator's pods, as the chart gives them.
+const OPERATOR: [(&str, &str); 2] = [("app.kubernetes.io/name", "berth"), (labels::COMPONENT, "operator")];
+
+/// Puts the policies into the stage. Without them no pod is started.
+pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
+    let there = t.get(Kind::NetworkPolicy, names::APISERVER).is_some();
+    let known = match &t.observed.meta.addresses {
+        Ok(ranges) => Some(ranges),
+        Err(why) => {
+            if !there && !matches!(stage.state, State::Blocked { .. }) {
+                stage.actions.clear();
+                stage.state = without_ranges(why);
+            }
+            None
+        }
+    };
+    let backups = t.settings.backups.are_enabled();
+    let pods = End::pods().filter(|end| backups || *end != End::Backup).filter_map(|end| Some((name(end)?, Some(end))));
+    for (name, end) in [(DEFAULT_DENY, None)].into_iter().chain(pods) {
+        let needs_ranges = end == Some(API) || end == Some(End::Backup) && t.settings.backups.peers.is_empty();
+        match (known, needs_ranges) {
+            (Some(ranges), _) => put(t, stage, name, &spec(t, end, ranges)),
+            (None, false) if there => put(t, stage, name, &spec(t, end, &MetaRanges::default())),
+            // What is there stays as it is.
+            (None, _) => stage.owns.push(t.key(Kind::NetworkPolicy, name)),
+        }
+    }
+    pod::config_map(t, stage);
+}
+
+/// What is awaited as long as nobody knows what a tenant has to be kept off.
+pub(super) fn without_ranges(why: &str) -> State {
+    State::waiting(format!("the meta cluster's address ranges, from which NetworkPolicies keep tenants: {why}"))
+}
+
+fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {
+    let object = json!({
+        "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy",
+        "metadata": {"name": name, "namespace": t.cp_namespace, "labels": t.labels()},
+        "spec": spec,
+    });
+    match Object::new(object) {
+        Ok(object) => ensure(stage, t.observed, object),
+        Err(e) => stage.state = State::blocked(Reason::Error, e),
+    }
+}
+
+/// The component's name, if its pods are a tenant's.
+fn name(end: End) -> Option<&'static str> {
+    match end {
+        End::Etcd => Some(names::ETCD),
+        End::Backup => Some(names::ETCD_BACKUP),
+        End::Component(binary) => Some(binary.name()),
+        _ => None,
+    }
+}
+
+/// The policy of one component's pods; None: of all pods, and nothing is allowed. Both directions are always named: what is
+/// not listed is denied.
+fn spec(t: &Tenant<'_>, of: Option<End>, meta: &MetaRanges) -> Value {
+    let rules = |mine: fn(&Allow) -> End, other: fn(&Allow) -> End, key: &str| -> Vec<Value> {
+        let rows: Vec<&Allow> = allows::all(t.settings.backups.are_enabled()).filter(|a| of == Some(mine(a))).collect();
+        // Where everybody is let in, the others need no rule of their own.
+        let open =
+            |a: &Allow| other(a) != End::Anyone && rows.iter().any(|r| other(r) == End::Anyone && r.port == a.port);
+        rows.iter().filter(|a| !open(a)).filter_map(|a| rule(t, other(a), a.port, key, meta)).collect()
+    };
+    let mut egress = rules(|a| a.from, |a| a.to, "to");
+    if of == Some(API) {
+        egress.extend(t.settings.isolation.api_server_egress.iter().cloned());
+    }
+    let selector = of.and_then(name).map_or_else(|| json!({}), |n| json!({"matchLabels": {(labels::COMPONENT): n}}));
+    let mut spec = json!({"podSelector": selector, "policyTypes": ["Ingress", "Egress"]});
+    for (direction, rules) in [("ingress", rules(|a| a.to, |a| a.from, "from")), ("egress", egress)] {
+        if !rules.is_empty() {
+            spec[direction] = rules.into();
+        }
+    }
+    spec
+}
+
+/// One rule; none if nobody is at the other end.
+fn rule(t: &Tenant<'_>, other: End, port: Port, key: &str, meta: &MetaRanges) -> Option<Value> {
+    let mut rule = json!({});
+    if other != End::Anyone {
+        let peers = peers(t, other, meta);
+        if peers.is_empty() {
+            return None;
+        }
+        rule[key] = peers.into();
+    }
+    let tcp = |n: u16| json!({"protocol": "TCP", "port": n});
+    match port {
+        Port::Tcp(n) => rule["ports"] = json!([tcp(n)]),
+        Port::Dns => rule["ports"] = json!([{"protocol": "UDP", "port": 53}, tcp(53)]),
+        Port::Stores => rule["ports"] = t.settings.backups.ports().into_iter().map(tcp).collect(),
+        Port::Any => {}
+    }
+    Some(rule)
+}
+
+fn peers(t: &Tenant<'_>, end: End, meta: &MetaRanges) -> Vec<Value> {
+    let isolation = &t.settings.isolation;
+    match end {
+        End::Operator => t.settings.service_account.iter().map(|(namespace, _)| operator(namespace)).collect(),
+        End::Dns => isolation.dns.clone(),
+        End::Monitoring => isolation.monitoring.clone(),
+        End::Stores => stores(t, meta),
+        End::Anyone => vec![],
+        End::Outside => ip_blocks(blocks(t, meta)),
+        End::Etcd | End::Backup | End::Component(_) => {
+            name(end).map(|n| json!({"podSelector": {"matchLabels": {(labels::COMPONENT): n}}})).into_iter().collect()
+        }
+    }
+}
+
+fn operator(namespace: &str) -> Value {
+    let pods: serde_json::Map<String, Value> = OPERATOR.iter().map(|(k, v)| ((*k).to_owned(), json!(v))).collect();
+    json!({
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "podSelector": {"matchLabels": pods},
+    })
+}
+
+/// Where stores are. A store's address is as its name says, which no policy knows: anywhere but in the meta cluster, where other peers are
+/// to be named.
+fn stores(t: &Tenant<'_>, meta: &MetaRanges) -> Vec<Value> {
+    match t.settings.backups.peers.as_slice() {
+        [] => ip_blocks(EVERYWHERE.into_iter().filter_map(|all| Some((all, meta.forbidden(all, Closed::Nothing)?)))),
+        peers => peers.to_vec(),
+    }
+}
+
+/// Ranges with what is closed in them: the Internet, and private networks that somebody opened; all of them for a tenant from before they
+/// were closed.
+fn blocks(t: &Tenant<'_>, meta: &MetaRanges) -> impl Iterator<Item = (IpNet, Vec<IpNet>)> {
+    let closed = private::closed(t);
+    let opened = if closed == Closed::Nothing { vec![] } else { private::opened(t) };
+    EVERYWHERE
+        .map(|all| (all, closed))
+        .into_iter()
+        .chain(opened.into_iter().map(|net| (net, Closed::Nothing)))
+        .filter_map(|(within, closed)| Some((within, meta.forbidden(within, closed)?)))
+}
+
+/// Peers that are these ranges, but for what is closed in them.
+fn ip_blocks(all: impl Iterator<Item = (IpNet, Vec<IpNet>)>) -> Vec<Value> {
+    let block = |(within, except): (IpNet, Vec<IpNet>)| {
+        let mut block = json!({"cidr": within.to_string()});
+        if !except.is_empty() {
+            block["except"] = except.iter().map(ToString::to_string).collect();
+        }
+        json!({"ipBlock": block})
+    };
+    all.map(block).collect()
+}

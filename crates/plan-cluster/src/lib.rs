@@ -1,0 +1,280 @@
+//! The plan for a `Cluster`: one function a stage, in the order in which a tenant comes up.
+
+pub(crate) mod backups;
+pub mod components;
+mod deletion;
+mod endpoint;
+mod etcd;
+mod inside;
+mod isolation;
+mod kubeconfig;
+mod namespace;
+mod pki;
+mod preflight;
+mod probe;
+mod record;
+mod release;
+mod requeue;
+mod revision;
+pub mod status;
+mod subject;
+mod turn;
+pub(crate) mod unread;
+mod update;
+mod validate;
+mod vpc;
+pub mod window;
+
+#[cfg(test)]
+mod explore;
+#[cfg(test)]
+pub(crate) mod tests;
+
+use berth_api::cluster::ClusterStatus;
+use berth_api::cluster::{AddonStatus, Cluster, RolloutStatus, TurnStatus};
+use berth_api::conditions::Reason;
+use berth_api::labels;
+use berth_plan::model::{Action, Plan, Stage, StageId, State};
+use berth_plan::objects::owner_references::clear_owner_references;
+use berth_plan::observed::{self, label};
+use berth_plan::secrets::Certificates;
+use berth_plan::{Failure, Outcome, Planner};
+use berth_render::Kind;
+use jiff::SignedDuration;
+use revision::Course;
+use subject::Tenant;
+
+pub use inside::{Turn, Wanted};
+pub use namespace::adoptable;
+pub use preflight::{LookRequest, answers_request, look_request};
+pub use probe::{ProbeRequest, Questions, probe_request};
+pub use record::Pin;
+pub use release::{Pending, upgrade_templates};
+pub use revision::revision_templates;
+pub use subject::is_ours;
+pub use turn::Hold;
+pub use validate::host::HostRules;
+pub use vpc::{copy_of as copy_of_definition, pods_without_network};
+
+/// What a plan for a `Cluster` is made from.
+pub type Input<'a> = berth_plan::Input<'a, Cluster>;
+
+/// A plan, and what the status needs beside it.
+#[derive(Clone, Debug, Default)]
+pub struct ClusterPlan {
+    /// What to do.
+    pub plan: Plan,
+    /// Reconcile again after this long, even without an event: no watch reports whether the API answers.
+    pub requeue_after: Option<SignedDuration>,
+    /// Published address, once known.
+    pub endpoint: Option<(String, i32)>,
+    /// What its certificates come to.
+    pub certificates: Certificates,
+    /// What the status is to tell of add-ons; none if the tenant was not asked.
+    pub addons: Option<Vec<AddonStatus>>,
+    /// The message for fields that are set and that the pinned templates do not read.
+    pub unread: Option<String>,
+    /// The message for nodes that API servers are kept from.
+    pub unreachable_nodes: Option<String>,
+    /// A minor that runs, and waits to be finished.
+    pub pending: Option<Pending>,
+    /// What the change of the release that the spec asks for waits for, outside of the tenant.
+    pub hold: Option<Hold>,
+    /// How far the last change of the version is.
+    pub turn: Option<TurnStatus>,
+    /// The release that is rolled out.
+    pub rollout: Option<RolloutStatus>,
+    /// When time alone changes the plan.
+    pub due: Option<SignedDuration>,
+}
+
+/// Decides for a `Cluster`.
+#[derive(Clone, Copy, Debug)]
+pub struct ClusterPlanner;
+
+impl Planner for ClusterPlanner {
+    type Object = Cluster;
+    type Planned = ClusterPlan;
+    type Status = ClusterStatus;
+
+    fn plan(input: Input<'_>) -> ClusterPlan {
+        plan(input)
+    }
+
+    fn outcome(planned: &ClusterPlan) -> Outcome<'_> {
+        Outcome { plan: &planned.plan, requeue_after: planned.requeue_after, due: planned.due }
+    }
+
+    fn status(input: Input<'_>, planned: &ClusterPlan, failure: Option<&Failure>) -> ClusterStatus {
+        status::status(input, planned, failure)
+    }
+}
+
+/// The plan for a `Cluster`.
+pub fn plan(input: Input<'_>) -> ClusterPlan {
+    let course = Course::of(input);
+    // One that did not come up is passed over for the last that did, as if a person had set that again.
+    let instead = course.cluster();
+    let input = Input { object: instead.as_ref().unwrap_or(input.object), ..input };
+    let mut out = stages(input, &course);
+    if input.is_deleted() {
+        return out;
+    }
+    let stages = &mut out.plan.stages;
+    if input.object.spec.paused {
+        out.plan.prune.clear();
+        for stage in &mut *stages {
+            stage.actions.clear();
+        }
+    }
+    let of_etcd = stages.iter().position(|stage| stage.id == StageId::Etcd);
+    if (input.object.spec.paused || of_etcd.is_none())
+        && let Some(stage) = stages.get_mut(of_etcd.unwrap_or_default())
+    {
+        stage.actions.extend(etcd::follow_pause(&Tenant::new(input)));
+    }
+    out
+}
+
+fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
+    let mut out = ClusterPlan::default();
+    let Input { object: cluster, settings, .. } = input;
+    let mut t = Tenant { refused: course.refusal().is_some(), ..Tenant::new(input) };
+    let live_namespace = t.live_namespace();
+    let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
+    let (release, refusal) = release::of(&t);
+    // What the spec asks for is what is said, whatever keeps the release that goes on.
+    let refusal = refusal.map(|own| course.refusal().cloned().unwrap_or(own));
+    if cluster.metadata.deletion_timestamp.is_some() {
+        return deletion::plan(&t);
+    }
+    out.plan.stages.extend(deletion::team_namespace_ends(&t));
+    let mut spec = Stage::new(StageId::Spec, State::Ready);
+    let refused = refusal.is_some();
+    if let Some(state) = refusal {
+        spec.state = state;
+    } else if let Err(message) = validate::networks(&cluster.spec.network) {
+        spec.state = State::blocked(
+            Reason::InvalidSpec,
+            if fresh { format!("{message}. {}", validate::NETWORK_IS_IMMUTABLE) } else { message },
+        );
+    } else if fresh && let Err(state) = validate::new_tenant(&cluster.spec) {
+        spec.state = state;
+    } else if let Some(state) = isolation::private::refusal(&t) {
+        spec.state = state;
+    } else if let Err(state) = validate::writers::data_policy(cluster.spec.deletion.data_policy, &settings.writers) {
+        spec.state = state;
+    } else if let Some(message) = turn::wrong_window(&t).filter(|_| fresh) {
+        spec.state = State::blocked(Reason::InvalidSpec, message);
+    } else if fresh && let Err(state) = validate::disjoint_from_meta(&cluster.spec.network, &input.observed.meta) {
+        spec.state = state;
+    } else if fresh && let Err(state) = validate::vpc::new_tenant(&t) {
+        spec.state = state;
+    }
+    // Nothing tells when a network of the meta cluster is made.
+    if cluster.spec.vpc.is_some() && !spec.state.is_done() {
+        out.requeue_after = Some(SignedDuration::from_secs(10));
+    }
+    let networks_bad = matches!(&spec.state, State::Blocked { reason: Reason::InvalidSpec, .. });
+    // Once there is a namespace nothing is judged again, so none is made for what is not judged, or not fit; nor for what is about to go.
+    let begins = spec.state.is_done() && !t.observed.team_namespace_ends;
+    let Some(mut release) = release.filter(|_| !fresh || begins) else {
+        out.plan.stages.push(spec);
+        return out;
+    };
+    let is_refused = |component: &&components::Component| validate::component(&t, component).is_err();
+    let refused = refused || !spec.state.is_done() || components::ALL.iter().any(is_refused);
+    release.recording = course.awaits(refused);
+    release.canary = course.canary;
+    if release.change.is_none() {
+        course.settle(&t, &mut release);
+        let mended = validate::with_available_agent(release.target().clone(), &t);
+        if mended != *release.target() {
+            // Nothing else tells of it.
+            (release.pin, release.next) = (mended, None);
+        }
+    }
+    if let (true, Some(refusal)) = (spec.state.is_done(), course.refusal()) {
+        spec.state = refusal.clone();
+    } else if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {
+        spec.state = State::blocked(Reason::InvalidSpec, message);
+    } else if let (true, Some(failed)) = (spec.state.is_done(), course.state()) {
+        spec.state = failed;
+    } else if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
+        spec.state = waits.clone();
+    }
+    out.pending.clone_from(&release.pending);
+    out.hold = course.hold().or(release.hold.as_ref()).cloned();
+    t.release = release;
+    let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
+
+    let namespace_stage = namespace::stage(&t, &course.templates());
+    let namespace_there = live_namespace.is_some();
+    let halt = stop(&namespace_stage)
+        || !namespace_there
+        || t.observed.denied
+        || (matches!(namespace_stage.state, State::Waiting { .. }) && namespace_stage.actions.is_empty());
+    out.plan.stages.extend([spec, namespace_stage]);
+    if halt || networks_bad {
+        return out;
+    }
+
+    let endpoint = endpoint::stage(&t);
+    out.endpoint.clone_from(&t.endpoint.published);
+    out.plan.stages.push(endpoint);
+
+    let pki = pki::stage(&t, &mut out);
+    let mut etcd = etcd::stage(&t);
+    backups::follow(&t, &mut etcd);
+    out.plan.stages.extend([pki, etcd]);
+    let components = components::stages(&t, &out);
+    out.plan.stages.extend(components);
+    let kubeconfig = kubeconfig::stage(&t, &mut out);
+    out.plan.stages.push(kubeconfig);
+    let inside = inside::stage(&t, &mut out);
+    out.plan.stages.push(inside);
+    pki::roots_first(&t, &mut out.plan);
+    clear_owner_references(&mut out.plan, t.observed, is_ours);
+    course.record(&t, &mut out, refused);
+    out.turn = turn::status(course, &t, refused);
+    if out.plan.stages.iter().all(|s| s.state.is_done()) {
+        out.plan.prune = prune(&t, &out.plan);
+        out.plan.prune.extend(course.surplus());
+    }
+    out.unread = unread::message(&t);
+    out.unreachable_nodes = isolation::nodes::unreachable(&t);
+    out.requeue_after = Some(requeue::after(&t, &out));
+    let finalizes =
+        out.pending.as_ref().map(|pending| pending.until.duration_since(t.now)).filter(SignedDuration::is_positive);
+    let held = out.hold.as_ref().and_then(|hold| hold.until).map(|until| until.duration_since(t.now));
+    let held = held.filter(SignedDuration::is_positive);
+    out.due = [out.due, out.certificates.due, finalizes, held].into_iter().flatten().min();
+    out
+}
+
+/// Kinds whose leftovers are removed. Secrets are never: what holds keys goes only with its namespace.
+const PRUNED: [Kind; 6] = [
+    Kind::ConfigMap,
+    Kind::Service,
+    Kind::NetworkPolicy,
+    Kind::PodDisruptionBudget,
+    Kind::Deployment,
+    Kind::StatefulSet,
+];
+
+/// Objects in the control-plane namespace that carry this tenant's labels and that no stage owns.
+fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {
+    let owned: std::collections::BTreeSet<_> = plan.stages.iter().flat_map(|s| &s.owns).collect();
+    let wanted = t.labels();
+    PRUNED
+        .iter()
+        .flat_map(|kind| t.observed.of_kind(*kind, &t.cp_namespace))
+        .filter(|(key, o)| {
+            !owned.contains(key)
+                && wanted.iter().all(|(k, v)| label(o, k) == Some(v))
+                && label(o, labels::ETCD_CLUSTER).is_none()
+                && !observed::deleting(o)
+        })
+        .map(|(key, o)| Action::delete(key, o, None))
+        .collect()
+}

@@ -1,0 +1,105 @@
+//! Arguments of the user that go with no emulation, or leave no way back.
+
+use super::super::components;
+use berth_api::cluster::ClusterSpec;
+use berth_api::common::Arg;
+use berth_api::version::Minor;
+use berth_plan::asked::Facts;
+use berth_render::{Binary, FLAGS};
+
+/// Those that Berth sets itself.
+pub(super) fn refused(spec: &ClusterSpec) -> Vec<String> {
+    let all = components::ALL.into_iter().filter_map(|component| {
+        let (field, own) = (component.field(), (component.asked)(spec).extra_args);
+        let why = berth_render::extra_args(FLAGS, component.binary, spec, own).err()?;
+        Some(format!("spec.{field}.extraArgs: {why}"))
+    });
+    all.collect()
+}
+
+/// `running`: the minor that is emulated at first.
+pub(super) fn without_way_back(spec: &ClusterSpec, facts: Option<&Facts>, running: Minor) -> Vec<String> {
+    let mut findings = vec![];
+    for component in components::ALL {
+        let own = (component.asked)(spec).extra_args;
+        let place = format!("spec.{}.extraArgs", component.field());
+        for (gate, on) in entries(own, "feature-gates") {
+            let why = gate_of(gate_name(gate), on, facts, component.binary, running);
+            findings.extend(why.map(|why| format!("{place}: --feature-gates has {gate}={on}, {why}")));
+        }
+        for (api, on) in entries(own, "runtime-config").filter(|_| component.binary == Binary::ApiServer) {
+            findings
+                .extend(api_of(api).filter(|_| on).map(|why| format!("{place}: --runtime-config has {api}, {why}")));
+        }
+    }
+    findings
+}
+
+/// Names and whether they are turned on: without a value they are.
+fn entries<'a>(args: &'a [Arg], flag: &'a str) -> impl Iterator<Item = (&'a str, bool)> {
+    let own = args.iter().filter(move |arg| arg.name.replace('_', "-") == flag);
+    let words = own.flat_map(|arg| arg.value.split(',')).map(str::trim).filter(|word| !word.is_empty());
+    words.map(|word| match word.split_once('=') {
+        Some((name, value)) => (name.trim(), !["false", "0", "f", "F", "False", "FALSE"].contains(&value.trim())),
+        None => (word, true),
+    })
+}
+
+/// Without the component that it is of: what comes before a colon, in any spelling that the binaries take for `kube`. They refuse any other.
+fn gate_name(gate: &str) -> &str {
+    gate.split_once(':').map_or(gate, |(_, name)| name.trim())
+}
+
+const OTHER: &str = "which is something else in each minor version, so there would be no way back";
+
+fn gate_of(gate: &str, on: bool, facts: Option<&Facts>, binary: Binary, running: Minor) -> Option<String> {
+    if ["AllAlpha", "AllBeta"].contains(&gate) {
+        return on.then(|| format!("{OTHER}: name single features, or remove it"));
+    }
+    let mut servers = facts?.servers.values().filter_map(|said| said.as_ref().ok());
+    let Some(features) = servers.next().map(|server| &server.metrics.features).filter(|all| !all.is_empty()) else {
+        return Some("and no API server told its stage: it could not be looked at".to_owned());
+    };
+    match features.get(gate).map(String::as_str) {
+        Some("ALPHA") if on => Some(format!(
+            "which is alpha in {running}: another minor version may not read what it writes, so there would be no way back. Remove it"
+        )),
+        // The other components have features of their own.
+        None if binary == Binary::ApiServer => {
+            Some(format!("which {running} does not have, and that is emulated at first: set it after the upgrade"))
+        }
+        _ => None,
+    }
+}
+
+fn api_of(api: &str) -> Option<String> {
+    match api {
+        "api/all" | "api/alpha" | "api/beta" => Some(format!("{OTHER}: name single versions, or remove it")),
+        _ => api.split('/').any(|word| word.starts_with('v') && word.contains("alpha")).then(|| {
+            "which is alpha: another minor version may not have it, so there would be no way back. Remove it".to_owned()
+        }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn gates_are_found_in_every_spelling_that_binaries_take() {
+        for component in ["controllerManager", "scheduler", "apiServer"] {
+            for gate in ["AllAlpha", "kube:AllAlpha", "kube :AllAlpha", "kube: AllAlpha", ":AllAlpha", " : AllAlpha "] {
+                for value in ["true", "TRUE", "t", "1", " true "] {
+                    let args = json!([{"name": "feature-gates", "value": format!("A=false,{gate}={value},")}]);
+                    let spec = json!({"version": "1.36.3", (component): {"extraArgs": args}});
+                    let found = without_way_back(&serde_json::from_value(spec).unwrap(), None, "1.35".parse().unwrap());
+                    assert!(
+                        found.iter().any(|why| why.contains("AllAlpha=true, which is")),
+                        "{gate:?}={value:?} {found:?}"
+                    );
+                }
+            }
+        }
+    }
+}

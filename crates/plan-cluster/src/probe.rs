@@ -1,0 +1,106 @@
+//! What the operator asks the tenant's API.
+
+use super::Input;
+use super::endpoint::url;
+use super::inside::{Turn, Wanted, addons, approval};
+use super::release;
+use super::subject::Tenant;
+use super::validate::host::HostRules;
+use berth_api::conditions::{ConditionType, Reason, find};
+use berth_api::{labels, names};
+use berth_plan::workload;
+use berth_render::{Binary, Kind, Listing, ObjectKey, STAMPS, TenantSet};
+
+/// A question to the tenant's API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProbeRequest {
+    /// Where it is asked: `https://host:port`.
+    pub server: String,
+    /// Where that may lead, if it is a name that the spec chose.
+    pub rules: Option<HostRules>,
+    /// Where to ask instead, if it leads to an address that is no tenant's: what runs is still watched.
+    pub inside: Option<String>,
+    /// The Secret of the CA that signs the operator's credential.
+    pub ca: ObjectKey,
+    /// What it is asked.
+    pub questions: Questions,
+    /// What it is to have inside, if that is known.
+    pub wanted: Option<Wanted>,
+}
+
+/// What one connection asks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Questions {
+    /// Where Berth's objects are read.
+    pub listings: Vec<Listing>,
+    /// Whether nodes are counted.
+    pub nodes: bool,
+    /// Whether it is to say its version.
+    pub version: bool,
+}
+
+impl From<Turn> for Questions {
+    fn from(turn: Turn) -> Self {
+        match turn {
+            Turn::Listing(listing) => Self { listings: vec![listing], ..Self::default() },
+            Turn::Nodes => Self { nodes: true, ..Self::default() },
+        }
+    }
+}
+
+/// What to ask in this reconcile. None: no pod is there that the Service sends anybody to.
+pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
+    let Input { object: cluster, observed, .. } = input;
+    // One that is protected is held, and serves on.
+    if cluster.metadata.deletion_timestamp.is_some() && !cluster.spec.deletion.protected {
+        return None;
+    }
+    let t = Tenant::new(input);
+    let up = workload::pods_of(observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
+        .any(|(_, pod)| workload::pod_ready(pod));
+    let (host, port) = t.endpoint.dialled.clone().filter(|_| up)?;
+    let status = cluster.status.as_ref();
+    let published = status.and_then(|s| s.version.as_deref());
+    let emulates = status.and_then(|s| s.emulated_version.as_deref());
+    let runs = t.workloads(Binary::ApiServer);
+    let (version, emulated) = (runs.version().map(|v| v.to_string()), runs.emulates().map(|m| m.to_string()));
+    Some(ProbeRequest {
+        rules: t.endpoint.rules(&t, &host),
+        server: url(&host, port),
+        inside: t.endpoint.inside_of_one_that_serves().map(|(host, port)| url(&host, port)),
+        ca: t.secret(names::ca(t.name)),
+        questions: Questions {
+            listings: listings(input),
+            // Counted in each reconcile: else a tenant that just became ready would be written once more for it.
+            nodes: true,
+            version: published.is_none() || published != version.as_deref() || emulates != emulated.as_deref(),
+        },
+        wanted: Wanted::before_plan(input),
+    })
+}
+
+/// What to list inside the tenant: the stamps, which speak for all, of one that is known to be well the next in turn, and what a rollout may
+/// have left.
+pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
+    let mut t = Tenant::new(input);
+    t.release = release::of(&t).0.unwrap_or_default();
+    if addons::one_goes(&t) {
+        return TenantSet::LISTINGS.into();
+    }
+    let next = match Turn::at(input.now) {
+        Turn::Listing(listing) if listing != STAMPS && is_well(input) => Some(listing),
+        _ => None,
+    };
+    let bindings = Listing { kind: Kind::ClusterRoleBinding, namespace: None };
+    let after_a_rollout = Some(bindings).filter(|listing| approval::may_be_new(&t) && next != Some(*listing));
+    std::iter::once(STAMPS).chain(next).chain(after_a_rollout).collect()
+}
+
+/// Whether the status, of the newest spec, says so.
+pub(super) fn is_well(input: Input<'_>) -> bool {
+    let status = input.object.status.as_ref();
+    let conditions = status.map(|s| s.conditions.as_slice()).unwrap_or_default();
+    let seen = status.is_some_and(|s| s.observed_generation == input.object.metadata.generation);
+    let ready = find(conditions, ConditionType::Ready);
+    seen && ready.is_some_and(|c| c.status == "True" || c.reason == Reason::NotInTemplates.as_str())
+}

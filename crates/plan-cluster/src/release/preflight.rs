@@ -1,0 +1,51 @@
+//! Whether the next minor may begin, before anything changes.
+
+use super::seen;
+use crate::components;
+use crate::preflight::{findings, say};
+use crate::record::Pin;
+use crate::subject::{Tenant, is_ours};
+use berth_api::conditions::Reason;
+use berth_plan::asked::Look;
+use berth_plan::model::State;
+use berth_plan::workload;
+
+/// Whether the change may begin.
+pub(super) fn judge(t: &Tenant<'_>, old: &Pin, new: &Pin) -> Result<(), State> {
+    let findings = findings(t, old.version, new.version.minor());
+    if !findings.is_empty() {
+        return Err(State::blocked(
+            Reason::UpgradeBlocked,
+            format!(
+                "spec.version: {} cannot replace {} yet: {}. Nothing was changed. To stay, set spec.version to {}",
+                new.version,
+                old.version,
+                say(&findings),
+                old.version
+            ),
+        ));
+    }
+    // Not yet is no refusal: what runs is repaired first.
+    match unfinished(t, old) {
+        Some(on) => Err(State::Waiting { reason: Reason::RollingOut, on }),
+        None if t.observed.look == Look::NotYet => {
+            let on = "the operator to look into the tenant, before the minor version changes".to_owned();
+            Err(State::Waiting { reason: Reason::RollingOut, on })
+        }
+        None => Ok(()),
+    }
+}
+
+/// What is to be through before.
+fn unfinished(t: &Tenant<'_>, old: &Pin) -> Option<String> {
+    let before = |what: String| Some(format!("{what}, before the minor version changes"));
+    for component in components::ALL {
+        let live = t.workloads(component.binary).that(is_ours);
+        let is_old =
+            live.live().all(|w| workload::version_of(w) == Some(old.version) && workload::emulates(w).is_none());
+        if !live.rollout().is_some_and(|rollout| rollout.settled) || !is_old {
+            return before(format!("{} to be rolled out", component.name()));
+        }
+    }
+    if seen::answers(t) { None } else { before("the API to answer".into()) }
+}

@@ -1,0 +1,69 @@
+//! What the control-plane namespace records of minors: the change that is under way, and the highest one that was ever served.
+
+use crate::record::Pin;
+use berth_api::common::AgentDelivery;
+use berth_api::labels;
+use berth_api::version::{Minor, Version};
+use berth_plan::observed::annotation;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+/// More than any record takes: whoever may write annotations does not decide how much is read.
+const LONGEST: usize = 2048;
+
+/// A change of the minor that is under way.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Upgrade {
+    /// The version that ran before, which is emulated in the first step.
+    pub(crate) from: Version,
+    version: Version,
+    templates: String,
+    agent_image: String,
+    agent_delivery: AgentDelivery,
+    /// Since when all components run the new version and emulate the old minor.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) proven: Option<Time>,
+}
+
+impl Upgrade {
+    /// One that begins.
+    pub(super) fn new(from: Version, to: Pin) -> Self {
+        let Pin { version, templates, agent_image, agent_delivery } = to;
+        Self { from, version, templates, agent_image, agent_delivery, proven: None }
+    }
+
+    /// The same, with the first step through since then, or not.
+    pub(super) fn proven_since(self, proven: Option<Timestamp>) -> Self {
+        Self { proven: proven.map(Time), ..self }
+    }
+
+    /// What the tenant is to be rendered with.
+    pub(super) fn to(&self) -> Pin {
+        let Self { version, templates, agent_image, agent_delivery, .. } = self.clone();
+        Pin { version, templates, agent_image, agent_delivery }
+    }
+}
+
+/// The change that is under way.
+pub(super) fn upgrade(namespace: &Value) -> Option<Upgrade> {
+    let text = annotation(namespace, labels::UPGRADE).filter(|text| text.len() <= LONGEST)?;
+    serde_json::from_str(text).ok()
+}
+
+/// The annotation of that.
+pub(crate) fn annotation_of(upgrade: &Upgrade) -> String {
+    serde_json::to_string(upgrade).unwrap_or_default()
+}
+
+/// The highest minor that was ever served there without emulation.
+pub(crate) fn served(namespace: &Value) -> Option<Minor> {
+    annotation(namespace, labels::SERVED_MINOR)?.parse().ok()
+}
+
+/// Digest of the templates of the change that is under way, beside those that the tenant is pinned to.
+pub fn upgrade_templates(namespace: &Value) -> Option<String> {
+    upgrade(namespace).map(|upgrade| upgrade.templates)
+}

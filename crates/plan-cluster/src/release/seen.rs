@@ -1,0 +1,73 @@
+//! What is seen of the components while their minor changes.
+
+use super::decide::{Ask, Facts, Run, Seen, Step};
+use crate::record::Pin;
+use crate::subject::{Tenant, is_ours};
+use berth_api::labels;
+use berth_api::version::{Minor, Version};
+use berth_plan::observed::{ApiProbe, deleting, label};
+use berth_plan::workload;
+use berth_render::Binary;
+
+impl Facts {
+    /// All API servers run the new minor and emulate nothing.
+    pub(super) fn api_is_new(&self) -> bool {
+        self.api.settled && self.api.oldest == Some(Run::New)
+    }
+}
+
+/// A component, as it is there.
+pub(super) fn look(t: &Tenant<'_>, binary: Binary, (old, new, emulates): (&Pin, &Pin, Minor), step: Step) -> Seen {
+    let live = t.workloads(binary).that(is_ours);
+    let of_new = |version: Option<Version>| version.is_some_and(|version| version.minor() == new.version.minor());
+    let run = |workload| match (of_new(workload::version_of(workload)), workload::emulates(workload)) {
+        (false, _) => Run::Old,
+        (true, Some(minor)) if minor == emulates => Run::Emulating,
+        (true, _) => Run::New,
+    };
+    let runs: Vec<Run> = live.live().map(run).collect();
+    let (oldest, newest) = (runs.iter().min().copied(), runs.iter().max().copied());
+    let pods = || workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, binary.name());
+    let version = |pod| label(pod, labels::VERSION).and_then(|version| version.parse().ok());
+    // In the second step nothing is of the old release any more, and both steps are of the same version.
+    let wanted = if step == Step::One && newest == Some(Run::Old) { old.version } else { new.version };
+    let rollout = live.rollout().unwrap_or_default();
+    let is_wanted = live.live().all(|workload| workload::version_of(workload) == Some(wanted));
+    Seen {
+        oldest,
+        newest,
+        new_pods: pods().any(|(_, pod)| of_new(version(pod)))
+            || rollout.old > 0
+            || !live.live().all(workload::taken_up),
+        settled: rollout.settled
+            && is_wanted
+            && pods().all(|(_, pod)| !deleting(pod) && version(pod).is_none_or(|version| version == wanted)),
+        serves: rollout.serving,
+    }
+}
+
+/// Whether the tenant's API answered.
+pub(super) fn answers(t: &Tenant<'_>) -> bool {
+    matches!(t.observed.api, ApiProbe::Answered { .. })
+}
+
+/// What a step waits for.
+pub(super) fn progress(facts: &Facts, old: &Version, new: &Version) -> String {
+    let Facts { step, ask, answers, api, clients, .. } = facts;
+    let (goal, what) = match (step, ask) {
+        (Step::Two, _) => (Run::New, format!("{new} to stop emulating the minor version before it, step 2 of 2")),
+        (Step::One, Ask::Old) => (Run::Old, format!("the way back to {old}")),
+        (Step::One, Ask::New | Ask::Neither) => {
+            (Run::Emulating, format!("{new}, which emulates {}, step 1 of 2", old.minor()))
+        }
+    };
+    let through = |seen: &Seen| seen.settled && seen.oldest == Some(goal) && seen.newest == Some(goal);
+    let names = [Binary::ApiServer, Binary::ControllerManager, Binary::Scheduler].map(Binary::name);
+    let all = [api, &clients[0], &clients[1]];
+    let left: Vec<_> = names.into_iter().zip(all).filter(|(_, seen)| !through(seen)).map(|(name, _)| name).collect();
+    match left.as_slice() {
+        [] if !answers => format!("{what}: the API to answer"),
+        [] => what,
+        left => format!("{what}: {} to be rolled out", left.join(", ")),
+    }
+}

@@ -1,0 +1,34 @@
+//! When to reconcile again without an event.
+
+use super::ClusterPlan;
+use super::subject::Tenant;
+use berth_api::{labels, names};
+use berth_plan::observed::ApiProbe;
+use berth_plan::workload;
+use berth_render::{Binary, Kind};
+use jiff::SignedDuration;
+
+/// How soon to reconcile again, if no event comes first.
+pub(super) fn after(t: &Tenant<'_>, out: &ClusterPlan) -> SignedDuration {
+    let ready = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
+        .filter_map(|(_, p)| workload::ready_since(p))
+        .max();
+    // The Service follows its pods within a moment. An API that does not answer then is no hurry.
+    let fresh = ready.is_some_and(|s| t.now.duration_since(s) < SignedDuration::from_secs(60));
+    let answered = matches!(t.observed.api, ApiProbe::Answered { .. });
+    let settled = out.plan.stages.iter().all(|s| s.state.is_done());
+    let made = t.workloads(Binary::ApiServer).first().is_some();
+    let runs = workload::pods_of(t.observed, &t.cp_namespace, labels::COMPONENT, names::APISERVER)
+        .any(|(_, p)| workload::pod_running(p));
+    // What kubelet does before a container runs is not announced, and is told of when it takes long.
+    let starts = t.observed.of_kind(Kind::Pod, &t.cp_namespace).any(|(_, p)| workload::pod_start(p).is_some());
+    match (answered, fresh, settled) {
+        (false, true, _) => SignedDuration::from_millis(250),
+        // That its pods come is announced. With a thousand that wait for nodes it is the reconciles that cost.
+        (_, _, false) if made && !runs && !starts => SignedDuration::from_mins(1),
+        (_, _, false) if made => SignedDuration::from_secs(10),
+        (_, _, false) => SignedDuration::from_secs(5),
+        // `Available` promises an answer within the last minute, or little more.
+        (_, _, true) => SignedDuration::from_mins(1),
+    }
+}

@@ -1,0 +1,168 @@
+//! What the order of the fleet asks of a tenant's releases.
+
+use super::record::Revision;
+use super::{Course, Write, decide};
+use crate::subject::Tenant;
+use crate::turn::{self, Hold};
+use berth_api::revision::{Release, RevisionCause, RevisionOutcome as Outcome};
+use berth_api::version::Version;
+use berth_plan::model::State;
+
+fn version<'a>(revision: &'a Revision<'_>) -> Option<&'a String> {
+    revision.release().map(|release| &release.version)
+}
+
+/// What a turn leads to: the version; or, where that stays and the templates change, both.
+fn target(revision: &Revision<'_>) -> Option<String> {
+    let version = version(revision)?;
+    let spec = revision.spec.as_ref()?;
+    let templates = spec.cause == RevisionCause::Templates;
+    Some(if templates { turn::of_templates(version, &spec.pin.templates) } else { version.clone() })
+}
+
+pub(super) fn failed(revision: &Revision<'_>) -> bool {
+    matches!(revision.status.outcome, Some(Outcome::RolledBack | Outcome::Held))
+}
+
+/// They differ in nothing but the version.
+fn only_version(before: &Revision<'_>, after: &Revision<'_>) -> bool {
+    let (Some(before), Some(after)) = (before.release(), after.release()) else { return false };
+    Release { version: before.version.clone(), ..after.clone() } == *before
+}
+
+impl<'a> Course<'a> {
+    /// Where the release of the spec may not begin, or not yet, the newest one goes on as if the spec asked for it.
+    pub(super) fn wait(&mut self, t: &Tenant<'_>) {
+        let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(Write::Revision));
+        let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
+        self.refusal = turn::refusal(t);
+        self.hold = if self.refusal.is_none() { turn::of_release(self, t) } else { None };
+        if self.stays() {
+            // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.
+            let scaled = newest.release.scaled_as(&self.asked);
+            let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
+            let stays = is_back || turn::refuses_pods(&scaled, t);
+            (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
+            self.judged = self.facts(t).map(|facts| (facts, decide(facts)));
+        }
+    }
+
+    /// The newest release goes on, whatever the spec asks for.
+    pub(super) fn stays(&self) -> bool {
+        self.hold.is_some() || self.refusal.is_some()
+    }
+
+    /// Why nothing begins of the release that the spec asks for. A release is one thing: where its version is refused, so are its flags.
+    pub(crate) fn refusal(&self) -> Option<&State> {
+        self.refusal.as_ref()
+    }
+
+    /// The newest is rolled out.
+    pub(crate) fn newest_rolls(&self) -> bool {
+        self.all.last().is_some_and(|newest| newest.status.outcome.is_none())
+    }
+
+    /// Why the release of the spec does not begin.
+    pub(crate) fn hold(&self) -> Option<&Hold> {
+        self.hold.as_ref()
+    }
+
+    /// The release of the spec.
+    pub(crate) fn asked(&self) -> &Release {
+        &self.asked
+    }
+
+    /// The revision that runs, or is rolled out.
+    fn runs(&self) -> Option<&Revision<'a>> {
+        let newest = self.all.last()?;
+        if newest.status.outcome == Some(Outcome::RolledBack) { self.good().or(Some(newest)) } else { Some(newest) }
+    }
+
+    pub(crate) fn runs_version(&self) -> Option<&String> {
+        version(self.runs()?)
+    }
+
+    pub(crate) fn runs_target(&self) -> Option<String> {
+        target(self.runs()?)
+    }
+
+    /// What it takes a turn for, of what the spec asks for.
+    pub(crate) fn turn_to(&self) -> Option<String> {
+        let templates = self.adopts.as_ref().map(|pin| turn::of_templates(&self.asked.version, &pin.templates));
+        templates.or_else(|| self.changes_version().then(|| self.asked.version.clone()))
+    }
+
+    /// Newer templates are, or are to be, taken up.
+    pub(crate) fn adopts(&self) -> bool {
+        self.adopts.is_some()
+    }
+
+    pub(crate) fn newest_target(&self) -> Option<String> {
+        target(self.all.last()?)
+    }
+
+    pub(crate) fn newest_version(&self) -> Option<&String> {
+        version(self.all.last()?)
+    }
+
+    /// The spec asks for another version than runs, and that is no way back.
+    pub(crate) fn changes_version(&self) -> bool {
+        let (Some(newest), Some(runs)) = (self.all.last(), self.runs_version()) else { return false };
+        let asked = &self.asked.version;
+        let again = self.stays() || self.judged.as_ref().is_some_and(|(facts, _)| facts.asked_again);
+        let is_wish = newest.release() != Some(&self.asked) || again;
+        is_wish && asked != runs && !self.is_way_back()
+    }
+
+    /// The spec asks for what runs, with another number of pods.
+    pub(crate) fn is_scale(&self) -> bool {
+        let runs = self.runs().and_then(Revision::release);
+        !self.newest_failed() && runs.is_some_and(|runs| runs.scaled_as(&self.asked) == self.asked)
+    }
+
+    /// The spec asks for what ran before, or for its version, and that is no newer.
+    pub(crate) fn is_way_back(&self) -> bool {
+        let parsed = |text: Option<&String>| text.and_then(|text| text.parse::<Version>().ok());
+        let Some(good) = self.good() else { return false };
+        let (asked, newest) = (parsed(Some(&self.asked.version)), parsed(self.newest_version()));
+        let leads_to = |good: &Revision<'_>, from: &Option<Version>| {
+            (asked < *from && version(good) == Some(&self.asked.version))
+                || (asked <= *from && good.release() == Some(&self.asked))
+        };
+        let runs = parsed(self.runs_version());
+        leads_to(good, &newest) || self.all.iter().any(|older| older.succeeded() && leads_to(older, &runs))
+    }
+
+    pub(crate) fn newest_failed(&self) -> bool {
+        self.all.last().is_some_and(failed)
+    }
+
+    pub(crate) fn newest_succeeded(&self) -> bool {
+        self.all.last().is_some_and(Revision::succeeded)
+    }
+
+    /// The newest has another version than the last good one before it, or other templates of it.
+    pub(crate) fn newest_takes_a_turn(&self) -> bool {
+        let templates = |r: &Revision<'_>| r.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates);
+        self.all.last().is_some_and(templates)
+            || self.good().and_then(version).is_some_and(|good| Some(good) != self.newest_version())
+    }
+
+    /// Since the last good one, a release came back that differed from it in nothing but that version.
+    pub(crate) fn came_back_from(&self, to: &str) -> bool {
+        let Some(good) = self.all.iter().rev().find(|revision| revision.succeeded()) else { return false };
+        let counts = |r: &Revision<'_>| failed(r) && !r.status.unwell && target(r).is_some_and(|target| target == to);
+        self.all.iter().any(|r| r.number > good.number && counts(r) && only_version(good, r))
+    }
+
+    /// The second step of the newest minor makes no progress.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.newest_succeeded() && self.failure.is_some()
+    }
+
+    /// That is so, by a change of nothing but the version.
+    pub(crate) fn is_stuck_by_version(&self) -> bool {
+        let (Some(newest), Some(good)) = (self.all.last(), self.good()) else { return false };
+        self.is_stuck() && !newest.status.unwell && only_version(good, newest)
+    }
+}

@@ -1,0 +1,111 @@
+//! What people read of a release that failed.
+
+use super::Course;
+use super::record::Revision;
+use super::rollout::{self, Failure};
+use crate::components;
+use crate::subject::Tenant;
+use berth_api::conditions::Reason;
+use berth_api::revision::{RevisionCause, RevisionOutcome as Outcome};
+use berth_api::{Cluster, labels};
+use berth_plan::model::{Plan, Stage, StageId, State};
+
+fn version<'a>(revision: &'a Revision<'_>) -> &'a str {
+    revision.release().map_or("?", |release| &release.version)
+}
+
+/// What is recorded as the cause of an outcome.
+pub(super) fn why(course: &Course<'_>, t: &Tenant<'_>, plan: &Plan, outcome: Outcome) -> Option<String> {
+    if !matches!(outcome, Outcome::RolledBack | Outcome::Held) {
+        return None;
+    }
+    let soak = &t.cluster.spec.upgrade.soak;
+    let mut stages = components::ALL.iter().filter_map(|c| plan.stage(StageId::ControlPlane(c.binary)));
+    let what = stages.find_map(Stage::sentence).or_else(|| plan.first_problem());
+    let what = what.map_or_else(|| "the API does not answer".to_owned(), |(_, text)| text);
+    let deadline = &t.cluster.spec.upgrade.progress_deadline;
+    let failed = match &course.failure {
+        Some(Failure::Canary(pod)) => format!(
+            "pod {pod}, the first new kube-apiserver, was ready and then was not, within {soak} (spec.upgrade.soak): {what}"
+        ),
+        Some(Failure::Answers(why)) => why.clone(),
+        _ => format!("no progress for {deadline} (spec.upgrade.progressDeadline): {what}"),
+    };
+    if outcome == Outcome::RolledBack {
+        return Some(failed);
+    }
+    let (facts, _) = course.judged.as_ref()?;
+    let why = if !facts.goes_back {
+        "spec.upgrade.onFailure is Hold".to_owned()
+    } else if let Some(why) = course.no_way_back(t) {
+        why
+    } else if !rollout::rest_is_well(t) {
+        "etcd has no quorum, or the operator's clock is wrong".to_owned()
+    } else if matches!(course.failure, Some(Failure::Stuck)) {
+        "no pod of it fails".to_owned()
+    } else {
+        "its old pods are not well either".to_owned()
+    };
+    Some(format!("{failed}. Berth does not go back: {why}"))
+}
+
+fn message<'a>(revision: &'a Revision<'_>) -> &'a str {
+    revision.status.message.as_deref().unwrap_or("?").trim_end_matches('.')
+}
+
+/// Of one that was taken back.
+pub(super) fn rolled_back(cluster: &Cluster, newest: &Revision<'_>, good: &Revision<'_>) -> State {
+    let meta = &cluster.metadata;
+    let (name, namespace) = (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
+    let again = roll_value(newest, meta.generation.unwrap_or_default());
+    if newest.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates) {
+        return State::blocked(
+            Reason::RolledBack,
+            format!(
+                "revision {}, newer templates of {}, did not come up, so revision {} runs again: {}. To stay with its templates, set spec.upgrade.templates to WithVersion. Or ask for the newer ones once more: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
+                newest.number,
+                version(newest),
+                good.number,
+                message(newest),
+                labels::ROLL,
+            ),
+        );
+    }
+    State::blocked(
+        Reason::RolledBack,
+        format!(
+            "revision {} ({}) of the spec did not come up, so revision {} ({}) runs again: {}. Correct the spec. Or set what runs: kubectl berth rollback {name} -n {namespace}. Or ask for it once more: kubectl annotate clusters.berth.dev {name} -n {namespace} {}={again} --overwrite",
+            newest.number,
+            version(newest),
+            good.number,
+            version(good),
+            message(newest),
+            labels::ROLL,
+        ),
+    )
+}
+
+/// The value of the annotation that asks once more: another one than asked for this.
+fn roll_value(newest: &Revision<'_>, generation: i64) -> String {
+    match newest.spec.as_ref().and_then(|spec| spec.roll.as_deref()) {
+        Some(roll) if roll.split('-').next() == Some(&generation.to_string()) => {
+            format!("{generation}-{}", newest.number)
+        }
+        _ => generation.to_string(),
+    }
+}
+
+/// Of one that is held.
+pub(super) fn held(cluster: &Cluster, newest: &Revision<'_>) -> State {
+    let meta = &cluster.metadata;
+    let (name, namespace) = (meta.name.as_deref().unwrap_or_default(), meta.namespace.as_deref().unwrap_or_default());
+    State::blocked(
+        Reason::Held,
+        format!(
+            "revision {} ({}) of the spec did not come up: {}. What runs stays. Correct what is named, and it goes on by itself; or set a release that ran before: kubectl berth rollback {name} -n {namespace}",
+            newest.number,
+            version(newest),
+            message(newest),
+        ),
+    )
+}

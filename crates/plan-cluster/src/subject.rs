@@ -1,0 +1,158 @@
+//! A `Cluster` with what several stages need to know of it, computed once for a plan.
+
+use super::components::Workloads;
+use super::endpoint::Endpoint;
+use super::record::Pin;
+use super::release::Release;
+use super::{Input, kubeconfig};
+use berth_api::cluster::{Cluster, ClusterStatus};
+use berth_api::etcd_bootstrap::Operation;
+use berth_api::{EtcdCluster, labels, names};
+use berth_plan::model::Stage;
+use berth_plan::observed::{Observed, annotation, label};
+use berth_plan::settings::Settings;
+use berth_render::values::Meta;
+use berth_render::{Binary, Catalog, Kind, Object, ObjectKey, TemplateSet};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// The subject of a plan.
+#[derive(Clone, Debug)]
+pub(crate) struct Tenant<'a> {
+    pub(crate) cluster: &'a Cluster,
+    pub(crate) observed: &'a Observed,
+    pub(crate) settings: &'a Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    pub(crate) uid: &'a str,
+    /// The control-plane namespace.
+    pub(crate) cp_namespace: String,
+    /// Version, templates and agent that the tenant is (to be) rendered with; the spec stage sets it.
+    pub(crate) release: Release,
+    /// What the spec asks for is refused, and what runs goes on: nothing begins that cannot be undone.
+    pub(crate) refused: bool,
+    /// Where the API is.
+    pub(crate) endpoint: Endpoint,
+    /// The `EtcdCluster`, if it is there and Berth's.
+    pub(crate) etcd: Option<EtcdCluster>,
+}
+
+impl<'a> Tenant<'a> {
+    pub(crate) fn new(input: Input<'a>) -> Self {
+        let Input { object: cluster, observed, settings, now } = input;
+        let name = cluster.metadata.name.as_deref().unwrap_or_default();
+        let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+        let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
+        let cp_namespace = names::control_plane_namespace(namespace, name);
+        let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*cp_namespace, names::APISERVER));
+        let handed_out = kubeconfig::server_in_use(observed, &cp_namespace);
+        let endpoint = Endpoint::of(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
+        let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
+        let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value(e.clone()).ok());
+        Self {
+            cluster,
+            observed,
+            settings,
+            now,
+            name,
+            namespace,
+            uid,
+            cp_namespace,
+            release: Release::default(),
+            refused: false,
+            endpoint,
+            etcd,
+        }
+    }
+
+    pub(super) fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
+        ObjectKey::namespaced(kind, self.cp_namespace.clone(), name)
+    }
+
+    pub(super) fn secret(&self, name: impl Into<String>) -> ObjectKey {
+        self.key(Kind::Secret, name)
+    }
+
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Value> {
+        self.observed.get(&self.key(kind, name))
+    }
+
+    /// What runs a component's pods.
+    pub(super) fn workloads(&self, binary: Binary) -> Workloads<'a> {
+        Workloads::of(self.cluster, self.observed, &self.cp_namespace, binary)
+    }
+
+    /// The restore of its etcd that clients have to be stopped for.
+    pub(super) fn restore(&self) -> Option<&Operation> {
+        let operation = self.etcd.as_ref()?.status.as_ref()?.operation.as_ref();
+        operation.filter(|operation| operation.stops_clients())
+    }
+
+    /// Nothing of a release can go on: `spec.paused`, or its clients of etcd are stopped.
+    pub(super) fn stands_still(&self) -> bool {
+        self.cluster.spec.paused || self.restore().is_some()
+    }
+
+    /// The control-plane namespace, if it is there.
+    pub(super) fn live_namespace(&self) -> Option<&'a Value> {
+        self.observed.get(&ObjectKey::cluster(Kind::Namespace, self.cp_namespace.clone()))
+    }
+
+    /// Labels of everything in the control-plane namespace. The UID is on the namespace alone: it changes when a
+    /// restored `Cluster` adopts its control plane, and that must roll nothing.
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        owner_labels(self.namespace, self.name)
+    }
+
+    pub(super) fn meta(&self) -> Meta {
+        Meta { namespace: self.cp_namespace.clone(), labels: self.labels(), pod_labels: self.labels() }
+    }
+
+    pub(super) fn status(&self) -> ClusterStatus {
+        self.cluster.status.clone().unwrap_or_default()
+    }
+}
+
+/// Labels that say which `Cluster` an object belongs to.
+pub(super) fn owner_labels(namespace: &str, name: &str) -> BTreeMap<String, String> {
+    BTreeMap::from([
+        (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
+        (labels::CLUSTER_NAME.to_owned(), name.to_owned()),
+        (labels::CLUSTER_NAMESPACE.to_owned(), namespace.to_owned()),
+    ])
+}
+
+/// True if Berth made it. The digest counts too, so that a label that was taken away is repaired and not a riddle.
+pub fn is_ours(object: &serde_json::Value) -> bool {
+    label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+        || annotation(object, labels::APPLIED_DIGEST).is_some()
+}
+
+/// Puts `object` into the stage: owned, and applied if it differs.
+pub(crate) fn ensure(stage: &mut Stage, observed: &Observed, object: Object) {
+    berth_plan::objects::ensure(stage, observed, object, is_ours);
+}
+
+impl Tenant<'_> {
+    /// Version, templates and agent of all that is no component.
+    pub(super) fn pin(&self) -> &Pin {
+        &self.release.pin
+    }
+
+    /// The template set that the tenant is pinned to, if it is at hand.
+    pub(super) fn templates(&self) -> Option<&TemplateSet> {
+        self.templates_of(self.pin())
+    }
+
+    /// The template set of a pin, if it is at hand.
+    pub(super) fn templates_of(&self, pin: &Pin) -> Option<&TemplateSet> {
+        let is_it = |set: &&TemplateSet| set.digest() == pin.templates;
+        let builtin = Catalog::builtin().kubernetes(pin.version.minor()).filter(is_it);
+        let kept = || self.observed.pinned_before.iter().find(is_it);
+        let stored =
+            || [&self.observed.pinned, &self.observed.pinned_next].into_iter().flatten().find(is_it).or_else(kept);
+        builtin.or_else(stored)
+    }
+}

@@ -1,0 +1,134 @@
+//! An `EtcdCluster` with what several stages need to know of it, computed once for a plan.
+
+use super::Input;
+use berth_api::etcd_bootstrap::{OperationKind, Phase, Record, Release};
+use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::{labels, names};
+use berth_plan::etcd_home::name_of;
+use berth_plan::observed::{Observed, annotation, label};
+use berth_plan::settings::Settings;
+use berth_render::values::Meta;
+use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
+use jiff::Timestamp;
+use serde_json::Value;
+use std::collections::BTreeMap;
+
+/// An `EtcdCluster` with what every stage needs to know of it.
+#[derive(Clone, Debug)]
+pub(super) struct Subject<'a> {
+    pub(crate) etcd: &'a EtcdCluster,
+    pub(crate) observed: &'a Observed,
+    pub(crate) settings: &'a Settings,
+    pub(crate) now: Timestamp,
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+    /// What the members run with, or will.
+    pub(crate) record: Record,
+}
+
+impl<'a> Subject<'a> {
+    pub(super) fn new(input: Input<'a>, record: Record) -> Self {
+        let Input { object: etcd, observed, settings, now } = input;
+        let (name, namespace) = name_of(etcd);
+        Self { etcd, observed, settings, now, name, namespace, record }
+    }
+
+    pub(super) fn key(&self, kind: Kind, name: impl Into<String>) -> ObjectKey {
+        ObjectKey::namespaced(kind, self.namespace, name)
+    }
+
+    pub(super) fn secret(&self, name: impl Into<String>) -> ObjectKey {
+        self.key(Kind::Secret, name)
+    }
+
+    pub(super) fn get(&self, kind: Kind, name: &str) -> Option<&'a Value> {
+        self.observed.get(&self.key(kind, name)).filter(|o| is_ours(o, self.name))
+    }
+
+    /// Labels of everything. No UID: it changes when a restored `EtcdCluster` takes its members over, and that must roll
+    /// nothing. For the same reason nothing has an owner reference, by which it would be collected as garbage.
+    pub(super) fn labels(&self) -> BTreeMap<String, String> {
+        BTreeMap::from([
+            (labels::MANAGED_BY.to_owned(), labels::MANAGED_BY_VALUE.to_owned()),
+            (labels::ETCD_CLUSTER.to_owned(), self.name.to_owned()),
+        ])
+    }
+
+    pub(super) fn meta(&self) -> Meta {
+        Meta { namespace: self.namespace.to_owned(), labels: self.labels(), ..Meta::default() }
+    }
+
+    /// Names of the members that run, or will.
+    pub(super) fn members(&self) -> Vec<String> {
+        (0..self.record.replicas).map(|i| names::etcd::member(self.name, i)).collect()
+    }
+
+    /// How many members have an address and are named in certificates: one that is being added gets them before it has a pod.
+    pub(super) fn addressed(&self) -> i32 {
+        let added = self.record.operation.as_ref().filter(|o| o.kind == OperationKind::Grow);
+        let added = added.and_then(|o| names::etcd::ordinal(self.name, &o.target));
+        added.map_or(self.record.replicas, |ordinal| self.record.replicas.max(ordinal.saturating_add(1)))
+    }
+
+    /// The cluster ID on record, of this epoch.
+    pub(super) fn cluster_id(&self) -> Option<&'a str> {
+        let status = self.etcd.status.as_ref()?;
+        let is_of_this_epoch = status.epoch.is_none_or(|epoch| epoch == self.record.bootstrap.epoch);
+        status.cluster_id.as_deref().filter(|_| is_of_this_epoch)
+    }
+
+    /// Whether it is being restored.
+    pub(super) fn is_restored(&self) -> bool {
+        self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Restore)
+    }
+
+    /// Whether a restore has stopped its members, or does so now.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_restored() && self.record.operation.as_ref().is_some_and(|o| o.phase != Phase::WaitingForClients)
+    }
+
+    /// Whether its members get another version.
+    pub(super) fn is_upgraded(&self) -> bool {
+        self.record.operation.as_ref().is_some_and(|o| o.kind == OperationKind::Upgrade)
+    }
+
+    /// Members whose names are in all pods.
+    pub(super) fn founders(&self) -> i32 {
+        self.record.founders.unwrap_or(self.record.replicas)
+    }
+
+    /// Whether the members' guard lets one join a running cluster: it comes with templates that tell it who the members are.
+    pub(super) fn can_join(&self) -> bool {
+        self.templates().is_some_and(|set| set.reads(Binary::Etcd.folder(), "journal"))
+    }
+
+    /// The template set that the members are pinned to, if it is at hand.
+    pub(super) fn templates(&self) -> Option<&TemplateSet> {
+        self.templates_of(&self.record.release())
+    }
+
+    /// The template set of a release, if it is at hand.
+    pub(super) fn templates_of(&self, release: &Release) -> Option<&TemplateSet> {
+        let is_it = |set: &&TemplateSet| set.digest() == release.templates;
+        let builtin = Catalog::builtin().etcd(release.version.minor()).filter(is_it);
+        builtin.or_else(|| [&self.observed.pinned, &self.observed.pinned_next].into_iter().flatten().find(is_it))
+    }
+
+    /// A member's pod.
+    pub(super) fn pod(&self, member: &str) -> Option<&'a Value> {
+        self.observed.get(&self.key(Kind::Pod, member)).filter(|p| label(p, labels::ETCD_CLUSTER) == Some(self.name))
+    }
+}
+
+/// True if it belongs to the `EtcdCluster` of that name. One that names another owner is that owner's; one of Berth's that
+/// names none has lost its label, which is repaired.
+pub(crate) fn is_ours(object: &Value, name: &str) -> bool {
+    match (label(object, labels::ETCD_CLUSTER), label(object, labels::CLUSTER_NAME)) {
+        (Some(owner), _) => owner == name,
+        (None, Some(_)) => false,
+        (None, None) => {
+            label(object, labels::MANAGED_BY) == Some(labels::MANAGED_BY_VALUE)
+                || annotation(object, labels::APPLIED_DIGEST).is_some()
+        }
+    }
+}
