@@ -44,7 +44,7 @@ fn meaning(kind: Kind, spec: &Value) -> Value {
     };
     let mut spec = filled.unwrap_or_else(|_| spec.clone());
     if kind == Kind::Cluster {
-        for field in components::ALL.map(|component| component.field()) {
+        for field in components::ALL.map(components::Component::field) {
             if spec[field]["replicas"].is_null() {
                 spec[field]["replicas"] = spec["replicas"].clone();
             }
