@@ -1,10 +1,11 @@
 //! What is said of an alarm.
 
-use super::Health;
 use super::members::{Steps, changing};
 use super::subject::Subject;
 use super::upkeep::Room;
 use super::{upgrade, upkeep, way_back};
+use crate::health::Health;
+use crate::subject::etcdctl;
 use berth_api::conditions::Reason;
 use berth_plan::etcd_home::Home;
 use berth_plan::model::{EtcdCall, Maintenance, State};
@@ -91,13 +92,5 @@ fn used_up(s: &Subject<'_>, room: &Room) -> String {
         "Berth compacted and defragmented it, and {} MiB of {} MiB are still in use. To make room, {delete}. Berth looks every few seconds: within a minute of a deletion it compacts and defragments again, and disarms the alarm. {raise}",
         mib(room.used.max(room.size)),
         mib(room.quota)
-    )
-}
-
-/// How a person calls `etcdctl`: in a member's pod, where the server's certificate is also a client's.
-pub(super) fn etcdctl(s: &Subject<'_>, pod: &str, command: &str) -> String {
-    let (namespace, pki) = (s.namespace, "/etc/kubernetes/pki/etcd/server");
-    format!(
-        "kubectl -n {namespace} exec {pod} -c etcd -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert={pki}/ca.crt --cert={pki}/tls.crt --key={pki}/tls.key {command}"
     )
 }

@@ -1,6 +1,7 @@
 //! Taking an etcd down. Needs no member to be healthy, and no spec to be valid.
 
-use super::{EtcdPlan, Input};
+use crate::planned::EtcdPlan;
+use crate::subject::Input;
 use berth_api::cluster::DataPolicy;
 use berth_api::{labels, names};
 use berth_plan::ending;

@@ -2,16 +2,16 @@
 
 use super::subject::Subject;
 use super::{newer, stranded, way_back};
+use crate::volumes::claim;
+use crate::volumes::has_lost;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::MemberState;
 use berth_api::etcd_recovery::Recovery;
-use berth_api::labels;
 use berth_plan::etcd_home::give_up;
-use berth_plan::observed::{EtcdProbe, MemberProbe, deleting, label};
-use berth_plan::workload::{SLOW_START, has_lost_its_data, pod_problem, pod_ready, pod_start};
+use berth_plan::observed::{EtcdProbe, MemberProbe, deleting};
+use berth_plan::workload::{SLOW_START, pod_problem, pod_ready, pod_start};
 use berth_render::Kind;
-use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -155,12 +155,6 @@ fn unbound(s: &Subject<'_>, member: &str) -> Option<String> {
     Some(format!("PersistentVolumeClaim {name} waits for a volume: check that {class} exists and can provision one"))
 }
 
-/// A member's claim, with its name.
-pub(super) fn claim<'a>(s: &Subject<'a>, member: &str) -> Option<(String, &'a Value)> {
-    let key = s.key(Kind::PersistentVolumeClaim, format!("data-{member}"));
-    Some((key.name.clone(), s.observed.get(&key)?))
-}
-
 /// A volume that goes with the pod that still uses it.
 fn deleting_volume(s: &Subject<'_>) -> Option<String> {
     s.members().into_iter().find_map(|member| {
@@ -184,19 +178,6 @@ fn deleting_volume(s: &Subject<'_>) -> Option<String> {
             keep.unwrap_or_default()
         ))
     })
-}
-
-/// Whether a member's data is lost, as far as that is proven: its guard found the volume empty, or the claim has lost its volume.
-pub(super) fn has_lost(s: &Subject<'_>, name: &str) -> bool {
-    let answers = s.observed.etcd.as_ref().is_some_and(|p| matches!(p.members.get(name), Some(Ok(_))));
-    let is_gone =
-        claim(s, name).is_some_and(|(_, claim)| is_lost(claim) && label(claim, labels::ETCD_CLUSTER) == Some(s.name));
-    !answers && (is_gone || s.pod(name).is_some_and(has_lost_its_data))
-}
-
-/// A claim whose volume is gone.
-pub(super) fn is_lost(claim: &Value) -> bool {
-    claim["status"]["phase"] == "Lost"
 }
 
 /// From what the members said.

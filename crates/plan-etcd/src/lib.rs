@@ -4,6 +4,7 @@
 //! one of their pods runs, and then plans and carries out until nothing is left to write.
 
 mod alarm;
+mod backups;
 mod deletion;
 mod growth;
 mod health;
@@ -12,6 +13,7 @@ mod membership;
 mod newer;
 mod parity;
 mod pki;
+mod planned;
 mod probe;
 mod record;
 mod recovery;
@@ -26,35 +28,33 @@ pub mod unread;
 mod upgrade;
 mod upkeep;
 mod validate;
+mod volumes;
 mod way_back;
 
 #[cfg(test)]
 pub(crate) mod tests;
 
-use berth_api::etcd_bootstrap::Record;
+use berth_api::etcd_cluster::EtcdCluster;
 use berth_api::etcd_cluster::EtcdClusterStatus;
-use berth_api::etcd_cluster::{AbsentNode, EtcdCluster, EtcdEndpoint};
 use berth_api::etcd_recovery::RecoveryStatus;
-use berth_api::etcd_upkeep::{HashCheck, Upkeep};
 use berth_api::{labels, names};
 use berth_plan::etcd_home::Home;
-use berth_plan::model::{Action, Plan};
+use berth_plan::model::Action;
 use berth_plan::objects::owner_references::clear_owner_references;
 use berth_plan::observed::{self, label};
-use berth_plan::secrets::Certificates;
 use berth_plan::{Failure, Outcome, Planner};
 use berth_render::Kind;
-use jiff::SignedDuration;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 use subject::{Subject, is_ours};
 
 pub use growth::storage_class;
 pub use health::{Health, Member};
+pub use planned::EtcdPlan;
 pub use probe::{can_probe, endpoints, missing_members};
 pub use record::running;
 pub use record::{pinned_next_templates, pinned_templates};
 pub use recovery::view::recovers;
+pub use subject::Input;
 
 /// Kinds that a plan looks at, in the `EtcdCluster`'s namespace, by the label `berth.dev/etcd-cluster`. What has one of the
 /// names that a plan owns must be there too, whatever its labels, so that somebody else's object is seen.
@@ -67,47 +67,6 @@ pub const OBSERVED: [Kind; 7] = [
     Kind::StatefulSet,
     Kind::Pod,
 ];
-
-/// What a plan for an `EtcdCluster` is made from.
-pub type Input<'a> = berth_plan::Input<'a, EtcdCluster>;
-
-/// A plan, and what the status needs beside it.
-#[derive(Clone, Debug, Default)]
-pub struct EtcdPlan {
-    /// What to do.
-    pub plan: Plan,
-    /// Reconcile again after this long, even without an event: no watch reports how the members are.
-    pub requeue_after: Option<SignedDuration>,
-    /// What its certificates come to.
-    pub certificates: Certificates,
-    /// The message for fields that are set and that the pinned templates do not read.
-    pub unread: Option<String>,
-    /// Where the members are reached; empty until every one of them has an address.
-    pub endpoints: Vec<EtcdEndpoint>,
-    /// What the members run with. None: nothing can be made of the spec, or it is being deleted.
-    pub record: Option<Record>,
-    /// How the members are.
-    pub health: Health,
-    /// The upkeep of the databases, for the status.
-    pub upkeep: Option<Upkeep>,
-    /// What is done by itself about a lost quorum, for the status.
-    pub recovery: Option<RecoveryStatus>,
-    /// When it goes on.
-    upkeep_after: Option<SignedDuration>,
-    /// The last comparison of the members' data, for the status.
-    pub hashes: Option<HashCheck>,
-    /// Nodes that are away, with members' volumes, for the status.
-    pub absent_nodes: Vec<AbsentNode>,
-    /// When one was tried in vain, for the status.
-    pub hashes_failed_at: Option<Time>,
-}
-
-impl EtcdPlan {
-    /// When it has to be planned anew, though nothing happens: a certificate is due, or the upkeep goes on.
-    pub fn due(&self) -> Option<SignedDuration> {
-        [self.certificates.due, self.upkeep_after].into_iter().flatten().min()
-    }
-}
 
 /// Decides for an `EtcdCluster`.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,11 @@
 
 use super::membership::Step;
 use super::subject::{Subject, is_ours};
-use super::{
-    EtcdPlan, Health, Member, alarm, growth, health, newer, parity, recovery, restore, roll, services, upgrade, upkeep,
-    validate,
-};
+use super::{alarm, growth, health, newer, parity, recovery, restore, roll, services, upgrade, upkeep, validate};
+use crate::health::{Health, Member};
+use crate::planned::EtcdPlan;
+use crate::subject::etcdctl;
+use crate::subject::told;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{Bootstrap, BootstrapState, MemberRecord, MemberStage, Operation};
 use berth_api::{labels, names};
@@ -179,15 +180,6 @@ fn leader(s: &Subject<'_>, health: &Health) -> Option<String> {
     health.members.iter().find(|m| m.leader && s.pod(&m.name).is_some()).map(|m| m.name.clone())
 }
 
-/// What is done to the databases. Who leads is no change of members, and needs no record.
-pub(super) fn told(s: &Subject<'_>, via: String, call: EtcdCall) -> Action {
-    let etcd = s.key(Kind::EtcdCluster, s.name);
-    match call {
-        EtcdCall::Change(change) => Action::ChangeMembers { etcd, via, change },
-        EtcdCall::Maintain(what) => Action::Maintain { etcd, via, what },
-    }
-}
-
 /// What the change of members waits for.
 pub(super) fn changing(s: &Subject<'_>, step: &Step) -> Option<State> {
     let waiting = |on: String| State::Waiting { reason: Reason::MembersChanging, on };
@@ -239,7 +231,7 @@ fn unknown(s: &Subject<'_>, stranger: &ListedMember) -> String {
         "etcd lists a {kind} that Berth did not add: ID {id}, {}, at {}. {vote}. Berth adds, removes and replaces no member until it is gone; etcd serves meanwhile. To remove it: {}",
         if name.is_empty() { "without a name" } else { name },
         peer_urls.join(", "),
-        alarm::etcdctl(s, &pod, &format!("member remove {id}"))
+        etcdctl(s, &pod, &format!("member remove {id}"))
     )
 }
 

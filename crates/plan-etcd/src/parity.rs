@@ -2,9 +2,9 @@
 //! after each change of members. What came of it is in the status, which is written for that alone once a day. It is asked once in a
 //! reconcile, and after one that got no answer only later: a call is long, and its deadline is a good part of a reconcile's.
 
-use super::Health;
 use super::subject::Subject;
 use super::way_back;
+use crate::health::Health;
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, OperationKind};
 use berth_api::etcd_upkeep::HashCheck;
 use berth_api::version::Version;

@@ -1,7 +1,8 @@
 //! Stage 3: the etcd's own CAs, one for peers and one for clients, and what they sign.
 
+use super::services;
 use super::subject::{Subject, is_ours};
-use super::{EtcdPlan, services};
+use crate::planned::EtcdPlan;
 use berth_api::{labels, names};
 use berth_pki::{CertSpec, Usage};
 use berth_plan::model::{Stage, StageId, State};

@@ -4,7 +4,8 @@
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
 use super::subject::is_ours;
-use super::{Input, upgrade, validate};
+use super::{upgrade, validate};
+use crate::subject::Input;
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{

@@ -1,7 +1,7 @@
 //! When to reconcile again without an event.
 
-use super::EtcdPlan;
 use super::subject::Subject;
+use crate::planned::EtcdPlan;
 use berth_plan::workload::{pod_running, pod_start, started_at};
 use berth_render::Kind;
 use jiff::SignedDuration;

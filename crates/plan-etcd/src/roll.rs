@@ -1,8 +1,8 @@
 //! One pod after the other, followers first, and only while every member is ready and no volume would go with its pod.
 
-use super::Health;
 use super::subject::Subject;
-use super::upgrade::view::pod_version;
+use super::subject::pod_version;
+use crate::health::Health;
 use berth_api::conditions::Reason;
 use berth_plan::model::{Action, State};
 use berth_plan::observed::{deleting, label};

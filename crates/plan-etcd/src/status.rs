@@ -1,7 +1,10 @@
 //! What the `EtcdCluster` says of itself: one pure function, called when all went well and when it did not.
 
+use super::record;
 use super::subject::is_ours;
-use super::{EtcdPlan, Input, Member, record};
+use crate::health::Member;
+use crate::planned::EtcdPlan;
+use crate::subject::Input;
 use berth_api::cluster::CertificatesStatus;
 use berth_api::common::SecretRef;
 use berth_api::conditions::{self, ConditionType, Reason, Verdict};

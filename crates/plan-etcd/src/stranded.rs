@@ -6,8 +6,8 @@
 //! can wait for other reasons before: the status remembers when it was first seen. A node that is merely not ready is waited for.
 //! Only volumes that name their node count: one of a zone may be attached to the next node of that zone.
 
-use super::health;
 use super::subject::Subject;
+use crate::volumes;
 use berth_api::etcd_cluster::{AbsentNode, EtcdCluster};
 use berth_api::{labels, names};
 use berth_plan::etcd_home::{delete_volumes, give_up, name_of};
@@ -126,7 +126,7 @@ pub(super) fn way_out(s: &Subject<'_>, member: &str, stranded: &Stranded) -> Str
             "Berth replaces {member} by an empty member, which copies the data from the others, {when} a quorum of them is well"
         );
     }
-    if health::claim(s, member).is_some_and(|(_, claim)| health::is_lost(claim)) {
+    if volumes::claim(s, member).is_some_and(|(_, claim)| volumes::is_lost(claim)) {
         return format!(
             "no other member has its data: restore volume data-{member} from a backup of your storage. If that cannot be, have {member} begin anew, and then the condition says how to restore a backup: {}",
             delete_volumes(s.namespace, &[member])

@@ -1,9 +1,11 @@
 //! An `EtcdCluster` with what several stages need to know of it, computed once for a plan.
 
-use super::Input;
 use berth_api::etcd_bootstrap::{OperationKind, Phase, Record, Release};
 use berth_api::etcd_cluster::EtcdCluster;
+use berth_api::version::Version;
 use berth_api::{labels, names};
+use berth_plan::Action;
+use berth_plan::EtcdCall;
 use berth_plan::etcd_home::name_of;
 use berth_plan::observed::{Observed, annotation, label};
 use berth_plan::settings::Settings;
@@ -12,6 +14,9 @@ use berth_render::{Binary, Catalog, Kind, ObjectKey, TemplateSet};
 use jiff::Timestamp;
 use serde_json::Value;
 use std::collections::BTreeMap;
+
+/// What a plan for an `EtcdCluster` is made from.
+pub type Input<'a> = berth_plan::Input<'a, EtcdCluster>;
 
 /// An `EtcdCluster` with what every stage needs to know of it.
 #[derive(Clone, Debug)]
@@ -131,4 +136,26 @@ pub(crate) fn is_ours(object: &Value, name: &str) -> bool {
                 || annotation(object, labels::APPLIED_DIGEST).is_some()
         }
     }
+}
+
+/// How a person calls `etcdctl`: in a member's pod, where the server's certificate is also a client's.
+pub(crate) fn etcdctl(s: &Subject<'_>, pod: &str, command: &str) -> String {
+    let (namespace, pki) = (s.namespace, "/etc/kubernetes/pki/etcd/server");
+    format!(
+        "kubectl -n {namespace} exec {pod} -c etcd -- etcdctl --endpoints=https://127.0.0.1:2379 --cacert={pki}/ca.crt --cert={pki}/tls.crt --key={pki}/tls.key {command}"
+    )
+}
+
+/// What is done to the databases. Who leads is no change of members, and needs no record.
+pub(crate) fn told(s: &Subject<'_>, via: String, call: EtcdCall) -> Action {
+    let etcd = s.key(Kind::EtcdCluster, s.name);
+    match call {
+        EtcdCall::Change(change) => Action::ChangeMembers { etcd, via, change },
+        EtcdCall::Maintain(what) => Action::Maintain { etcd, via, what },
+    }
+}
+
+/// The version of the template that a pod was made from.
+pub(crate) fn pod_version(pod: &Value) -> Option<Version> {
+    label(pod, labels::VERSION)?.parse().ok()
 }

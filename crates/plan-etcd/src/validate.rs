@@ -1,7 +1,8 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
 use super::subject::{Subject, is_ours};
-use super::{Input, growth, record, upgrade};
+use super::{growth, record, upgrade};
+use crate::subject::Input;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Record;
 use berth_api::etcd_cluster::{EtcdClusterSpec, LEAST_STORAGE};

@@ -1,8 +1,9 @@
 //! What a decision about members is made from, as it was observed.
 
 use super::{Fact, Journal, View};
+use crate::health::Health;
 use crate::subject::Subject;
-use crate::{Health, newer, parity, roll, services, stranded};
+use crate::{newer, parity, roll, services, stranded};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{BootstrapState, Record};
 use berth_api::{labels, names};

@@ -1,25 +1,27 @@
 //! What a decision about a recovery is made from, as it was observed.
 
 use super::{Attempt, HOUR, Loss, Newest, Others, QUEUED_FOR, View};
-use crate::Health;
-use crate::health;
+use crate::backups::all;
+use crate::backups::newest;
+use crate::backups::store;
+use crate::health::Health;
 use crate::services;
 use crate::subject::Subject;
+use crate::volumes;
 use berth_api::backup::{BackupRef, EtcdBackup};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, Phase};
 use berth_api::etcd_cluster::{EtcdCluster, EtcdEndpoint};
 use berth_api::etcd_recovery::{Recovery, RecoveryStatus};
 use berth_api::labels;
-use berth_api::restore::{BackupOf, EtcdRestore};
+use berth_api::restore::EtcdRestore;
 use berth_plan::etcd_home::Home;
 use berth_plan::observed::{Observed, label};
 use berth_plan::workload::{has_lost_its_data, pod_problem};
-use berth_plan_backup::backup::proven::{self, Wanted};
+use berth_plan_backup::backup::proven::{self};
 use berth_plan_backup::restore;
 use berth_render::{Kind, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use serde::de::DeserializeOwned;
 
 /// Whether restores, backups and other etcds have to be read for a plan, and of which namespace: a person is told what there is, too.
 pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
@@ -32,7 +34,7 @@ pub fn recovers(etcd: &EtcdCluster, observed: &Observed) -> Option<String> {
     let pods = berth_plan::workload::pods_of(observed, namespace, labels::ETCD_CLUSTER, name);
     let claims = observed.of_kind(Kind::PersistentVolumeClaim, namespace);
     let lost = pods.into_iter().any(|(_, pod)| has_lost_its_data(pod))
-        || claims.into_iter().any(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && health::is_lost(c));
+        || claims.into_iter().any(|(_, c)| label(c, labels::ETCD_CLUSTER) == Some(name) && volumes::is_lost(c));
     (goes_on || lost).then(|| Home::of(etcd).namespace.to_owned())
 }
 
@@ -62,10 +64,6 @@ pub(crate) fn of(s: &Subject<'_>, health: &Health) -> View {
         attempts,
         old,
     }
-}
-
-fn all<'a, T: DeserializeOwned>(s: &Subject<'a>, kind: Kind, namespace: &'a str) -> impl Iterator<Item = T> {
-    s.observed.of_kind(kind, namespace).filter_map(|(_, o)| serde_json::from_value(o.clone()).ok())
 }
 
 /// Whether these references are to what is restored.
@@ -102,27 +100,6 @@ fn attempts(s: &Subject<'_>, namespace: &str) -> Vec<Attempt> {
     ours.map(attempt).collect()
 }
 
-/// The newest proven backup of this data.
-pub(crate) fn newest(s: &Subject<'_>, namespace: &str) -> Option<(EtcdBackup, Time)> {
-    let Home { field, name, .. } = Home::of(s.etcd);
-    let of = |wanted: &str| (field == wanted).then(|| BackupRef { name: name.to_owned() });
-    let of = BackupOf { cluster_ref: of("clusterRef"), etcd_cluster_ref: of("etcdClusterRef") };
-    let wanted = Wanted { of: &of, identity: Some(&s.record.bootstrap.cluster_uid), until: None };
-    let backups: Vec<EtcdBackup> = all(s, Kind::EtcdBackup, namespace).collect();
-    let newest = proven::newest(&backups, &wanted)?;
-    Some((newest.clone(), Time(proven::taken(newest)?)))
-}
-
-/// The store that a backup of what is left goes to: where the newest one is, or the first that it may use.
-pub(crate) fn store(s: &Subject<'_>, newest: Option<&EtcdBackup>) -> Option<String> {
-    let Home { namespace, field, .. } = Home::of(s.etcd);
-    let backups = &s.settings.backups;
-    let stands_alone_in = (field == "etcdClusterRef").then_some(namespace);
-    let may = backups.stores.iter().filter(|store| store.serves(stands_alone_in) && !backups.image.is_empty());
-    let known = may.clone().find(|store| newest.is_some_and(|newest| newest.spec.store == store.name));
-    known.or_else(|| may.clone().next()).map(|store| store.name.clone())
-}
-
 /// A restore of ours failed, or is gone, after it had stopped etcd and begun a new epoch.
 fn stopped(s: &Subject<'_>, attempts: &[Attempt]) -> Option<Loss> {
     let operation = s.record.operation.as_ref()?;
@@ -143,7 +120,7 @@ fn lost(s: &Subject<'_>, health: &Health) -> Option<Loss> {
     }
     let probe = s.observed.etcd.as_ref();
     let answer = |name: &String| probe.and_then(|p| p.members.get(name)?.as_ref().ok());
-    let is_lost = |name: &String| health::has_lost(s, name);
+    let is_lost = |name: &String| volumes::has_lost(s, name);
     let journal = &s.record.bootstrap.members;
     let stage = |stage: MemberStage| journal.iter().filter(move |m| m.stage == stage).map(|m| m.name.clone());
     let certain: Vec<String> = if journal.is_empty() { s.members() } else { stage(MemberStage::Voter).collect() };

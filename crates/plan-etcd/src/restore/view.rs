@@ -1,7 +1,7 @@
 //! What a decision about a restore is made from, as it was observed.
 
 use super::{Entry, View};
-use crate::Health;
+use crate::health::Health;
 use crate::subject::Subject;
 use berth_api::etcd_bootstrap::{BootstrapState, Record};
 use berth_api::etcd_cluster::EtcdCluster;

@@ -21,8 +21,10 @@ mod trouble;
 mod unread;
 mod versions;
 
+use super::plan;
 use super::status::status;
-use super::{EtcdPlan, Input, plan};
+use crate::planned::EtcdPlan;
+use crate::subject::Input;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::etcd_cluster::{EtcdClient, EtcdCluster, EtcdClusterSpec};
 use berth_plan::model::{StageId, State};

@@ -1,9 +1,9 @@
 //! What a step does, and what is said of it.
 
 use super::{Step, view};
-use crate::members::told;
 use crate::parity;
 use crate::subject::Subject;
+use crate::subject::told;
 use berth_api::conditions::Reason;
 use berth_api::names;
 use berth_plan::model::{Action, EtcdCall, MemberChange, State};

@@ -1,15 +1,18 @@
 //! What a change of the version is decided from, as it was observed, and what a step writes.
 
 use super::{Entry, Parity, RAN, Seat, View, target};
+use crate::health::Health;
+use crate::subject::Input;
 use crate::subject::Subject;
-use crate::{Health, Input, parity, roll, validate};
+use crate::subject::pod_version;
+use crate::{parity, roll, validate};
 use berth_api::etcd_bootstrap::{BootstrapState, FailedVersion, Operation, OperationKind, Phase, Record, Release};
 use berth_api::etcd_cluster::MemberState;
 use berth_api::version::Version;
 use berth_api::{labels, names};
 use berth_plan::etcd_home::Home;
 use berth_plan::etcd_home::name_of;
-use berth_plan::observed::{RaisedAlarm, label};
+use berth_plan::observed::RaisedAlarm;
 use berth_plan::settings::Settings;
 use berth_plan::workload::{pod_problem, pod_ready, pods_of, ready_since, taken_up};
 use berth_render::{Catalog, Kind};
@@ -98,11 +101,6 @@ fn has_run(pod: &Value, now: Timestamp) -> bool {
             || has_ended(&c["state"]["terminated"])
             || has_ended(&c["lastState"]["terminated"])
     })
-}
-
-/// The version of the template that a pod was made from.
-pub(crate) fn pod_version(pod: &Value) -> Option<Version> {
-    label(pod, labels::VERSION)?.parse().ok()
 }
 
 /// A registry may hold a build such as `3.6.16-rc.1+somebody`.

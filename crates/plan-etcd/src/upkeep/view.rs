@@ -1,7 +1,7 @@
 //! What the upkeep of an etcd is decided from, as it was observed.
 
 use super::{Room, View};
-use crate::Health;
+use crate::health::Health;
 use crate::subject::Subject;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::labels;
