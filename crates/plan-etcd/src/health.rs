@@ -72,6 +72,10 @@ impl Health {
     pub fn all_ready(&self) -> bool {
         !self.members.is_empty() && self.ready() == self.members.len()
     }
+    /// Who leads, if its pod is there.
+    pub(crate) fn leader(&self, s: &Subject<'_>) -> Option<String> {
+        self.members.iter().find(|m| m.leader && s.pod(&m.name).is_some()).map(|m| m.name.clone())
+    }
     /// A member's data differs from the others': etcd refuses to serve.
     pub fn corrupt(&self) -> bool {
         self.alarms.iter().any(|a| a.contains("CORRUPT"))

@@ -4,7 +4,8 @@
 //! it, so that the loss of any one of them (a backup restores no status; `Retain` leaves no `StatefulSet`) changes nothing.
 
 use super::subject::is_ours;
-use super::{upgrade, validate};
+use super::validate;
+use crate::procedures::upgrade;
 use crate::subject::Input;
 use berth_api::common::AgentDelivery;
 use berth_api::conditions::Reason;
@@ -201,7 +202,7 @@ fn builtin(version: Version) -> String {
 pub(crate) fn of(input: Input<'_>) -> Result<Record, State> {
     let Input { object: etcd, observed, settings, .. } = input;
     if let Some(mut record) = running(etcd, observed) {
-        upgrade::view::pick_up(input, &mut record);
+        upgrade::pick_up(input, &mut record);
         if record.agent_image.is_empty() || agent_image_is_missing(input, &record) {
             record.agent_image.clone_from(&settings.agent_image);
             record.agent_delivery = settings.agent_delivery;

@@ -1,7 +1,8 @@
 //! Stage 1: what the spec asks for that needs facts to be judged, and what the members are pinned to.
 
+use super::record;
 use super::subject::{Subject, is_ours};
-use super::{growth, record, upgrade};
+use crate::procedures::{growth, upgrade};
 use crate::subject::Input;
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Record;
@@ -77,7 +78,7 @@ fn refusal(s: &Subject<'_>) -> Option<State> {
     if let Err(refusal) = wanted_version(s) {
         return Some(refusal);
     }
-    if let growth::Step::Refuse(refusal) = growth::decide(s) {
+    if let growth::GrowthStep::Refuse(refusal) = growth::decide_growth(s) {
         return Some(refusal);
     }
     let (there, wanted) = (record.replicas, spec.replicas);
@@ -121,7 +122,7 @@ pub(super) fn wanted_version(s: &Subject<'_>) -> Result<Version, State> {
         return refused(Reason::MinorChangeUnsupported, why);
     }
     let least = upgrade::LEAST_FOR_3_6.parse().ok().filter(|least: &Version| least.minor() == runs.minor());
-    let lowest = upgrade::view::lowest(s).map_or(runs, |lowest| lowest.min(runs));
+    let lowest = upgrade::lowest(s).map_or(runs, |lowest| lowest.min(runs));
     if let Some(least) = least.filter(|least| wanted.minor() > runs.minor() && lowest < *least) {
         let why = format!(
             "a member runs etcd {lowest}, and before {} all have to run {least} or newer: members that were removed could come back. Set a patch version of {} from {least} on first",

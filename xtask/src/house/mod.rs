@@ -27,7 +27,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("plan", 2),
     ("plan-backup", 18),
     ("plan-cluster", 53),
-    ("plan-etcd", 3),
+    ("plan-etcd", 5),
     ("render", 3),
     ("sim", 4),
     ("testkit", 7),

@@ -497,7 +497,7 @@ fn restores(formed: &Etcd) -> Vec<Situation> {
     e.asked(None);
     e.reconcile();
     all.push(e.said("an EtcdRestore asks for a stand-alone etcd, and its clients are to stop"));
-    e.cr.metadata.labels = Some(super::recovery::of_a_tenant());
+    e.cr.metadata.labels = Some(crate::tests::recovery::of_a_tenant());
     e.reconcile();
     all.push(e.said("an EtcdRestore asks for a tenant's etcd, and its clients are to stop"));
     let mut again = e.clone();

@@ -195,7 +195,7 @@ fn what_a_person_can_do_about_a_full_database_can_be_typed() {
     for is_tenants in [false, true] {
         let mut e = Etcd::formed(3);
         if is_tenants {
-            e.cr.metadata.labels = Some(super::recovery::of_a_tenant());
+            e.cr.metadata.labels = Some(crate::tests::recovery::of_a_tenant());
         }
         e.probe().alarms.push(alarm("NOSPACE", 0));
         e.probe().members.values_mut().flatten().for_each(|m| {

@@ -28,7 +28,7 @@ pub(super) fn all(formed: &Etcd) -> Vec<Situation> {
     largest.looks();
     all.push(largest.said("the database is full of what is in use, and has the largest quota"));
     let mut tenants = e.clone();
-    tenants.cr.metadata.labels = Some(super::super::recovery::of_a_tenant());
+    tenants.cr.metadata.labels = Some(crate::tests::recovery::of_a_tenant());
     tenants.looks();
     all.push(tenants.said("a tenant's database is full of what is in use"));
     let mut deleted = formed.clone();
