@@ -162,6 +162,7 @@ fn set_flag(container: &mut Value, flag: &str, value: Option<&str>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use berth_render::Catalog;
 
     #[test]
     fn a_lever_is_put_in_and_taken_out_again() {
@@ -188,10 +189,10 @@ mod tests {
     fn none_is_without_what_is_taken_and_all_that_are_taken_is_what_templates_have() {
         let all = all();
         let named = |name: &str| all.iter().find(|l| l.name == name).expect("a lever");
-        for (component, template) in [
-            (CONTROLLERS, include_str!("../../templates/v1.36/controller-manager/deployment.yaml.j2")),
-            (SCHEDULER, include_str!("../../templates/v1.36/scheduler/deployment.yaml.j2")),
-        ] {
+        let newest = Catalog::builtin().minors().pop().expect("a minor");
+        let templates = Catalog::builtin().kubernetes(newest).expect("built in").to_data();
+        for (component, folder) in [(CONTROLLERS, "controller-manager"), (SCHEDULER, "scheduler")] {
+            let template = &templates[&format!("{folder}__deployment.yaml.j2")];
             let flags = template.lines().filter_map(|l| l.trim().strip_prefix("- ").filter(|l| l.starts_with("--")));
             let mut args: Vec<&str> = flags.collect();
             args.sort_unstable();

@@ -15,6 +15,7 @@ mod recipes;
 mod reference;
 mod release;
 mod shell;
+mod templates;
 mod testing;
 mod upgrade;
 
@@ -94,6 +95,12 @@ enum Command {
         /// Only tests whose name, with its modules, contains one of these.
         filters: Vec<String>,
     },
+    /// Prints all templates of a minor, each with the file that it comes from: `1.36`, or `etcd 3.6`. `diff` compares two minors.
+    Templates {
+        /// The minor, of etcd with `etcd` before it.
+        #[arg(required = true, num_args = 1..=2)]
+        of: Vec<String>,
+    },
     /// Prints `package path` of each test, from the sources: `diff` compares two commits.
     TestNames {
         /// Another checkout. Default: this one.
@@ -139,6 +146,7 @@ fn main() -> ExitCode {
         Command::Bench { args } => bench::run_all(&args),
         Command::BenchDown => bench::down(),
         Command::Upgrade { from, keep } => upgrade::run_all(&from, keep),
+        Command::Templates { of } => templates::print(&of),
         Command::TestNames { checkout } => names::print(checkout.as_deref().unwrap_or(root())),
         Command::Runs => testing::runs::print(),
         Command::Chaos { seed, filters } => testing::chaos::run(seed, &filters),

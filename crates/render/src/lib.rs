@@ -10,6 +10,7 @@ mod env;
 mod error;
 mod finish;
 mod flags;
+pub mod folders;
 pub mod images;
 mod kinds;
 mod lint;

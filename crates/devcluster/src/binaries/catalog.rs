@@ -338,7 +338,8 @@ mod tests {
             let file = minor.unwrap().path().join("addons/coredns/files/Corefile.j2");
             corefiles.extend(std::fs::read_to_string(file));
         }
-        assert!(corefiles.len() > 3, "the templates have Corefiles");
+        // A newer minor has a file of its own only if it differs.
+        assert!(corefiles.len() > 1, "the templates have a Corefile");
         let (main, module) = (include_str!("coredns/main.go"), include_str!("coredns/go.mod"));
         let mut used = 0;
         for corefile in &corefiles {
@@ -356,7 +357,7 @@ mod tests {
                 assert!(main.contains(&format!("coredns/plugin/{plugin}\"")), "{plugin} is not in coredns/main.go");
             }
         }
-        assert!(used > 30, "{used} plugins were found");
+        assert!(used > 15, "{used} plugins were found");
         assert!(module.contains(&format!("github.com/coredns/coredns v{COREDNS}\n")), "go.mod has another version");
     }
 
