@@ -20,7 +20,7 @@ help: ## What there is.
 demo: ## A meta cluster on this machine with Berth and a first tenant. Again: changes nothing. With BERTH_KUBECONFIG and IMAGE: on yours.
 	@$(XTASK) demo
 
-demo-store: ## The demo with somewhere to keep backups: for docs/tutorial-restore.md.
+demo-store: ## The demo with somewhere to keep backups: to try docs/restore.md.
 	@$(XTASK) demo-store
 
 demo-down: ## Removes the demo: nothing of it is left. With BERTH_KUBECONFIG: from that cluster.

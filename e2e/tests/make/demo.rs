@@ -26,13 +26,13 @@ fn the_demo_twice_and_away() {
     away_after(demo);
 }
 
-/// docs/tutorial-restore.md, docs/operate.md and docs/tutorial.md, as they are printed.
+/// docs/restore.md, docs/operate.md and docs/tutorial.md, as they are printed.
 #[test]
 #[ignore = "make test-all: eight minutes"]
 fn the_pages_about_the_demo_do_what_they_say() {
     away_after(|| {
         make("demo")?;
-        in_a_checkout("docs/tutorial-restore.md", |_| {})?;
+        in_a_checkout("docs/restore.md", |_| {})?;
         make("demo")?;
         in_a_checkout("docs/operate.md", |bash| {
             let path = env::var("PATH").unwrap_or_default();

@@ -420,7 +420,7 @@ impl Demo {
         for (command, comment) in commands {
             println!("{command:<66}  # {comment}");
         }
-        println!("\nMore: docs/tutorial.md; docs/tutorial-restore.md loses a volume, and gets it back from a backup");
+        println!("\nMore: docs/tutorial.md; docs/restore.md loses a volume, and gets it back from a backup");
     }
 }
 
