@@ -1,6 +1,7 @@
 //! `images`: what has to be in a mirror.
 
-use crate::{BERTH, Outcome, args::Images, output};
+use crate::args::Images;
+use crate::{BERTH, Outcome, output};
 use anyhow::Context as _;
 use berth_api::version::Minor;
 use berth_render::{Binary, Catalog, images};

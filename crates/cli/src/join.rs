@@ -3,8 +3,7 @@
 use crate::access::Access;
 use crate::args::{JoinCommand, Meta};
 use crate::connect::Way;
-use crate::kubeconfig;
-use crate::{Outcome, output};
+use crate::{Outcome, kubeconfig, output};
 use anyhow::{Context as _, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -4,11 +4,10 @@ use crate::planned::EtcdPlan;
 use crate::subject::Input;
 use berth_api::cluster::DataPolicy;
 use berth_api::{labels, names};
-use berth_plan::ending;
 use berth_plan::etcd_home::name_of;
 use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::observed::{deleting, label};
-use berth_plan::requeue;
+use berth_plan::{ending, requeue};
 use berth_render::{Kind, ObjectKey};
 use serde_json::Value;
 

@@ -2,8 +2,7 @@
 
 use super::subject::Subject;
 use super::{newer, stranded, way_back};
-use crate::volumes::claim;
-use crate::volumes::has_lost;
+use crate::volumes::{claim, has_lost};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::BootstrapState;
 use berth_api::etcd_cluster::MemberState;

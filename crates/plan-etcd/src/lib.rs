@@ -29,10 +29,8 @@ mod way_back;
 pub(crate) mod tests;
 
 use crate::procedures::growth::GrowthStep;
-use crate::procedures::parity;
-use crate::procedures::recovery;
-use berth_api::etcd_cluster::EtcdCluster;
-use berth_api::etcd_cluster::EtcdClusterStatus;
+use crate::procedures::{parity, recovery};
+use berth_api::etcd_cluster::{EtcdCluster, EtcdClusterStatus};
 use berth_api::{labels, names};
 use berth_plan::model::Action;
 use berth_plan::objects::owner_references::clear_owner_references;
@@ -47,8 +45,7 @@ pub use health::{Health, Member};
 pub use planned::EtcdPlan;
 pub use probe::{can_probe, endpoints, missing_members};
 pub use procedures::growth::storage_class;
-pub use record::running;
-pub use record::{pinned_next_templates, pinned_templates};
+pub use record::{pinned_next_templates, pinned_templates, running};
 pub use recovery::recovers;
 pub use subject::Input;
 

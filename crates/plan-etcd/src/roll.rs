@@ -1,7 +1,6 @@
 //! One pod after the other, followers first, and only while every member is ready and no volume would go with its pod.
 
-use super::subject::Subject;
-use super::subject::pod_version;
+use super::subject::{Subject, pod_version};
 use crate::health::Health;
 use berth_api::conditions::Reason;
 use berth_plan::model::{Action, State};

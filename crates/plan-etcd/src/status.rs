@@ -13,8 +13,7 @@ use berth_api::etcd_cluster::{EtcdClientStatus, EtcdClusterStatus, EtcdMember, P
 use berth_api::names;
 use berth_plan::etcd_home::name_of;
 use berth_plan::failure::Failure;
-use berth_plan::model::LASTING;
-use berth_plan::model::{Plan, Stage, StageId, State};
+use berth_plan::model::{LASTING, Plan, Stage, StageId, State};
 use berth_plan::observed::Progress;
 use berth_plan::verdicts;
 use berth_plan_backup::schedule;

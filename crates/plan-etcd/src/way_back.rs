@@ -1,11 +1,9 @@
 //! What a person does about a quorum that is lost for good: what is left comes before any backup, since it may hold more.
 
 use super::backups::{newest, store};
-use super::subject::Subject;
-use super::subject::etcdctl;
+use super::subject::{Subject, etcdctl};
 use super::volumes::has_lost;
-use berth_plan::etcd_home::Home;
-use berth_plan::etcd_home::keep_volumes;
+use berth_plan::etcd_home::{Home, keep_volumes};
 use serde_json::{Value, json};
 
 /// Of the members as they are. None: none of them lost its data.

@@ -1,7 +1,8 @@
 //! Fields of a spec that are set, and that the pinned templates do not read: they take effect with newer templates only.
 
 use berth_render::TemplateSet;
-use serde::{Serialize, de::DeserializeOwned};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 /// A field of a spec with everything inside of it, and the values that it feeds, as (folder of templates, value). No values: it takes

@@ -1,7 +1,6 @@
 //! Conditions that every kind of Berth's has, from its plan.
 
-use crate::model::LASTING;
-use crate::model::{Plan, Stage, StageId, State};
+use crate::model::{LASTING, Plan, Stage, StageId, State};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;

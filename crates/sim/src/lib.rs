@@ -15,9 +15,8 @@ mod stateful_sets;
 
 use berth_api::etcd_cluster::EtcdClusterStatus;
 use berth_api::{EtcdCluster, names};
-use berth_plan::SecretFacts;
 use berth_plan::observed::{ApiProbe, InsideTenant, Observed, Published, sha256, uid};
-use berth_plan::{Action, EtcdCall, EtcdCallResult, Input, Planner, SecretPlan, Settings};
+use berth_plan::{Action, EtcdCall, EtcdCallResult, Input, Planner, SecretFacts, SecretPlan, Settings};
 use berth_render::{Kind, Object, ObjectKey, TemplateSet};
 pub use controllers::{Step, status, step};
 pub use facts::UNKNOWN;

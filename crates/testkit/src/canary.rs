@@ -1,6 +1,7 @@
 //! Private keys appear nowhere but in the Secrets that hold them: what to look for.
 
-use base64::{Engine, engine::general_purpose::STANDARD};
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
 
 /// Bytes of a key that no other text has: short enough to survive being wrapped, long enough not to be there by chance.

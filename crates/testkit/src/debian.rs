@@ -1,10 +1,8 @@
 //! Programs from Debian's packages: their files are unpacked into the cache, and nothing is installed.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 

@@ -1,10 +1,8 @@
 //! Objects from YAML or JSON, and polling.
 
-use std::{
-    fmt::Debug,
-    path::PathBuf,
-    time::{Duration, Instant},
-};
+use std::fmt::Debug;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 use serde::de::DeserializeOwned;

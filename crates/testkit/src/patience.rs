@@ -1,6 +1,7 @@
 //! Deadlines that a slow machine does not reach.
 
-use std::{sync::LazyLock, time::Duration};
+use std::sync::LazyLock;
+use std::time::Duration;
 
 /// How many times as slow this machine is as the one for which deadlines are written: `make test` measures it, and sets this.
 pub const SLOWNESS: &str = "BERTH_SLOWNESS";

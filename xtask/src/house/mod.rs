@@ -25,7 +25,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("operator", 9),
     ("pki", 2),
     ("plan", 2),
-    ("plan-backup", 18),
+    ("plan-backup", 4),
     ("plan-cluster", 53),
     ("plan-etcd", 5),
     ("render", 3),

@@ -11,8 +11,7 @@ mod tests;
 
 use crate::access::{Access, cluster_in, parse};
 use crate::args::{Meta, Plan};
-use crate::world;
-use crate::{Outcome, output};
+use crate::{Outcome, output, world};
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};

@@ -4,8 +4,7 @@ mod show;
 
 use crate::access::cluster_in;
 use crate::args::{Objects, Render};
-use crate::world;
-use crate::{Outcome, output};
+use crate::{Outcome, output, world};
 use berth_api::Cluster;
 use berth_plan::settings::Config;
 use berth_plan::{MetaCluster, Settings};

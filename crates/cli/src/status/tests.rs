@@ -4,8 +4,8 @@
 
 mod schema;
 
-use super::read::Seen;
-use super::{all, list, read, report, rows, tree};
+use super::read::{self, Seen};
+use super::{all, list, report, rows, tree};
 use crate::Outcome;
 use crate::access::Access;
 use crate::args::{Format, Status};

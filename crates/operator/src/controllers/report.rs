@@ -2,8 +2,7 @@
 
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, ReconcileLabels};
-use berth_api::conditions::ConditionType;
-use berth_api::conditions::Reason;
+use berth_api::conditions::{ConditionType, Reason};
 use berth_api::crds;
 use berth_kubeio::{ErrorKind, IoError, ResourceRef, write_status};
 use berth_plan::fleet::TenantId;

@@ -1,9 +1,10 @@
 //! Taking a backup down. What is in the store stays, unless the spec asks for its deletion and a newer backup of the same data was
 //! proven: of each etcd, the last one always stays, also where a whole namespace is deleted.
 
+use super::input::{BackupInput, BackupPlan, SOON, WAITING};
 use super::place::{find, is_home_of, store};
 use super::store::{self as stores, is_of_namespace};
-use super::{BackupInput, BackupPlan, Owner, SOON, WAITING, asks, job, outcome, proven, queue};
+use super::{Owner, asks, job, outcome, proven, queue};
 use crate::restore;
 use berth_api::backup::{DeletionPolicy, EtcdBackup, Outcome, phase};
 use berth_api::conditions::Reason;

@@ -1,8 +1,9 @@
 //! An older backup of the same schedule, which is read back by the Job of a newer one. Its schedule says which.
 
 use super::damage::{Found, same_store};
+use super::input::BackupInput;
 use super::job::task_of;
-use super::{BackupInput, asks, outcome, proven, store};
+use super::{asks, outcome, proven, store};
 use berth_api::backup::{At, Earlier, EtcdBackup, Outcome, Proof, ReadBack, ReadBackStatus, Task};
 use berth_api::{labels, names};
 use berth_plan::model::Action;

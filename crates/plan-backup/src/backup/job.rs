@@ -1,10 +1,11 @@
 //! The Job: a container with etcd's image, which has etcd's programs of the members' version, and `berth-backup` on a volume in it, as
 //! the agent is in the members (ADR 13). It has no token, and nothing of it is pinned: it is over before the next operator comes.
 
+use super::Owner;
+use super::input::BackupInput;
 use super::outcome::CONTAINER;
 use super::place::{self, Place};
 use super::store::Kept;
-use super::{BackupInput, Owner};
 use berth_api::backup::{Delete, GIVE_UP, TASK, Take, Task};
 use berth_api::common::AgentDelivery;
 use berth_api::{EtcdCluster, labels};

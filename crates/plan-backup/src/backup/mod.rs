@@ -4,6 +4,7 @@
 pub(crate) mod damage;
 mod deletion;
 mod earlier;
+mod input;
 pub(crate) mod job;
 pub(crate) mod outcome;
 mod owner;
@@ -16,102 +17,19 @@ pub(crate) mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use berth_api::backup::EtcdBackupStatus;
-use berth_api::backup::{EtcdBackup, Outcome, phase};
+use berth_api::backup::{EtcdBackup, EtcdBackupStatus, Outcome, phase};
 use berth_api::conditions::Reason;
-use berth_api::{labels, names};
-use berth_plan::Input;
-use berth_plan::Planner;
-use berth_plan::model::{Plan, Stage, StageId, State};
-use berth_plan::observed::label;
+use berth_api::names;
+use berth_plan::model::{Stage, StageId, State};
 use berth_plan::secrets::foreign;
+use berth_plan::{Input, Planner};
 use berth_render::{Kind, ObjectKey};
-use jiff::SignedDuration;
-use serde_json::Value;
-use std::ops::Deref;
+use input::{AT_REST, BackupInput, SOON, WAITING, was_verified};
 
 pub use earlier::{earlier, schedule};
+pub use input::BackupPlan;
 pub(crate) use owner::Owner;
 pub use place::{Asks, asks};
-
-/// A plan, and what the status needs beside it.
-#[derive(Clone, Debug, Default)]
-pub struct BackupPlan {
-    /// What to do.
-    pub plan: Plan,
-    /// Reconcile again after this long, even without an event.
-    pub requeue_after: Option<SignedDuration>,
-    /// How its Job ended, if it did.
-    pub outcome: Option<Outcome>,
-    /// The phase for people.
-    pub phase: &'static str,
-}
-
-/// Something is about to be there.
-const SOON: SignedDuration = SignedDuration::from_secs(2);
-/// What is awaited is not announced.
-const WAITING: SignedDuration = SignedDuration::from_secs(15);
-/// A Job that is young may find out soon why it has no pod.
-const YOUNG: SignedDuration = SignedDuration::from_mins(1);
-/// A Job's end is announced.
-const RUNNING: SignedDuration = SignedDuration::from_mins(1);
-/// Nothing changes by itself.
-const AT_REST: SignedDuration = SignedDuration::from_mins(10);
-
-/// An `EtcdBackup` with what several steps need to know of it.
-#[derive(Clone, Copy, Debug)]
-struct BackupInput<'a>(Input<'a, EtcdBackup>);
-
-impl<'a> Deref for BackupInput<'a> {
-    type Target = Input<'a, EtcdBackup>;
-
-    fn deref(&self) -> &Input<'a, EtcdBackup> {
-        &self.0
-    }
-}
-
-impl<'a> BackupInput<'a> {
-    fn has_ended(&self) -> bool {
-        let phase = self.object.status.as_ref().and_then(|s| s.phase.as_deref());
-        [Some(phase::VERIFIED), Some(phase::FAILED)].contains(&phase)
-    }
-
-    /// What its Jobs are made for.
-    fn owner(&self) -> Owner<'a> {
-        let own = [
-            (labels::ETCD_BACKUP, self.name().to_owned()),
-            (labels::ETCD_BACKUP_NAMESPACE, self.namespace().to_owned()),
-        ];
-        Owner::new(self.observed, self.settings, own)
-    }
-
-    fn get(&self, key: &ObjectKey) -> Option<&'a Value> {
-        self.owner().get(key)
-    }
-
-    fn clean(&self, stage: &mut Stage, job: &str, namespace: &str) -> bool {
-        self.owner().clean(stage, job, namespace)
-    }
-
-    /// Whether a Job was made for an `EtcdBackup` that had this name before: what it says is of other data.
-    fn is_earlier(&self, job: &Value) -> bool {
-        label(job, labels::ETCD_BACKUP_UID).is_some_and(|uid| uid != self.uid())
-    }
-
-    /// When to look again at a Job that is there.
-    fn look_at(&self, key: &ObjectKey) -> SignedDuration {
-        match self.observed.get(key) {
-            Some(job) if outcome::is_starting(&self.owner(), job) => {
-                if outcome::age(job, self.now) < YOUNG {
-                    SOON
-                } else {
-                    WAITING
-                }
-            }
-            _ => RUNNING,
-        }
-    }
-}
 
 /// Decides for an `EtcdBackup`.
 #[derive(Clone, Copy, Debug)]
@@ -166,10 +84,6 @@ pub fn plan(input: Input<'_, EtcdBackup>) -> BackupPlan {
     }
     out.plan.stages.push(stage);
     out
-}
-
-fn was_verified(backup: &EtcdBackup) -> bool {
-    backup.status.as_ref().is_some_and(|s| s.verified_at.is_some())
 }
 
 /// One that has not ended: its phase and state.

@@ -1,6 +1,6 @@
 //! Where an etcd is, and whether a backup of it can be taken now.
 
-use super::BackupInput;
+use super::input::BackupInput;
 use super::store::{self, Kept};
 use berth_api::backup::{EtcdBackup, Subject};
 use berth_api::conditions::Reason;

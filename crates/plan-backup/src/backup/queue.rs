@@ -2,7 +2,7 @@
 //! object says of itself does; then come those that are ready to, a team's first one before another team's second one, by age. One that waits
 //! for something else, or that Berth cannot get on with, holds up nobody.
 
-use super::BackupInput;
+use super::input::BackupInput;
 use super::place::is_for_a_recovery;
 use berth_api::backup::{EtcdBackupSpec, phase};
 use berth_plan::backup_jobs::{BackupJob, Does, Pool};

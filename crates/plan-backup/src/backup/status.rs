@@ -1,11 +1,11 @@
 //! What an `EtcdBackup` says of itself.
 
-use super::{BackupInput, BackupPlan, earlier, outcome, proven, was_verified};
+use super::input::{BackupInput, BackupPlan, was_verified};
+use super::{earlier, outcome, proven};
 use berth_api::backup::{Damage, EtcdBackup, EtcdBackupStatus, Manifest, Outcome, phase};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
-use berth_plan::Input;
 use berth_plan::failure::Failure;
-use berth_plan::verdicts;
+use berth_plan::{Input, verdicts};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 

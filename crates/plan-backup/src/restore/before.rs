@@ -2,8 +2,9 @@
 //! that one; and of the members that are left without a quorum, which is what is restored then.
 
 use super::held::{self, Held};
+use super::input::{RestoreInput, is_automatic};
 use super::place::answers;
-use super::{Place, RestoreInput, asks, is_automatic};
+use super::{Place, asks};
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::{EtcdCluster, labels, names};

@@ -1,8 +1,10 @@
 //! What becomes of a backup that a restore found damaged: its `EtcdBackup` says so before the restore ends, so that nobody is offered it again.
 
+use super::input::{RestoreInput, RestorePlan, backups, ends};
 use super::place::Place;
-use super::{RestoreInput, RestorePlan, backups, source, task_of};
+use super::source;
 use crate::backup::damage::Found;
+use crate::backup::job::task_of;
 use crate::backup::proven::{self, Wanted};
 use berth_api::EtcdCluster;
 use berth_api::backup::{At, EtcdBackup, Failure, Task};
@@ -30,7 +32,7 @@ pub(super) fn failed(
         stage.actions.extend(marks.into_iter().map(|(_, action)| action));
         return (at, state);
     }
-    super::ends(out, failure)
+    ends(out, failure)
 }
 
 /// What a Job has read: key and SHA-256.

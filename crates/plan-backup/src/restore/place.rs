@@ -1,6 +1,7 @@
 //! What is restored, and where.
 
-use super::{RestoreInput, has_ended, is_automatic, source};
+use super::input::{RestoreInput, has_ended, is_automatic};
+use super::source;
 use crate::backup::store::{self, Kept};
 use berth_api::backup::{EtcdBackup, Subject};
 use berth_api::conditions::{self, ConditionType, Reason};

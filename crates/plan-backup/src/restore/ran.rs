@@ -1,6 +1,6 @@
 //! The Jobs of an `EtcdRestore`, as they go.
 
-use super::RestoreInput;
+use super::input::RestoreInput;
 use super::place::Place;
 use crate::backup::job::task_of;
 use crate::backup::{Owner, outcome};

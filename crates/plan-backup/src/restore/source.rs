@@ -1,6 +1,7 @@
 //! Which backup is restored, and whether it may be.
 
-use super::{RestoreInput, backups, damage};
+use super::damage;
+use super::input::{RestoreInput, backups};
 use crate::backup::proven::{self, Wanted};
 use crate::backup::store::{Kept, is_of_namespace};
 use berth_api::backup::{EtcdBackup, EtcdBackupSpec, EtcdBackupStatus, Manifest, Subject, phase};

@@ -1,13 +1,12 @@
 //! What an `EtcdRestore` says of itself.
 
-use super::{RestoreInput, RestorePlan};
+use super::input::{RestoreInput, RestorePlan};
 use berth_api::EtcdRestore;
 use berth_api::backup::At;
 use berth_api::conditions::{Reason, Verdict};
 use berth_api::restore::{EtcdRestoreStatus, phase};
-use berth_plan::Input;
 use berth_plan::failure::Failure;
-use berth_plan::verdicts;
+use berth_plan::{Input, verdicts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The new status. What a restore ended with stays.

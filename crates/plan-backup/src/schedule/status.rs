@@ -6,10 +6,9 @@ use berth_api::EtcdBackupSchedule;
 use berth_api::backup::{EtcdBackup, phase};
 use berth_api::backup_schedule::{EtcdBackupScheduleStatus, Keep};
 use berth_api::conditions::{self, ConditionType as T, Reason, Verdict};
-use berth_plan::Input;
 use berth_plan::failure::Failure;
 use berth_plan::model::{Action, State};
-use berth_plan::verdicts;
+use berth_plan::{Input, verdicts};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// The new status.

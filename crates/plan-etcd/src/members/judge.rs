@@ -1,12 +1,7 @@
 //! How the members are, in the words of their stage.
 
-use crate::health::Health;
-use crate::health::Member;
-use crate::procedures::growth;
-use crate::procedures::membership;
-use crate::procedures::parity;
-use crate::procedures::upgrade;
-use crate::procedures::upkeep;
+use crate::health::{Health, Member};
+use crate::procedures::{growth, membership, parity, upgrade, upkeep};
 use crate::steps::Steps;
 use crate::subject::Subject;
 use berth_api::conditions::Reason;

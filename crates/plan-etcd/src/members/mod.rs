@@ -8,12 +8,10 @@ pub(crate) use objects::are_applied;
 use objects::objects;
 
 use crate::planned::EtcdPlan;
-use crate::procedures::membership;
-use crate::procedures::membership::MemberStep;
+use crate::procedures::membership::{self, MemberStep};
 use crate::procedures::{parity, recovery, restore, upgrade, upkeep};
 use crate::steps::Steps;
-use crate::subject::told;
-use crate::subject::{Subject, is_ours};
+use crate::subject::{Subject, is_ours, told};
 use crate::{newer, roll};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::Operation;

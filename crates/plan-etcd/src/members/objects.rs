@@ -1,33 +1,18 @@
 //! The ConfigMap, the StatefulSet and the PodDisruptionBudget of the members.
 
-use crate::health;
-use crate::health::Health;
-use crate::procedures::growth;
-use crate::procedures::upgrade;
-use crate::procedures::upkeep;
-use crate::services;
+use crate::health::{self, Health};
+use crate::procedures::{growth, upgrade, upkeep};
 use crate::subject::Subject;
-use crate::validate;
+use crate::{services, validate};
 use berth_api::conditions::Reason;
-use berth_api::etcd_bootstrap::Bootstrap;
-use berth_api::etcd_bootstrap::MemberRecord;
-use berth_api::etcd_bootstrap::MemberStage;
-use berth_api::labels;
-use berth_api::names;
-use berth_plan::State;
+use berth_api::etcd_bootstrap::{Bootstrap, MemberRecord, MemberStage};
+use berth_api::{labels, names};
 use berth_plan::etcd_home::keep_old_data;
 use berth_plan::objects::diff::drift;
 use berth_plan::observed::sha256;
-use berth_plan::workload;
-use berth_render::Binary;
-use berth_render::Kind;
-use berth_render::Object;
-use berth_render::render_etcd;
-use berth_render::values::EtcdSecrets;
-use berth_render::values::EtcdStorage;
-use berth_render::values::EtcdValues;
-use berth_render::values::HostAlias;
-use berth_render::values::Workload;
+use berth_plan::{State, workload};
+use berth_render::values::{EtcdSecrets, EtcdStorage, EtcdValues, HostAlias, Workload};
+use berth_render::{Binary, Kind, Object, render_etcd};
 use std::collections::BTreeMap;
 /// The ConfigMap, the StatefulSet and the PodDisruptionBudget, or what is missing for them.
 pub(super) fn objects(s: &Subject<'_>, health: &Health) -> Result<Vec<Object>, State> {

@@ -3,8 +3,7 @@
 use super::*;
 use crate::stranded;
 use berth_api::etcd_upkeep::HashCheck;
-use berth_plan::model::EtcdCallResult;
-use berth_plan::model::{EtcdAnswer, EtcdCall, KvHash, Maintenance};
+use berth_plan::model::{EtcdAnswer, EtcdCall, EtcdCallResult, KvHash, Maintenance};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 fn claim() -> ObjectKey {

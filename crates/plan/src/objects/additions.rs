@@ -9,8 +9,7 @@
 
 use super::diff::contains;
 use super::fields::{extra, merge, take_unset};
-use crate::model::Action;
-use crate::model::Addition;
+use crate::model::{Action, Addition};
 use crate::observed::{annotation, uid};
 use berth_api::labels;
 use berth_render::{Kind, Object, ObjectKey};

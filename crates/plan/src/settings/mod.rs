@@ -4,8 +4,7 @@ mod backups;
 mod config;
 mod rollouts;
 
-pub use backups::port;
-pub use backups::{BackupStore, Backups, DefaultBackups};
+pub use backups::{BackupStore, Backups, DefaultBackups, port};
 pub use config::Config;
 pub use rollouts::Rollouts;
 

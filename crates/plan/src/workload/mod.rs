@@ -11,10 +11,13 @@ use berth_render::ObjectKey;
 use serde_json::Value;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-pub use images::image_of;
-pub use images::{has_agent, images, lacks_its_image, waits_for, waits_for_an_image, with_registry_annotation};
-pub use pods::{SLOW_START, found_data, has_lost_its_data, pod_start, unscheduled_since};
-pub use pods::{pod_problem, pod_ready, pod_running, pods_of, ready_since, started_at};
+pub use images::{
+    has_agent, image_of, images, lacks_its_image, waits_for, waits_for_an_image, with_registry_annotation,
+};
+pub use pods::{
+    SLOW_START, found_data, has_lost_its_data, pod_problem, pod_ready, pod_running, pod_start, pods_of, ready_since,
+    started_at, unscheduled_since,
+};
 
 /// A workload's rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -5,8 +5,7 @@ use crate::observed::{Observed, deleting, label};
 use berth_api::conditions::Reason;
 use berth_api::etcd_bootstrap::{FoundData, Hold, HoldReason};
 use berth_api::{labels, names};
-use berth_render::Binary;
-use berth_render::{Kind, ObjectKey};
+use berth_render::{Binary, Kind, ObjectKey};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 

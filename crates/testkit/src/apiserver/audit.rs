@@ -1,6 +1,7 @@
 //! The audit log of the test server: who did what, as the server saw it.
 
-use std::{fs, path::Path};
+use std::fs;
+use std::path::Path;
 
 use anyhow::Result;
 use serde_json::Value;

@@ -1,10 +1,8 @@
 //! Where the binaries are, and the command lines of the two servers.
 
-use std::{
-    env,
-    net::TcpListener,
-    path::{Path, PathBuf},
-};
+use std::env;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 

@@ -1,19 +1,14 @@
 //! What nearly every test asks of the server first.
 
-use std::{
-    sync::atomic::{AtomicU32, Ordering},
-    time::Duration,
-};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use k8s_openapi::{
-    api::core::v1::Namespace, apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
-use kube::{
-    Api, ResourceExt as _,
-    api::{GroupVersionKind, ListParams, Patch, PatchParams, PostParams},
-    discovery::Discovery,
-};
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{GroupVersionKind, ListParams, Patch, PatchParams, PostParams};
+use kube::discovery::Discovery;
+use kube::{Api, ResourceExt as _};
 
 use super::ApiServer;
 

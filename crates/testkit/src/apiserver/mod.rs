@@ -17,15 +17,14 @@ mod helpers;
 mod pki;
 mod process;
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
-use kube::{Client, Config, config::AuthInfo};
+use kube::config::AuthInfo;
+use kube::{Client, Config};
 use tokio::sync::OnceCell;
 
 pub use audit::AuditEvent;

@@ -1,13 +1,11 @@
 //! Keys and certificates of one test server: a CA, the serving certificate, service-account keys, users.
 
-use std::{
-    collections::BTreeMap,
-    fs,
-    io::Write as _,
-    os::unix::fs::OpenOptionsExt as _,
-    path::{Path, PathBuf},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
 use rcgen::{

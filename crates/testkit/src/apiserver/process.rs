@@ -3,12 +3,10 @@
 //! A `static` is never dropped and a killed test runs no destructor, so each child has a small shell beside it that
 //! holds the read end of a pipe: when the test process is gone, however it went, the shell kills the child.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::{Duration, Instant},
-};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};

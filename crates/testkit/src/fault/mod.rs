@@ -20,14 +20,13 @@ mod service;
 mod stale;
 mod watch;
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
-use kube::{Client, Config, client::retry::RetryPolicy};
+use kube::client::retry::RetryPolicy;
+use kube::{Client, Config};
 use tokio::sync::watch as channel;
 use tower::retry::RetryLayer;
 

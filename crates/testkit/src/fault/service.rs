@@ -1,16 +1,16 @@
 //! The tower service: asks the plan, then sends, breaks or hangs.
 
-use std::{
-    future::{Future, pending},
-    io,
-    pin::Pin,
-    task::{Context, Poll},
-};
+use std::future::{Future, pending};
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode, header};
-use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
-use kube::{Client, client::Body};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full};
+use kube::Client;
+use kube::client::Body;
 use tower::{BoxError, Service};
 
 use super::{Call, Fault, FaultPlan, Verb, stale, watch};

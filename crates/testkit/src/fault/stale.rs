@@ -1,14 +1,13 @@
 //! Time travel: reads are answered as of an older resourceVersion, from the real store.
 
 use http::{Request, Response};
-use kube::{Client, client::Body};
+use kube::Client;
+use kube::client::Body;
 use serde_json::Value;
 use tower::BoxError;
 
-use super::{
-    Call, FaultPlan, Predicate, Verb,
-    service::{Reply, boxed, full, refusal},
-};
+use super::service::{Reply, boxed, full, refusal};
+use super::{Call, FaultPlan, Predicate, Verb};
 
 /// Where reads are at.
 pub(super) struct Travel {

@@ -1,6 +1,7 @@
 //! Watches: cut, answered 410, held back while reads travel in time, or robbed of single events.
 
-use std::{future::pending, sync::Arc};
+use std::future::pending;
+use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt as _, stream};
@@ -12,10 +13,8 @@ use serde_json::Value;
 use tokio::sync::watch as channel;
 use tower::BoxError;
 
-use super::{
-    Call, FaultPlan, Predicate,
-    service::{Reply, full},
-};
+use super::service::{Reply, full};
+use super::{Call, FaultPlan, Predicate};
 
 /// One event on its way to the client.
 #[derive(Clone, Debug)]

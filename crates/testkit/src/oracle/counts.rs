@@ -2,10 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::{
-    apiserver::AuditEvent,
-    fault::{Call, Verb},
-};
+use crate::apiserver::AuditEvent;
+use crate::fault::{Call, Verb};
 
 /// How often by `create ns/resource/name` or `delete ns/resource/name`.
 pub type Counts = BTreeMap<String, usize>;

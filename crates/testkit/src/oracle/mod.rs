@@ -12,11 +12,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
-    discovery::{Discovery, Scope, verbs},
-};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind, ListParams};
+use kube::discovery::{Discovery, Scope, verbs};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::Value;
 
 pub use counts::{Counts, assert_deletes_carry_uid, audit_counts, call_counts, renamed};

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client, ResourceExt as _, api::ListParams};
+use kube::api::ListParams;
+use kube::{Api, Client, ResourceExt as _};
 
 use super::mask::hash;
 

@@ -2,10 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{
-    Field, Samples,
-    place::{example, key, number},
-};
+use super::place::{example, key, number};
+use super::{Field, Samples};
 
 /// What is tried with a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,8 @@
 //! Which cases of a sweep are run, and which were before.
 
-use std::{collections::BTreeSet, env, fs, path::PathBuf};
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::{env, fs};
 
 use anyhow::{Context as _, Result};
 

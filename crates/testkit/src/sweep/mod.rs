@@ -12,21 +12,17 @@
 
 mod cases;
 
-use std::{
-    future::Future,
-    path::PathBuf,
-    pin::pin,
-    time::{Duration, Instant},
-};
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 pub use cases::{Choice, Passed, Random};
 
-use crate::{
-    fault::{Fault, FaultPlan},
-    oracle::{Counts, Dump, diff, diff_counts},
-};
+use crate::fault::{Fault, FaultPlan};
+use crate::oracle::{Counts, Dump, diff, diff_counts};
 
 /// How a run ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

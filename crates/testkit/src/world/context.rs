@@ -1,19 +1,18 @@
 //! What each part of the world needs to read and write.
 
-use std::{
-    fmt::Display,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::fmt::Display;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use berth_plan::objects::diff::contains;
 use jiff::{Timestamp, Unit};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy},
+use kube::api::{
+    ApiResource, DeleteParams, DynamicObject, Patch, PatchParams, PostParams, Preconditions, PropagationPolicy,
 };
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::{Knobs, Scope, store::Store};
+use super::store::Store;
+use super::{Knobs, Scope};
 
 /// The client, what is known, and where the world may act.
 pub(super) struct Context {

@@ -1,15 +1,15 @@
 //! Garbage collection by owner references: background, foreground and orphan.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use kube::{ResourceExt as _, api::DynamicObject};
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
 use serde_json::json;
 
-use super::{
-    context::{Context, terminating},
-    store::kind_name,
-};
+use super::context::{Context, terminating};
+use super::store::kind_name;
 
 type Owned = (String, Arc<DynamicObject>);
 

@@ -1,11 +1,9 @@
 //! Terminating namespaces: their content is deleted, then they are finalized.
 
 use anyhow::Result;
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ApiResource, DeleteParams, DynamicObject, ListParams},
-    discovery::{Discovery, Scope, verbs},
-};
+use kube::api::{ApiResource, DeleteParams, DynamicObject, ListParams};
+use kube::discovery::{Discovery, Scope, verbs};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
 use super::context::{Context, terminating};

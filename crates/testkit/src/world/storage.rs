@@ -1,6 +1,7 @@
 //! Claims and load balancers.
 
-use kube::{ResourceExt as _, api::DynamicObject};
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 

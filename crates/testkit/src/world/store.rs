@@ -1,27 +1,19 @@
 //! What the world sees: one watch per kind, kept in one map.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use futures::StreamExt as _;
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{ApiResource, DynamicObject},
-    discovery::{Discovery, Scope, verbs},
-    runtime::{
-        WatchStreamExt as _,
-        utils::Backoff,
-        watcher::{self, Event},
-    },
-};
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinSet,
-};
+use kube::api::{ApiResource, DynamicObject};
+use kube::discovery::{Discovery, Scope, verbs};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, Client, ResourceExt as _};
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
 
 /// Between attempts of a watch: tests stop API servers, and wait for the world when they are back.
 #[derive(Clone, Debug)]

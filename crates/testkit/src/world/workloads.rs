@@ -1,9 +1,11 @@
 //! Deployments and `StatefulSets`: the steps of berth-sim's controllers.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use berth_sim::{Step, status, step, template_hash};
-use kube::{ResourceExt as _, api::DynamicObject};
+use kube::ResourceExt as _;
+use kube::api::DynamicObject;
 use serde_json::json;
 
 use super::context::{Context, controlled_by, now, terminating};

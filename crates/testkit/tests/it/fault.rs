@@ -3,16 +3,11 @@
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use berth_testkit::{
-    ApiServer, Fault, FaultPlan,
-    fault::{Call, Verb},
-    yaml,
-};
+use berth_testkit::fault::{Call, Verb};
+use berth_testkit::{ApiServer, Fault, FaultPlan, yaml};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api, Client,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
-};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client};
 
 struct Setup {
     plan: FaultPlan,

@@ -1,23 +1,17 @@
 //! The oracle and the sweep, on an operator small enough to see what it does wrong.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::Result;
-use berth_testkit::{
-    ApiServer, Fault, FaultPlan, World,
-    fixtures::{eventually, from_json},
-    oracle::{self, Dumper},
-    sweep::{Outcome, Sweep, lives},
-    yaml,
-};
-use k8s_openapi::{
-    ByteString,
-    api::core::v1::{ConfigMap, Namespace, Secret},
-};
-use kube::{
-    Api, Client, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
-};
+use berth_testkit::fixtures::{eventually, from_json};
+use berth_testkit::oracle::{self, Dumper};
+use berth_testkit::sweep::{Outcome, Sweep, lives};
+use berth_testkit::{ApiServer, Fault, FaultPlan, World, yaml};
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Secret};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions};
+use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
 /// Makes a Secret once, a ConfigMap that names it, and a marker. With `careless`, the Secret has a generated name that

@@ -1,22 +1,18 @@
 //! Watches that are cut, held, robbed or sent back in time, and kube's watcher on the other end.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex},
-    time::Duration,
-};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use berth_testkit::{ApiServer, FaultPlan, fault::Verb, fixtures::until, yaml};
+use berth_testkit::fault::Verb;
+use berth_testkit::fixtures::until;
+use berth_testkit::{ApiServer, FaultPlan, yaml};
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::{
-    Api, ResourceExt as _,
-    api::{DeleteParams, ListParams, PostParams},
-    runtime::{
-        WatchStreamExt as _,
-        watcher::{self, Event},
-    },
-};
+use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event};
+use kube::{Api, ResourceExt as _};
 
 type Seen = Arc<Mutex<BTreeMap<String, String>>>;
 

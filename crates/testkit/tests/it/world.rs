@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use berth_testkit::{ApiServer, World, fixtures::until, world::Fate, yaml};
-use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod, Secret, Service},
-};
-use kube::{
-    Api, Client, Resource, ResourceExt as _,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
-};
+use berth_testkit::fixtures::until;
+use berth_testkit::world::Fate;
+use berth_testkit::{ApiServer, World, yaml};
+use k8s_openapi::api::apps::v1::{Deployment, StatefulSet};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, PersistentVolumeClaim, Pod, Secret, Service};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde_json::json;
 
 const SOON: Duration = Duration::from_secs(20);

@@ -2,9 +2,9 @@
 
 use super::*;
 use berth_api::backup::DeletionPolicy;
-use berth_plan::backup_jobs::Does;
-use berth_plan::backup_jobs::Pool;
+use berth_plan::backup_jobs::{Does, Pool};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 /// A newer backup of the same etcd.
 pub(super) fn newer(world: &mut Fixture, change: &dyn Fn(&mut Value)) {

@@ -3,6 +3,9 @@
 use super::super::job::task_of;
 use super::*;
 use berth_api::backup::{Earlier, Proof, ReadBack, Task};
+use berth_api::labels;
+use jiff::SignedDuration;
+use serde_json::Value;
 
 const SNAPSHOT: &str = "prod/team-a/acme/id/20251201T000000Z-5.db";
 

@@ -4,9 +4,11 @@ use super::deletion::{deleted, many_deleted, newer, newer_is_restored, restored}
 use super::volumes::{claim, on_a_volume};
 use super::*;
 use berth_api::backup::Damage;
+use berth_api::labels;
 use berth_plan::backup_jobs::Pool;
 use berth_testkit::situations::Situation;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 type Change = fn(&mut Fixture);
 

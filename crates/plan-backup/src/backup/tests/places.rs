@@ -1,9 +1,10 @@
 //! Whose turn it is, and what holds a place.
 
 use super::*;
-use berth_plan::backup_jobs::BackupJob;
-use berth_plan::backup_jobs::Does;
-use berth_plan::backup_jobs::Pool;
+use crate::backup::input::RUNNING;
+use berth_api::labels;
+use berth_plan::backup_jobs::{BackupJob, Does, Pool};
+use jiff::SignedDuration;
 
 const BEFORE: &str = "2025-12-31T00:00:00Z";
 const AFTER: &str = "2026-01-02T00:00:00Z";

@@ -2,6 +2,8 @@
 
 use super::*;
 use berth_api::backup::{BackupRef, StoreClaim};
+use berth_api::labels;
+use serde_json::Value;
 
 pub(super) fn claim() -> ObjectKey {
     ObjectKey::namespaced(Kind::PersistentVolumeClaim, TEAM, "disk")

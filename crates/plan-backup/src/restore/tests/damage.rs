@@ -2,6 +2,7 @@
 
 use super::*;
 use berth_api::backup::phase as backup_phase;
+use berth_render::{Kind, ObjectKey};
 
 const CUT: &str = "the snapshot in the store is cut or changed (9 of 99 bytes), so it cannot be restored: team-a/acme/id/one.db has SHA-256 00, and had ab";
 

@@ -2,7 +2,11 @@
 
 use super::survivors::{of_survivors, survivors};
 use super::*;
+use berth_api::labels;
+use berth_render::{Kind, ObjectKey};
 use berth_testkit::situations::Situation;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 type Change = fn(&mut Fixture);
 

@@ -9,14 +9,17 @@ mod survivors;
 use super::status::status;
 use super::*;
 use crate::backup::tests::{failed, manifest};
-use berth_api::backup::Task;
-use berth_api::backup::{At, REVISIONS_PER_EPOCH, Store};
+use berth_api::backup::{At, REVISIONS_PER_EPOCH, Store, Task};
 use berth_api::conditions::{self, ConditionType};
+use berth_api::labels;
 use berth_api::restore::EtcdRestoreStatus;
-use berth_plan::Settings;
 use berth_plan::secrets::SecretFacts;
 use berth_plan::settings::BackupStore;
+use berth_plan::{Observed, Settings};
+use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 /// A tenant with a formed etcd, a proven backup of it, and an `EtcdRestore`.
 struct Fixture {

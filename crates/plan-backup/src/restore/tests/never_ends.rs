@@ -1,6 +1,7 @@
 //! Jobs that have not ended long after their deadline.
 
 use super::*;
+use berth_render::Kind;
 
 fn created_long_ago(w: &mut Fixture) {
     let at = w.now - jiff::SignedDuration::from_hours(2);

@@ -2,6 +2,8 @@
 
 use super::*;
 use berth_api::backup::Manifest;
+use berth_api::labels;
+use berth_render::{Kind, ObjectKey};
 
 /// A stand-alone `EtcdCluster` that is to get what the tenant's backup holds.
 pub(super) fn of_another() -> Fixture {

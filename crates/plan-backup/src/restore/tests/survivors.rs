@@ -1,6 +1,9 @@
 //! Of an etcd without a quorum: what members hold that are left, and restores that Berth creates itself.
 
 use super::*;
+use berth_api::labels;
+use berth_render::{Kind, ObjectKey};
+use serde_json::Value;
 
 /// Restores what is left.
 pub(super) fn of_survivors() -> Fixture {

@@ -7,8 +7,7 @@ use super::status::status;
 use super::*;
 use berth_api::backup_schedule::EtcdBackupScheduleStatus;
 use berth_api::conditions::{ConditionType, find};
-use berth_plan::Observed;
-use berth_plan::Settings;
+use berth_plan::{Observed, Settings};
 use serde_json::Value;
 
 const TEAM: &str = "team-a";

@@ -1,13 +1,10 @@
 //! What a decision about a recovery is made from, as it was observed.
 
 use super::decide::{Attempt, HOUR, Loss, Newest, Others, QUEUED_FOR, RecoveryView};
-use crate::backups::all;
-use crate::backups::newest;
-use crate::backups::store;
+use crate::backups::{all, newest, store};
 use crate::health::Health;
-use crate::services;
 use crate::subject::Subject;
-use crate::volumes;
+use crate::{services, volumes};
 use berth_api::backup::{BackupRef, EtcdBackup};
 use berth_api::conditions::{self, ConditionType};
 use berth_api::etcd_bootstrap::{BootstrapState, MemberStage, Phase};
@@ -18,7 +15,7 @@ use berth_api::restore::EtcdRestore;
 use berth_plan::etcd_home::Home;
 use berth_plan::observed::{Observed, label};
 use berth_plan::workload::{has_lost_its_data, pod_problem};
-use berth_plan_backup::backup::proven::{self};
+use berth_plan_backup::backup::proven;
 use berth_render::{Kind, ObjectKey};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 

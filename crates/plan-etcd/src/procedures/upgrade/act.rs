@@ -3,8 +3,7 @@
 use super::decide::UpgradeStep;
 use super::view;
 use crate::procedures::parity;
-use crate::subject::Subject;
-use crate::subject::told;
+use crate::subject::{Subject, told};
 use berth_api::conditions::Reason;
 use berth_api::names;
 use berth_plan::model::{Action, EtcdCall, MemberChange, State};

@@ -3,16 +3,13 @@
 use super::decide::{Parity, RAN, Seat, UpgradeEntry, UpgradeView, target};
 use crate::health::Health;
 use crate::procedures::parity;
-use crate::subject::Input;
-use crate::subject::Subject;
-use crate::subject::pod_version;
+use crate::subject::{Input, Subject, pod_version};
 use crate::{roll, validate};
 use berth_api::etcd_bootstrap::{BootstrapState, FailedVersion, Operation, OperationKind, Phase, Record, Release};
 use berth_api::etcd_cluster::MemberState;
 use berth_api::version::Version;
 use berth_api::{labels, names};
-use berth_plan::etcd_home::Home;
-use berth_plan::etcd_home::name_of;
+use berth_plan::etcd_home::{Home, name_of};
 use berth_plan::observed::RaisedAlarm;
 use berth_plan::settings::Settings;
 use berth_plan::workload::{pod_problem, pod_ready, pods_of, ready_since, taken_up};

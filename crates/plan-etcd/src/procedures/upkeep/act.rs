@@ -1,14 +1,10 @@
 //! What people read of an alarm.
 
 use crate::health::Health;
-use crate::procedures::membership::MemberStep;
-use crate::procedures::membership::members_state;
-use crate::procedures::upgrade::UpgradeStep;
-use crate::procedures::upgrade::upgrade_state;
-use crate::procedures::upkeep::Room;
-use crate::procedures::upkeep::UpkeepStep;
-use crate::subject::Subject;
-use crate::subject::etcdctl;
+use crate::procedures::membership::{MemberStep, members_state};
+use crate::procedures::upgrade::{UpgradeStep, upgrade_state};
+use crate::procedures::upkeep::{Room, UpkeepStep};
+use crate::subject::{Subject, etcdctl};
 use crate::way_back;
 use berth_api::conditions::Reason;
 use berth_plan::etcd_home::Home;

@@ -4,8 +4,7 @@
 mod tests;
 
 use berth_api::etcd_upkeep::{Upkeep, UpkeepReason};
-use berth_plan::model::EtcdCallResult;
-use berth_plan::model::{EtcdCall, Maintenance, MemberChange};
+use berth_plan::model::{EtcdCall, EtcdCallResult, Maintenance, MemberChange};
 use berth_plan::observed::RaisedAlarm;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;

@@ -3,8 +3,7 @@
 use super::*;
 use berth_api::conditions::Reason;
 use berth_api::names;
-use jiff::SignedDuration;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use std::collections::BTreeSet;
 

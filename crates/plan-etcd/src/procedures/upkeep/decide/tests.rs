@@ -1,9 +1,8 @@
 //! Decisions alone: an etcd in memory does what it is told, or does it late.
 
 use super::*;
-use berth_plan::EtcdCall;
-use berth_plan::EtcdCallResult;
 use berth_plan::observed::Progress;
+use berth_plan::{EtcdCall, EtcdCallResult};
 use jiff::SignedDuration;
 
 const MIB: i64 = 1024 * 1024;
