@@ -3,7 +3,8 @@
 use crate::access::{Access, parse};
 use crate::args::{Adopt, Meta};
 use crate::confirm::confirmed;
-use crate::{Outcome, output, paint, unchanged};
+use crate::outcome::Outcome;
+use crate::{output, paint, unchanged};
 use anyhow::bail;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::{Cluster, labels, names};

@@ -1,7 +1,8 @@
 //! `images`: what has to be in a mirror.
 
-use crate::args::Images;
-use crate::{BERTH, Outcome, output};
+use crate::args::{BERTH, Images};
+use crate::outcome::Outcome;
+use crate::output;
 use anyhow::Context as _;
 use berth_api::version::Minor;
 use berth_render::{Binary, Catalog, images};

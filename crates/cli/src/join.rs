@@ -3,7 +3,8 @@
 use crate::access::Access;
 use crate::args::{JoinCommand, Meta};
 use crate::connect::Way;
-use crate::{Outcome, kubeconfig, output};
+use crate::outcome::Outcome;
+use crate::{kubeconfig, output};
 use anyhow::{Context as _, bail};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -11,7 +12,7 @@ use berth_fence::{Fence, FencedClient};
 use berth_kubeio::{Calls, Io};
 use berth_pki::BootstrapToken;
 use berth_render::{Kind, ObjectKey};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use kube::Config;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
@@ -117,15 +118,6 @@ fn secret(token: &BootstrapToken, until: Timestamp) -> (ObjectKey, Value) {
     (key, secret)
 }
 
-/// A time to live: positive, such as `2h` or `30m`.
-pub(crate) fn ttl(text: &str) -> Result<SignedDuration, String> {
-    let ttl: SignedDuration = text.parse().map_err(|_| format!("{text}: write it such as 2h or 30m"))?;
-    if ttl < SignedDuration::from_mins(1) || ttl > SignedDuration::from_hours(24 * 365) {
-        return Err(format!("{text}: it must be between 1m and 8760h"));
-    }
-    Ok(ttl)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -200,15 +192,6 @@ mod tests {
             "h:1/p",
         ] {
             assert!(!is_authority(text), "{text}");
-        }
-    }
-
-    #[test]
-    fn a_token_lives_for_a_while() {
-        assert_eq!(ttl("24h").unwrap(), SignedDuration::from_hours(24));
-        assert_eq!(ttl("90m").unwrap(), SignedDuration::from_mins(90));
-        for wrong in ["0s", "-1h", "", "24", "8761h"] {
-            assert!(ttl(wrong).is_err(), "{wrong}");
         }
     }
 }

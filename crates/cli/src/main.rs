@@ -15,6 +15,7 @@ mod etcd;
 mod images;
 mod join;
 mod kubeconfig;
+mod outcome;
 mod output;
 mod paint;
 mod plan;
@@ -28,44 +29,9 @@ mod world;
 
 use args::{Args, Verb};
 use clap::{CommandFactory, Parser};
+use outcome::{Outcome, block_on};
 use revisions::{history, rollback};
 use std::process::ExitCode;
-
-/// Berth's version: a release says its own.
-const BERTH: &str = match option_env!("BERTH_RELEASE_VERSION") {
-    Some(version) => version,
-    None => env!("CARGO_PKG_VERSION"),
-};
-
-/// How a verb ended, if it did not fail.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Outcome {
-    /// All is as it should be.
-    Done,
-    /// Not ready, a kubeconfig does not work yet, changes are pending, or there is nothing to adopt.
-    NotYet,
-    /// There was an error. It is printed already, and the rest was done.
-    Failed,
-    /// A command that was run exited with this code.
-    Exited(u8),
-}
-
-impl Outcome {
-    /// `Done` if so, else `NotYet`.
-    fn done_if(done: bool) -> Self {
-        if done { Self::Done } else { Self::NotYet }
-    }
-
-    /// 0 or 3; any error is 1, and 2 is clap's for wrong usage. `connect` exits with the code of its command.
-    fn code(self) -> u8 {
-        match self {
-            Self::Done => 0,
-            Self::NotYet => 3,
-            Self::Failed => 1,
-            Self::Exited(code) => code,
-        }
-    }
-}
 
 fn main() -> ExitCode {
     let mut words = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
@@ -113,28 +79,5 @@ fn run(args: Args) -> anyhow::Result<Outcome> {
                 Verb::Render(_) | Verb::Images(_) | Verb::Completion { .. } => Ok(Outcome::Done),
             }
         }),
-    }
-}
-
-/// Does what speaks to the meta cluster.
-fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
-    // The only TLS provider in this workspace; a second one would be a bug of the build.
-    if rustls::crypto::ring::default_provider().install_default().is_err() {
-        anyhow::bail!("a TLS provider is installed already");
-    }
-    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn exit_codes_are_those_that_scripts_know() {
-        assert_eq!(Outcome::Done.code(), 0);
-        assert_eq!(Outcome::NotYet.code(), 3);
-        assert_eq!(Outcome::Failed.code(), 1);
-        assert_eq!(Outcome::done_if(true), Outcome::Done);
-        assert_eq!(Outcome::done_if(false), Outcome::NotYet);
     }
 }

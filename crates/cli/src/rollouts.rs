@@ -2,8 +2,9 @@
 
 use crate::access::Access;
 use crate::args::{Meta, Rollouts};
+use crate::outcome::Outcome;
+use crate::output;
 use crate::paint::{bad, good, safe, strong, warn};
-use crate::{Outcome, output};
 use berth_api::Cluster;
 use berth_api::cluster::TurnState;
 use berth_api::conditions::{ConditionType, Reason, find, shortened};

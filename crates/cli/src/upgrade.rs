@@ -5,13 +5,14 @@ mod many;
 use crate::access::{Access, parse};
 use crate::args::{Meta, Upgrade};
 use crate::confirm::confirmed;
-use crate::{Outcome, output, paint, plan, unchanged};
+use crate::outcome::Outcome;
+use crate::{output, paint, plan, unchanged};
 use anyhow::bail;
 use berth_api::conditions::{ConditionType, Reason, find};
 use berth_api::version::Version;
 use berth_api::{Cluster, labels};
 use berth_render::{Kind, ObjectKey};
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -163,12 +164,6 @@ fn progress(cluster: &Cluster, to: Version) -> (Option<bool>, String) {
     }
 }
 
-/// How long to wait.
-pub(crate) fn timeout(text: &str) -> Result<SignedDuration, String> {
-    let timeout: Option<SignedDuration> = text.parse().ok();
-    timeout.filter(SignedDuration::is_positive).ok_or_else(|| format!("{text}: write it such as 30m or 1h"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -221,11 +216,5 @@ mod tests {
         ] {
             assert!(text(from, to).contains(says), "{}", text(from, to));
         }
-    }
-
-    #[test]
-    fn timeouts_are_durations() {
-        assert_eq!(timeout("30m").unwrap(), SignedDuration::from_mins(30));
-        assert!(timeout("0s").is_err() && timeout("soon").is_err());
     }
 }

@@ -16,7 +16,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("approve", 3),
     ("backup", 3),
     ("bench", 2),
-    ("cli", 35),
+    ("cli", 5),
     ("devcluster", 11),
     ("e2e", 11),
     ("fence", 2),

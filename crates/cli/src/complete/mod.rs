@@ -8,11 +8,10 @@ mod tests;
 
 use crate::access::Access;
 use crate::args::{Args, Meta};
-use crate::{Outcome, block_on, output, paint};
+use crate::outcome::{Outcome, block_on};
+use crate::{output, paint};
 use berth_render::Kind;
-use clap::builder::PossibleValue;
-use clap::{CommandFactory, ValueEnum};
-use clap_complete::Shell;
+use clap::CommandFactory;
 use std::fmt::Write as _;
 use std::sync::mpsc;
 use std::time::Duration;
@@ -27,47 +26,6 @@ pub(crate) const SCRIPT: &str = "\
 # kubectl (1.26 and later) runs this for `kubectl berth <TAB>`, as kubectl_complete-berth in PATH.
 exec kubectl-berth __complete \"$@\"
 ";
-
-/// Who completes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Completer {
-    /// A shell, by itself.
-    Shell(Shell),
-    /// kubectl, which asks a program of its plugin whatever the shell.
-    Kubectl,
-}
-
-impl Completer {
-    /// What writes the script of a shell.
-    pub(crate) fn generator(self) -> Option<Shell> {
-        match self {
-            Self::Shell(shell) => Some(shell),
-            Self::Kubectl => None,
-        }
-    }
-}
-
-impl ValueEnum for Completer {
-    fn value_variants<'a>() -> &'a [Self] {
-        use Shell::{Bash, Elvish, Fish, PowerShell, Zsh};
-        const ALL: &[Completer] = &[
-            Completer::Shell(Bash),
-            Completer::Shell(Elvish),
-            Completer::Shell(Fish),
-            Completer::Shell(PowerShell),
-            Completer::Shell(Zsh),
-            Completer::Kubectl,
-        ];
-        ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        match self {
-            Self::Shell(shell) => shell.to_possible_value(),
-            Self::Kubectl => Some(PossibleValue::new("kubectl").help("The file kubectl_complete-berth")),
-        }
-    }
-}
 
 /// Somebody waits at a prompt.
 const TIMEOUT: Duration = Duration::from_secs(2);

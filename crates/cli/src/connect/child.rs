@@ -1,6 +1,6 @@
 //! The command that uses the connection.
 
-use crate::Outcome;
+use crate::outcome::Outcome;
 use anyhow::Context as _;
 use std::ffi::OsString;
 use std::path::Path;

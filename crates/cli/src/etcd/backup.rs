@@ -1,9 +1,10 @@
 //! `backup`: creates an `EtcdBackup`, and waits until it is proven.
 
-use super::args::{At, Backup};
 use super::{default_name, find, until};
 use crate::access::{Access, parse};
-use crate::{Outcome, output};
+use crate::args::etcd::{At, Backup};
+use crate::outcome::Outcome;
+use crate::output;
 use berth_api::EtcdBackup;
 use berth_api::backup::phase;
 use berth_api::conditions::{ConditionType, find as find_condition};
@@ -88,7 +89,7 @@ fn progress(backup: &EtcdBackup) -> (Option<bool>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::etcd::args::{Etcd, Verb};
+    use crate::args::etcd::{Etcd, Verb};
     use clap::Parser;
 
     fn backup(status: &Value) -> EtcdBackup {

@@ -1,10 +1,11 @@
 //! `defrag`: asks Berth for it, by an annotation, and waits.
 
-use super::args::Defrag;
 use super::{Found, find, until};
 use crate::access::Access;
+use crate::args::etcd::Defrag;
 use crate::confirm::confirmed;
-use crate::{Outcome, output};
+use crate::outcome::Outcome;
+use crate::output;
 use anyhow::bail;
 use berth_api::{EtcdCluster, labels};
 use jiff::Timestamp;

@@ -1,16 +1,15 @@
 //! `etcd`: how a tenant's etcd is, by what Berth says of it; a backup of it, which it can go back to; and its upkeep. Nothing here speaks to etcd itself.
 
-pub(crate) mod args;
 mod backup;
 mod defrag;
 mod restore;
 mod show;
 
-use crate::Outcome;
 use crate::access::{Access, parse};
 use crate::args::Meta;
+use crate::args::etcd::{Etcd, Of, Verb, Wait};
+use crate::outcome::Outcome;
 use anyhow::{anyhow, bail};
-use args::{Etcd, Of, Verb, Wait};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_render::{Kind, ObjectKey};
 use jiff::Timestamp;

@@ -1,12 +1,13 @@
 //! `restore`: creates an `EtcdRestore` with the confirmation in it, after asking for the name, and waits until etcd serves.
 
-use super::args::Restore;
 use super::backup::kept;
 use super::show::{self, Proven};
 use super::{Found, find, until};
 use crate::access::{Access, parse};
+use crate::args::etcd::Restore;
 use crate::confirm::confirmed_by;
-use crate::{Outcome, output};
+use crate::outcome::Outcome;
+use crate::output;
 use anyhow::{anyhow, bail};
 use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
@@ -220,7 +221,7 @@ fn progress(restore: &EtcdRestore) -> (Option<bool>, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::etcd::args::{Etcd, Verb};
+    use crate::args::etcd::{Etcd, Verb};
     use clap::Parser;
 
     #[derive(Parser)]

@@ -1,10 +1,11 @@
 //! `status` and `members`.
 
-use super::args::{Other, Show};
 use super::{Found, find};
 use crate::access::Access;
 use crate::age::{age, ago};
-use crate::{Outcome, output, paint};
+use crate::args::etcd::{Other, Show};
+use crate::outcome::Outcome;
+use crate::{output, paint};
 use berth_api::EtcdCluster;
 use berth_api::backup::EtcdBackup;
 use berth_api::conditions::{ConditionType, find as find_condition};
@@ -191,7 +192,7 @@ fn size(bytes: Option<i64>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::etcd::args::Of;
+    use crate::args::etcd::Of;
     use berth_render::ObjectKey;
     use serde_json::{Value, json};
 

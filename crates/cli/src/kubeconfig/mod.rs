@@ -9,7 +9,8 @@ pub(crate) use file::PrivateFile;
 
 use crate::access::{Access, parse};
 use crate::args::{Kubeconfig, Meta};
-use crate::{Outcome, output};
+use crate::outcome::Outcome;
+use crate::output;
 use anyhow::{Context as _, anyhow, bail};
 use base64::Engine;
 use berth_api::conditions::{ConditionType, find};

@@ -11,7 +11,8 @@ mod tests;
 
 use crate::access::{Access, cluster_in, parse};
 use crate::args::{Meta, Plan};
-use crate::{Outcome, output, world};
+use crate::outcome::Outcome;
+use crate::{output, world};
 use anyhow::{anyhow, bail};
 use berth_api::{Cluster, EtcdCluster, names};
 use berth_kubeio::{ErrorKind, IoError, Snapshot, observe_cluster, observe_etcd};

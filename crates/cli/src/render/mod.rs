@@ -4,7 +4,8 @@ mod show;
 
 use crate::access::cluster_in;
 use crate::args::{Objects, Render};
-use crate::{Outcome, output, world};
+use crate::outcome::Outcome;
+use crate::{output, world};
 use berth_api::Cluster;
 use berth_plan::settings::Config;
 use berth_plan::{MetaCluster, Settings};

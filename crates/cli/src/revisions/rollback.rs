@@ -3,8 +3,9 @@
 use super::{Revision, all, differences, numbered, there};
 use crate::access::{Access, parse};
 use crate::args::{Meta, Rollback};
+use crate::outcome::Outcome;
 use crate::upgrade::propose;
-use crate::{Outcome, output, paint};
+use crate::{output, paint};
 use anyhow::{bail, ensure};
 use berth_api::revision::Release;
 use berth_api::version::{Minor, Version};

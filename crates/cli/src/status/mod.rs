@@ -11,7 +11,8 @@ mod tests;
 
 use crate::access::{Access, parse};
 use crate::args::{Meta, Status};
-use crate::{Outcome, output};
+use crate::outcome::Outcome;
+use crate::output;
 use berth_render::Kind;
 use jiff::Timestamp;
 use serde_json::Value;

@@ -6,9 +6,9 @@ mod schema;
 
 use super::read::{self, Seen};
 use super::{all, list, report, rows, tree};
-use crate::Outcome;
 use crate::access::Access;
 use crate::args::{Format, Status};
+use crate::outcome::Outcome;
 use crate::output::same_in_both_forms;
 use crate::paint::plain;
 use berth_api::conditions::Reason;

@@ -1,18 +1,22 @@
 //! Command line.
 
-use crate::complete::Completer;
+pub(crate) mod etcd;
+mod values;
+
 use berth_api::common::AgentDelivery;
 use berth_api::version::Version;
 use clap::{Parser, Subcommand, ValueEnum};
 use std::ffi::OsString;
 use std::path::PathBuf;
+pub(crate) use values::BERTH;
+use values::Completer;
 
 /// Hosted Kubernetes control planes: their state, what would change, and what to do next.
 ///
 /// Exit codes: 0 all is well, 1 an error, 2 wrong usage, 3 not ready, a kubeconfig does not work yet, changes are pending, no release is
 /// recorded yet, or there is nothing to adopt.
 #[derive(Clone, Debug, Parser)]
-#[command(name = "kubectl-berth", bin_name = "kubectl berth", version = crate::BERTH, max_term_width = 110)]
+#[command(name = "kubectl-berth", bin_name = "kubectl berth", version = values::BERTH, max_term_width = 110)]
 pub(crate) struct Args {
     /// Which meta cluster.
     #[command(flatten)]
@@ -85,7 +89,7 @@ pub(crate) enum Verb {
     /// Exit code 3: there is nothing to adopt.
     Adopt(Adopt),
     /// A Cluster's etcd: its state, its members, a backup of it, its upkeep.
-    Etcd(Box<crate::etcd::args::Etcd>),
+    Etcd(Box<etcd::Etcd>),
     /// Print a script that completes this command in a shell, or for kubectl.
     Completion {
         /// Which shell completes `kubectl-berth`; `kubectl` for what completes `kubectl berth`.
@@ -128,7 +132,7 @@ pub(crate) struct JoinCommand {
     /// Name of the Cluster.
     pub(crate) name: String,
     /// How long the token can be used, such as 2h or 30m.
-    #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = crate::join::ttl)]
+    #[arg(long, default_value = "1h", value_name = "DURATION", value_parser = values::ttl)]
     pub(crate) ttl: jiff::SignedDuration,
 }
 
@@ -229,7 +233,7 @@ pub(crate) struct Upgrade {
     #[arg(long, conflicts_with_all = ["all_namespaces", "selector"])]
     pub(crate) wait: bool,
     /// How long to wait, such as 30m.
-    #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = crate::upgrade::timeout, requires = "wait")]
+    #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = values::timeout, requires = "wait")]
     pub(crate) timeout: jiff::SignedDuration,
     /// Do not ask for confirmation.
     #[arg(short, long)]
@@ -381,9 +385,9 @@ mod tests {
     #[test]
     fn what_conditions_tell_to_type_is_taken() {
         let objects = concat!(
-            include_str!("../../plan-cluster/src/tests/situations.jsonl"),
-            include_str!("../../plan-etcd/src/tests/situations.jsonl"),
-            include_str!("../../plan-backup/src/tests/situations.jsonl"),
+            include_str!("../../../plan-cluster/src/tests/situations.jsonl"),
+            include_str!("../../../plan-etcd/src/tests/situations.jsonl"),
+            include_str!("../../../plan-backup/src/tests/situations.jsonl"),
         );
         let mut seen = 0;
         for line in objects.lines() {
@@ -403,7 +407,7 @@ mod tests {
 
     #[test]
     fn exit_codes_are_explained_as_on_the_page() {
-        let page = include_str!("../../../docs/kubectl-berth.md");
+        let page = include_str!("../../../../docs/kubectl-berth.md");
         let help = Args::command().render_long_help().to_string();
         let help = help.split_whitespace().collect::<Vec<_>>().join(" ");
         for wanted in [

@@ -1,6 +1,6 @@
 //! `etcd` and its verbs.
 
-use crate::args::Format;
+use super::Format;
 use berth_api::backup::BackupRef;
 use berth_api::restore::BackupOf;
 use clap::Subcommand;
@@ -65,7 +65,7 @@ pub(crate) struct Wait {
     #[arg(long)]
     pub(crate) wait: bool,
     /// How long to wait, such as 30m.
-    #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = crate::upgrade::timeout, requires = "wait")]
+    #[arg(long, default_value = "30m", value_name = "DURATION", value_parser = super::values::timeout, requires = "wait")]
     pub(crate) timeout: SignedDuration,
 }
 

@@ -1,0 +1,88 @@
+//! Values of flags.
+
+use clap::ValueEnum;
+use clap::builder::PossibleValue;
+use clap_complete::Shell;
+use jiff::SignedDuration;
+
+/// Berth's version: a release says its own.
+pub(crate) const BERTH: &str = match option_env!("BERTH_RELEASE_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
+/// A time to live: positive, such as `2h` or `30m`.
+pub(crate) fn ttl(text: &str) -> Result<SignedDuration, String> {
+    let ttl: SignedDuration = text.parse().map_err(|_| format!("{text}: write it such as 2h or 30m"))?;
+    if ttl < SignedDuration::from_mins(1) || ttl > SignedDuration::from_hours(24 * 365) {
+        return Err(format!("{text}: it must be between 1m and 8760h"));
+    }
+    Ok(ttl)
+}
+
+/// How long to wait.
+pub(crate) fn timeout(text: &str) -> Result<SignedDuration, String> {
+    let timeout: Option<SignedDuration> = text.parse().ok();
+    timeout.filter(SignedDuration::is_positive).ok_or_else(|| format!("{text}: write it such as 30m or 1h"))
+}
+
+/// Who completes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Completer {
+    /// A shell, by itself.
+    Shell(Shell),
+    /// kubectl, which asks a program of its plugin whatever the shell.
+    Kubectl,
+}
+
+impl Completer {
+    /// What writes the script of a shell.
+    pub(crate) fn generator(self) -> Option<Shell> {
+        match self {
+            Self::Shell(shell) => Some(shell),
+            Self::Kubectl => None,
+        }
+    }
+}
+
+impl ValueEnum for Completer {
+    fn value_variants<'a>() -> &'a [Self] {
+        use Shell::{Bash, Elvish, Fish, PowerShell, Zsh};
+        const ALL: &[Completer] = &[
+            Completer::Shell(Bash),
+            Completer::Shell(Elvish),
+            Completer::Shell(Fish),
+            Completer::Shell(PowerShell),
+            Completer::Shell(Zsh),
+            Completer::Kubectl,
+        ];
+        ALL
+    }
+
+    fn to_possible_value(&self) -> Option<PossibleValue> {
+        match self {
+            Self::Shell(shell) => shell.to_possible_value(),
+            Self::Kubectl => Some(PossibleValue::new("kubectl").help("The file kubectl_complete-berth")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn timeouts_are_durations() {
+        assert_eq!(timeout("30m").unwrap(), SignedDuration::from_mins(30));
+        assert!(timeout("0s").is_err() && timeout("soon").is_err());
+    }
+
+    #[test]
+    fn a_token_lives_for_a_while() {
+        assert_eq!(ttl("24h").unwrap(), SignedDuration::from_hours(24));
+        assert_eq!(ttl("90m").unwrap(), SignedDuration::from_mins(90));
+        for wrong in ["0s", "-1h", "", "24", "8761h"] {
+            assert!(ttl(wrong).is_err(), "{wrong}");
+        }
+    }
+}
