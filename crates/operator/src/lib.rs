@@ -14,13 +14,16 @@ pub mod delivery;
 mod denied;
 pub mod events;
 pub mod fleet;
+mod fleet_tasks;
 pub mod http;
 pub mod leader;
 pub mod looks;
 pub mod meta;
 pub mod metrics;
+mod panics;
 pub mod run;
 mod sweep;
+mod turns;
 
 pub use context::Context;
 pub use run::run;

@@ -1,7 +1,7 @@
 //! The life of an operator process.
 
 use crate::context::Context;
-use crate::{controllers, fleet, sweep};
+use crate::{controllers, fleet_tasks};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Api;
 use kube::api::PartialObjectMeta;
@@ -12,20 +12,12 @@ use tokio_util::sync::CancellationToken;
 /// Runs all controllers until `stop`. Reconciles that are under way end first.
 pub async fn run(ctx: Arc<Context>, stop: CancellationToken) {
     let controllers = futures::future::join_all(controllers::ALL.iter().map(|c| c.run(ctx.clone(), stop.clone())));
-    // Without reconciles turns are of no use.
-    tokio::select! { _ = controllers => (), () = turns(&ctx, &stop) => (), () = sweeps(&ctx, &stop) => () }
-}
-
-/// Until the controllers have ended.
-async fn sweeps(ctx: &Context, stop: &CancellationToken) {
-    sweep::follow(ctx, stop.clone()).await;
-    std::future::pending::<()>().await;
-}
-
-/// Until the controllers have ended.
-async fn turns(ctx: &Context, stop: &CancellationToken) {
-    fleet::follow(ctx, stop.clone()).await;
-    std::future::pending::<()>().await;
+    // Until the controllers have ended: without reconciles turns are of no use.
+    let tasks = async {
+        fleet_tasks::run_all(&ctx, &stop).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! { _ = controllers => (), () = tasks => () }
 }
 
 /// Waits until the meta cluster answers and Berth's resources are there, and says what is missing meanwhile.

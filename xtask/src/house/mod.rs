@@ -22,7 +22,7 @@ const CIRCLES: &[(&str, usize)] = &[
     ("fence", 2),
     ("kubeio", 3),
     ("oci", 4),
-    ("operator", 9),
+    ("operator", 8),
     ("pki", 2),
     ("plan", 2),
     ("plan-backup", 4),

@@ -5,6 +5,7 @@ use super::idle::{Idle, IdleObjects};
 use super::report::{self, Report};
 use super::watches::{self, Watches};
 use crate::context::Context;
+use crate::panics::catch_panic;
 use berth_api::labels;
 use berth_kubeio::{
     Applied, CallEtcd, ErrorKind, Executor, Io, IoError, ResourceRef, Snapshot, patch_finalizers, write_status,
@@ -212,7 +213,7 @@ async fn reconcile_fully<C: Controller>(
     report.resource = ResourceRef::of(C::KIND, &object);
     let meta_cluster = ctx.meta();
     let applied = within(deadline, observe_and_apply(ctx, &meta_cluster, &object, report.now));
-    let applied = report::catch_panic(applied).await;
+    let applied = catch_panic(applied).await;
     let Reconciled { planned, snapshot, idle_check, failure, observe_again, removed } = match applied {
         Ok(reconciled) => reconciled,
         Err(error) => return Err(report.failed(error).await),

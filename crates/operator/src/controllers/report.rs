@@ -2,13 +2,13 @@
 
 use crate::context::Context;
 use crate::metrics::{Controller as ControllerLabel, ReconcileLabels};
+use crate::panics::catch_panic;
 use berth_api::conditions::{ConditionType, Reason};
 use berth_api::crds;
 use berth_kubeio::{ErrorKind, IoError, ResourceRef, write_status};
 use berth_plan::fleet::TenantId;
 use berth_plan::{Failure, MetaCluster};
 use berth_render::{Kind, ObjectKey};
-use futures::FutureExt;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
@@ -16,7 +16,6 @@ use kube::runtime::controller::Action;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use std::panic::AssertUnwindSafe;
 use std::time::{Duration, Instant};
 
 /// Failures in a row from which on one that should be over in a moment is reported: a webhook that hangs looks like a lost answer.
@@ -56,18 +55,6 @@ where
             Action::requeue(wait)
         }
     }
-}
-
-/// A panic is an error like any other: it is about one object, and others go on. Why is for the log alone, since nobody chose its words.
-pub(super) async fn catch_panic<T>(work: impl Future<Output = Result<T, IoError>>) -> Result<T, IoError> {
-    let panic = match AssertUnwindSafe(work).catch_unwind().await {
-        Ok(result) => return result,
-        Err(panic) => panic,
-    };
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    tracing::error!(panic = text.unwrap_or_default(), "a reconcile panicked");
-    let message = "panicked: this is a bug in the operator; its log says why".into();
-    Err(IoError { kind: ErrorKind::Other, what: "reconcile".into(), message })
 }
 
 /// The object is gone, or about to be: nothing is left to do or to report.
