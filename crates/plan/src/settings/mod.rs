@@ -1,12 +1,15 @@
 //! What the operator is configured with; the same for all tenants.
 
 mod backups;
+mod chart;
 mod config;
+pub mod flags;
 mod rollouts;
 
 pub(crate) use backups::port;
 pub use backups::{BackupStore, Backups, DefaultBackups};
 pub use config::Config;
+pub use flags::Flags;
 pub use rollouts::Rollouts;
 
 use berth_api::common::AgentDelivery;
@@ -177,7 +180,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             registry: String::new(),
-            agent_image: "berth.dev/agent:dev".into(),
+            agent_image: flags::AGENT_IMAGE.default.into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,
             backups: Backups::default(),

@@ -1,19 +1,21 @@
 //! The operator's own configuration, from its Deployment and its ConfigMap, and what the meta cluster says of itself.
 
+mod process;
+
 use berth_api::common::AgentDelivery;
 use berth_kubeio::{Io, IoError, list_nodes, meta_ranges};
-use berth_pki::Lifetime;
 use berth_plan::meta_cluster::addresses::MetaRanges;
 use berth_plan::meta_cluster::nodes::no_image_volumes;
 use berth_plan::settings::Config;
+use berth_plan::settings::flags::Delivery;
 use berth_plan::{MetaCluster, Settings};
 use berth_render::{Kind, ObjectKey};
 use jiff::SignedDuration;
+use process::{Process, Source};
 use serde_json::Value;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Name of the operator's Deployment and ConfigMap, as in the chart.
+/// Name of the operator's Deployment, ConfigMap and ServiceAccount, as in the chart.
 const NAME: &str = "berth-operator";
 
 /// What was found out.
@@ -32,30 +34,39 @@ pub(super) struct Found {
 /// Reads what is readable; the rest is assumed, and said.
 pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
     let mut notes = vec![];
-    let key = |kind| ObjectKey::namespaced(kind, namespace, NAME);
-    let deployment = io.get(&key(Kind::Deployment)).await;
-    let map = io.get(&key(Kind::ConfigMap)).await;
-    if matches!((&deployment, &map), (Ok(None), Ok(None))) {
-        notes.push(format!(
-            "the operator's defaults are assumed, because namespace {namespace} has no ConfigMap {NAME}. Set the operator's namespace with --operator-namespace"
-        ));
-    }
-    let mut readable = |what: Result<Option<Value>, IoError>| {
-        what.unwrap_or_else(|error| {
-            notes.push(format!("the operator's defaults are assumed: {error}"));
-            None
-        })
+    let deployment = io.get(&ObjectKey::namespaced(Kind::Deployment, namespace, NAME)).await;
+    let process = match &deployment {
+        Ok(Some(deployment)) => Process::of(deployment, namespace),
+        _ => Process::assumed(namespace),
     };
-    let (deployment, map) = (readable(deployment), readable(map));
-    let text = map.as_ref().and_then(|m| m["data"]["config.yaml"].as_str());
-    let config = match text.map(Config::parse).transpose() {
+    let (text, unread) = match configuration(io, namespace, &process.source).await {
+        Ok(text) => (text, None),
+        Err(why) => (None, Some(why)),
+    };
+    match deployment {
+        Ok(Some(_)) => {}
+        // That there is no ConfigMap either says it all.
+        Ok(None) if matches!(unread, Some(Unread::Missing(_))) => {}
+        Ok(None) => notes.push(format!(
+            "the defaults of the operator's flags are assumed, because namespace {namespace} has no Deployment {NAME}"
+        )),
+        Err(error) => notes.push(format!("the operator's defaults are assumed: {error}")),
+    }
+    notes.extend(process.notes);
+    notes.extend(unread.map(|unread| unread.note(namespace)));
+    let config = match text.as_deref().map(Config::parse).transpose() {
         Ok(config) => config.unwrap_or_default(),
         Err(error) => {
-            notes.push(format!("the operator's defaults are assumed: ConfigMap {namespace}/{NAME}: {error}"));
+            notes.push(format!("the operator's defaults are assumed: its configuration: {error}"));
             Config::default()
         }
     };
-    let flags = deployment.as_ref().map(flags).unwrap_or_default();
+    if !config.unknown.is_empty() {
+        notes.push(format!(
+            "this version of kubectl-berth does not know {} of the operator's configuration and leaves it out: use the kubectl-berth of the operator's version",
+            config.unknown.join(", ")
+        ));
+    }
     let given = config.given.clone();
     let ranges = meta_ranges(io, given.clone()).await.map_err(|e| e.to_string());
     if let Err(error) = &ranges {
@@ -63,83 +74,66 @@ pub(super) async fn settings(io: &Io, namespace: &str) -> Found {
             "not all addresses of the meta cluster are known, so networks of new Clusters are not checked against them, and NetworkPolicies that name them are not compared: {error}"
         ));
     }
-    let mut settings = of(&flags, namespace);
-    if deployment.is_some() && matches!(flags.get("agent-delivery").map(String::as_str), None | Some("Auto" | "auto")) {
-        match list_nodes(io).await.map(|nodes| no_image_volumes(&nodes)) {
-            Ok(None) => settings.agent_delivery = AgentDelivery::ImageVolume,
-            Ok(Some(_)) => {}
+    let delivery = match process.flags.agent_delivery {
+        Delivery::Always(delivery) => delivery,
+        Delivery::Auto => match list_nodes(io).await.map(|nodes| no_image_volumes(&nodes)) {
+            Ok(None) => AgentDelivery::ImageVolume,
+            Ok(Some(_)) => AgentDelivery::InitContainer,
             Err(error) => {
                 notes.push(format!("it is assumed that new pods get the agent from an init container: {error}"));
+                AgentDelivery::InitContainer
             }
-        }
-    }
-    settings.isolation = config.isolation();
-    settings.writers = config.writers;
-    settings.vpc = config.vpc;
+        },
+    };
+    let settings = Settings::from_chart(process.flags, delivery, config);
     let meta = MetaCluster { addresses: ranges, ..MetaCluster::default() };
     Found { settings, meta: Arc::new(meta), given, notes }
+}
+
+/// Why the operator's configuration is not known.
+enum Unread {
+    /// There is no such ConfigMap.
+    Missing(String),
+    /// It has no such key.
+    NoKey(String, String),
+    /// The file is of no ConfigMap.
+    Elsewhere(String),
+    Failed(IoError),
+}
+
+impl Unread {
+    fn note(&self, namespace: &str) -> String {
+        match self {
+            Self::Missing(name) => format!(
+                "the operator's defaults are assumed, because namespace {namespace} has no ConfigMap {name}. Set the operator's namespace with --operator-namespace"
+            ),
+            Self::NoKey(name, key) => {
+                format!("the operator's defaults are assumed, because ConfigMap {namespace}/{name} has no key {key}")
+            }
+            Self::Elsewhere(path) => format!(
+                "the operator's defaults are assumed: its configuration {path} is of no ConfigMap that its Deployment mounts"
+            ),
+            Self::Failed(error) => format!("the operator's defaults are assumed: {error}"),
+        }
+    }
+}
+
+/// The operator's configuration file. None: it has none.
+async fn configuration(io: &Io, namespace: &str, source: &Source) -> Result<Option<String>, Unread> {
+    let (name, key) = match source {
+        Source::Nothing => return Ok(None),
+        Source::Elsewhere(path) => return Err(Unread::Elsewhere(path.clone())),
+        Source::ConfigMap { name, key } => (name, key),
+    };
+    let map =
+        io.get(&ObjectKey::namespaced(Kind::ConfigMap, namespace, name.as_str())).await.map_err(Unread::Failed)?;
+    let map: Value = map.ok_or_else(|| Unread::Missing(name.clone()))?;
+    let text = map["data"][key].as_str().ok_or_else(|| Unread::NoKey(name.clone(), key.clone()))?;
+    Ok(Some(text.to_owned()))
 }
 
 /// How long the operator lets leaf certificates live; None: its Deployment is not there, or may not be read.
 pub(crate) async fn leaf_lifetime(io: &Io, namespace: &str) -> Option<SignedDuration> {
     let deployment = io.get(&ObjectKey::namespaced(Kind::Deployment, namespace, NAME)).await.ok()??;
-    Some(of(&flags(&deployment), namespace).leaf_lifetime.total)
-}
-
-/// What the operator's flags say.
-fn of(flags: &BTreeMap<String, String>, namespace: &str) -> Settings {
-    let default = Settings::default();
-    let get = |name: &str| flags.get(name).cloned();
-    // The chart's service account has this name unless told otherwise; a flag that is empty binds none.
-    let account = get("service-account").unwrap_or_else(|| NAME.to_owned());
-    let minutes = get("leaf-lifetime-minutes").and_then(|m| m.parse().ok());
-    Settings {
-        registry: get("image-registry").unwrap_or_default(),
-        agent_image: get("agent-image").unwrap_or(default.agent_image.clone()),
-        agent_delivery: AgentDelivery::of(get("agent-delivery").as_deref()),
-        service_account: (!account.is_empty()).then(|| (namespace.to_owned(), account)),
-        leaf_lifetime: minutes.map_or(default.leaf_lifetime, |m| Lifetime::leaf(SignedDuration::from_mins(m))),
-        ..default
-    }
-}
-
-/// Flags of the operator's container by name, with those that come by environment.
-fn flags(deployment: &Value) -> BTreeMap<String, String> {
-    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
-    let list = |field: &str| container[field].as_array().cloned().unwrap_or_default();
-    let variable = |e: &Value| {
-        let name = e["name"].as_str()?.strip_prefix("BERTH_")?.to_lowercase().replace('_', "-");
-        Some((name, e["value"].as_str()?.to_owned()))
-    };
-    let mut all: BTreeMap<String, String> = list("env").iter().filter_map(variable).collect();
-    let args: Vec<String> = list("args").iter().filter_map(|a| a.as_str().map(str::to_owned)).collect();
-    for (i, arg) in args.iter().enumerate() {
-        let Some(flag) = arg.strip_prefix("--") else { continue };
-        match (flag.split_once('='), args.get(i + 1)) {
-            (Some((name, value)), _) => _ = all.insert(name.to_owned(), value.to_owned()),
-            (None, Some(value)) if !value.starts_with("--") => _ = all.insert(flag.to_owned(), value.clone()),
-            _ => {}
-        }
-    }
-    all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use serde_json::json;
-
-    #[test]
-    fn flags_are_read_as_the_operator_reads_them() {
-        let container = json!({
-            "args": ["--agent-image=registry/agent:1", "--image-registry", "registry", "--leaf-lifetime-minutes=60", "--x"],
-            "env": [{"name": "BERTH_SERVICE_ACCOUNT", "value": "me"}, {"name": "BERTH_AGENT_IMAGE", "value": "old"},
-                {"name": "POD_NAME", "valueFrom": {}}],
-        });
-        let flags = flags(&json!({"spec": {"template": {"spec": {"containers": [container]}}}}));
-        let settings = of(&flags, "berth-system");
-        assert_eq!((&*settings.agent_image, &*settings.registry), ("registry/agent:1", "registry"));
-        assert_eq!(settings.service_account, Some(("berth-system".into(), "me".into())));
-        assert_eq!(settings.leaf_lifetime.total, SignedDuration::from_hours(1));
-    }
+    Some(SignedDuration::from_mins(Process::of(&deployment, namespace).flags.leaf_lifetime_minutes))
 }
