@@ -2,7 +2,7 @@
 //! what they share is here.
 //!
 //! - [`run`] gives a test its [`World`]: the devcluster `e2e`, made once and used by all, with Berth on it and no tenants.
-//! - [`Tenant`] is one `Cluster` and what belongs to it.
+//! - [`Tenant`] is one `Cluster` and what belongs to it. Of each that is at rest, [`rest`] asks for a plan, which has to be empty.
 //! - [`until`] waits on state. Nothing here asserts how long something takes.
 //!
 //! `make test` runs them with `BERTH_REAL=1`; without it they fail rather than pass without having run.
@@ -26,11 +26,13 @@ pub mod pages;
 pub mod paths;
 pub mod renewal;
 pub mod report;
+pub mod rest;
 pub mod revisions;
 pub mod run;
 pub mod s3;
 pub mod suite;
 pub mod tenant;
+pub mod values;
 pub mod versions;
 pub mod wait;
 pub mod world;

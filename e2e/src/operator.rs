@@ -12,11 +12,12 @@ use anyhow::{Context, Result, bail, ensure};
 use berth_devcluster::binaries;
 use serde_json::{Value, json};
 
-use crate::{World, apps, core, images, paths, until};
+use crate::{World, apps, core, images, paths, until, values};
 
 /// Where Berth runs.
 pub const SYSTEM: &str = "berth-system";
-const NAME: &str = "berth-operator";
+/// Name of its Deployment, and of what belongs to that.
+pub const NAME: &str = "berth-operator";
 
 /// How Berth is installed.
 #[derive(Clone, Debug, Default)]
@@ -34,7 +35,7 @@ pub struct Options {
 }
 
 impl World {
-    /// Installs both charts, or changes what is installed, and waits until only the new operator is left.
+    /// Installs both charts, every value set, or changes what is installed, and waits until only the new operator is left.
     pub fn install(&self, options: &Options) -> Result<()> {
         let program = options.program.clone().map_or_else(|| images::built("operator"), Ok)?;
         // What follows a program's end is not read by anybody.
@@ -46,10 +47,11 @@ impl World {
         let backup = format!("backups.image.tag={backup}");
         let agent = format!("agent.image.tag={agent}");
         let delivery = format!("agent.delivery={}", options.agent_delivery.unwrap_or("Auto"));
-        self.chart("berth-crds", &[])?;
+        self.chart("berth-crds", &[], &[])?;
+        let (file, meta) = (values::file(), values::meta(&self.kube)?);
         let mut values = vec!["operator.replicas=1", "operator.logJSON=false", &operator, &agent, &backup, &delivery];
         values.extend(options.values.iter().map(String::as_str));
-        self.chart("berth", &values)?;
+        self.chart("berth", &["-f", &file, "--set-json", &meta], &values)?;
         if let Some(minutes) = options.leaf_lifetime_minutes {
             // The chart counts in days.
             let path = format!("{}/{NAME}", apps(SYSTEM, "deployments"));
@@ -94,11 +96,12 @@ impl World {
         self.operator_settled()
     }
 
-    fn chart(&self, name: &str, values: &[&str]) -> Result<()> {
+    /// `values`, as `helm --set` takes them, count more than `more`, which are other arguments of it.
+    fn chart(&self, name: &str, more: &[&str], values: &[&str]) -> Result<()> {
         let chart = paths::root().join("charts").join(name).display().to_string();
         let set = values.iter().flat_map(|v| ["--set", v]);
         let upgrade = ["upgrade", "--install", name, &chart, "--namespace", SYSTEM, "--create-namespace"];
-        self.helm(&upgrade.into_iter().chain(set).collect::<Vec<_>>()).map(|_| ())
+        self.helm(&upgrade.into_iter().chain(more.iter().copied()).chain(set).collect::<Vec<_>>()).map(|_| ())
     }
 
     fn helm(&self, arguments: &[&str]) -> Result<String> {

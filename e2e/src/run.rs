@@ -55,7 +55,7 @@ fn attempt(name: &str, open: &impl Fn() -> Result<World>, test: &impl Fn(&World)
     let start = Instant::now();
     let world = open()?;
     let opened = start.elapsed();
-    let result = test(&world);
+    let result = test(&world).and_then(|()| world.all_rest());
     if let Err(error) = &result {
         println!("failed: {error:#}");
         report::print(&world);

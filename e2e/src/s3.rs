@@ -54,7 +54,9 @@ pub fn options(world: &World) -> Options {
     let store = |field: &str, value: &str| format!("backups.stores[0].{field}={value}");
     let fields =
         [("name", "main"), ("endpoint", &endpoint), ("bucket", "berth"), ("prefix", "e2e"), ("secretName", "backups")];
-    let values = fields.map(|(f, v)| store(f, v)).into_iter().chain([peer]).collect();
+    // The tests have schedules of their own, or none.
+    let none = "backups.default=null".to_owned();
+    let values = fields.map(|(f, v)| store(f, v)).into_iter().chain([peer, none]).collect();
     Options { values, ..Options::default() }
 }
 

@@ -8,7 +8,7 @@ use berth_api::names;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-use crate::{Kube, NEWEST, World, apps, berth, core, kube_client::status_of, paths, until};
+use crate::{Kube, NEWEST, World, apps, berth, core, kube_client::status_of, paths, rest, until};
 
 /// UID and restarts of every container, by pod.
 pub type Pods = BTreeMap<String, (String, i64)>;
@@ -16,7 +16,7 @@ pub type Pods = BTreeMap<String, (String, i64)>;
 /// A tenant of a test.
 #[derive(Clone, Debug)]
 pub struct Tenant<'w> {
-    world: &'w World,
+    pub(crate) world: &'w World,
     /// Namespace of the `Cluster`.
     pub namespace: String,
     /// Its name.
@@ -53,10 +53,10 @@ impl<'w> Tenant<'w> {
         Ok(tenant)
     }
 
-    /// [`Tenant::create`], then [`Tenant::wait_ready`].
+    /// [`Tenant::create`], then [`Tenant::wait_ready`]. If it is at rest then, its plan is held against that.
     pub fn ready(world: &'w World, name: &str, spec: &Value) -> Result<Self> {
         let tenant = Self::create(world, name, spec)?;
-        tenant.wait_ready()?;
+        rest::if_at_rest(world, &tenant.wait_ready()?)?;
         Ok(tenant)
     }
 
@@ -216,8 +216,11 @@ impl<'w> Tenant<'w> {
         self.world.kube.get(&format!("{}/{name}", apps(&self.cp_namespace, "deployments")))
     }
 
-    /// Deletes the `Cluster`.
+    /// Deletes the `Cluster`. If it is at rest, its plan is held against that before.
     pub fn let_go(&self) -> Result<()> {
+        if let Some(cluster) = self.world.kube.find(&self.path())? {
+            rest::if_at_rest(self.world, &cluster)?;
+        }
         self.world.kube.delete(&self.path())
     }
 

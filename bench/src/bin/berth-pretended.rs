@@ -11,9 +11,10 @@ mod etcd;
 mod tenant;
 
 use anyhow::Context as _;
+use berth_api::common::AgentDelivery;
 use berth_fence::{Fence, FencedClient};
 use berth_operator::run::wait_for_crds;
-use berth_operator::{Context, args::Args, clock, http, meta, run};
+use berth_operator::{Context, args::Args, clock, delivery, http, meta, run};
 use clap::Parser as _;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Client, Config};
@@ -33,7 +34,7 @@ fn main() -> anyhow::Result<()> {
 async fn serve(args: Args) -> anyhow::Result<()> {
     let client = FencedClient::infer(Fence::open()).await.context("no access to a meta cluster; set KUBECONFIG")?;
     let config = args.configuration()?;
-    let mut context = Context::new(&client, args.settings(&config), &args.identity);
+    let mut context = Context::new(&client, args.settings(&config, AgentDelivery::default()), &args.identity);
     context.concurrency = args.concurrency;
     let path = std::env::var("BERTH_PRETENDED").context("BERTH_PRETENDED is not set")?;
     let tenants = Config::from_custom_kubeconfig(Kubeconfig::read_from(path)?, &KubeConfigOptions::default()).await?;
@@ -42,8 +43,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     context.ask_etcd = Arc::new(|target| Box::pin(async move { etcd::ask(&target) }));
     context.call_etcd = Arc::new(|target, _, what| Box::pin(async move { etcd::call(&target, &what) }));
     wait_for_crds(&context).await;
-    let delivery = args.agent_delivery.decide(&context.io).await;
-    Arc::make_mut(&mut context.settings).agent_delivery = delivery;
+    let delivery = delivery::decide(args.agent_delivery, &context.io).await;
+    context.settings = Arc::new(args.settings(&config, delivery));
     let (listen, metrics) = (args.listen.clone(), context.metrics.clone());
     tokio::spawn(async move { http::serve(&listen, http::Health::default(), metrics).await });
     let context = Arc::new(context);

@@ -1,12 +1,13 @@
 //! Reading what a plan looks at. Always from the API server, never from memory: any reconcile may be the first one.
 
+use crate::backups::observe_schedules;
 use crate::calls::{Io, name_kind};
 use crate::error::{ErrorKind, IoError};
 use crate::facts;
 use base64::Engine;
 use berth_api::{Cluster, EtcdCluster, labels, names};
 use berth_plan::observed::{AttachmentSeen, Published, annotation, deleting, label, sha256, uid};
-use berth_plan::{MetaCluster, Observed};
+use berth_plan::{MetaCluster, Observed, Settings};
 use berth_plan_cluster::{copy_of_definition, is_ours, revision_templates, upgrade_templates};
 use berth_plan_etcd::stranded;
 use berth_render::{Catalog, Kind, ObjectKey, TemplateSet};
@@ -166,11 +167,19 @@ const CLUSTER_KINDS: [Kind; 8] = [
     Kind::Pod,
 ];
 
-/// Reads a `Cluster`'s namespace, what is in it, and the published kubeconfig.
-pub async fn observe_cluster(io: &Io, cluster: &Cluster, meta: &Arc<MetaCluster>) -> Result<Snapshot, IoError> {
+/// Reads a `Cluster`'s namespace, what is in it, the published kubeconfig, and, where backups are configured, the schedules beside it.
+pub async fn observe_cluster(
+    io: &Io,
+    cluster: &Cluster,
+    settings: &Settings,
+    meta: &Arc<MetaCluster>,
+) -> Result<Snapshot, IoError> {
     let mut snapshot = Snapshot::of(meta);
     let name = cluster.metadata.name.as_deref().unwrap_or_default();
     let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
+    if settings.backups.are_enabled() {
+        observe_schedules(io, namespace, &mut snapshot).await?;
+    }
     let cp_namespace = names::control_plane_namespace(namespace, name);
     let key = ObjectKey::cluster(Kind::Namespace, cp_namespace.clone());
     let team = ObjectKey::cluster(Kind::Namespace, namespace);

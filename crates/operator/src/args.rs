@@ -1,34 +1,43 @@
 //! Command line.
 
-use crate::delivery::Delivery;
 use anyhow::Context as _;
-use berth_pki::Lifetime;
+use berth_api::common::AgentDelivery;
 use berth_plan::Settings;
-use berth_plan::settings::{Backups, Config};
+use berth_plan::settings::Config;
+use berth_plan::settings::flags::{self, Delivery, Flags};
 use clap::Parser;
-use jiff::SignedDuration;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 
 /// Hosts Kubernetes control planes.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "berth-operator", version)]
 pub struct Args {
     /// Image of Berth's agent for new tenants.
-    #[arg(long, env = "BERTH_AGENT_IMAGE")]
+    #[arg(long = flags::AGENT_IMAGE.name, env = flags::AGENT_IMAGE.variable)]
     pub agent_image: String,
     /// How the agent gets into the pods of new tenants. `Auto`: as an image volume if all nodes support that.
-    #[arg(long, env = "BERTH_AGENT_DELIVERY", default_value = "Auto", ignore_case = true)]
+    #[arg(
+        long = flags::AGENT_DELIVERY.name, env = flags::AGENT_DELIVERY.variable, default_value = flags::AGENT_DELIVERY.default,
+        ignore_case = true, value_parser = deliveries()
+    )]
     pub agent_delivery: Delivery,
     /// Image of `berth-backup`, for Jobs that take backups.
-    #[arg(long, env = "BERTH_BACKUP_IMAGE", default_value = "")]
+    #[arg(
+        long = flags::BACKUP_IMAGE.name, env = flags::BACKUP_IMAGE.variable, default_value = flags::BACKUP_IMAGE.default
+    )]
     pub backup_image: String,
     /// Registry with upstream's images under upstream's names. Empty: registry.k8s.io.
-    #[arg(long, env = "BERTH_IMAGE_REGISTRY", default_value = "")]
+    #[arg(
+        long = flags::IMAGE_REGISTRY.name, env = flags::IMAGE_REGISTRY.variable, default_value = flags::IMAGE_REGISTRY.default
+    )]
     pub image_registry: String,
     /// Namespace of the operator's Lease and ServiceAccount.
-    #[arg(long, env = "POD_NAMESPACE", default_value = "berth-system")]
+    #[arg(long = flags::NAMESPACE.name, env = flags::NAMESPACE.variable, default_value = flags::NAMESPACE.default)]
     pub namespace: String,
     /// ServiceAccount of the operator, bound to its role in each control-plane namespace. Empty: no RoleBinding is created.
-    #[arg(long, env = "BERTH_SERVICE_ACCOUNT", default_value = "")]
+    #[arg(
+        long = flags::SERVICE_ACCOUNT.name, env = flags::SERVICE_ACCOUNT.variable, default_value = flags::SERVICE_ACCOUNT.default
+    )]
     pub service_account: String,
     /// Identity of this process in leader election.
     #[arg(long, env = "POD_NAME", default_value_t = format!("berth-operator-{}", std::process::id()))]
@@ -43,10 +52,12 @@ pub struct Args {
     #[arg(long, env = "BERTH_CONCURRENCY", default_value_t = 32)]
     pub concurrency: u16,
     /// Configuration file, as the chart writes it from its values `meta`, `isolation`, `writers`, `vpc`, `backups` and `rollouts`. Default: none.
-    #[arg(long, env = "BERTH_CONFIG")]
+    #[arg(long = flags::CONFIG.name, env = flags::CONFIG.variable)]
     pub config: Option<std::path::PathBuf>,
     /// Lifetime of leaf certificates, in minutes. They are renewed at two thirds of it.
-    #[arg(long, env = "BERTH_LEAF_LIFETIME_MINUTES", default_value_t = 90 * 24 * 60)]
+    #[arg(
+        long = flags::LEAF_LIFETIME.name, env = flags::LEAF_LIFETIME.variable, default_value = flags::LEAF_LIFETIME.default
+    )]
     pub leaf_lifetime_minutes: i64,
     /// Log as JSON lines.
     #[arg(long, env = "BERTH_LOG_JSON", default_value_t = false, action = clap::ArgAction::Set)]
@@ -73,32 +84,54 @@ impl Args {
         Ok(config)
     }
 
-    /// What plans depend on.
-    pub fn settings(&self, config: &Config) -> Settings {
-        let account = self.service_account.clone();
-        Settings {
-            registry: self.image_registry.clone(),
-            agent_image: self.agent_image.clone(),
-            service_account: (!account.is_empty()).then(|| (self.namespace.clone(), account)),
-            backups: Backups {
-                image: self.backup_image.clone(),
-                namespace: self.namespace.clone(),
-                ..config.backups.clone()
-            },
-            recoveries_per_hour: config.recoveries_per_hour,
-            rollouts: config.rollouts,
-            isolation: config.isolation(),
-            writers: config.writers.clone(),
-            vpc: config.vpc,
-            leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(self.leaf_lifetime_minutes)),
-            ..Settings::default()
+    /// What plans depend on. `delivery`: what became of the flag.
+    pub fn settings(&self, config: &Config, delivery: AgentDelivery) -> Settings {
+        Settings::from_chart(self.flags(), delivery, config.clone())
+    }
+
+    /// The flags on which plans depend.
+    fn flags(&self) -> Flags {
+        let args = self.clone();
+        Flags {
+            agent_image: args.agent_image,
+            agent_delivery: args.agent_delivery,
+            backup_image: args.backup_image,
+            image_registry: args.image_registry,
+            namespace: args.namespace,
+            service_account: args.service_account,
+            leaf_lifetime_minutes: args.leaf_lifetime_minutes,
         }
     }
+}
+
+/// Their names; clap refuses any other.
+fn deliveries() -> impl TypedValueParser<Value = Delivery> {
+    let names = PossibleValuesParser::new(Delivery::ALL.map(Delivery::as_str));
+    names.map(|name| name.parse().unwrap_or_default())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// What the command line reads in the operator's Deployment is what the operator takes.
+    #[test]
+    fn flags_are_as_whoever_reads_the_deployment_takes_them() {
+        let parse = |more: &[&str]| Args::try_parse_from([&["operator"], more].concat());
+        let none = parse(&["--agent-image", flags::AGENT_IMAGE.default]).unwrap();
+        assert_eq!(none.flags(), Flags::read(|_| None).0);
+        assert_eq!(none.config, None);
+        let value = |flag: flags::Flag| match flag {
+            flags::AGENT_DELIVERY => "initcontainer".to_owned(),
+            flags::LEAF_LIFETIME => "60".to_owned(),
+            flag => format!("a-{}", flag.name),
+        };
+        let said = flags::ALL.map(|flag| format!("--{}={}", flag.name, value(flag)));
+        let args = parse(&said.each_ref().map(String::as_str)).unwrap();
+        assert_eq!((args.flags(), vec![]), Flags::read(|flag| Some(value(flag))));
+        assert_eq!(args.config, Some("a-config".into()));
+        assert!(parse(&["--agent-image=a", "--agent-delivery=Never"]).is_err());
+    }
 
     #[test]
     fn a_configuration_that_is_not_understood_is_refused() {

@@ -1,10 +1,11 @@
 //! The operator's process: arguments, logs, lease, and the end on SIGTERM.
 
 use anyhow::Context as _;
+use berth_api::common::AgentDelivery;
 use berth_fence::{Fence, FencedClient};
 use berth_operator::leader::Candidate;
 use berth_operator::run::wait_for_crds;
-use berth_operator::{Context, args::Args, clock, http, meta, run};
+use berth_operator::{Context, args::Args, clock, delivery, http, meta, run};
 use clap::Parser;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -30,7 +31,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
     let fence = if args.leader_elect { Fence::closed() } else { Fence::open() };
     let client = FencedClient::infer(fence.clone()).await.context("no access to a meta cluster; set KUBECONFIG")?;
     let config = args.configuration()?;
-    let mut ctx = Context::new(&client, args.settings(&config), &args.identity);
+    // Before anything is planned, it is known what the nodes can do.
+    let mut ctx = Context::new(&client, args.settings(&config, AgentDelivery::default()), &args.identity);
     ctx.concurrency = args.concurrency;
     let health = http::Health::default();
     if !args.listen.is_empty() {
@@ -51,8 +53,8 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         asked.cancel();
     });
     tokio::select! { () = wait_for_crds(&ctx) => (), () = stop.cancelled() => return Ok(()) }
-    let delivery = args.agent_delivery.decide(&ctx.io).await;
-    Arc::make_mut(&mut ctx.settings).agent_delivery = delivery;
+    let delivery = delivery::decide(args.agent_delivery, &ctx.io).await;
+    ctx.settings = Arc::new(args.settings(&config, delivery));
     let ctx = Arc::new(ctx);
     let known = meta::refresh(&ctx, &config.given).await;
     let answered =

@@ -48,6 +48,7 @@ fn minors_change_one_by_one_in_two_steps_and_clients_are_served() {
         println!("    the second step");
         tenant.change(&json!({"upgrade": {"finalizeAfter": "0s"}}))?;
         minor.is_through(NEWEST)?;
+        tenant.rests()?;
         tenant.scheduler_works()?;
         caller.end()?.none_failed()?;
         watch.end(&[OLDEST, BETWEEN, NEWEST])?;

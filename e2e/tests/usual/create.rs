@@ -1,4 +1,4 @@
-//! A tenant from one object: it works, it says so, and it goes without a trace.
+//! A tenant from one object: it works, it says so, it rests, and it goes without a trace.
 
 use anyhow::{Result, ensure};
 use berth_e2e::{NEWEST, Tenant, World, core, tenant::condition, until};
@@ -11,6 +11,7 @@ fn a_tenant_works_and_leaves_nothing() {
         status_says_what_is(&tenant)?;
         the_api_works(&tenant)?;
         tenant.nothing_restarted()?;
+        tenant.rests()?;
         world.wait_alone(&tenant)?;
         a_second_reconcile_writes_nothing(world)?;
         tenant.delete()?;

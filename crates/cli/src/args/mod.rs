@@ -301,7 +301,7 @@ pub(crate) struct Render {
     /// Namespace of the operator.
     #[arg(long, default_value = "berth-system", value_name = "NAMESPACE")]
     pub(crate) operator_namespace: String,
-    /// The operator's configuration file, see the chart's values `meta`, `isolation` and `writers`.
+    /// The operator's configuration file, see the chart's values `meta`, `isolation`, `writers`, `vpc` and `backups`.
     #[arg(long, value_name = "FILE")]
     pub(crate) operator_config: Option<PathBuf>,
     /// Print the objects in the tenant instead of those on the meta cluster.

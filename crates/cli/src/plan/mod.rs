@@ -57,7 +57,8 @@ async fn reported(
 ) -> anyhow::Result<Report> {
     let found = operator::settings(&access.io, operator_namespace).await;
     found.notes.iter().for_each(|n| output::note(n));
-    let mut snapshot = observe_cluster(&access.io, cluster, &found.meta).await.map_err(|e| rights(access, e))?;
+    let seen = observe_cluster(&access.io, cluster, &found.settings, &found.meta).await;
+    let mut snapshot = seen.map_err(|e| rights(access, e))?;
     if let Some(denied) = snapshot.denied.clone() {
         return Err(rights(access, denied));
     }

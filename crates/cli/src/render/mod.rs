@@ -8,6 +8,7 @@ use crate::outcome::Outcome;
 use crate::{output, world};
 use berth_api::Cluster;
 use berth_plan::settings::Config;
+use berth_plan::settings::flags::{Delivery, Flags};
 use berth_plan::{MetaCluster, Settings};
 
 /// Plans in a world in memory until nothing is left to make, and prints what was made.
@@ -52,14 +53,16 @@ fn configuration(args: &Render) -> anyhow::Result<Config> {
 }
 
 fn settings(args: &Render, config: Config) -> Settings {
-    Settings {
-        registry: args.image_registry.clone(),
+    let agent_delivery = args.agent_delivery.into();
+    let flags = Flags {
         agent_image: args.agent_image.clone(),
-        agent_delivery: args.agent_delivery.into(),
-        service_account: Some((args.operator_namespace.clone(), "berth-operator".to_owned())),
-        isolation: config.isolation(),
-        writers: config.writers,
-        vpc: config.vpc,
-        ..Settings::default()
-    }
+        agent_delivery: Delivery::Always(agent_delivery),
+        // Jobs take backups: none of them is a part of a tenant.
+        backup_image: String::new(),
+        image_registry: args.image_registry.clone(),
+        namespace: args.operator_namespace.clone(),
+        service_account: "berth-operator".to_owned(),
+        leaf_lifetime_minutes: Flags::read(|_| None).0.leaf_lifetime_minutes,
+    };
+    Settings::from_chart(flags, agent_delivery, config)
 }

@@ -6,6 +6,7 @@
 mod common;
 
 mod api_server;
+mod at_rest;
 mod command;
 mod images;
 mod plugin;

@@ -106,6 +106,26 @@ fn what_writers_may_ask_for_is_judged_by_the_operators_configuration() {
 }
 
 #[test]
+fn backups_follow_from_the_operators_configuration() {
+    let mut config = tempfile::NamedTempFile::new().unwrap();
+    config
+        .write_all(
+            br#"{"backups": {"stores": [{"name": "main", "endpoint": "https://s3", "bucket": "b", "secretName": "s"}],
+            "default": {"store": "main", "schedule": "0 3 * * *"}}}"#,
+        )
+        .unwrap();
+    let out = render(&cluster("version: 1.36.3"), &["--operator-config", config.path().to_str().unwrap()]);
+    let without = render(&cluster("version: 1.36.3"), &[]);
+    for part in ["kind: EtcdBackupSchedule", "name: etcd-backup\n", "name: etcd-client-backup\n"] {
+        assert!(
+            text(&out.stdout).contains(part) && !text(&without.stdout).contains(part),
+            "{part}: {}",
+            text(&out.stdout)
+        );
+    }
+}
+
+#[test]
 fn wrong_usage_is_2_and_a_script_is_made_for_each_shell() {
     let run = |args: &[&str]| Command::new(env!("CARGO_BIN_EXE_kubectl-berth")).args(args).output().unwrap();
     assert_eq!(run(&["render"]).status.code(), Some(2));

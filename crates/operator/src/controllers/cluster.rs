@@ -8,7 +8,7 @@ use super::watches::Watches;
 use crate::context::Context;
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::{EtcdCluster, labels, names};
-use berth_kubeio::{IoError, observe_cluster, observe_schedules, without_network};
+use berth_kubeio::{IoError, observe_cluster, without_network};
 use berth_plan::MetaCluster;
 use berth_plan::fleet::TenantId;
 use berth_plan_cluster::{ClusterPlanner, pods_without_network};
@@ -55,12 +55,8 @@ impl Controller for Cluster {
     ) -> Result<Observation<probe::IdleCheck>, IoError> {
         // Before its turn is read: what is being taken back meanwhile counts no more.
         let turns = ctx.fleet.turns(&id(cluster));
-        let mut snapshot = observe_cluster(&ctx.io, cluster, meta).await?;
+        let mut snapshot = observe_cluster(&ctx.io, cluster, &ctx.settings, meta).await?;
         snapshot.observed.turns = turns;
-        if ctx.settings.backups.are_enabled() {
-            let namespace = cluster.metadata.namespace.as_deref().unwrap_or_default();
-            observe_schedules(&ctx.io, namespace, &mut snapshot).await?;
-        }
         if cluster.spec.vpc.is_some() {
             let (namespace, pods) = pods_without_network(cluster, &snapshot.observed);
             snapshot.observed.refused = without_network(&ctx.io, &namespace, pods, now).await;

@@ -104,7 +104,7 @@ async fn rendered(team: &Team, io: &Io) -> Vec<(Object, &'static str)> {
     let mut all = vec![];
     let (settings, now) = (settings(), Timestamp::now());
     let owner = team.cluster().await;
-    let children = observe_cluster(io, &owner, &Arc::default()).await.expect("observe");
+    let children = observe_cluster(io, &owner, &settings, &Arc::default()).await.expect("observe");
     collect(&children, &mut all, labels::MANAGER_CLUSTER, |observed| {
         ClusterPlanner::plan(Input { object: &owner, observed, settings: &settings, now }).plan
     });

@@ -18,7 +18,7 @@ pub struct Config {
     pub writers: Writers,
     /// How tenants' VPCs are kept apart from the meta cluster.
     pub vpc: VpcSettings,
-    /// Where backups go. The image, and the namespace of the stores' Secrets, are the caller's to set.
+    /// Where backups go. The image, and the namespace of the stores' Secrets, are not in the file.
     pub backups: Backups,
     /// How the tenants of the fleet change their version.
     pub rollouts: Rollouts,
@@ -27,8 +27,8 @@ pub struct Config {
     pub unknown: Vec<String>,
     /// Etcds that are restored by themselves within an hour.
     pub recoveries_per_hour: usize,
-    private_networks: Vec<IpNet>,
-    policies: Policies,
+    pub(super) private_networks: Vec<IpNet>,
+    pub(super) policies: Policies,
 }
 
 impl Default for Config {
@@ -108,13 +108,15 @@ impl Config {
 
     /// What NetworkPolicies are made from.
     pub fn isolation(&self) -> Isolation {
-        let Policies { dns, monitoring, api_server_egress, private_networks: PrivateNetworks { older_tenants, .. } } =
-            self.policies.clone();
+        let Self { private_networks, policies, .. } = self.clone();
+        // Those that are allowed are read already.
+        let Policies { dns, monitoring, api_server_egress, private_networks: of_file } = policies;
+        let PrivateNetworks { allowed: _, older_tenants } = of_file;
         Isolation {
             dns: dns.unwrap_or_else(|| Isolation::default().dns),
             monitoring,
             api_server_egress,
-            private_networks: self.private_networks.clone(),
+            private_networks,
             older_tenants,
         }
     }
@@ -186,7 +188,7 @@ struct Meta {
 /// Peers and rules in the shape of `networking.k8s.io/v1`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-struct Policies {
+pub(super) struct Policies {
     dns: Option<Vec<Value>>,
     monitoring: Vec<Value>,
     api_server_egress: Vec<Value>,

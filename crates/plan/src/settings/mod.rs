@@ -1,11 +1,14 @@
 //! What the operator is configured with; the same for all tenants.
 
 mod backups;
+mod chart;
 mod config;
+pub mod flags;
 mod rollouts;
 
 pub use backups::{BackupStore, Backups, DefaultBackups, port};
 pub use config::Config;
+pub use flags::Flags;
 pub use rollouts::Rollouts;
 
 use berth_api::common::AgentDelivery;
@@ -176,7 +179,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             registry: String::new(),
-            agent_image: "berth.dev/agent:dev".into(),
+            agent_image: flags::AGENT_IMAGE.default.into(),
             agent_delivery: AgentDelivery::default(),
             service_account: None,
             backups: Backups::default(),

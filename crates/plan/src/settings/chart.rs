@@ -1,0 +1,117 @@
+//! From what the chart gives the operator to what plans depend on: for the operator and the command line. No field has a default here, so
+//! what is new in one of these types does not compile until it is taken into account.
+
+use super::{Backups, Config, Flags, Settings};
+use berth_api::common::AgentDelivery;
+use berth_pki::Lifetime;
+use jiff::SignedDuration;
+
+impl Settings {
+    /// From the operator's flags and its configuration file. `agent_delivery`: what its flag says, or what follows from the nodes.
+    pub fn from_chart(flags: Flags, agent_delivery: AgentDelivery, config: Config) -> Self {
+        let isolation = config.isolation();
+        let Flags {
+            agent_image,
+            agent_delivery: _,
+            backup_image,
+            image_registry,
+            namespace,
+            service_account,
+            leaf_lifetime_minutes,
+        } = flags;
+        let Config {
+            // For what is observed of the meta cluster.
+            given: _,
+            writers,
+            vpc,
+            backups,
+            rollouts,
+            // For who reads the file.
+            unknown: _,
+            recoveries_per_hour,
+            // In `isolation`.
+            private_networks: _,
+            policies: _,
+        } = config;
+        // The file says neither of the two.
+        let Backups { image: _, namespace: _, stores, peers, concurrent, endpoints, default } = backups;
+        Self {
+            registry: image_registry,
+            agent_image,
+            agent_delivery,
+            service_account: (!service_account.is_empty()).then(|| (namespace.clone(), service_account)),
+            backups: Backups { image: backup_image, namespace, stores, peers, concurrent, endpoints, default },
+            recoveries_per_hour,
+            rollouts,
+            isolation,
+            writers,
+            vpc,
+            leaf_lifetime: Lifetime::leaf(SignedDuration::from_mins(leaf_lifetime_minutes)),
+            ca_lifetime: Lifetime::CA_10Y,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::settings::OlderTenants;
+    use serde_json::json;
+
+    fn said() -> Flags {
+        Flags::read(|flag| (flag.name != "leaf-lifetime-minutes").then(|| flag.name.to_owned())).0
+    }
+
+    #[test]
+    fn each_flag_and_each_part_of_the_file_arrives() {
+        let file = json!({
+            "meta": {"podCIDRs": ["10.1.0.0/16"]},
+            "isolation": {"monitoring": [{}], "privateNetworks": {"allowed": ["10.20.0.0/16"], "olderTenants": "Closed"}},
+            "writers": {"vpc": ["a=b"], "backups": {"endpoints": ["https://s3.team"]}},
+            "vpc": {"rules": "Interface"},
+            "admissionPolicies": {"enabled": true},
+            "backups": {
+                "stores": [{"name": "main", "endpoint": "https://s3", "bucket": "b", "secretName": "s"}],
+                "peers": [{}], "concurrent": 7, "default": {"store": "main", "schedule": "0 3 * * *"},
+            },
+            "recovery": {"maxPerHour": 8},
+            "rollouts": {"maxConcurrent": 9},
+        });
+        let config = Config::parse(&file.to_string()).unwrap();
+        let flags = Flags { leaf_lifetime_minutes: 60, ..said() };
+        let Settings {
+            registry,
+            agent_image,
+            agent_delivery,
+            service_account,
+            backups,
+            recoveries_per_hour,
+            rollouts,
+            isolation,
+            writers,
+            vpc,
+            leaf_lifetime,
+            ca_lifetime,
+        } = Settings::from_chart(flags, AgentDelivery::ImageVolume, config.clone());
+        assert_eq!((&*registry, &*agent_image), ("image-registry", "agent-image"));
+        assert_eq!(agent_delivery, AgentDelivery::ImageVolume);
+        assert_eq!(service_account, Some(("namespace".into(), "service-account".into())));
+        assert_eq!((&*backups.image, &*backups.namespace), ("backup-image", "namespace"));
+        let of_file = |backups: &Backups| Backups { image: String::new(), namespace: String::new(), ..backups.clone() };
+        assert_eq!(of_file(&backups), config.backups);
+        assert!(backups.default.is_some() && backups.endpoints.len() == 1 && backups.peers.len() == 1);
+        assert_eq!((backups.concurrent, recoveries_per_hour, rollouts.max_concurrent), (7, 8, 9));
+        assert_eq!((isolation.monitoring.len(), isolation.private_networks.len()), (1, 1));
+        assert_eq!(isolation.older_tenants, OlderTenants::Closed);
+        assert_eq!((writers, vpc), (config.writers, config.vpc));
+        assert_eq!(leaf_lifetime.total, SignedDuration::from_hours(1));
+        assert_eq!(ca_lifetime, Lifetime::CA_10Y);
+    }
+
+    #[test]
+    fn without_flags_and_file_the_defaults_hold() {
+        let made = Settings::from_chart(Flags::read(|_| None).0, AgentDelivery::default(), Config::default());
+        let backups = Backups { namespace: "berth-system".into(), ..Backups::default() };
+        assert_eq!(format!("{made:?}"), format!("{:?}", Settings { backups, ..Settings::default() }));
+    }
+}
