@@ -46,11 +46,7 @@ pub use operator::Options;
 pub use outside::Outside;
 pub use run::run;
 pub use tenant::Tenant;
+pub use versions::{NEWEST, PREVIOUS_PATCH};
 pub use wait::{stays, until, until_within};
 pub use world::World;
 pub use writer::Writer;
-
-/// The newest Kubernetes that tenants may run, as `spec.version` has it.
-pub const NEWEST: &str = "1.36.3";
-/// The patch release before [`NEWEST`].
-pub const PREVIOUS_PATCH: &str = "1.36.2";

@@ -5,6 +5,10 @@ use serde_json::json;
 
 use crate::{Tenant, World, core, until};
 
+/// The newest Kubernetes that tenants may run, as `spec.version` has it.
+pub const NEWEST: &str = "1.36.3";
+/// The patch release before [`NEWEST`].
+pub const PREVIOUS_PATCH: &str = "1.36.2";
 /// The oldest Kubernetes that tenants may run, as `spec.version` has it.
 pub const OLDEST: &str = "1.34.4";
 
