@@ -1,5 +1,6 @@
 //! `EtcdBackup`: a snapshot of an etcd in an object store or on a volume, proven by restoring it.
 
+use crate::cel;
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -43,17 +44,17 @@ pub use berth_contract::backup::*;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
-    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "set one of store, secretRef and claimRef"},
+    cel::one_of("", &cel::OF),
+    cel::one_of("", &cel::KEPT),
     {"rule": "!has(self.claimRef) || has(self.etcdClusterRef)", "message": "claimRef: only backups of a stand-alone EtcdCluster go to a volume; set etcdClusterRef, or store instead of claimRef"},
-    {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdBackup"},
-    {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdBackup"},
+    cel::immutable("clusterRef", "EtcdBackup"),
+    cel::immutable("etcdClusterRef", "EtcdBackup"),
     {"rule": "(has(self.withoutQuorum) && self.withoutQuorum) == (has(oldSelf.withoutQuorum) && oldSelf.withoutQuorum)", "message": "withoutQuorum is immutable: create another EtcdBackup"},
-    {"rule": "has(self.members) == has(oldSelf.members) && (!has(self.members) || self.members == oldSelf.members)", "message": "members is immutable: create another EtcdBackup"},
+    cel::immutable("members", "EtcdBackup"),
     {"rule": "!has(self.members) || (has(self.withoutQuorum) && self.withoutQuorum)", "message": "members goes with withoutQuorum: true"},
-    {"rule": "has(self.store) == has(oldSelf.store) && (!has(self.store) || self.store == oldSelf.store)", "message": "store is immutable: create another EtcdBackup"},
-    {"rule": "has(self.secretRef) == has(oldSelf.secretRef) && (!has(self.secretRef) || self.secretRef == oldSelf.secretRef)", "message": "secretRef is immutable: create another EtcdBackup"},
-    {"rule": "has(self.claimRef) == has(oldSelf.claimRef) && (!has(self.claimRef) || self.claimRef == oldSelf.claimRef)", "message": "claimRef is immutable: create another EtcdBackup"}
+    cel::immutable("store", "EtcdBackup"),
+    cel::immutable("secretRef", "EtcdBackup"),
+    cel::immutable("claimRef", "EtcdBackup")
 ])))]
 pub struct EtcdBackupSpec {
     /// The `Cluster` whose etcd it is, in this namespace.

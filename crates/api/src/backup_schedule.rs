@@ -1,6 +1,7 @@
 //! `EtcdBackupSchedule`: backups at times, and how many are kept.
 
 use crate::backup::{BackupRef, ReadBackStatus, StoreClaim, StoreSecret};
+use crate::cel;
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -43,8 +44,8 @@ use serde_json::json;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
-    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "set one of store, secretRef and claimRef"},
+    cel::one_of("", &cel::OF),
+    cel::one_of("", &cel::KEPT),
     {"rule": "!has(self.claimRef) || has(self.etcdClusterRef)", "message": "claimRef: only backups of a stand-alone EtcdCluster go to a volume; set etcdClusterRef, or store instead of claimRef"}
 ])))]
 pub struct EtcdBackupScheduleSpec {

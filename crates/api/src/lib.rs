@@ -6,6 +6,7 @@
 
 pub mod backup;
 pub mod backup_schedule;
+mod cel;
 pub mod cluster;
 pub mod common;
 pub mod conditions;

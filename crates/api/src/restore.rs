@@ -1,6 +1,7 @@
 //! `EtcdRestore`: a backup goes back into the etcd that it is of.
 
 use crate::backup::{BackupRef, StoreClaim, StoreSecret};
+use crate::cel;
 use crate::common::conditions_schema;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use kube_derive::CustomResource;
@@ -37,9 +38,9 @@ use serde_json::json;
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "set one of clusterRef and etcdClusterRef"},
-    {"rule": "has(self.clusterRef) == has(oldSelf.clusterRef) && (!has(self.clusterRef) || self.clusterRef == oldSelf.clusterRef)", "message": "clusterRef is immutable: create another EtcdRestore"},
-    {"rule": "has(self.etcdClusterRef) == has(oldSelf.etcdClusterRef) && (!has(self.etcdClusterRef) || self.etcdClusterRef == oldSelf.etcdClusterRef)", "message": "etcdClusterRef is immutable: create another EtcdRestore"},
+    cel::one_of("", &cel::OF),
+    cel::immutable("clusterRef", "EtcdRestore"),
+    cel::immutable("etcdClusterRef", "EtcdRestore"),
     {"rule": "self.source == oldSelf.source", "message": "source is immutable: create another EtcdRestore"},
     {"rule": "!has(self.source.of) || has(self.etcdClusterRef)", "message": "source.of: data of another etcd goes into a stand-alone EtcdCluster only; set etcdClusterRef"},
     {"rule": "!has(self.source.survivors) || !has(self.source.survivors.claimRef) || has(self.etcdClusterRef)", "message": "source.survivors.claimRef: only backups of a stand-alone EtcdCluster go to a volume; set etcdClusterRef, or store instead of claimRef"},
@@ -86,7 +87,7 @@ impl Default for EtcdRestoreSpec {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "[has(self.backup), has(self.latestBefore), has(self.survivors), has(self.key)].filter(set, set).size() == 1", "message": "source: set one of backup, latestBefore, survivors and key"},
+    cel::one_of("source: ", &["backup", "latestBefore", "survivors", "key"]),
     {"rule": "!has(self.of) || !has(self.survivors)", "message": "source: of goes with backup, latestBefore and key"}
 ])))]
 pub struct RestoreSource {
@@ -114,7 +115,7 @@ pub struct RestoreSource {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "key: set one of store, secretRef and claimRef"}
+    cel::one_of("key: ", &cel::KEPT)
 ])))]
 pub struct StoredSnapshot {
     /// The name of a store of the platform.
@@ -137,7 +138,7 @@ pub struct StoredSnapshot {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "has(self.clusterRef) != has(self.etcdClusterRef)", "message": "of: set one of clusterRef and etcdClusterRef"}
+    cel::one_of("of: ", &cel::OF)
 ])))]
 pub struct BackupOf {
     /// A `Cluster`.
@@ -152,7 +153,7 @@ pub struct BackupOf {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = json!([
-    {"rule": "[has(self.store), has(self.secretRef), has(self.claimRef)].filter(set, set).size() == 1", "message": "survivors: set one of store, secretRef and claimRef"}
+    cel::one_of("survivors: ", &cel::KEPT)
 ])))]
 pub struct Survivors {
     /// Where the backup of them is kept: the name of a store of the platform.
