@@ -1,7 +1,8 @@
 //! Stage 2: the Service of the API, and the address that it is published under.
 
 use super::components::ALL;
-use super::subject::{Tenant, ensure};
+use super::ours::ensure;
+use super::subject::Tenant;
 use super::validate::host::HostRules;
 use super::validate::{self, writers};
 use super::vpc;

@@ -1,7 +1,8 @@
 //! Stage 4: the tenant's `EtcdCluster`.
 
 use super::components;
-use super::subject::{Tenant, ensure};
+use super::ours::ensure;
+use super::subject::Tenant;
 use super::validate::{self, limits, writers};
 use berth_api::cluster::DataPolicy;
 use berth_api::conditions::{self, ConditionType, Reason};

@@ -1,7 +1,8 @@
 //! Stage 7: kubeconfigs. The admins' one is kept in the control-plane namespace and published from there; the
 //! break-glass one never leaves it.
 
-use super::subject::{Tenant, is_ours, owner_labels};
+use super::ours::{is_ours, owner_labels};
+use super::subject::Tenant;
 use super::{ClusterPlan, endpoint, pki};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};

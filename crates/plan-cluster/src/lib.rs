@@ -9,7 +9,9 @@ mod inside;
 mod isolation;
 mod kubeconfig;
 mod namespace;
+mod ours;
 mod pki;
+mod planned;
 mod preflight;
 mod probe;
 mod record;
@@ -30,14 +32,12 @@ mod explore;
 #[cfg(test)]
 pub(crate) mod tests;
 
-use berth_api::cluster::ClusterStatus;
-use berth_api::cluster::{AddonStatus, Cluster, RolloutStatus, TurnStatus};
+use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::conditions::Reason;
 use berth_api::labels;
 use berth_plan::model::{Action, Plan, Stage, StageId, State};
 use berth_plan::objects::owner_references::clear_owner_references;
 use berth_plan::observed::{self, label};
-use berth_plan::secrets::Certificates;
 use berth_plan::{Failure, Outcome, Planner};
 use berth_render::Kind;
 use jiff::SignedDuration;
@@ -46,47 +46,16 @@ use subject::Tenant;
 
 pub use inside::{Turn, Wanted};
 pub use namespace::adoptable;
+pub use ours::is_ours;
+pub use planned::{ClusterPlan, Input};
 pub use preflight::{LookRequest, answers_request, look_request};
 pub use probe::{ProbeRequest, Questions, probe_request};
 pub use record::Pin;
 pub use release::{Pending, upgrade_templates};
 pub use revision::revision_templates;
-pub use subject::is_ours;
 pub use turn::Hold;
 pub use validate::host::HostRules;
 pub use vpc::{copy_of as copy_of_definition, pods_without_network};
-
-/// What a plan for a `Cluster` is made from.
-pub type Input<'a> = berth_plan::Input<'a, Cluster>;
-
-/// A plan, and what the status needs beside it.
-#[derive(Clone, Debug, Default)]
-pub struct ClusterPlan {
-    /// What to do.
-    pub plan: Plan,
-    /// Reconcile again after this long, even without an event: no watch reports whether the API answers.
-    pub requeue_after: Option<SignedDuration>,
-    /// Published address, once known.
-    pub endpoint: Option<(String, i32)>,
-    /// What its certificates come to.
-    pub certificates: Certificates,
-    /// What the status is to tell of add-ons; none if the tenant was not asked.
-    pub addons: Option<Vec<AddonStatus>>,
-    /// The message for fields that are set and that the pinned templates do not read.
-    pub unread: Option<String>,
-    /// The message for nodes that API servers are kept from.
-    pub unreachable_nodes: Option<String>,
-    /// A minor that runs, and waits to be finished.
-    pub pending: Option<Pending>,
-    /// What the change of the release that the spec asks for waits for, outside of the tenant.
-    pub hold: Option<Hold>,
-    /// How far the last change of the version is.
-    pub turn: Option<TurnStatus>,
-    /// The release that is rolled out.
-    pub rollout: Option<RolloutStatus>,
-    /// When time alone changes the plan.
-    pub due: Option<SignedDuration>,
-}
 
 /// Decides for a `Cluster`.
 #[derive(Clone, Copy, Debug)]

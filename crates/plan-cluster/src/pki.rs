@@ -1,6 +1,7 @@
 //! Stage 3: keys and certificates.
 
-use super::subject::{Tenant, is_ours};
+use super::ours::is_ours;
+use super::subject::Tenant;
 use super::{ClusterPlan, components};
 use berth_api::{labels, names};
 use berth_pki::{CertInfo, CertSpec, Lifetime, Usage};

@@ -4,7 +4,8 @@
 
 use super::soak::with_canary;
 use super::{Asked, Component, Prepared, Rendered, Workloads, slots};
-use crate::subject::{Tenant, ensure, is_ours};
+use crate::ours::{ensure, is_ours};
+use crate::subject::Tenant;
 use crate::validate;
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};

@@ -7,7 +7,8 @@ pub(super) mod nodes;
 mod pod;
 pub(super) mod private;
 
-use super::subject::{Tenant, ensure};
+use super::ours::ensure;
+use super::subject::Tenant;
 use allows::{Allow, End, Port};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};

@@ -4,7 +4,8 @@
 //! It restarts nothing, as policies do, and follows the operator.
 
 use super::{API, Allow, EVERYWHERE, End, Port, allows};
-use crate::subject::{Tenant, ensure};
+use crate::ours::ensure;
+use crate::subject::Tenant;
 use crate::validate;
 use berth_api::cluster::Vpc;
 use berth_api::conditions::Reason;

@@ -8,11 +8,11 @@ mod preflight;
 mod record;
 mod seen;
 
-use super::record::{Pin, pin};
+use super::record::{Pin, new_pin, pin};
 use super::revision::Canary;
 use super::subject::Tenant;
 use super::turn::{self, Hold};
-use super::validate::{new_pin, unsupported};
+use super::validate::unsupported;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::version::{Minor, Version};
 use berth_plan::model::State;

@@ -2,9 +2,10 @@
 
 use super::seen;
 use crate::components;
+use crate::ours::is_ours;
 use crate::preflight::{findings, say};
 use crate::record::Pin;
-use crate::subject::{Tenant, is_ours};
+use crate::subject::Tenant;
 use berth_api::conditions::Reason;
 use berth_plan::asked::Look;
 use berth_plan::model::State;

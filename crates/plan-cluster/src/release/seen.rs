@@ -1,8 +1,9 @@
 //! What is seen of the components while their minor changes.
 
 use super::decide::{Ask, Facts, Run, Seen, Step};
+use crate::ours::is_ours;
 use crate::record::Pin;
-use crate::subject::{Tenant, is_ours};
+use crate::subject::Tenant;
 use berth_api::labels;
 use berth_api::version::{Minor, Version};
 use berth_plan::observed::{ApiProbe, deleting, label};

@@ -11,9 +11,10 @@ mod rollout;
 mod say;
 mod templates;
 
+use super::ours::{ensure, is_ours};
 use super::record::Pin;
 use super::release;
-use super::subject::{Tenant, ensure, is_ours};
+use super::subject::Tenant;
 use super::turn::Hold;
 use super::{ClusterPlan, Input};
 use berth_api::cluster::{Cluster, RevisionSummary};

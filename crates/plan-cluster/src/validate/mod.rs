@@ -14,7 +14,7 @@ use berth_api::common::Resources;
 use berth_api::conditions::Reason;
 use berth_api::etcd_cluster::LEAST_STORAGE;
 use berth_api::quantity;
-use berth_api::version::{Minor, Version};
+use berth_api::version::Minor;
 use berth_plan::model::State;
 use berth_plan::settings::Settings;
 use berth_plan::workload;
@@ -22,14 +22,6 @@ use berth_render::{Catalog, FLAGS, Kind, relocated, values::ExtraArg};
 use serde_json::Value;
 
 pub(super) use networks::{NETWORK_IS_IMMUTABLE, disjoint_from_meta, networks};
-
-/// What a tenant of that version is rendered with by this operator. None: it does not have that minor.
-pub(super) fn new_pin(version: Version, settings: &Settings) -> Option<Pin> {
-    let set = Catalog::builtin().kubernetes(version.minor())?;
-    let Settings { agent_image, agent_delivery, .. } = settings;
-    let (agent_image, agent_delivery) = (agent_image.clone(), *agent_delivery);
-    Some(Pin { version, templates: set.digest(), agent_image, agent_delivery })
-}
 
 /// Why a version that this operator does not have is refused.
 pub(super) fn unsupported(spec: &ClusterSpec) -> State {

@@ -5,7 +5,8 @@
 
 use super::apiserver::values_of;
 use super::{Prepared, Rendered};
-use crate::subject::{Tenant, is_ours};
+use crate::ours::is_ours;
+use crate::subject::Tenant;
 use crate::{validate, vpc};
 use berth_api::cluster::Vpc;
 use berth_api::{labels, names};
