@@ -1,11 +1,11 @@
 //! A `Cluster` with what several stages need to know of it, computed once for a plan.
 
 use super::components::Workloads;
-use super::endpoint::Endpoint;
+use super::endpoint::{Endpoint, server_handed_out};
 use super::ours::{is_ours, owner_labels};
+use super::planned::Input;
 use super::record::Pin;
 use super::release::Release;
-use super::{Input, kubeconfig};
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::etcd_bootstrap::Operation;
 use berth_api::{EtcdCluster, names};
@@ -47,8 +47,8 @@ impl<'a> Tenant<'a> {
         let uid = cluster.metadata.uid.as_deref().unwrap_or_default();
         let cp_namespace = names::control_plane_namespace(namespace, name);
         let service = observed.get(&ObjectKey::namespaced(Kind::Service, &*cp_namespace, names::APISERVER));
-        let handed_out = kubeconfig::server_in_use(observed, &cp_namespace);
-        let endpoint = Endpoint::of(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
+        let handed_out = server_handed_out(observed, &cp_namespace);
+        let endpoint = Endpoint::seen(cluster, service.filter(|s| is_ours(s)), handed_out, &observed.meta);
         let etcd = observed.get(&ObjectKey::namespaced(Kind::EtcdCluster, &*cp_namespace, names::ETCD));
         let etcd = etcd.filter(|e| is_ours(e)).and_then(|e| serde_json::from_value(e.clone()).ok());
         Self {

@@ -9,6 +9,7 @@ pub(super) mod private;
 
 use super::ours::ensure;
 use super::subject::Tenant;
+use super::validate::without_ranges;
 use allows::{Allow, End, Port};
 use berth_api::conditions::Reason;
 use berth_api::{labels, names};
@@ -56,11 +57,6 @@ pub(super) fn policies(t: &Tenant<'_>, stage: &mut Stage) {
         }
     }
     pod::config_map(t, stage);
-}
-
-/// What is awaited as long as nobody knows what a tenant has to be kept off.
-pub(super) fn without_ranges(why: &str) -> State {
-    State::waiting(format!("the meta cluster's address ranges, from which NetworkPolicies keep tenants: {why}"))
 }
 
 fn put(t: &Tenant<'_>, stage: &mut Stage, name: &str, spec: &Value) {

@@ -21,7 +21,7 @@ use berth_plan::workload;
 use berth_render::{Catalog, FLAGS, Kind, relocated, values::ExtraArg};
 use serde_json::Value;
 
-pub(super) use networks::{NETWORK_IS_IMMUTABLE, disjoint_from_meta, networks};
+pub(super) use networks::{NETWORK_IS_IMMUTABLE, disjoint_from_meta, networks, without_ranges};
 
 /// Why a version that this operator does not have is refused.
 pub(super) fn unsupported(spec: &ClusterSpec) -> State {

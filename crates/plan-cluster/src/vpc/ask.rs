@@ -1,8 +1,10 @@
 //! What pods of API servers ask of the network: annotations, labels, a resource, and the container that holds it.
 
-use super::{NETWORKS, image, pods_are_held};
+use super::addresses::NETWORKS;
+use super::image;
+use super::pods::pods_are_held;
 use crate::subject::Tenant;
-use crate::validate;
+use crate::validate::vpc::of_pods;
 use berth_api::cluster::Vpc;
 use berth_api::common::Resources;
 use berth_api::conditions::Reason;
@@ -37,7 +39,7 @@ pub(crate) fn values(
     templates: &TemplateSet,
     mut values: ApiServerValues,
 ) -> Result<ApiServerValues, State> {
-    let resource = validate::vpc::of_pods(t)?;
+    let resource = of_pods(t)?;
     if !templates.reads(Binary::ApiServer.folder(), "vpc.address") {
         let message = "the templates that this tenant is pinned to have no spec.vpc. Set spec.version to another patch version, which rolls the tenant to this operator's templates";
         return Err(State::blocked(Reason::NotInTemplates, message));

@@ -10,8 +10,12 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
         "{first} to finish its rollout first",
         "kube-apiserver's own rollout is said first",
     ),
-    ("plan-cluster/endpoint.rs", "Temporary failure in name resolution", "what a C library says, to compare with"),
-    ("plan-cluster/endpoint.rs", "Try again", "what a C library says, to compare with"),
+    (
+        "plan-cluster/endpoint/answer.rs",
+        "Temporary failure in name resolution",
+        "what a C library says, to compare with",
+    ),
+    ("plan-cluster/endpoint/answer.rs", "Try again", "what a C library says, to compare with"),
     (
         "plan-cluster/etcd.rs",
         "EtcdCluster etcd to be created",
