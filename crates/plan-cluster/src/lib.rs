@@ -157,7 +157,7 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     release.canary = course.canary;
     if release.change.is_none() {
         course.settle(&t, &mut release);
-        let mended = validate::with_available_agent(release.target().clone(), &t);
+        let mended = release::with_available_agent(release.target().clone(), &t);
         if mended != *release.target() {
             // Nothing else tells of it.
             (release.pin, release.next) = (mended, None);

@@ -1,11 +1,13 @@
 //! kube-apiserver.
 
-use super::stage::{checksums, root};
-use super::{Asked, Component, Prepared, Rendered, slots};
-use crate::isolation::allows::{Allow, End, Port, allow};
-use crate::pki::{KUBELET_CLIENT, client, keep_former_names};
+use super::api_client::{checksums, root};
+use super::component::{Asked, Component, Prepared, Rendered};
+use super::slots;
+use crate::endpoint::sans;
+use crate::isolation::ends::{Allow, End, Port, allow};
+use crate::pki::certificates::{KUBELET_CLIENT, client, keep_former_names};
 use crate::subject::Tenant;
-use crate::{endpoint, etcd, vpc};
+use crate::vpc;
 use berth_api::names;
 use berth_pki::{CertSpec, Usage};
 use berth_plan::model::State;
@@ -34,6 +36,9 @@ pub(super) static COMPONENT: Component = Component {
     objects,
 };
 
+/// Its name among the etcd's clients.
+pub(crate) const ETCD_CLIENT: &str = names::APISERVER;
+
 const API: End = End::Component(Binary::ApiServer);
 
 const CONNECTIONS: [Allow; 4] = [
@@ -49,7 +54,7 @@ const CONNECTIONS: [Allow; 4] = [
 fn certificates(t: &Tenant<'_>) -> Option<Vec<Content>> {
     let life = t.settings.leaf_lifetime;
     let (ca, proxy) = (t.secret(names::ca(t.name)), t.secret(names::proxy_ca(t.name)));
-    let (mut dns_names, mut ip_addresses) = endpoint::sans(t)?;
+    let (mut dns_names, mut ip_addresses) = sans(t)?;
     keep_former_names(t, &mut dns_names, &mut ip_addresses);
     let serving = CertSpec { usage: Usage::Server, dns_names, ip_addresses, ..client("kube-apiserver", &[], life) };
     Some(vec![
@@ -126,7 +131,7 @@ fn advertise(t: &Tenant<'_>) -> Option<String> {
 /// The tenant's etcd, once its addresses and the client certificate are known.
 fn etcd_access(t: &Tenant<'_>) -> Result<(EtcdAccess, Vec<HostAlias>), State> {
     let status = t.etcd.as_ref().and_then(|e| e.status.clone()).unwrap_or_default();
-    let client = status.clients.iter().find(|c| c.name == etcd::CLIENT).map(|c| c.secret_ref.name.clone());
+    let client = status.clients.iter().find(|c| c.name == ETCD_CLIENT).map(|c| c.secret_ref.name.clone());
     match client {
         Some(client_secret) if !status.endpoints.is_empty() => {
             let aliases =

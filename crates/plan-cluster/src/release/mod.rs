@@ -3,6 +3,7 @@
 //! A minor changes in two steps ([`decide`]). First all three components get the new binaries and emulate the old minor, so that nothing is
 //! written that the old ones could not read: there is a way back. After `spec.upgrade.finalizeAfter` they stop emulating.
 
+mod agent;
 mod decide;
 mod preflight;
 mod record;
@@ -12,16 +13,17 @@ use super::record::{Pin, new_pin, pin};
 use super::revision::Canary;
 use super::subject::Tenant;
 use super::turn::{self, Hold};
-use super::validate::unsupported;
+use berth_api::ClusterSpec;
 use berth_api::conditions::{self, ConditionType, Reason};
 use berth_api::version::{Minor, Version};
 use berth_plan::model::State;
-use berth_render::Binary;
+use berth_render::{Binary, Catalog};
 use decide::{Ask, Facts, Next, Step, Write, decide};
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use serde_json::Value;
 
+pub(super) use agent::with_available_agent;
 pub(super) use decide::Run;
 pub use record::upgrade_templates;
 pub(super) use record::{Upgrade, annotation_of, served};
@@ -310,5 +312,14 @@ fn too_far(asked: &Version, running: &Version) -> State {
             "spec.version: {asked} is more than one minor version from {running}, which runs. Minor versions change one at a time: set a patch version of {next} first, or of {}",
             running.minor()
         ),
+    )
+}
+
+/// Why a version that this operator does not have is refused.
+fn unsupported(spec: &ClusterSpec) -> State {
+    let supported = Minor::list(&Catalog::builtin().minors());
+    State::blocked(
+        Reason::VersionUnsupported,
+        format!("spec.version: {} is not supported. Set a patch version of {supported}", spec.version),
     )
 }
