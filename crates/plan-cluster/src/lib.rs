@@ -111,7 +111,7 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     let mut t = Tenant { refused: course.refusal().is_some(), ..Tenant::new(input) };
     let live_namespace = t.live_namespace();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
-    let (release, refusal) = release::of(&t);
+    let (release, refusal) = release::decide_release(&t);
     // What the spec asks for is what is said, whatever keeps the release that goes on.
     let refusal = refusal.map(|own| course.refusal().cloned().unwrap_or(own));
     if cluster.metadata.deletion_timestamp.is_some() {

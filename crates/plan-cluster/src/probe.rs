@@ -84,7 +84,7 @@ pub fn probe_request(input: Input<'_>) -> Option<ProbeRequest> {
 /// have left.
 pub(super) fn listings(input: Input<'_>) -> Vec<Listing> {
     let mut t = Tenant::new(input);
-    t.release = release::of(&t).0.unwrap_or_default();
+    t.release = release::decide_release(&t).0.unwrap_or_default();
     if addons::one_goes(&t) {
         return TenantSet::LISTINGS.into();
     }

@@ -98,7 +98,7 @@ fn stop(t: &Tenant<'_>, component: &Component, stage: &mut Stage) {
 
 /// The templates, and the values that all components have; or why the spec is refused.
 fn workload<'t>(t: &'t Tenant<'_>, component: &Component) -> Result<(&'t TemplateSet, Workload), State> {
-    let (pin, emulates) = t.release.of(component.binary);
+    let (pin, emulates) = t.release.pin_of(component.binary);
     let templates = t.templates_of(pin).ok_or_else(|| State::waiting("the pinned templates"))?;
     let mut extra_args = asked_args(t, component)?;
     let emulates = emulates.map(|minor| ExtraArg { name: EMULATED_VERSION.into(), value: minor.to_string() });

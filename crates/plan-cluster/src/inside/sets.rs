@@ -38,7 +38,7 @@ impl Wanted {
     /// For a question to the tenant, before there is a plan. None: it is not known.
     pub(crate) fn before_plan(input: Input<'_>) -> Option<Self> {
         let mut t = Tenant::new(input);
-        t.release = release::of(&t).0?;
+        t.release = release::decide_release(&t).0?;
         Self::of(&t).ok()
     }
 

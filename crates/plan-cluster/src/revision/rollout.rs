@@ -1,10 +1,10 @@
 //! How a release comes up: what is seen of it, and since when it makes no progress.
 
 use super::Course;
-use super::canary::Canary;
 use super::record::Revision;
 use crate::components::{self, Component};
 use crate::ours::is_ours;
+use crate::release::Canary;
 use crate::subject::Tenant;
 use berth_api::cluster::{CanaryStatus, OnFailure, RolloutStatus};
 use berth_api::conditions::{ConditionType, is_true};

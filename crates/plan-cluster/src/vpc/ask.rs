@@ -49,7 +49,7 @@ pub(crate) fn values(
         limits.insert(name, Quantity("1".into()));
     }
     let interface = t.cluster.spec.vpc.iter().map(|vpc| vpc.attachment.interface.clone()).collect();
-    let (image, sidecar) = (t.release.of(Binary::ApiServer).0.agent_image.clone(), pods_are_held(t));
+    let (image, sidecar) = (t.release.pin_of(Binary::ApiServer).0.agent_image.clone(), pods_are_held(t));
     if sidecar && !image::is_own(templates) && !image::runs(t, &values.workload.agent_image) {
         values.workload.agent_image.clone_from(&image);
     }
