@@ -1,6 +1,7 @@
 //! What the operator asks in a tenant, and of which API servers.
 
-use super::{findings, next};
+use super::findings;
+use super::verdict::next_minor;
 use crate::Input;
 use crate::endpoint::url;
 use crate::probe::is_well;
@@ -34,7 +35,7 @@ pub fn look_request(input: Input<'_>) -> Option<LookRequest> {
         return None;
     }
     let t = Tenant::new(input);
-    let (runs, target) = next(&t).filter(|_| !t.stands_still())?;
+    let (runs, target) = next_minor(&t).filter(|_| !t.stands_still())?;
     let asks = cluster.spec.version.parse().is_ok_and(|asked: Version| asked.minor() == target);
     let begins = asks && (blocks(&t, runs.version, target) || !waits(input));
     (begins || asks || is_well(input)).then(|| LookRequest { begins, ..request(&t) })

@@ -22,7 +22,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
         "its object is written in the same stage, which says that",
     ),
     ("plan-cluster/revision/mod.rs", "{} to be recorded", "the object that is written is said first"),
-    ("plan-cluster/inside/mod.rs", "a client certificate for the API", "the CA that lacks is said first"),
+    ("plan-cluster/inside/stage.rs", "a client certificate for the API", "the CA that lacks is said first"),
     ("plan-cluster/inside/sets.rs", "the certificate in {ca}", "without the CA the API is not asked"),
     ("plan-backup/backup/outcome.rs", "its result to be recorded", "the result itself is said"),
     ("plan-backup/restore/mod.rs", "Berth to record why it failed", "the failure itself is said"),
