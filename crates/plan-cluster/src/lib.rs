@@ -41,7 +41,7 @@ use berth_plan::observed::{self, label};
 use berth_plan::{Failure, Outcome, Planner};
 use berth_render::Kind;
 use jiff::SignedDuration;
-use revision::Course;
+use revision::Rollout;
 use subject::Tenant;
 
 pub use inside::{Turn, Wanted};
@@ -81,11 +81,11 @@ impl Planner for ClusterPlanner {
 
 /// The plan for a `Cluster`.
 pub fn plan(input: Input<'_>) -> ClusterPlan {
-    let course = Course::of(input);
+    let rollout = Rollout::judge(input);
     // One that did not come up is passed over for the last that did, as if a person had set that again.
-    let instead = course.cluster();
+    let instead = rollout.cluster();
     let input = Input { object: instead.as_ref().unwrap_or(input.object), ..input };
-    let mut out = stages(input, &course);
+    let mut out = stages(input, &rollout);
     if input.is_deleted() {
         return out;
     }
@@ -105,15 +105,15 @@ pub fn plan(input: Input<'_>) -> ClusterPlan {
     out
 }
 
-fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
+fn stages(input: Input<'_>, rollout: &Rollout<'_>) -> ClusterPlan {
     let mut out = ClusterPlan::default();
     let Input { object: cluster, settings, .. } = input;
-    let mut t = Tenant { refused: course.refusal().is_some(), ..Tenant::new(input) };
+    let mut t = Tenant { refused: rollout.refusal().is_some(), ..Tenant::new(input) };
     let live_namespace = t.live_namespace();
     let fresh = live_namespace.is_none() && t.status().control_plane_namespace.is_none();
     let (release, refusal) = release::decide_release(&t);
     // What the spec asks for is what is said, whatever keeps the release that goes on.
-    let refusal = refusal.map(|own| course.refusal().cloned().unwrap_or(own));
+    let refusal = refusal.map(|own| rollout.refusal().cloned().unwrap_or(own));
     if cluster.metadata.deletion_timestamp.is_some() {
         return deletion::plan(&t);
     }
@@ -153,31 +153,31 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     };
     let is_refused = |component: &&components::Component| validate::component(&t, component).is_err();
     let refused = refused || !spec.state.is_done() || components::ALL.iter().any(is_refused);
-    release.recording = course.awaits(refused);
-    release.canary = course.canary;
+    release.recording = rollout.awaits(refused);
+    release.canary = rollout.canary;
     if release.change.is_none() {
-        course.settle(&t, &mut release);
+        rollout.settle(&t, &mut release);
         let mended = release::with_available_agent(release.target().clone(), &t);
         if mended != *release.target() {
             // Nothing else tells of it.
             (release.pin, release.next) = (mended, None);
         }
     }
-    if let (true, Some(refusal)) = (spec.state.is_done(), course.refusal()) {
+    if let (true, Some(refusal)) = (spec.state.is_done(), rollout.refusal()) {
         spec.state = refusal.clone();
     } else if let (true, Some(message)) = (spec.state.is_done(), turn::wrong_window(&t)) {
         spec.state = State::blocked(Reason::InvalidSpec, message);
-    } else if let (true, Some(failed)) = (spec.state.is_done(), course.state()) {
+    } else if let (true, Some(failed)) = (spec.state.is_done(), rollout.state()) {
         spec.state = failed;
     } else if let (true, Some(waits)) = (spec.state.is_done(), &release.waits) {
         spec.state = waits.clone();
     }
     out.pending.clone_from(&release.pending);
-    out.hold = course.hold().or(release.hold.as_ref()).cloned();
+    out.hold = rollout.hold().or(release.hold.as_ref()).cloned();
     t.release = release;
     let stop = |s: &Stage| matches!(s.state, State::Blocked { .. });
 
-    let namespace_stage = namespace::stage(&t, &course.templates());
+    let namespace_stage = namespace::stage(&t, &rollout.templates());
     let namespace_there = live_namespace.is_some();
     let halt = stop(&namespace_stage)
         || !namespace_there
@@ -204,11 +204,11 @@ fn stages(input: Input<'_>, course: &Course<'_>) -> ClusterPlan {
     out.plan.stages.push(inside);
     pki::roots_first(&t, &mut out.plan);
     clear_owner_references(&mut out.plan, t.observed, is_ours);
-    course.record(&t, &mut out, refused);
-    out.turn = turn::status(course, &t, refused);
+    rollout.record(&t, &mut out, refused);
+    out.turn = turn::status(rollout, &t, refused);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
         out.plan.prune = prune(&t, &out.plan);
-        out.plan.prune.extend(course.surplus());
+        out.plan.prune.extend(rollout.surplus());
     }
     out.unread = unread::message(&t);
     out.unreachable_nodes = isolation::nodes::unreachable(&t);

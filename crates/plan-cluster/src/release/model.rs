@@ -1,6 +1,6 @@
 //! What a tenant is rendered with.
 
-use super::decide::{Next, Run};
+use super::decide::{MinorNext, Run};
 use super::record::Upgrade;
 use crate::record::Pin;
 use crate::turn::Hold;
@@ -79,7 +79,7 @@ pub(crate) struct Change {
     pub(super) old: Pin,
     pub(super) new: Pin,
     pub(super) emulates: Minor,
-    pub(super) next: Next,
+    pub(super) next: MinorNext,
     /// It goes back.
     pub(crate) back: bool,
     /// What the tenant counts as until the API servers stopped emulating.

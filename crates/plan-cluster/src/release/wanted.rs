@@ -1,6 +1,6 @@
 //! Which release a tenant is to run, by its spec and by what is recorded.
 
-use super::decide::{Ask, Facts, Step, Write, decide};
+use super::decide::{Ask, MinorFacts, MinorWrite, Step, decide_minor};
 use super::model::{Change, Pending, Release};
 use super::record::{self, Upgrade};
 use super::{preflight, seen};
@@ -113,7 +113,7 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
     let clients = [Binary::ControllerManager, Binary::Scheduler].map(look);
     let until = upgrade.proven.as_ref().map(|Time(since)| *since.min(&t.now) + finalize_after(t));
     let due = until.is_some_and(|until| t.now >= until);
-    let facts = Facts {
+    let facts = MinorFacts {
         step,
         ask,
         proven: upgrade.proven.as_ref().is_some_and(|Time(since)| counts(t, *since)),
@@ -122,9 +122,9 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         api: look(Binary::ApiServer),
         clients,
     };
-    let mut next = decide(facts);
+    let mut next = decide_minor(facts);
     // Only now it could begin: a turn that waits for pods would be kept from others.
-    let second = next.write == Some(Write::StepTwo);
+    let second = next.write == Some(MinorWrite::StepTwo);
     let hold = second.then(|| hold_of_second_step(t, &old.version, &new.version)).flatten();
     if hold.is_some() || (second && t.refused) {
         next.write = None;
@@ -142,10 +142,10 @@ fn under_way(t: &Tenant<'_>, mut upgrade: Upgrade, old: Pin, served: Option<Mino
         (None, None) => Some(waits(seen::progress(&facts, &old.version, &new.version))),
     };
     let (upgrade, pin) = match next.write {
-        Some(Write::Proven) => (Some(upgrade.proven_since(Some(t.now))), old),
-        Some(Write::NotProven) => (Some(upgrade.proven_since(None)), old),
-        Some(Write::StepTwo) => (Some(upgrade), new),
-        Some(Write::Done) => (None, old),
+        Some(MinorWrite::Proven) => (Some(upgrade.proven_since(Some(t.now))), old),
+        Some(MinorWrite::NotProven) => (Some(upgrade.proven_since(None)), old),
+        Some(MinorWrite::StepTwo) => (Some(upgrade), new),
+        Some(MinorWrite::Done) => (None, old),
         None => (Some(upgrade), old),
     };
     (Release { pin, change: Some(change), upgrade, served, waits, pending, hold, ..Release::default() }, refusal)

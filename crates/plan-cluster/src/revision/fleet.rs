@@ -1,7 +1,7 @@
 //! What the order of the fleet asks of a tenant's releases.
 
 use super::record::Revision;
-use super::{Course, Write, decide, refusal};
+use super::{RollbackWrite, Rollout, decide_rollback, refusal};
 use crate::subject::Tenant;
 use crate::turn::{Hold, target_of_templates, turn, window};
 use berth_api::revision::{Release, RevisionCause, RevisionOutcome as Outcome};
@@ -30,10 +30,10 @@ fn only_version(before: &Revision<'_>, after: &Revision<'_>) -> bool {
     Release { version: before.version.clone(), ..after.clone() } == *before
 }
 
-impl<'a> Course<'a> {
+impl<'a> Rollout<'a> {
     /// Where the release of the spec may not begin, or not yet, the newest one goes on as if the spec asked for it.
     pub(super) fn wait(&mut self, t: &Tenant<'_>) {
-        let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(Write::Revision));
+        let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(RollbackWrite::Revision));
         let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
         self.refusal = refusal::refusal(t);
         self.hold = if self.refusal.is_none() { hold_of_asked(self, t) } else { None };
@@ -43,7 +43,7 @@ impl<'a> Course<'a> {
             let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
             let stays = is_back || refusal::refuses_pods(&scaled, t);
             (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
-            self.judged = self.facts(t).map(|facts| (facts, decide(facts)));
+            self.judged = self.facts(t).map(|facts| (facts, decide_rollback(facts)));
         }
     }
 
@@ -168,18 +168,18 @@ impl<'a> Course<'a> {
 }
 
 /// Of a change of the release that would begin. None: it may.
-fn hold_of_asked(course: &Course<'_>, t: &Tenant<'_>) -> Option<Hold> {
-    let asked = &course.asked().version;
-    let to = course.turn_to();
-    if !course.adopts() && (course.is_way_back() || course.is_scale()) {
+fn hold_of_asked(rollout: &Rollout<'_>, t: &Tenant<'_>) -> Option<Hold> {
+    let asked = &rollout.asked().version;
+    let to = rollout.turn_to();
+    if !rollout.adopts() && (rollout.is_way_back() || rollout.is_scale()) {
         return None;
     }
-    let what = if course.adopts() {
+    let what = if rollout.adopts() {
         format!(
             "newer templates of {asked} are to be taken up (spec.upgrade.templates), and what runs stays until then"
         )
     } else if to.is_some() {
-        format!("spec.version: {asked} is asked for, and {} runs until then", course.runs_version()?)
+        format!("spec.version: {asked} is asked for, and {} runs until then", rollout.runs_version()?)
     } else {
         "what runs stays as it is until then".to_owned()
     };

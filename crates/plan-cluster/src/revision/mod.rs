@@ -1,14 +1,14 @@
 //! Releases: the part of a `Cluster`'s spec that runs, each recorded as a `ClusterRevision`; and the way back to the last good one.
 //!
-//! When a release does not come up, the plan is made as if the spec asked for the last one that succeeded ([`Course::cluster`]): all that
+//! When a release does not come up, the plan is made as if the spec asked for the last one that succeeded ([`Rollout::cluster`]): all that
 //! holds for a person who sets it back, such as the order of a minor, holds for Berth. The spec itself is left alone.
 
 mod canary;
 mod decide;
 mod fleet;
+mod progress;
 mod record;
 mod refusal;
-mod rollout;
 mod say;
 mod templates;
 
@@ -28,15 +28,15 @@ use berth_plan::model::{Action, Stage, StageId, State};
 use berth_plan::objects::owner_references::has_owner;
 use berth_plan::observed::Observed;
 use berth_render::{Kind, Object, ObjectKey};
-use decide::{Facts, Next, Runs, Write, decide};
+use decide::{RollbackFacts, RollbackNext, RollbackWrite, Runs, decide_rollback};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use progress::Failure;
 use record::Revision;
 pub(super) use record::roll;
-use rollout::Failure;
 
 /// What becomes of the release in the spec.
 #[derive(Debug)]
-pub(super) struct Course<'a> {
+pub(super) struct Rollout<'a> {
     input: Input<'a>,
     cp_namespace: String,
     /// `ClusterRevision`s can be read, and there is a namespace for them.
@@ -56,20 +56,20 @@ pub(super) struct Course<'a> {
     /// Newer templates that are taken up, or are to be, by `spec.upgrade.templates`.
     adopts: Option<Pin>,
     /// None: nothing is recorded yet.
-    judged: Option<(Facts, Next)>,
+    judged: Option<(RollbackFacts, RollbackNext)>,
     /// What it fails by.
     failure: Option<Failure>,
     /// What is asked of its first new API server, while it is rolled out.
     pub(super) canary: Option<Canary>,
 }
 
-impl<'a> Course<'a> {
-    pub(super) fn of(input: Input<'a>) -> Self {
+impl<'a> Rollout<'a> {
+    pub(super) fn judge(input: Input<'a>) -> Self {
         let Input { object: cluster, observed, .. } = input;
         let t = Tenant::new(input);
         let is_up = cluster.metadata.deletion_timestamp.is_none() && t.live_namespace().is_some_and(is_ours);
         let known = observed.revisions_are_readable && is_up && !observed.denied;
-        let mut course = Self {
+        let mut rollout = Self {
             input,
             cp_namespace: t.cp_namespace.clone(),
             known,
@@ -84,28 +84,28 @@ impl<'a> Course<'a> {
             failure: None,
             canary: None,
         };
-        course.adopts = course.adopted(&t);
-        course.canary = course.soaks(&t);
-        course.failure = course.all.last().and_then(|newest| rollout::failing(&t, course.canary, newest.number));
-        course.judged = course.facts(&t).map(|facts| (facts, decide(facts)));
-        course.wait(&t);
-        course
+        rollout.adopts = rollout.adopted(&t);
+        rollout.canary = rollout.canary(&t);
+        rollout.failure = rollout.all.last().and_then(|newest| progress::failing(&t, rollout.canary, newest.number));
+        rollout.judged = rollout.facts(&t).map(|facts| (facts, decide_rollback(facts)));
+        rollout.wait(&t);
+        rollout
     }
 
     /// The canary of a release that is rolled out. A minor's second step has none: there is nothing to go back to.
-    fn soaks(&self, t: &Tenant<'_>) -> Option<Canary> {
+    fn canary(&self, t: &Tenant<'_>) -> Option<Canary> {
         let newest = self.all.last()?;
         let ended = matches!(newest.status.outcome, Some(Outcome::Succeeded | Outcome::RolledBack));
         let Time(started) = newest.status.started.as_ref().filter(|_| !ended)?;
-        let soak = rollout::soak(t);
+        let soak = progress::soak(t);
         let second = || release::is_in_second_step(t.live_namespace()?).then_some(());
         (soak.is_positive() && second().is_none()).then_some(Canary { soak, started: *started })
     }
 
-    fn facts(&self, t: &Tenant<'_>) -> Option<Facts> {
+    fn facts(&self, t: &Tenant<'_>) -> Option<RollbackFacts> {
         let newest = self.all.last()?;
         let failing = self.failure.as_ref().and_then(Failure::component);
-        Some(Facts {
+        Some(RollbackFacts {
             recorded: newest.status.outcome,
             same: newest.release() == Some(&self.wanted) && (self.stays() || !self.takes_other_templates(t)),
             asked_again: self.roll.is_some() && newest.spec.as_ref().is_some_and(|spec| spec.roll != self.roll),
@@ -113,9 +113,9 @@ impl<'a> Course<'a> {
             through: false,
             soaked: false,
             late: self.failure.is_some(),
-            goes_back: rollout::goes_back(t),
-            old_well: failing.is_some_and(|component| rollout::old_are_well(t, component)),
-            rest_well: rollout::rest_is_well(t),
+            goes_back: progress::goes_back(t),
+            old_well: failing.is_some_and(|component| progress::old_are_well(t, component)),
+            rest_well: progress::rest_is_well(t),
             way_back: self.no_way_back(t).is_none(),
         })
     }
@@ -167,7 +167,8 @@ impl<'a> Course<'a> {
     /// What changes of what runs wait for. `refused`: the release of the spec is, so it is not recorded.
     pub(super) fn awaits(&self, refused: bool) -> Option<String> {
         let (_, next) = self.judged.as_ref().filter(|_| !refused)?;
-        (next.write == Some(Write::Revision)).then(|| format!("{} to be recorded", self.key(self.next_number())))
+        (next.write == Some(RollbackWrite::Revision))
+            .then(|| format!("{} to be recorded", self.key(self.next_number())))
     }
 
     /// What the spec's stage says of a release that failed.
@@ -177,7 +178,8 @@ impl<'a> Course<'a> {
         if let Some(good) = self.back_to() {
             return Some(say::rolled_back(self.input.object, newest, good));
         }
-        let is_held = facts.recorded == Some(Outcome::Held) && next.write != Some(Write::Revision) && facts.same;
+        let is_held =
+            facts.recorded == Some(Outcome::Held) && next.write != Some(RollbackWrite::Revision) && facts.same;
         is_held.then(|| say::held(self.input.object, newest))
     }
 
@@ -194,18 +196,18 @@ impl<'a> Course<'a> {
         if !self.known {
             return;
         }
-        let through = rollout::is_through(t, &out.plan);
+        let through = progress::is_through(t, &out.plan);
         let writes = match (&self.judged, self.all.last()) {
             (Some((facts, _)), Some(newest)) => {
-                let soaked = rollout::soaked(t, newest.number);
-                let next = decide(Facts { through, soaked: through && soaked, ..*facts });
+                let soaked = progress::soaked(t, newest.number);
+                let next = decide_rollback(RollbackFacts { through, soaked: through && soaked, ..*facts });
                 // A minor's second step is watched, too, though nothing goes back in it.
                 let second = t.live_namespace().is_some_and(release::is_in_second_step) && t.release.change.is_some();
                 let watched = !refused && (open(next, *facts) || (second && next.write.is_none()));
-                out.rollout = watched.then(|| rollout::now(self, t, newest, through));
+                out.rollout = watched.then(|| progress::now(self, t, newest, through));
                 match next.write {
-                    Some(Write::Revision) if !refused => self.begin(t, newest),
-                    Some(Write::Outcome(outcome)) => {
+                    Some(RollbackWrite::Revision) if !refused => self.begin(t, newest),
+                    Some(RollbackWrite::Outcome(outcome)) => {
                         let message = say::why(self, t, &out.plan, outcome);
                         vec![newest.with(t.cluster, &status(t, &newest.status, outcome, message))]
                     }
@@ -216,7 +218,7 @@ impl<'a> Course<'a> {
             _ if through && !refused => vec![self.first(t)],
             _ => vec![],
         };
-        out.due = [out.due, rollout::due(t, self.canary, out.rollout.as_ref())].into_iter().flatten().min();
+        out.due = [out.due, progress::due(t, self.canary, out.rollout.as_ref())].into_iter().flatten().min();
         let repairs = self.all.iter().filter(|revision| !revision.is_labelled(t.cluster));
         let repairs: Vec<_> = repairs.map(|revision| revision.with(t.cluster, &revision.status)).collect();
         let mut stage = Stage::new(StageId::Revision, State::Ready);
@@ -248,7 +250,7 @@ impl<'a> Course<'a> {
             let message = newest.status.message.clone();
             newest.with(t.cluster, &status(t, &newest.status, Outcome::Superseded, message))
         });
-        let status = ClusterRevisionStatus { unwell: !rollout::is_well(t), ..started(t) };
+        let status = ClusterRevisionStatus { unwell: !progress::is_well(t), ..started(t) };
         let new = record::new(t.cluster, &self.cp_namespace, &self.spec(t), &status);
         ended.into_iter().chain([new]).collect()
     }
@@ -290,8 +292,8 @@ impl<'a> Course<'a> {
 }
 
 /// Whether it is being rolled out.
-fn open(next: Next, facts: Facts) -> bool {
-    let ends = matches!(next.write, Some(Write::Revision | Write::Outcome(_)));
+fn open(next: RollbackNext, facts: RollbackFacts) -> bool {
+    let ends = matches!(next.write, Some(RollbackWrite::Revision | RollbackWrite::Outcome(_)));
     !ends && facts.same && !matches!(facts.recorded, Some(Outcome::Succeeded | Outcome::RolledBack))
 }
 

@@ -1,7 +1,7 @@
 //! What a release is rendered with: what is recorded as finished, and beside it what components go to until that succeeded.
 
 use super::record::Revision;
-use super::{Course, Write, fleet};
+use super::{RollbackWrite, Rollout, fleet};
 use crate::record::Pin;
 use crate::release::Release;
 use crate::subject::Tenant;
@@ -13,7 +13,7 @@ fn by_templates(revision: &Revision<'_>) -> bool {
     revision.spec.as_ref().is_some_and(|spec| spec.cause == RevisionCause::Templates)
 }
 
-impl Course<'_> {
+impl Rollout<'_> {
     /// What a tenant that asks for the newest templates takes up: those that it never ran, or that somebody asks for once more. An operator
     /// that goes one version back has others, too: what ran before is not newer.
     pub(super) fn adopted(&self, t: &Tenant<'_>) -> Option<Pin> {
@@ -54,7 +54,7 @@ impl Course<'_> {
             release.pin = back.pin().filter(|was| was.version == pin.version).unwrap_or(pin);
             return;
         }
-        if self.judged.as_ref().is_none_or(|(_, next)| next.write == Some(Write::Revision)) {
+        if self.judged.as_ref().is_none_or(|(_, next)| next.write == Some(RollbackWrite::Revision)) {
             let adopts = self.adopts.clone().filter(|_| !self.stays());
             let before = |next: &Pin| self.back_by_hand(t, next).and_then(Revision::pin);
             release.next = adopts.or_else(|| release.next.take().map(|next| before(&next).unwrap_or(next)));

@@ -1,44 +1,44 @@
 //! What the status says of the last change of the version.
 
-use crate::revision::Course;
+use crate::revision::Rollout;
 use crate::subject::Tenant;
 use berth_api::cluster::{TurnState, TurnStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 /// What the status says of the last change of the version. `refused`: what the spec asks for is.
-pub(crate) fn status(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnStatus> {
+pub(crate) fn status(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnStatus> {
     let old = t.status().turn;
-    let (wish, made) = (|| wish(course, t, refused), || made(course, t, refused));
+    let (wish, made) = (|| wish(rollout, t, refused), || made(rollout, t, refused));
     // What is under way goes on, whatever is refused beside it.
-    let goes_on = course.refusal().is_some() && course.newest_rolls();
+    let goes_on = rollout.refusal().is_some() && rollout.newest_rolls();
     let change = if goes_on { made().or_else(wish) } else { wish().or_else(made) };
     let Some((to, state, until)) = change else {
         // It is long through, and something else was changed since.
-        return old.filter(|old| old.state == TurnState::Succeeded && Some(&old.to) == course.runs_target().as_ref());
+        return old.filter(|old| old.state == TurnState::Succeeded && Some(&old.to) == rollout.runs_target().as_ref());
     };
     let same = old.filter(|old| old.to == to && old.state == state);
     let since = same.and_then(|old| old.since).unwrap_or(Time(t.now));
-    let came_back = (state != TurnState::Succeeded && course.came_back_from(&to))
-        || (state == TurnState::Failed && course.is_stuck_by_version());
+    let came_back = (state != TurnState::Succeeded && rollout.came_back_from(&to))
+        || (state == TurnState::Failed && rollout.is_stuck_by_version());
     Some(TurnStatus { to, state, since: Some(since), until: until.map(Time), came_back })
 }
 
 type Change = (String, TurnState, Option<Timestamp>);
 
 /// A change that is asked for and has not begun.
-fn wish(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
-    let to = course.turn_to()?;
-    Some(match course.hold() {
+fn wish(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
+    let to = rollout.turn_to()?;
+    Some(match rollout.hold() {
         Some(hold) => (to, hold.state, hold.until),
-        None if refused || course.refusal().is_some() || t.stands_still() => (to, TurnState::Blocked, None),
+        None if refused || rollout.refusal().is_some() || t.stands_still() => (to, TurnState::Blocked, None),
         None => (to, TurnState::Running, None),
     })
 }
 
 /// The change that led to the newest release.
-fn made(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
-    let failed = course.newest_failed() || course.is_stuck();
+fn made(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
+    let failed = rollout.newest_failed() || rollout.is_stuck();
     // Nothing goes on: others need not wait for it. When it goes on, it does so without a turn.
     let running = if refused || t.stands_still() { TurnState::Blocked } else { TurnState::Running };
     if t.release.change.is_some() {
@@ -46,12 +46,12 @@ fn made(course: &Course<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
         return Some(match (&t.release.hold, &t.release.pending) {
             (Some(hold), _) => (to, hold.state, hold.until),
             (None, Some(pending)) => (to, TurnState::Emulating, Some(pending.until)),
-            (None, None) if failed => (course.newest_target()?, TurnState::Failed, None),
+            (None, None) if failed => (rollout.newest_target()?, TurnState::Failed, None),
             (None, None) => (to, running, None),
         });
     }
-    let to = course.newest_target().filter(|_| course.newest_takes_a_turn())?;
-    let state = match course.newest_succeeded() {
+    let to = rollout.newest_target().filter(|_| rollout.newest_takes_a_turn())?;
+    let state = match rollout.newest_succeeded() {
         true => TurnState::Succeeded,
         false if failed => TurnState::Failed,
         false => running,

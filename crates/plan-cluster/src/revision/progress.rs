@@ -1,6 +1,6 @@
 //! How a release comes up: what is seen of it, and since when it makes no progress.
 
-use super::Course;
+use super::Rollout;
 use super::record::Revision;
 use crate::components::{self, Component};
 use crate::ours::is_ours;
@@ -119,12 +119,12 @@ pub(super) fn failing(t: &Tenant<'_>, canary: Option<Canary>, revision: i64) -> 
     let rollout = Some(recorded).filter(|rollout| lasts(t, rollout) >= Some(deadline(t)))?;
     let Some((component, name, ready)) = moving(t) else { return (rollout.step == WAITING).then_some(Failure::Stuck) };
     let late =
-        name == rollout.step && ready <= rollout.ready && lasts(t, &rollout) >= Some(deadline(t) + soaks(t, name));
+        name == rollout.step && ready <= rollout.ready && lasts(t, &rollout) >= Some(deadline(t) + min_ready(t, name));
     late.then_some(Failure::Late(component))
 }
 
 /// How much longer a pod of a workload may take, since it is ready and its controller lets it serve for a while: `minReadySeconds`.
-fn soaks(t: &Tenant<'_>, name: &str) -> SignedDuration {
+fn min_ready(t: &Tenant<'_>, name: &str) -> SignedDuration {
     let Some(live) = t.get(Kind::Deployment, name) else { return SignedDuration::ZERO };
     let count = |field: &str| live.pointer(field).and_then(Value::as_i64).unwrap_or_default();
     let serves = count("/status/readyReplicas") > count("/status/availableReplicas");
@@ -181,9 +181,9 @@ pub(super) fn soaked(t: &Tenant<'_>, revision: i64) -> bool {
 }
 
 /// The rollout as it is now.
-pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, through: bool) -> RolloutStatus {
+pub(super) fn now(rollout: &Rollout<'_>, t: &Tenant<'_>, newest: &Revision<'_>, through: bool) -> RolloutStatus {
     let recorded = recorded(t, newest.number);
-    let canary = course.canary.filter(|_| !through);
+    let canary = rollout.canary.filter(|_| !through);
     let (step, ready) = match moving(t) {
         _ if through => (SOAK, 0),
         Some((_, name, ready)) => (name, ready),
@@ -197,8 +197,8 @@ pub(super) fn now(course: &Course<'_>, t: &Tenant<'_>, newest: &Revision<'_>, th
     let since = before.as_ref().and_then(|before| since(t, before)).filter(|_| !progress);
     RolloutStatus {
         revision: newest.number,
-        from: course.good().and_then(|good| Some(good.release()?.version.clone())),
-        to: course.wanted.version.clone(),
+        from: rollout.good().and_then(|good| Some(good.release()?.version.clone())),
+        to: rollout.wanted.version.clone(),
         step,
         ready: ready.max(before.map_or(0, |before| before.ready)),
         since: (!t.stands_still()).then(|| Time(since.unwrap_or(t.now).min(t.now))),
