@@ -1,7 +1,7 @@
 //! What the order of the fleet asks of a tenant's releases.
 
 use super::record::Revision;
-use super::{RollbackWrite, Rollout, decide_rollback, refusal};
+use super::rollout::Rollout;
 use crate::subject::Tenant;
 use crate::turn::{Hold, target_of_templates, turn, window};
 use berth_api::revision::{Release, RevisionCause, RevisionOutcome as Outcome};
@@ -31,22 +31,6 @@ fn only_version(before: &Revision<'_>, after: &Revision<'_>) -> bool {
 }
 
 impl<'a> Rollout<'a> {
-    /// Where the release of the spec may not begin, or not yet, the newest one goes on as if the spec asked for it.
-    pub(super) fn wait(&mut self, t: &Tenant<'_>) {
-        let begins = self.judged.as_ref().is_some_and(|(_, next)| next.write == Some(RollbackWrite::Revision));
-        let Some(newest) = self.all.last().and_then(|newest| newest.spec.clone()).filter(|_| begins) else { return };
-        self.refusal = refusal::refusal(t);
-        self.hold = if self.refusal.is_none() { hold_of_asked(self, t) } else { None };
-        if self.stays() {
-            // How many there are of each does not wait, if so many may be. Of one that came back, the number is that of what runs.
-            let scaled = newest.release.scaled_as(&self.asked);
-            let is_back = self.all.last().is_some_and(|newest| newest.status.outcome == Some(Outcome::RolledBack));
-            let stays = is_back || refusal::refuses_pods(&scaled, t);
-            (self.wanted, self.roll) = (if stays { newest.release } else { scaled }, newest.roll);
-            self.judged = self.facts(t).map(|facts| (facts, decide_rollback(facts)));
-        }
-    }
-
     /// The newest release goes on, whatever the spec asks for.
     pub(super) fn stays(&self) -> bool {
         self.hold.is_some() || self.refusal.is_some()
@@ -168,7 +152,7 @@ impl<'a> Rollout<'a> {
 }
 
 /// Of a change of the release that would begin. None: it may.
-fn hold_of_asked(rollout: &Rollout<'_>, t: &Tenant<'_>) -> Option<Hold> {
+pub(super) fn hold_of_asked(rollout: &Rollout<'_>, t: &Tenant<'_>) -> Option<Hold> {
     let asked = &rollout.asked().version;
     let to = rollout.turn_to();
     if !rollout.adopts() && (rollout.is_way_back() || rollout.is_scale()) {

@@ -1,7 +1,5 @@
 //! How a release comes up: what is seen of it, and since when it makes no progress.
 
-use super::Rollout;
-use super::record::Revision;
 use crate::components::{self, Component};
 use crate::ours::is_ours;
 use crate::release::Canary;
@@ -180,10 +178,21 @@ pub(super) fn soaked(t: &Tenant<'_>, revision: i64) -> bool {
     soak(t).is_zero() || since.is_some_and(|rollout| lasts(t, &rollout) >= Some(soak(t)))
 }
 
+/// What is rolled out.
+pub(super) struct Target {
+    /// The number of its revision.
+    pub(super) revision: i64,
+    /// The version before, if it is known.
+    pub(super) from: Option<String>,
+    /// Its version.
+    pub(super) to: String,
+}
+
 /// The rollout as it is now.
-pub(super) fn now(rollout: &Rollout<'_>, t: &Tenant<'_>, newest: &Revision<'_>, through: bool) -> RolloutStatus {
-    let recorded = recorded(t, newest.number);
-    let canary = rollout.canary.filter(|_| !through);
+pub(super) fn now(t: &Tenant<'_>, target: Target, canary: Option<Canary>, through: bool) -> RolloutStatus {
+    let Target { revision, from, to } = target;
+    let recorded = recorded(t, revision);
+    let canary = canary.filter(|_| !through);
     let (step, ready) = match moving(t) {
         _ if through => (SOAK, 0),
         Some((_, name, ready)) => (name, ready),
@@ -196,9 +205,9 @@ pub(super) fn now(rollout: &Rollout<'_>, t: &Tenant<'_>, newest: &Revision<'_>, 
     let progress = before.as_ref().is_none_or(|before| ready > before.ready);
     let since = before.as_ref().and_then(|before| since(t, before)).filter(|_| !progress);
     RolloutStatus {
-        revision: newest.number,
-        from: rollout.good().and_then(|good| Some(good.release()?.version.clone())),
-        to: rollout.wanted.version.clone(),
+        revision,
+        from,
+        to,
         step,
         ready: ready.max(before.map_or(0, |before| before.ready)),
         since: (!t.stands_still()).then(|| Time(since.unwrap_or(t.now).min(t.now))),

@@ -1,8 +1,9 @@
 //! What people read of a release that failed.
 
-use super::Rollout;
+use super::decide::RollbackWrite;
 use super::progress::{self, Failure};
 use super::record::Revision;
+use super::rollout::Rollout;
 use crate::components;
 use crate::subject::Tenant;
 use berth_api::conditions::Reason;
@@ -108,4 +109,18 @@ pub(super) fn held(cluster: &Cluster, newest: &Revision<'_>) -> State {
             message(newest),
         ),
     )
+}
+
+impl Rollout<'_> {
+    /// What the spec's stage says of a release that failed.
+    pub(crate) fn state(&self) -> Option<State> {
+        let (facts, next) = self.judged.as_ref().filter(|_| self.hold.is_none())?;
+        let newest = self.all.last()?;
+        if let Some(good) = self.back_to() {
+            return Some(rolled_back(self.input.object, newest, good));
+        }
+        let is_held =
+            facts.recorded == Some(Outcome::Held) && next.write != Some(RollbackWrite::Revision) && facts.same;
+        is_held.then(|| held(self.input.object, newest))
+    }
 }

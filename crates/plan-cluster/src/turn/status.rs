@@ -24,10 +24,10 @@ pub(crate) fn status(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Op
     Some(TurnStatus { to, state, since: Some(since), until: until.map(Time), came_back })
 }
 
-type Change = (String, TurnState, Option<Timestamp>);
+type TurnChange = (String, TurnState, Option<Timestamp>);
 
 /// A change that is asked for and has not begun.
-fn wish(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
+fn wish(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnChange> {
     let to = rollout.turn_to()?;
     Some(match rollout.hold() {
         Some(hold) => (to, hold.state, hold.until),
@@ -37,7 +37,7 @@ fn wish(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> 
 }
 
 /// The change that led to the newest release.
-fn made(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<Change> {
+fn made(rollout: &Rollout<'_>, t: &Tenant<'_>, refused: bool) -> Option<TurnChange> {
     let failed = rollout.newest_failed() || rollout.is_stuck();
     // Nothing goes on: others need not wait for it. When it goes on, it does so without a turn.
     let running = if refused || t.stands_still() { TurnState::Blocked } else { TurnState::Running };

@@ -21,7 +21,7 @@ const NOT_SHOWN: &[(&str, &str, &str)] = &[
         "EtcdCluster etcd to be created",
         "its object is written in the same stage, which says that",
     ),
-    ("plan-cluster/revision/mod.rs", "{} to be recorded", "the object that is written is said first"),
+    ("plan-cluster/revision/rollout.rs", "{} to be recorded", "the object that is written is said first"),
     ("plan-cluster/inside/stage.rs", "a client certificate for the API", "the CA that lacks is said first"),
     ("plan-cluster/inside/sets.rs", "the certificate in {ca}", "without the CA the API is not asked"),
     ("plan-backup/backup/outcome.rs", "its result to be recorded", "the result itself is said"),
