@@ -14,6 +14,7 @@ mod pki;
 mod planned;
 mod preflight;
 mod probe;
+mod prune;
 mod record;
 mod release;
 mod requeue;
@@ -34,12 +35,9 @@ pub(crate) mod tests;
 
 use berth_api::cluster::{Cluster, ClusterStatus};
 use berth_api::conditions::Reason;
-use berth_api::labels;
-use berth_plan::model::{Action, Plan, Stage, StageId, State};
+use berth_plan::model::{Stage, StageId, State};
 use berth_plan::objects::owner_references::clear_owner_references;
-use berth_plan::observed::{self, label};
 use berth_plan::{Failure, Outcome, Planner};
-use berth_render::Kind;
 use jiff::SignedDuration;
 use revision::Rollout;
 use subject::Tenant;
@@ -207,7 +205,7 @@ fn stages(input: Input<'_>, rollout: &Rollout<'_>) -> ClusterPlan {
     rollout.record(&t, &mut out, refused);
     out.turn = turn::status(rollout, &t, refused);
     if out.plan.stages.iter().all(|s| s.state.is_done()) {
-        out.plan.prune = prune(&t, &out.plan);
+        out.plan.prune = prune::prune(&t, &out.plan);
         out.plan.prune.extend(rollout.surplus());
     }
     out.unread = unread::message(&t);
@@ -219,31 +217,4 @@ fn stages(input: Input<'_>, rollout: &Rollout<'_>) -> ClusterPlan {
     let held = held.filter(SignedDuration::is_positive);
     out.due = [out.due, out.certificates.due, finalizes, held].into_iter().flatten().min();
     out
-}
-
-/// Kinds whose leftovers are removed. Secrets are never: what holds keys goes only with its namespace.
-const PRUNED: [Kind; 6] = [
-    Kind::ConfigMap,
-    Kind::Service,
-    Kind::NetworkPolicy,
-    Kind::PodDisruptionBudget,
-    Kind::Deployment,
-    Kind::StatefulSet,
-];
-
-/// Objects in the control-plane namespace that carry this tenant's labels and that no stage owns.
-fn prune(t: &Tenant<'_>, plan: &Plan) -> Vec<Action> {
-    let owned: std::collections::BTreeSet<_> = plan.stages.iter().flat_map(|s| &s.owns).collect();
-    let wanted = t.labels();
-    PRUNED
-        .iter()
-        .flat_map(|kind| t.observed.of_kind(*kind, &t.cp_namespace))
-        .filter(|(key, o)| {
-            !owned.contains(key)
-                && wanted.iter().all(|(k, v)| label(o, k) == Some(v))
-                && label(o, labels::ETCD_CLUSTER).is_none()
-                && !observed::deleting(o)
-        })
-        .map(|(key, o)| Action::delete(key, o, None))
-        .collect()
 }

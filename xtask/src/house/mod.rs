@@ -26,7 +26,6 @@ const CIRCLES: &[(&str, usize)] = &[
     ("pki", 2),
     ("plan", 2),
     ("plan-backup", 18),
-    ("plan-cluster", 53),
     ("plan-etcd", 29),
     ("render", 3),
     ("sim", 4),

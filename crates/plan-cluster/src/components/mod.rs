@@ -6,6 +6,7 @@
 mod all;
 mod api_client;
 mod apiserver;
+mod apiserver_values;
 mod component;
 mod controller_manager;
 mod scheduler;
@@ -15,7 +16,7 @@ mod stage;
 mod workloads;
 
 pub use all::ALL;
-pub(crate) use apiserver::ETCD_CLIENT;
+pub(crate) use apiserver_values::ETCD_CLIENT;
 pub use component::{Asked, Component};
 pub(crate) use stage::stages;
 pub(crate) use workloads::Workloads;

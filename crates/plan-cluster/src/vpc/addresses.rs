@@ -12,6 +12,8 @@ pub(crate) const PORT: i32 = 6443;
 /// What a pod asks for, as the NetworkAttachmentDefinition specification has it.
 pub(super) const NETWORKS: &str = "k8s.v1.cni.cncf.io/networks";
 
+/// What Berth fills in, in annotations and labels of pods.
+pub(crate) const FILLED: [&str; 3] = ["$(IP)", "$(ADDRESS)", "$(SLOT)"];
 /// On a definition: the resource that a pod must be given for it.
 pub(crate) const RESOURCE_NAME: &str = "k8s.v1.cni.cncf.io/resourceName";
 

@@ -1,6 +1,6 @@
 //! What pods of API servers ask of the network: annotations, labels, a resource, and the container that holds it.
 
-use super::addresses::NETWORKS;
+use super::addresses::{FILLED, NETWORKS};
 use super::image;
 use super::pods::pods_are_held;
 use crate::subject::Tenant;
@@ -68,9 +68,6 @@ pub(crate) fn ask(values: &mut ApiServerValues, namespace: &str, vpc: &Vpc, slot
     let (key, value) = networks_annotation(vpc, namespace, slot.map(|(_, address)| address));
     values.workload.pod_annotations.insert(key, value);
 }
-
-/// What Berth fills in.
-pub(crate) const FILLED: [&str; 3] = ["$(IP)", "$(ADDRESS)", "$(SLOT)"];
 
 fn fill(text: &str, slot: Option<(usize, &str)>) -> String {
     let Some((slot, address)) = slot else { return text.to_owned() };

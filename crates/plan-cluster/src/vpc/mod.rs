@@ -7,8 +7,8 @@ mod image;
 mod pods;
 mod verdict;
 
-pub(crate) use addresses::{PORT, RESOURCE_NAME, endpoint, leads_to, of_workload, parse, replicas};
-pub(crate) use ask::{FILLED, ask, values};
+pub(crate) use addresses::{FILLED, PORT, RESOURCE_NAME, endpoint, leads_to, of_workload, parse, replicas};
+pub(crate) use ask::{ask, values};
 pub use definition::copy_of;
 pub(crate) use definition::{copy, namespace as definition_namespace, source};
 pub(crate) use image::{note as images_note, unread as image_unread};

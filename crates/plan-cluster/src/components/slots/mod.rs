@@ -3,7 +3,7 @@
 //!
 //! [`decide_slots`] is all there is to a rollout. It looks at what is there and at nothing else, so it goes on from wherever it was interrupted.
 
-use super::apiserver::values_of;
+use super::apiserver_values::values_of;
 use super::component::{Prepared, Rendered};
 use crate::ours::is_ours;
 use crate::subject::Tenant;
